@@ -1,0 +1,88 @@
+"""Every error that dsprep raises on purpose, and the exit code each one means.
+
+The command line turns an error into its message on stderr and its class into the process's exit
+code, so scripts can tell a wrong option from a full disk. Anything else that escapes is a bug.
+
+====  ==========================================================================
+code  meaning
+====  ==========================================================================
+0     done, nothing lost
+1     a failure that none of the others describes
+2     the command line is wrong
+3     finished, but samples were rejected; or ``verify`` found problems
+4     the source is wrong or cannot be read
+5     the destination refuses: in use, holds something else, not writable, full
+6     stopped early: too many rejects, or a worker died; run again to continue
+130   interrupted; run again to continue
+====  ==========================================================================
+"""
+
+from __future__ import annotations
+
+REJECTS_EXIT_CODE = 3
+
+
+class DsprepError(Exception):
+    """Root of the errors that a user can cause and can mend.
+
+    The message names the file, says what is wrong with it and what to do.
+    """
+
+    exit_code = 1
+
+
+class OptionError(DsprepError):
+    """An option, or a combination of options, that makes no sense."""
+
+    exit_code = 2
+
+
+class SourceError(DsprepError):
+    """The source is missing, cannot be read, or contradicts itself."""
+
+    exit_code = 4
+
+
+class BadImage(DsprepError):
+    """One image's bytes are not a whole image that the run can use; the message is the reason."""
+
+    exit_code = 3
+
+
+class DamagedShard(DsprepError):
+    """A shard's bytes break its format.
+
+    Attributes:
+        path: The shard.
+        offset: Byte offset in the shard (decompressed, if it is compressed) where it breaks.
+    """
+
+    exit_code = 3
+
+    def __init__(self, path: str, offset: int, problem: str) -> None:
+        super().__init__(f"{path}: at byte {offset}: {problem}")
+        self.path = path
+        self.offset = offset
+        self.problem = problem
+
+    def __reduce__(self) -> tuple[type[DamagedShard], tuple[str, int, str]]:
+        """Travel between processes with all three arguments."""
+        return DamagedShard, (self.path, self.offset, self.problem)
+
+
+class DestinationError(DsprepError):
+    """The destination refuses: it is in use, holds something else, is not writable, or is full."""
+
+    exit_code = 5
+
+
+class RunStopped(DsprepError):
+    """The run ended early but can be continued by giving the command again."""
+
+    exit_code = 6
+
+
+class Interrupted(RunStopped):
+    """The user pressed Ctrl-C, or the process was asked to end."""
+
+    exit_code = 130

@@ -1,0 +1,58 @@
+"""Sizes as people write them: ``200MB``, ``1GiB``."""
+
+from __future__ import annotations
+
+import re
+
+from dsprep.errors import OptionError
+
+_SIZE = re.compile(r"\s*(\d+(?:\.\d+)?)\s*([kmgt]?)(i?)b?\s*", re.IGNORECASE)
+_POWER = {"": 0, "k": 1, "m": 2, "g": 3, "t": 4}
+
+
+def parse_size(text: str | int) -> int:
+    """Read a byte count: ``1500``, ``64KiB`` (1024s), ``200MB`` or ``200M`` (1000s).
+
+    Args:
+        text: The size; an integer is a number of bytes.
+
+    Returns:
+        The number of bytes, at least 1.
+
+    Raises:
+        OptionError: If the text is not a size, or is zero.
+    """
+    match = _SIZE.fullmatch(str(text))
+    if match is None:
+        raise OptionError(f"{text!r} is not a size: write it like 200MB, 1.5GB or 64MiB")
+    number, unit, binary = match.groups()
+    size = round(float(number) * (1024 if binary else 1000) ** _POWER[unit.lower()])
+    if size < 1:
+        raise OptionError(f"{text!r} is not a size that can hold anything: it must be at least 1 byte")
+    return size
+
+
+def format_size(size: float) -> str:
+    """Write a byte count for people, in units of 1000: ``742 B``, ``1.5 KB``, ``200 MB``."""
+    for unit in ("B", "KB", "MB", "GB"):
+        if size < 999.5:
+            return _three_digits(size, unit)
+        size /= 1000
+    return _three_digits(size, "TB")
+
+
+def _three_digits(size: float, unit: str) -> str:
+    digits = 1 if unit != "B" and size < 99.95 else 0
+    return f"{size:.{digits}f}".removesuffix(".0") + f" {unit}"
+
+
+def format_duration(seconds: float) -> str:
+    """Write a time for people: ``0.4 s``, ``12 s``, ``3 min 20 s``, ``2 h 05 min``."""
+    if seconds < 9.95:
+        return f"{seconds:.1f} s"
+    whole = round(seconds)
+    if whole < 60:
+        return f"{whole} s"
+    if whole < 3600:
+        return f"{whole // 60} min {whole % 60:02d} s"
+    return f"{whole // 3600} h {whole % 3600 // 60:02d} min"
