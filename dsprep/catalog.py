@@ -1,0 +1,234 @@
+"""The catalog: the table of a data set's samples, one row each, without their bytes.
+
+Every source makes a catalog and everything else is planned from one. All work on it is done on
+whole columns, so that a million samples take fractions of a second.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import sys
+from array import array
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+
+import polars as pl
+
+from dsprep.findings import Finding as Finding
+
+COLUMNS: dict[str, pl.DataType] = {
+    "index": pl.Int64(),
+    "path": pl.String(),
+    "size": pl.Int64(),
+    "mtime": pl.Int64(),
+}
+"""The columns of every catalog, in their order."""
+
+LABEL_COLUMNS: dict[str, pl.DataType] = {"cls": pl.Int64(), "label": pl.List(pl.Float64())}
+"""The columns of which a catalog has at most one, as its last."""
+
+_ROWS_PER_HASH = 1 << 16
+
+
+@dataclass(frozen=True, eq=False)
+class Catalog:
+    """The samples of a data set, in an order.
+
+    The columns of the table, in this order, none of which holds nulls:
+
+    =========  =============  ==============================================================
+    column     type           value
+    =========  =============  ==============================================================
+    ``index``  Int64          the sample's id: its number in the order of the source, from 0
+                              (plain sorted paths, for a folder), or the id in a ``.lst``
+    ``path``   String         where its image lies: below the root, parts joined by ``/``
+    ``size``   Int64          bytes of that file
+    ``mtime``  Int64          when that file was last changed, in ns since 1970
+    ``cls``    Int64          optional: the class number, where the label is one whole number
+    ``label``  List(Float64)  optional: several numbers, a detection label or a fraction;
+                              at least one number each
+    =========  =============  ==============================================================
+
+    A catalog has ``cls``, or ``label``, or neither.
+
+    Attributes:
+        table: The samples.
+        root: The directory that the paths start from.
+        classes: The class names, ``cls`` being a position among them; None if there are none.
+
+    Raises:
+        ValueError: If the table breaks these rules, which is a bug in whoever made it.
+    """
+
+    table: pl.DataFrame
+    root: str
+    classes: tuple[str, ...] | None = None
+
+    def __post_init__(self) -> None:
+        """Check the rules, as far as that is cheap."""
+        columns = dict(self.table.schema)
+        label = [name for name in LABEL_COLUMNS if name in columns][:1]
+        wanted = COLUMNS | {name: LABEL_COLUMNS[name] for name in label}
+        if list(columns.items()) != list(wanted.items()):
+            raise ValueError(f"a catalog cannot have the columns {columns}")
+        if sum(self.table.null_count().row(0)):
+            raise ValueError("a catalog cannot hold nulls")
+        if label == ["label"] and self.table["label"].list.len().min() == 0:
+            raise ValueError("a catalog cannot hold an empty label")
+        if label == ["cls"] and self.classes is not None:
+            outside = ~self.table["cls"].is_between(0, len(self.classes) - 1)
+            if outside.any():
+                raise ValueError(f"a catalog of {len(self.classes)} classes has others in it")
+
+    def __len__(self) -> int:
+        """The number of samples."""
+        return self.table.height
+
+    @property
+    def label_column(self) -> str | None:
+        """``"cls"``, ``"label"``, or None for samples without labels."""
+        return next((name for name in LABEL_COLUMNS if name in self.table.columns), None)
+
+    def shuffle(self, seed: int) -> Catalog:
+        """Put the samples into a random order that depends on their order and the seed alone.
+
+        The order is part of what makes shards reproducible, so it is defined here and not left to a
+        library: sample ``i`` of the present order goes where the ``i``-th number drawn from the
+        SplitMix64 generator stands when the numbers are sorted; the generator's state starts as the
+        number that ``seed`` (modulo 2^64) mixes to. No two of the numbers are equal.
+
+        Args:
+            seed: Any whole number.
+
+        Returns:
+            The same samples in their new order.
+        """
+        order = self.table.select(_random_numbers(seed).arg_sort()).to_series()
+        return replace(self, table=self.table[order])
+
+    def samples_per_class(self) -> dict[int, int]:
+        """Count the samples of each class.
+
+        Returns:
+            The number of samples by class number, in the order of the numbers; with ``classes``,
+            also of classes that have none. Empty without a ``cls`` column.
+        """
+        if self.label_column != "cls":
+            return {}
+        counts = self.table.group_by("cls").len().sort("cls")
+        every_class = dict.fromkeys(range(len(self.classes or ())), 0)
+        return every_class | dict(counts.iter_rows())
+
+    def keys(self) -> pl.Series:
+        """The key of every sample."""
+        return self.table.select(key=key_expr()).to_series()
+
+    def collisions(self) -> list[tuple[str, list[str]]]:
+        """Find samples that would have the same key.
+
+        Returns:
+            Each such key with the paths of its samples in their order, sorted by key.
+        """
+        keys = self.keys()
+        if keys.hash().n_unique() == len(keys):  # no two hashes equal, so no two keys
+            return []
+        groups = (
+            pl.DataFrame([keys, self.table["path"]])
+            .filter(pl.col("key").is_duplicated())
+            .group_by("key", maintain_order=True)
+            .all()
+            .sort("key")
+        )
+        return list(groups.iter_rows())
+
+    def digest(self) -> str:
+        """Identify the samples, in their order, with their sizes and labels, and the classes.
+
+        Neither the root nor the times count, so the same data set has the same digest everywhere.
+        The digest is over values (64-bit little-endian numbers, UTF-8 text), not over a library's
+        memory or file layout, so it stays the same from version to version.
+
+        Returns:
+            A SHA-256 in hexadecimal.
+        """
+        sha = hashlib.sha256(_header(self.label_column, self.classes, self.table.height))
+        columns = self.table.select(*COLUMNS).drop("mtime").get_columns()
+        if self.label_column:
+            columns.append(self.table[self.label_column])
+        for column in columns:
+            for content in _content(column):
+                sha.update(content)
+        return sha.hexdigest()
+
+    def mtimes_digest(self) -> str:
+        """Identify the times at which the files were last changed: a SHA-256 in hexadecimal."""
+        sha = hashlib.sha256()
+        for content in _content(self.table["mtime"]):
+            sha.update(content)
+        return sha.hexdigest()
+
+
+def key_expr(path: str = "path") -> pl.Expr:
+    """What [`key_of`][dsprep.sample.key_of] computes, for a whole column of paths.
+
+    Args:
+        path: The name of the column.
+
+    Returns:
+        An expression for the keys.
+    """
+    stem = pl.col(path).str.replace(r"([^/])\.[^./]*$", "${1}")
+    name = stem.str.extract(r"([^/]*)$")
+    undotted = stem.str.strip_suffix(name) + name.str.replace_all(".", "_", literal=True)
+    return pl.when(stem.str.contains(r"\.[^/]*$")).then(undotted).otherwise(stem)
+
+
+def _random_numbers(seed: int) -> pl.Expr:
+    """The first numbers of SplitMix64, one for each row, as wrapping UInt64 arithmetic."""
+    gamma = 0x9E3779B97F4A7C15
+    start = pl.select(_mix(_u64(seed % 2**64))).item()
+    return _mix(_u64(start) + (pl.int_range(pl.len(), dtype=pl.UInt64) + _u64(1)) * _u64(gamma))
+
+
+def _mix(z: pl.Expr) -> pl.Expr:
+    z = (z ^ (z // _u64(1 << 30))) * _u64(0xBF58476D1CE4E5B9)
+    z = (z ^ (z // _u64(1 << 27))) * _u64(0x94D049BB133111EB)
+    return z ^ (z // _u64(1 << 31))
+
+
+def _u64(number: int) -> pl.Expr:
+    return pl.lit(number, dtype=pl.UInt64)
+
+
+def _header(label: str | None, classes: tuple[str, ...] | None, rows: int) -> bytes:
+    """What a digest is of, which also makes it unambiguous where in the rest a column ends."""
+    return json.dumps(["dsprep catalog 1", label, classes, rows]).encode() + b"\n"
+
+
+def _content(column: pl.Series) -> Iterator[bytes]:
+    """The values of a column as bytes, those of variable length after all their lengths."""
+    if column.dtype == pl.String:
+        yield from _content(column.str.len_bytes().cast(pl.Int64))
+        for part in _slices(column):
+            yield part.str.join("").item().encode()
+    elif column.dtype == pl.Int64:
+        for part in _slices(column):
+            yield _little_endian(array("q", part.to_list()))
+    elif column.dtype == pl.Float64:
+        for part in _slices(column):
+            yield _little_endian(array("d", part.to_list()))
+    else:
+        yield from _content(column.list.len().cast(pl.Int64))
+        yield from _content(column.explode())
+
+
+def _slices(column: pl.Series) -> Iterator[pl.Series]:
+    for start in range(0, len(column), _ROWS_PER_HASH):
+        yield column.slice(start, _ROWS_PER_HASH)
+
+
+def _little_endian(numbers: array[int] | array[float]) -> bytes:
+    if sys.byteorder == "big":
+        numbers.byteswap()
+    return numbers.tobytes()

@@ -1,0 +1,40 @@
+"""What indexing a source noticed about files that are not, or not quite, samples."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+REJECT_KINDS = frozenset({"missing", "bad-name"})
+"""The source means a sample that cannot be had: it is lost, and the exit code says so."""
+
+SKIP_KINDS = frozenset({"hidden", "not-an-image", "unlisted", "loop"})
+"""Something that lies in the source and never was a sample: reported, and no more."""
+
+NOTE_KINDS = frozenset({"duplicate"})
+"""Something odd about samples that are in the catalog."""
+
+
+class Finding(NamedTuple):
+    """One thing that indexing noticed.
+
+    ================  =====================================================================
+    kind              what it means
+    ================  =====================================================================
+    ``missing``       the list names it, or a link points to it, and it is not on the disk
+    ``bad-name``      its name is not UTF-8
+    ``hidden``        hidden, or left behind by a notebook, an archiver or a desktop
+    ``not-an-image``  its extension is not an image's, or it is not a regular file
+    ``unlisted``      on the disk, but not in the list
+    ``loop``          a link to a directory that it lies in
+    ``duplicate``     listed more than once
+    ================  =====================================================================
+
+    Attributes:
+        kind: One of the above.
+        path: Path below the root, printable; the path of a directory ends in ``/``.
+        detail: What else there is to say, or the empty string.
+    """
+
+    kind: str
+    path: str
+    detail: str = ""
