@@ -1,0 +1,47 @@
+# Everything one does with this repository. Each target sets up what it needs; `make` lists them.
+
+PYTHON ?= python3.11
+BIN := .venv/bin
+
+# Stamps: set up once, and again when what is installed changes.
+CORE := .venv/.core
+FULL := .venv/.full
+INPUTS := pyproject.toml tests/constraints.txt scripts/setup.sh
+
+.DEFAULT_GOAL := help
+.PHONY: help setup demo test check bench docs clean
+
+help: ## List these targets
+	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "make %-7s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+
+setup: $(FULL) ## Make .venv with dsprep, MXNet, TensorFlow, webdataset and the tools
+
+demo: $(CORE) ## Draw a small data set and pack it into all three formats
+	@PATH="$(CURDIR)/$(BIN):$$PATH" scripts/demo.sh build/demo
+
+test: $(FULL) ## Run the tests, against the real frameworks
+	@$(BIN)/python -m pytest -n auto --maxprocesses 4 --dist worksteal -q
+
+check: $(FULL) ## Check style, types, imports and docs
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+	$(BIN)/python -m pytest -q tests/house
+
+bench: $(FULL) ## Measure dsprep against its peers; writes docs/benchmarks.md
+	$(BIN)/python -m scripts.bench
+
+docs: $(CORE) ## Write docs/cli.md from the commands' --help
+	$(BIN)/python -m scripts.cli_reference
+
+clean: ## Delete .venv and everything that was made
+	rm -rf .venv build dist .hypothesis .mypy_cache .pytest_cache .ruff_cache
+	find dsprep scripts tests -name __pycache__ -type d -prune -exec rm -rf {} +
+
+$(CORE): $(INPUTS)
+	@PYTHON=$(PYTHON) scripts/setup.sh core
+	@touch $@
+
+$(FULL): $(INPUTS)
+	@PYTHON=$(PYTHON) scripts/setup.sh full
+	@touch $(CORE) $@

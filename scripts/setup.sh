@@ -1,0 +1,82 @@
+#!/usr/bin/env bash
+# Makes .venv. `setup.sh core`: dsprep and what it needs to run. `setup.sh full`: also MXNet,
+# TensorFlow, webdataset and the tools that test and check dsprep, at the versions of
+# tests/constraints.txt, which were chosen to live together.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+
+say() { printf '%s\n' "setup: $*" >&2; }
+die() { say "$@"; exit 1; }
+
+# The frameworks' versions meet in Python 3.11 only. A name on the PATH is not yet a Python that starts.
+is_python_311() {
+    "$1" -c 'import sys; sys.exit(sys.version_info[:2] != (3, 11))' 2>/dev/null
+}
+
+find_python() {
+    local candidate
+    for candidate in "${PYTHON:-python3.11}" python3.11 python3 python; do
+        if is_python_311 "$candidate"; then
+            command -v "$candidate"
+            return
+        fi
+    done
+    die "Python 3.11 was not found. Install it, or name it: make setup PYTHON=/path/to/python3.11"
+}
+
+make_venv() {
+    is_python_311 .venv/bin/python && .venv/bin/python -m pip --version >/dev/null 2>&1 && return
+    local python
+    python=$(find_python)
+    "$python" -c 'import ensurepip, venv' 2>/dev/null ||
+        die "$python has no venv module. On Debian and Ubuntu: apt-get install python3.11-venv"
+    say "making .venv with $python"
+    "$python" -m venv --clear .venv
+}
+
+install() {
+    .venv/bin/python -m pip install --quiet --disable-pip-version-check \
+        --constraint tests/constraints.txt --editable "$1"
+}
+
+# MXNet is linked against two libraries of GCC that slim systems lack.
+missing_libraries() {
+    .venv/bin/python - libgomp.so.1:libgomp1 libquadmath.so.0:libquadmath0 <<'PYTHON'
+import ctypes
+import sys
+
+for pair in sys.argv[1:]:
+    library, package = pair.split(":")
+    try:
+        ctypes.CDLL(library)
+    except OSError:
+        print(package)
+PYTHON
+}
+
+install_libraries() {
+    local missing as_root=()
+    missing=$(missing_libraries | tr '\n' ' ')
+    [ -n "$missing" ] || return 0
+    [ "$(id -u)" = 0 ] || as_root=(sudo -n)
+    say "installing $missing(MXNet needs them)"
+    # shellcheck disable=SC2086 # one package a word
+    { "${as_root[@]}" apt-get update && "${as_root[@]}" apt-get install --yes $missing; } >/dev/null ||
+        die "MXNet needs system libraries that could not be installed: $missing"
+}
+
+case "${1:-}" in
+    core)
+        make_venv
+        say "installing dsprep"
+        install .
+        ;;
+    full)
+        make_venv
+        say "installing dsprep, the frameworks and the tools (2 GB, a minute or two)"
+        install '.[test,check]'
+        install_libraries
+        .venv/bin/python -m pip check
+        ;;
+    *) die "usage: scripts/setup.sh core|full" ;;
+esac
