@@ -1,0 +1,231 @@
+"""Who may import whom: the layers, the third-party packages, and what a start must not load."""
+
+from __future__ import annotations
+
+import ast
+import subprocess
+import sys
+from collections.abc import Iterator
+from fnmatch import fnmatchcase
+from graphlib import CycleError, TopologicalSorter
+from pathlib import Path
+from typing import NamedTuple
+
+import pytest
+
+PACKAGE = Path(__file__).parents[2] / "dsprep"
+
+# Lowest first. A module imports its own layer and those above it in this table, never those below.
+# A name is a module of dsprep, or a package with all its modules; dsprep itself is `__init__`.
+LAYERS = [
+    "errors findings labels progress sample units",
+    "images catalog formats stores",
+    "sources plan manifest",
+    "pool worker shard run",
+    "pack verify loaders",
+    "__init__",
+    "cli __main__",
+]
+
+# The only places of packages that are slow to load, or not always there.
+ALLOWED_IN = {
+    "click": ["cli", "cli.*"],
+    "tqdm": ["cli.*", "progress"],
+    "boto3": ["stores.s3"],
+    "botocore": ["stores.s3"],
+    "mxnet": ["loaders.*"],
+    "tensorflow": ["loaders.*"],
+    "webdataset": ["loaders.*"],
+    "numpy": ["loaders.*"],
+}
+
+# What a worker process imports: it starts in tens of milliseconds, and polars is not fork-safe.
+WORKER = [
+    *("errors", "sample", "shard", "units", "worker"),
+    *("formats", "formats.*", "images", "images.*", "stores", "stores.*"),
+    *("sources", "sources.scan"),
+]
+
+# Modules in those packages that only planning uses; no worker imports them.
+PLANNING = ["formats.weights"]
+
+SLOW = {"polars", "PIL", *ALLOWED_IN}
+
+# What pyproject.toml promises to install, by the name that is imported.
+DEPENDENCIES = {"boto3", "click", "google_crc32c", "PIL", "polars", "tqdm"}
+EXTRAS = {"mxnet", "numpy", "tensorflow", "webdataset"}
+
+
+class Import(NamedTuple):
+    """One import statement of dsprep: at module level, or deferred into a function."""
+
+    module: str  # "formats.tfrecord": without the leading "dsprep."; dsprep itself is "__init__"
+    line: int
+    target: str  # "dsprep.units", "polars.datatypes"
+    deferred: bool
+    typing: bool  # under `if TYPE_CHECKING`: seen by the type checker, never executed
+
+    def __str__(self) -> str:
+        return f"dsprep.{self.module}, line {self.line}, imports {self.target}"
+
+
+def module_name(path: Path) -> str:
+    parts = path.relative_to(PACKAGE).with_suffix("").parts
+    return ".".join(parts[:-1] if parts[-1] == "__init__" and len(parts) > 1 else parts)
+
+
+MODULES = {module_name(path): path for path in sorted(PACKAGE.rglob("*.py"))}
+
+
+def targets(node: ast.Import | ast.ImportFrom) -> Iterator[str]:
+    if isinstance(node, ast.Import):
+        yield from (alias.name for alias in node.names)
+        return
+    assert not node.level, "write imports in full: from dsprep.units import …"
+    base = node.module or ""
+    for alias in node.names:
+        # `from dsprep.formats import tfrecord` imports a module, `… import Format` the package.
+        inner = f"{base}.{alias.name}"
+        yield inner if inner.removeprefix("dsprep.") in MODULES else base
+
+
+def imports_of(module: str) -> Iterator[Import]:
+    def visit(node: ast.AST, deferred: bool, typing: bool) -> Iterator[Import]:
+        if isinstance(node, ast.Import | ast.ImportFrom):
+            for target in targets(node):
+                yield Import(module, node.lineno, target, deferred, typing)
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda):
+            deferred = True
+        if isinstance(node, ast.If) and ast.unparse(node.test).endswith("TYPE_CHECKING"):
+            for child in node.body:
+                yield from visit(child, deferred, True)
+            for child in node.orelse:
+                yield from visit(child, deferred, typing)
+            return
+        for child in ast.iter_child_nodes(node):
+            yield from visit(child, deferred, typing)
+
+    yield from visit(ast.parse(MODULES[module].read_text("utf-8")), False, False)
+
+
+IMPORTS = [found for module in MODULES for found in imports_of(module)]
+
+
+def layer(module: str) -> int:
+    first = module.partition(".")[0]
+    return next(i for i, names in enumerate(LAYERS) if first in names.split())
+
+
+def inside(found: Import) -> str | None:
+    """Return the module of dsprep that an import is of, if it is."""
+    if found.target == "dsprep":
+        return "__init__"
+    return found.target.removeprefix("dsprep.") if found.target.startswith("dsprep.") else None
+
+
+def matches(module: str, patterns: list[str]) -> bool:
+    return any(fnmatchcase(module, pattern) for pattern in patterns)
+
+
+def in_worker(module: str) -> bool:
+    return matches(module, WORKER) and not matches(module, PLANNING)
+
+
+def loaded_by(code: str) -> set[str]:
+    """Run Python code in a process of its own; return the slow packages that it loaded."""
+    report = f"import sys; print(*set({sorted(SLOW)!r}).intersection(sys.modules))"
+    done = subprocess.run(
+        [sys.executable, "-c", f"{code}\n{report}"], capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    return set(done.stdout.splitlines()[-1].split())
+
+
+@pytest.mark.parametrize("module", MODULES)
+def test_every_module_has_a_layer(module: str) -> None:
+    names = " ".join(LAYERS).split()
+    assert module.partition(".")[0] in names, f"give dsprep.{module} a place in LAYERS"
+
+
+@pytest.mark.parametrize("names", LAYERS)
+def test_the_docs_tell_the_layers(names: str) -> None:
+    assert f"| `{names}` |" in (PACKAGE.parent / "docs" / "architecture.md").read_text("utf-8")
+
+
+def test_imports_go_down() -> None:
+    upward = [
+        str(found)
+        for found in IMPORTS
+        if (target := inside(found)) and layer(target) > layer(found.module)
+    ]
+    assert not upward
+
+
+def test_imports_make_no_circle() -> None:
+    graph: dict[str, set[str]] = {module: set() for module in MODULES}
+    for found in IMPORTS:
+        target = inside(found)
+        if target and target != found.module and not found.typing:
+            graph[found.module].add(target)
+    try:
+        TopologicalSorter(graph).prepare()
+    except CycleError as error:
+        pytest.fail(f"a circle of imports: {' < '.join(error.args[1])}")
+
+
+@pytest.mark.parametrize("package", ALLOWED_IN)
+def test_package_stays_in_its_place(package: str) -> None:
+    strays = [
+        str(found)
+        for found in IMPORTS
+        if found.target.partition(".")[0] == package
+        and not found.typing
+        and not matches(found.module, ALLOWED_IN[package])
+    ]
+    assert not strays
+
+
+def test_packages_are_dependencies() -> None:
+    known = DEPENDENCIES | EXTRAS | {"dsprep"} | sys.stdlib_module_names
+    assert {
+        top for found in IMPORTS if (top := found.target.partition(".")[0]) not in known
+    } == set()
+
+
+def test_worker_modules_defer_slow_packages() -> None:
+    eager = [
+        str(found)
+        for found in IMPORTS
+        if in_worker(found.module)
+        and found.target.partition(".")[0] in SLOW
+        and not found.deferred
+        and not found.typing
+    ]
+    assert not eager
+
+
+@pytest.mark.parametrize("pattern", WORKER + PLANNING)
+def test_worker_pattern_names_a_module(pattern: str) -> None:
+    assert any(fnmatchcase(module, pattern) for module in MODULES)
+
+
+def test_a_worker_loads_nothing_slow() -> None:
+    modules = [f"dsprep.{module}" for module in MODULES if in_worker(module)]
+    assert loaded_by(f"import {', '.join(modules)}") == set()
+
+
+def test_importing_dsprep_loads_nothing_slow() -> None:
+    assert loaded_by("import dsprep") == set()
+
+
+def test_help_loads_only_click() -> None:
+    code = """
+import sys
+from dsprep.cli.main import main
+sys.argv = ["dsprep", "--help"]
+try:
+    main()
+except SystemExit as end:
+    assert not end.code
+"""
+    assert loaded_by(code) == {"click"}
