@@ -1,0 +1,80 @@
+"""Write docs/cli.md: the `--help` of every command, as one page.
+
+python -m scripts.cli_reference           writes the page
+python -m scripts.cli_reference --check   fails, with the difference, if the page is not current
+"""
+
+from __future__ import annotations
+
+import argparse
+import difflib
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import click
+
+from dsprep.cli.main import cli
+
+PAGE = Path(__file__).parents[1] / "docs" / "cli.md"
+
+HEAD = """\
+# Command line
+
+What `dsprep COMMAND --help` says. This page is written by `make docs`.
+
+"""
+
+
+def commands(command: click.Command, name: str) -> Iterator[tuple[str, click.Command]]:
+    """List a command and those below it, in the order of its help.
+
+    Args:
+        command: The command, or a group of them.
+        name: What is typed to call it, such as `dsprep pack`.
+
+    Yields:
+        Each command's full name, and the command.
+    """
+    yield name, command
+    if isinstance(command, click.Group):
+        context = click.Context(command, info_name=name)
+        for child in command.list_commands(context):
+            found = command.get_command(context, child)
+            if found is not None and not found.hidden:
+                yield from commands(found, f"{name} {child}")
+
+
+def help_text(command: click.Command, name: str) -> str:
+    """Return a command's help as a terminal of 88 columns shows it."""
+    context = click.Context(command, info_name=name, terminal_width=88, max_content_width=88)
+    return click.unstyle(command.get_help(context))
+
+
+def page() -> str:
+    """Return the whole page."""
+    sections = (
+        f"## {name}\n\n```text\n{help_text(command, name)}\n```\n"
+        for name, command in commands(cli, "dsprep")
+    )
+    return HEAD + "\n".join(sections)
+
+
+def main() -> None:
+    """Write the page, or check it."""
+    parser = argparse.ArgumentParser(description="Write docs/cli.md from the commands' --help.")
+    parser.add_argument("--check", action="store_true", help="only say whether it is current")
+    new = page()
+    if not parser.parse_args().check:
+        PAGE.write_text(new, "utf-8")
+        return
+    old = PAGE.read_text("utf-8") if PAGE.exists() else ""
+    if old != new:
+        difference = difflib.unified_diff(
+            old.splitlines(), new.splitlines(), "docs/cli.md", "--help", lineterm=""
+        )
+        sys.exit("\n".join(["docs/cli.md is not current: run `make docs`", *difference]))
+
+
+if __name__ == "__main__":
+    main()

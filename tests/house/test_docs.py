@@ -1,0 +1,93 @@
+"""The documentation is true: commands, options, links and the command line's reference."""
+
+from __future__ import annotations
+
+import re
+import shlex
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import click
+import pytest
+
+from dsprep.cli.main import cli
+from scripts.cli_reference import PAGE, commands
+
+ROOT = Path(__file__).parents[2]
+PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
+COMMANDS = dict(commands(cli, "dsprep"))
+
+
+def options(command: click.Command) -> set[str]:
+    return {name for param in command.params for name in (*param.opts, *param.secondary_opts)}
+
+
+def examples(page: Path) -> Iterator[list[str]]:
+    """Yield the calls of dsprep in a page's shell blocks, as words."""
+    for block in re.findall(r"^```sh\n(.*?)^```", page.read_text("utf-8"), re.M | re.S):
+        for line in block.replace("\\\n", " ").splitlines():
+            words = shlex.split(line, comments=True)
+            if words[:1] == ["dsprep"]:
+                yield words
+
+
+def title_to_anchor(title: str) -> str:
+    return re.sub(r"[^\w\- ]", "", title.lower()).replace(" ", "-")
+
+
+def anchors(page: Path) -> set[str]:
+    return {
+        title_to_anchor(title) for title in re.findall(r"^#+ (.+)$", page.read_text("utf-8"), re.M)
+    }
+
+
+def test_reference_is_current() -> None:
+    done = subprocess.run(
+        [sys.executable, "-m", "scripts.cli_reference", "--check"],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_every_option_is_in_the_reference(name: str) -> None:
+    words = set(re.findall(r"[\w-]+", PAGE.read_text("utf-8")))
+    assert {o for o in options(COMMANDS[name]) if o.startswith("-")} <= words
+
+
+@pytest.mark.parametrize(
+    "name", [name for name, command in COMMANDS.items() if not isinstance(command, click.Group)]
+)
+def test_every_command_has_examples(name: str) -> None:
+    command = COMMANDS[name]
+    assert "Examples:" in command.get_help(click.Context(command, info_name=name))
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.relative_to(ROOT).as_posix())
+def test_commands_in_the_docs_exist(page: Path) -> None:
+    for words in examples(page):
+        name = " ".join(words[:2])
+        if name not in COMMANDS:
+            name = "dsprep"
+        used = {word.partition("=")[0] for word in words if re.match(r"--?[a-z]", word)}
+        unknown = used - options(COMMANDS[name]) - {"--help"}
+        assert not unknown, f"{shlex.join(words)}: no such option: {unknown}"
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.relative_to(ROOT).as_posix())
+def test_links_lead_somewhere(page: Path) -> None:
+    for link in re.findall(r"\]\(([^)]+)\)", page.read_text("utf-8")):
+        path, _, anchor = link.partition("#")
+        target = page.parent / path if path else page
+        assert target.exists(), f"{link}: no such file"
+        assert not anchor or anchor in anchors(target), f"{link}: no such heading"
+
+
+def test_readme_names_every_page() -> None:
+    linked = set(re.findall(r"\]\((docs/[^)#]+)", (ROOT / "README.md").read_text("utf-8")))
+    assert linked >= {page.relative_to(ROOT).as_posix() for page in PAGES[1:]}
