@@ -8,6 +8,7 @@ import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -31,7 +32,7 @@ def write_data_set(root: Path) -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("guide", sorted(GUIDES.glob("*.md")), ids=lambda path: path.name)
-def test_guide(guide: Path, tmp_path: Path, run_cli: Callable[..., object]) -> None:
+def test_guide(guide: Path, tmp_path: Path, run_cli: Callable[..., Any]) -> None:
     write_data_set(tmp_path)
     for kind, block in re.findall(
         r"^```(sh|python)\n(.*?)^```", guide.read_text("utf-8"), re.M | re.S
