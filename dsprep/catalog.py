@@ -85,6 +85,10 @@ class Catalog:
         """The number of samples."""
         return self.table.height
 
+    def slice(self, start: int, length: int) -> Catalog:
+        """Some of the samples, in their order: ``length`` of them from row ``start`` on."""
+        return replace(self, table=self.table.slice(start, length))
+
     @property
     def label_column(self) -> str | None:
         """``"cls"``, ``"label"``, or None for samples without labels."""
@@ -130,14 +134,15 @@ class Catalog:
         Returns:
             Each such key with the paths of its samples in their order, sorted by key.
         """
-        keys = self.keys()
-        if keys.hash().n_unique() == len(keys):  # no two hashes equal, so no two keys
+        # Keys are equal only if their hashes are; the hashes of all are found a few rows at a time.
+        hashes = self.table.lazy().select(key_expr().hash()).collect(engine="streaming").to_series()
+        if hashes.n_unique() == len(hashes):
             return []
         groups = (
-            pl.DataFrame([keys, self.table["path"]])
-            .filter(pl.col("key").is_duplicated())
-            .group_by("key", maintain_order=True)
-            .all()
+            self.table.filter(hashes.is_duplicated())
+            .group_by(key=key_expr(), maintain_order=True)
+            .agg("path")
+            .filter(pl.col("path").list.len() > 1)
             .sort("key")
         )
         return list(groups.iter_rows())
@@ -178,10 +183,12 @@ def key_expr(path: str = "path") -> pl.Expr:
     Returns:
         An expression for the keys.
     """
-    stem = pl.col(path).str.replace(r"([^/])\.[^./]*$", "${1}")
-    name = stem.str.extract(r"([^/]*)$")
-    undotted = stem.str.strip_suffix(name) + name.str.replace_all(".", "_", literal=True)
-    return pl.when(stem.str.contains(r"\.[^/]*$")).then(undotted).otherwise(stem)
+    name = pl.col(path).str.split("/").list.last()
+    stem = name.str.replace(r"\.[^.]*$", "")
+    undotted = (
+        pl.when(stem == "").then(name).otherwise(stem).str.replace_all(".", "_", literal=True)
+    )
+    return pl.col(path).str.strip_suffix(name) + undotted
 
 
 def _random_numbers(seed: int) -> pl.Expr:
@@ -207,11 +214,10 @@ def _header(label: str | None, classes: tuple[str, ...] | None, rows: int) -> by
 
 
 def _content(column: pl.Series) -> Iterator[bytes]:
-    """The values of a column as bytes, those of variable length after all their lengths."""
+    """The values of a column as bytes, text ended by NUL (which no path can hold)."""
     if column.dtype == pl.String:
-        yield from _content(column.str.len_bytes().cast(pl.Int64))
         for part in _slices(column):
-            yield part.str.join("").item().encode()
+            yield part.str.join("\0").item().encode() + b"\0"
     elif column.dtype == pl.Int64:
         for part in _slices(column):
             yield _little_endian(array("q", part.to_list()))

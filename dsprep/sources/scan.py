@@ -1,0 +1,193 @@
+"""The files below a directory: their paths, sizes and times, found by worker processes.
+
+Workers call :func:`scan_directories`, so nothing heavy is imported here and what travels between
+processes is compact.
+"""
+
+from __future__ import annotations
+
+import os
+from array import array
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from stat import S_ISDIR, S_ISREG
+from typing import Any, NamedTuple, TypeAlias
+
+from dsprep.errors import SourceError
+from dsprep.findings import Finding
+
+RunAll: TypeAlias = Callable[[Callable[..., Any], list[Any]], Iterable[Any]]
+"""Like ``map``: calls the function with each item of the list and returns the results in order."""
+
+Identity: TypeAlias = tuple[int, int]
+"""What tells a directory from all others, however it was reached: st_dev and st_ino."""
+
+_LEFT_BEHIND = frozenset({"__MACOSX", "Thumbs.db", "desktop.ini"})
+_MOST_DIRECTORIES_PER_CALL = 16
+_CALLS_PER_LEVEL = 64
+
+
+class Directory(NamedTuple):
+    """A directory to scan.
+
+    Attributes:
+        path: Path below the root; empty for the root itself.
+        above: The directories that it was reached through, from the root on.
+    """
+
+    path: str
+    above: tuple[Identity, ...] = ()
+
+
+class ScanTask(NamedTuple):
+    """What one call of a worker scans.
+
+    Attributes:
+        root: The directory that paths start from.
+        directories: Some of those below it.
+        extensions: Those of images, in lower case and without the dot.
+    """
+
+    root: str
+    directories: Sequence[Directory]
+    extensions: frozenset[str]
+
+
+class Scanned(NamedTuple):
+    """What lies in some directories (and not in those below them).
+
+    Attributes:
+        paths: The images' paths below the root, joined by NUL, in no particular order.
+        sizes: The size of each, in bytes.
+        mtimes: When each was last changed, in ns since 1970.
+        directories: The directories that lie there.
+        findings: What lies there besides.
+    """
+
+    paths: str
+    sizes: array[int]
+    mtimes: array[int]
+    directories: list[Directory]
+    findings: list[Finding]
+
+
+def scan(
+    root: str,
+    extensions: frozenset[str],
+    run_all: RunAll = map,
+    only: Collection[str] | None = None,
+) -> Iterator[Scanned]:
+    """Find the images below a directory, level by level. Links are followed.
+
+    Args:
+        root: The directory.
+        extensions: Those of images, in lower case and without the dot.
+        run_all: Runs the calls, here or in workers.
+        only: The paths of the directories to look into, the root's being the empty string; a
+            directory lies below another only if that one is given, too. None looks into all.
+
+    Yields:
+        What some of the directories hold.
+
+    Raises:
+        SourceError: If a directory cannot be read.
+    """
+    level = [Directory("")]
+    while level:
+        count = min(max(len(level) // _CALLS_PER_LEVEL, 1), _MOST_DIRECTORIES_PER_CALL)
+        batches = (level[start : start + count] for start in range(0, len(level), count))
+        tasks = [ScanTask(root, batch, extensions) for batch in batches]
+        level = []
+        for scanned in run_all(scan_directories, tasks):
+            yield scanned
+            level += [found for found in scanned.directories if only is None or found.path in only]
+
+
+def scan_directories(task: ScanTask) -> Scanned:
+    """List what lies in some directories.
+
+    Raises:
+        SourceError: If one of them cannot be read.
+    """
+    scanned = Scanned("", array("q"), array("q"), [], [])
+    paths: list[str] = []
+    for directory in task.directories:
+        place = os.path.join(task.root, directory.path)
+        try:
+            descriptor = os.open(place, os.O_RDONLY | os.O_DIRECTORY)
+            try:
+                _scan_one(directory, descriptor, task.extensions, paths, scanned)
+            finally:
+                os.close(descriptor)
+        except OSError as error:
+            raise SourceError(
+                f"{printable(place)}: cannot be read as a directory: {error.strerror}"
+            ) from None
+    return scanned._replace(paths="\0".join(paths))
+
+
+def _scan_one(
+    directory: Directory,
+    descriptor: int,
+    extensions: frozenset[str],
+    paths: list[str],
+    scanned: Scanned,
+) -> None:
+    _, sizes, mtimes, directories, findings = scanned
+    identity = _identity(descriptor)
+    if identity in directory.above:
+        detail = "a link to a directory that it lies in"
+        findings.append(Finding("loop", printable(directory.path) + "/", detail))
+        return
+    prefix = directory.path + "/" if directory.path else ""
+    above = (*directory.above, identity)
+    # listdir and stat cost less than scandir's entries do: these lines run for every file.
+    for name in os.listdir(descriptor):
+        path = prefix + name
+        if name[0] == "." or name in _LEFT_BEHIND:
+            mode = os.lstat(name, dir_fd=descriptor).st_mode
+            findings.append(Finding("hidden", printable(path) + "/" * S_ISDIR(mode)))
+            continue
+        is_image = name.rpartition(".")[2].lower() in extensions
+        try:
+            status = os.stat(name, dir_fd=descriptor)
+        except OSError as error:
+            kind = "missing" if is_image else "not-an-image"
+            findings.append(Finding(kind, printable(path), _why_gone(name, descriptor, error)))
+            continue
+        mode = status.st_mode
+        if S_ISDIR(mode):
+            directories.append(Directory(path, above))
+        elif not (is_image and S_ISREG(mode)):
+            detail = "not a regular file" if is_image else ""
+            findings.append(Finding("not-an-image", printable(path), detail))
+        elif not path.isascii() and printable(path) != path:
+            findings.append(Finding("bad-name", printable(path), "the name is not UTF-8"))
+        else:
+            paths.append(path)
+            sizes.append(status.st_size)
+            mtimes.append(status.st_mtime_ns)
+
+
+def _identity(descriptor: int) -> Identity:
+    status = os.fstat(descriptor)
+    return status.st_dev, status.st_ino
+
+
+def _why_gone(name: str, descriptor: int, error: OSError) -> str:
+    """Say why something that is listed in a directory is not there.
+
+    Raises:
+        OSError: The error itself, if it is not about this name alone.
+    """
+    try:
+        os.readlink(name, dir_fd=descriptor)
+    except OSError:
+        if not isinstance(error, FileNotFoundError):
+            raise error from None
+        return "it vanished during the scan"
+    return f"a broken link: {error.strerror}"
+
+
+def printable(path: str) -> str:
+    r"""A path as text, the bytes of it that are not UTF-8 written as ``\xff``."""
+    return os.fsencode(path).decode("utf-8", "backslashreplace")
