@@ -23,6 +23,7 @@ LAYERS = [
     "destination estimate manifest plan sources",
     "recipe shard worker",
     "pool run state",
+    "commit planning",
     "pack verify loaders",
     "__init__",
     "cli __main__",
