@@ -1,0 +1,1 @@
+"""How fast dsprep is beside its peers: data sets, contenders, measuring, report."""

@@ -1,0 +1,122 @@
+"""Measure dsprep against its peers: `python -m scripts.bench`."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+from collections.abc import Sequence
+from contextlib import ExitStack
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+from . import machine, report
+from .contests import Contest, contests
+from .data import LARGE, LISTED, PHOTOS, SMALL, DataSet, ensure, reduced
+from .measure import adopt_orphans
+from .results import Figures, Result, load, save
+from .run import hold
+
+_ROOT = Path(__file__).parents[2]
+_PAGE = _ROOT / "docs" / "benchmarks.md"
+
+
+def main() -> int:
+    """Run the benchmark; returns the exit code."""
+    args = _arguments()
+    whole = not (args.only or args.quick)
+    figures = load(args.load) if args.load else _measure(args)
+    if args.json:
+        save(figures, args.json)
+    page = report.markdown(figures, report.notes_of(args.page or _PAGE))
+    if args.page or whole:
+        (args.page or _PAGE).write_text(page)
+    else:
+        print(page)
+    return 1 if any(result.error for result in figures.results) else 0
+
+
+def _measure(args: argparse.Namespace) -> Figures:
+    cache = args.cache / "quick" if args.quick else args.cache
+    cache.mkdir(parents=True, exist_ok=True)
+    recipes = (SMALL, PHOTOS, LARGE, LISTED)
+    data = {r.name: DataSet(reduced(r) if args.quick else r, cache) for r in recipes}
+    every = contests(data)
+    chosen = [c for c in every if not args.only or any(only in c.name for only in args.only)]
+    if not chosen:
+        sys.exit(f"No such contest. There are: {', '.join(c.name for c in every)}")
+
+    adopt_orphans()
+    used = {c.data.name: c.data for c in chosen if c.data}
+    sizes = {name: ensure(each) for name, each in used.items()}
+    with ExitStack() as stack:
+        directories = {"disk": args.output_dir or cache, "memory": args.memory_dir}
+        places = {
+            place: Path(stack.enter_context(TemporaryDirectory(prefix="out-", dir=directory)))
+            for place, directory in directories.items()
+            if directory
+        }
+        return Figures(
+            machine.describe(places),
+            {name: (used[name].recipe.files, size) for name, size in sizes.items()},
+            args.runs,
+            _hold_all(chosen, sizes, places, args.runs),
+        )
+
+
+def _hold_all(
+    chosen: Sequence[Contest], sizes: dict[str, int], places: dict[str, Path], runs: int
+) -> list[Result]:
+    results = []
+    for contest in chosen:
+        for place, directory in places.items():
+            if place == "disk" or contest.copies:
+                print(f"{contest.name} ({place}) …", file=sys.stderr, flush=True)
+                size = sizes[contest.data.name] if contest.data else 0
+                results += hold(contest, size, place, directory, runs)
+    return results
+
+
+def _arguments() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(prog="python -m scripts.bench", description=__doc__)
+    parser.add_argument(
+        "--only",
+        metavar="NAME",
+        action="append",
+        help="only contests whose name holds this, such as `resize` or `small`; may be repeated",
+    )
+    parser.add_argument("--runs", type=int, default=5, help="timed runs of each contender")
+    parser.add_argument("--quick", action="store_true", help="tiny data sets: try the benchmark")
+    parser.add_argument("--json", metavar="FILE", type=Path, help="write all figures to this file")
+    parser.add_argument(
+        "--load", metavar="FILE", type=Path, help="measure nothing: report what --json wrote"
+    )
+    parser.add_argument(
+        "--page",
+        metavar="FILE",
+        type=Path,
+        help="write the page to this file; by default a whole benchmark writes docs/benchmarks.md, "
+        "and a part of it prints its page",
+    )
+    parser.add_argument(
+        "--cache",
+        metavar="DIR",
+        type=Path,
+        default=Path(os.environ.get("DSPREP_BENCH_DIR", _ROOT / "build" / "bench")),
+        help="where data sets are kept (default: $DSPREP_BENCH_DIR, or build/bench)",
+    )
+    parser.add_argument(
+        "--output-dir", metavar="DIR", type=Path, help="where outputs go (default: the cache)"
+    )
+    parser.add_argument(
+        "--memory-dir",
+        metavar="DIR",
+        type=Path,
+        default=Path("/dev/shm") if Path("/dev/shm").is_dir() else None,
+        help="a directory in memory, for a second measurement of the copies",
+    )
+    return parser.parse_args()
+
+
+if __name__ == "__main__":
+    sys.exit(main())

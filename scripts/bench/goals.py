@@ -1,0 +1,205 @@
+"""The goals, and how the results stand to them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from statistics import median
+
+from .results import Result
+
+MB = 1_000_000
+
+# (contest, place, contender): how a result is found.
+Results = dict[tuple[str, str, str], Result]
+
+
+@dataclass(frozen=True)
+class Race:
+    """A goal for dsprep's time beside a peer's.
+
+    Attributes:
+        work: What is done, for the reader.
+        contest: The contest's name.
+        peers: The peer, by its contenders' names: the fastest counts.
+        bound: At least so many times its speed; if `at_most`, at most so many times its time.
+        ours: dsprep's contender.
+        checked: dsprep's contender with the default check, where `ours` is without.
+        against: What the peer is called, if not by its contender's name.
+    """
+
+    work: str
+    contest: str
+    peers: tuple[str, ...]
+    bound: float
+    at_most: bool = False
+    ours: str = "dsprep --check none"
+    checked: str | None = "dsprep"
+    against: str | None = None
+
+
+@dataclass(frozen=True)
+class Row:
+    """A line of the table of goals, ready to be printed."""
+
+    work: str
+    data: str
+    against: str
+    ours: str
+    theirs: str
+    result: str
+    goal: str
+    met: bool | None
+    checked: str = "–"
+
+
+_IM2REC = ("im2rec, 1 thread", "im2rec, 2 threads")
+_RESIZE = "resize 256, JPEG q90, recordio"
+
+RACES = (
+    Race("folder → webdataset, copy", "webdataset/small", ("ShardWriter",), 6),
+    Race("folder → webdataset, copy", "webdataset/photos", ("ShardWriter",), 4),
+    Race("folder → webdataset, copy", "webdataset/small", ("GNU tar",), 3, at_most=True),
+    Race("folder → webdataset, copy", "webdataset/photos", ("GNU tar",), 1.5, at_most=True),
+    Race("folder → tfrecord, copy", "tfrecord/small", ("TFRecordWriter",), 6),
+    Race("folder → tfrecord, copy", "tfrecord/photos", ("TFRecordWriter",), 5),
+    Race("folder → recordio, copy", "recordio/small", _IM2REC, 6, against="im2rec, the best"),
+    Race("folder → recordio, copy", "recordio/photos", _IM2REC, 4, against="im2rec, the best"),
+    *(
+        Race(_RESIZE, contest, ("im2rec, 2 threads",), bound, ours=ours, checked=None)
+        for contest, bound, ours in (
+            ("resize/photos", 1, "dsprep, 2 workers"),
+            ("resize/large", 2, "dsprep, 2 workers"),
+        )
+    ),
+    *(
+        Race(
+            "the same, 1 → 2 workers",
+            contest,
+            ("dsprep, 1 worker",),
+            1.8,
+            ours="dsprep, 2 workers",
+            checked=None,
+            against="itself",
+        )
+        for contest in ("resize/photos", "resize/large")
+    ),
+    Race(
+        "`dsprep --help`",
+        "help",
+        ("import click",),
+        1.5,
+        at_most=True,
+        ours="dsprep --help",
+        checked=None,
+        against='`python -c "import click"`',
+    ),
+)
+
+_FIDELITY = ("resize/photos", "resize/large")
+_DRY_RUN_MEMORY = 700 * MB
+_WORKER_MEMORY = 200 * MB
+
+
+def rows(results: Iterable[Result]) -> Iterator[Row]:
+    """Judge the results: a row for each goal whose contest was held."""
+    found = {(r.contest, r.place, r.contender): r for r in results}
+    held = {contest for contest, _, _ in found}
+    yield from (_race(race, found) for race in RACES if race.contest in held)
+    yield from (_fidelity(contest, found) for contest in _FIDELITY if contest in held)
+    if "dry-run" in held:
+        yield _dry_run(found["dry-run", "disk", "dsprep"])
+    for data in ("small", "photos", "large"):
+        ours = [r for r in found.values() if _is_ours(r) and r.contest.endswith(f"/{data}")]
+        if ours:
+            yield _worker_memory(data, ours)
+
+
+def seconds(result: Result) -> float:
+    """The median time until the last command exits."""
+    return median(run.wall for run in result.runs)
+
+
+def show_seconds(value: float) -> str:
+    """A time with three figures, in seconds."""
+    return f"{value:.3f} s" if value < 1 else f"{value:.2f} s" if value < 10 else f"{value:.1f} s"
+
+
+def show_bytes(value: float) -> str:
+    """A size in megabytes of a million bytes."""
+    return f"{value / MB:.0f} MB"
+
+
+def _race(race: Race, found: Results) -> Row:
+    ours = found[race.contest, "disk", race.ours]
+    peers = [found[race.contest, "disk", peer] for peer in race.peers]
+    goal = f"at most {race.bound:g} times its time" if race.at_most else f"{race.bound:g} times"
+    data = race.contest.partition("/")[2] or "–"
+    against = race.against or race.peers[0]
+    if ours.error or any(peer.error for peer in peers):
+        return Row(race.work, data, against, "failed", "failed", "–", goal, None)
+    mine, theirs = seconds(ours), min(map(seconds, peers))
+    ratio = mine / theirs if race.at_most else theirs / mine
+    return Row(
+        work=race.work,
+        data=data,
+        against=against,
+        ours=show_seconds(mine),
+        theirs=show_seconds(theirs),
+        result=f"{ratio:.2f} times",
+        goal=goal,
+        met=ratio <= race.bound if race.at_most else ratio >= race.bound,
+        checked=_time(found[race.contest, "disk", race.checked]) if race.checked else "–",
+    )
+
+
+def _time(result: Result) -> str:
+    return "failed" if result.error else show_seconds(seconds(result))
+
+
+def _fidelity(contest: str, found: Results) -> Row:
+    ours = found[contest, "disk", "dsprep, 2 workers"].psnr
+    theirs = found[contest, "disk", "im2rec, 2 threads"].psnr
+    measured = ours is not None and theirs is not None
+    gain = (ours or 0) - (theirs or 0)
+    return Row(
+        work="the same, PSNR against a full decode and Lanczos",
+        data=contest.partition("/")[2],
+        against="im2rec, 2 threads",
+        ours=f"{ours:.2f} dB" if ours else "failed",
+        theirs=f"{theirs:.2f} dB" if theirs else "failed",
+        result=f"{gain:+.2f} dB" if measured else "–",
+        goal="not below",
+        met=gain >= 0 if measured else None,
+    )
+
+
+def _dry_run(result: Result) -> Row:
+    return Row(
+        work="dry run of a `.lst`, peak memory",
+        data="listed",
+        against="–",
+        ours=_time(result),
+        theirs="–",
+        result="–" if result.error else show_bytes(result.memory),
+        goal=f"under {show_bytes(_DRY_RUN_MEMORY)}",
+        met=None if result.error else result.memory < _DRY_RUN_MEMORY,
+    )
+
+
+def _worker_memory(data: str, ours: list[Result]) -> Row:
+    peak = max(result.worker for result in ours)
+    return Row(
+        work="peak memory of a worker, whatever it does",
+        data=data,
+        against="–",
+        ours="–",
+        theirs="–",
+        result=show_bytes(peak) if peak else "–",
+        goal=f"at most {show_bytes(_WORKER_MEMORY)}",
+        met=peak <= _WORKER_MEMORY if peak else None,
+    )
+
+
+def _is_ours(result: Result) -> bool:
+    return result.contender.startswith("dsprep")

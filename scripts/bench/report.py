@@ -1,0 +1,175 @@
+"""The report: results as a page of Markdown."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from itertools import groupby
+from pathlib import Path
+from statistics import median
+
+from .contests import TARGETS
+from .goals import Row, rows, seconds, show_bytes, show_seconds
+from .results import Figures, Result
+
+_NOTES_BEGIN = "<!-- notes: written by hand, kept when this page is generated -->"
+_NOTES_END = "<!-- end of notes -->"
+
+_INTRODUCTION = """\
+# Benchmarks
+
+`make bench` measures dsprep beside the tools that do the same work, and writes this page. The
+programs of the peers are in [scripts/bench/peers](../scripts/bench/peers)."""
+
+_METHOD = """\
+## Method
+
+- Data sets are generated: pictures whose frequencies fall as those of photographs do, with objects
+  that cover one another; each file has its own bytes. They lie in class folders, all in the page
+  cache.
+- A time is that of whole processes, from start to exit: the median of {runs} runs, in which the
+  contenders take turns. Each run writes to a new directory, and begins when everything written
+  before is on the disk. A round before, which is not timed, warms the caches up and samples memory.
+- dsprep waits until its shards are on the disk (`fsync`) before it gives them their names; no peer
+  does. The table of goals compares the times until exit all the same, so dsprep's time includes
+  the disk's, and its peers' does not. How the copies compare when everybody waits for the disk,
+  and when nobody has to, is in the table after it.
+- Copies: dsprep with `--check none`, as the peers check nothing; the last column gives its time
+  with the default check, which for RecordIO decodes every image.
+- Shards are of {targets}. GNU tar and im2rec
+  write one file, and beside im2rec so does dsprep. im2rec makes its list first; the two commands
+  are added up.
+- Resizing: dsprep and im2rec begin with the same `.lst`, and write one `.rec`. PSNR is the mean
+  over the images of a seeded sample, each against its original, decoded in full and resized by
+  Lanczos to the output's size.
+- Memory is the largest sum of all processes at one time, shared pages counted once (PSS); that of
+  a worker is the largest resident set (RSS) of any process but the first.
+- MB is a million bytes."""
+
+
+def markdown(figures: Figures, notes: str) -> str:
+    """Write the page.
+
+    Args:
+        figures: What was measured.
+        notes: What was written by hand below the table of goals.
+    """
+    targets = " and ".join(f"{show_bytes(size)} ({name})" for name, size in TARGETS.items())
+    parts = [
+        _INTRODUCTION,
+        "## Goals",
+        _goals(rows(figures.results)),
+        _NOTES_BEGIN,
+        notes,
+        _NOTES_END,
+        "## Copying, and the disk",
+        _copies(figures.results),
+        _METHOD.format(runs=figures.runs, targets=targets),
+        "## Data sets",
+        _table(
+            ("data set", "files >", "bytes >", "a file >"),
+            [
+                (name, f"{files:,}", show_bytes(size), f"{size / files / 1000:,.1f} kB")
+                for name, (files, size) in figures.data.items()
+            ],
+        ),
+        "## Machine",
+        _table(("", ""), list(figures.machine.items())),
+        "## Every figure",
+        _figures(figures.results),
+    ]
+    return "\n\n".join(part for part in parts if part) + "\n"
+
+
+def notes_of(page: Path) -> str:
+    """What was written by hand in a page that was generated before."""
+    text = page.read_text() if page.exists() else ""
+    return text.partition(_NOTES_BEGIN)[2].partition(_NOTES_END)[0].strip()
+
+
+def _goals(judged: Iterable[Row]) -> str:
+    verdicts = {True: "met", False: "**missed**", None: "–"}
+    return _table(
+        (
+            "work",
+            "data set",
+            "against",
+            "dsprep >",
+            "peer >",
+            "result >",
+            "goal >",
+            "",
+            "default check >",
+        ),
+        [
+            (
+                row.work,
+                row.data,
+                row.against,
+                row.ours,
+                row.theirs,
+                row.result,
+                row.goal,
+                verdicts[row.met],
+                row.checked,
+            )
+            for row in judged
+        ],
+    )
+
+
+def _copies(results: Sequence[Result]) -> str:
+    """Times of the copies that were measured in both places, beside dsprep's without a check."""
+    memory = {(r.contest, r.contender): r for r in results if r.place == "memory" and r.runs}
+    both = [
+        (result, memory[result.contest, result.contender])
+        for result in results
+        if result.place == "disk" and result.runs and (result.contest, result.contender) in memory
+    ]
+    lines = []
+    for contest, pairs in groupby(both, key=lambda pair: pair[0].contest):
+        times = [
+            (on_disk.contender, (seconds(on_disk), _durable(on_disk), seconds(in_memory)))
+            for on_disk, in_memory in pairs
+        ]
+        _, units = times[0]
+        for contender, values in times:
+            cells = [
+                f"{show_seconds(value)} ({value / unit:.2f})"
+                for value, unit in zip(values, units, strict=True)
+            ]
+            lines.append((contest, contender, *cells))
+    heads = ("until exit >", "until on the disk >", "output in memory >")
+    return _table(("work", "contender", *heads), lines) if lines else "Not measured."
+
+
+def _figures(results: Sequence[Result]) -> str:
+    heads = ("time >", "fastest >", "slowest >", "processor >", "memory >", "worker >", "written >")
+    return _table(("work", "output", "contender", *heads), [_figure(r) for r in results])
+
+
+def _figure(result: Result) -> tuple[str, ...]:
+    name = (result.contest, result.place, result.contender)
+    if result.error or not result.runs:
+        return (*name, *["failed"] * 7)
+    walls = [run.wall for run in result.runs]
+    return (
+        *name,
+        show_seconds(seconds(result)),
+        show_seconds(min(walls)),
+        show_seconds(max(walls)),
+        show_seconds(median(run.cpu for run in result.runs)),
+        show_bytes(result.memory) if result.memory else "–",
+        show_bytes(result.worker) if result.worker else "–",
+        show_bytes(result.written) if result.written else "–",
+    )
+
+
+def _durable(result: Result) -> float:
+    return median(run.durable for run in result.runs)
+
+
+def _table(heads: Sequence[str], lines: Iterable[Sequence[str]]) -> str:
+    """A Markdown table; a head that ends in `>` has its column aligned to the right."""
+    rules = ["--:" if head.endswith(">") else "---" for head in heads]
+    cells = [[head.removesuffix(">").strip() for head in heads], rules, *lines]
+    return "\n".join(f"| {' | '.join(line)} |" for line in cells)

@@ -1,0 +1,83 @@
+"""Hold a contest: every contender once for its memory and its output, then in turns for time."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from .contests import OUT, Contender, Contest
+from .measure import Command, CommandError, memory_of_run, time_run
+from .results import Result
+
+
+def hold(contest: Contest, size: int, place: str, directory: Path, runs: int) -> list[Result]:
+    """Hold a contest.
+
+    The first round warms the caches up and is not timed. In the timed rounds the contenders take
+    turns, so that what else the machine does meets all of them.
+
+    Args:
+        contest: The contest.
+        size: Bytes of its data set.
+        place: What `directory` is: `disk` or `memory`.
+        directory: Where outputs go for as long as they are needed.
+        runs: How many timed rounds.
+    """
+    results = {c: Result(contest.name, place, c.name) for c in contest.contenders}
+    for number in range(1 + runs * contest.rounds):
+        for contender, result in results.items():
+            if result.error is not None:
+                continue
+            try:
+                with _output(contender, directory) as (commands, out):
+                    if number == 0:
+                        _look_at(contest, size, commands, out, result)
+                    else:
+                        result.runs.append(time_run(commands, out))
+            except CommandError as error:
+                result.error = str(error)
+                print(f"{contest.name}: {contender.name}: {error}", file=sys.stderr, flush=True)
+    return list(results.values())
+
+
+def _look_at(
+    contest: Contest, size: int, commands: list[Command], out: Path, result: Result
+) -> None:
+    memory = memory_of_run(commands, out)
+    result.memory, result.worker = memory.total, memory.worker
+    result.written = sum(path.stat().st_size for path in out.rglob("*") if path.is_file())
+    if contest.copies and result.written < size:
+        raise CommandError(f"wrote {result.written} of {size} bytes")
+    if contest.psnr_images and contest.data:
+        result.psnr = _psnr(contest.data.root, out / "train.rec", contest.psnr_images)
+
+
+@contextmanager
+def _output(contender: Contender, directory: Path) -> Iterator[tuple[list[Command], Path]]:
+    """A new output directory, and the commands that write there; deleted when done with."""
+    out = directory / "out"
+    shutil.rmtree(out, ignore_errors=True)
+    out.mkdir(parents=True)
+    try:
+        yield (
+            [
+                tuple(word.replace(OUT, str(out)) for word in command)
+                for command in contender.commands
+            ],
+            out,
+        )
+    finally:
+        shutil.rmtree(out)
+
+
+def _psnr(root: Path, rec: Path, images: int) -> float:
+    command = (sys.executable, str(Path(__file__).with_name("psnr.py")), root, rec, str(images))
+    ended = subprocess.run(command, capture_output=True, text=True)
+    if ended.returncode:
+        raise CommandError(f"psnr.py: {ended.stderr.strip()[-1000:]}")
+    return float(json.loads(ended.stdout)["psnr"])
