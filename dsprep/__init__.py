@@ -1,3 +1,30 @@
 """Pack images into the shards that training reads, and verify them."""
 
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from dsprep.errors import DsprepError as DsprepError
+    from dsprep.images.transform import Transform as Transform
+    from dsprep.packing import PackReport as PackReport
+    from dsprep.packing import pack as pack
+
 __version__ = "0.1.0"
+
+_PUBLIC = {
+    "DsprepError": "dsprep.errors",
+    "PackReport": "dsprep.packing",
+    "Transform": "dsprep.images.transform",
+    "pack": "dsprep.packing",
+}
+
+__all__ = ["DsprepError", "PackReport", "Transform", "pack"]
+
+
+def __getattr__(name: str) -> Any:
+    """Import a public name when it is first used: workers, and ``--help``, need none of them."""
+    if name not in _PUBLIC:
+        raise AttributeError(f"module 'dsprep' has no attribute {name!r}")
+    return getattr(import_module(_PUBLIC[name]), name)

@@ -43,10 +43,14 @@ class SourceError(DsprepError):
     exit_code = 4
 
 
-class BadImage(DsprepError):
-    """One image's bytes are not a whole image that the run can use; the message is the reason."""
+class BadSample(DsprepError):
+    """One sample cannot be packed; the message is the reason, and the sample becomes a reject."""
 
     exit_code = 3
+
+
+class BadImage(BadSample):
+    """An image's bytes are not a whole image that the run can use."""
 
 
 class DamagedShard(DsprepError):

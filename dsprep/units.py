@@ -28,7 +28,9 @@ def parse_size(text: str | int) -> int:
     number, unit, binary = match.groups()
     size = round(float(number) * (1024 if binary else 1000) ** _POWER[unit.lower()])
     if size < 1:
-        raise OptionError(f"{text!r} is not a size that can hold anything: it must be at least 1 byte")
+        raise OptionError(
+            f"{text!r} is not a size that can hold anything: it must be at least 1 byte"
+        )
     return size
 
 

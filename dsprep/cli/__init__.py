@@ -1,0 +1,1 @@
+"""The command line: flags in, one call of a public function, its report out."""

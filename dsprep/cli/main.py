@@ -1,0 +1,82 @@
+"""The ``dsprep`` command, and how its errors become exit codes."""
+
+from __future__ import annotations
+
+import signal
+import sys
+from importlib import import_module
+from types import FrameType
+
+import click
+
+from dsprep import __version__
+from dsprep.errors import DsprepError
+
+COMMANDS = {
+    "pack": "Pack images into WebDataset, TFRecord or RecordIO shards.",
+    "verify": "Prove that shards are whole, and hold what they should.",
+}
+"""The commands and what ``dsprep --help`` says of each; a command's module is imported when it is used."""
+
+
+class _LazyGroup(click.Group):
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        return list(COMMANDS)
+
+    def get_command(self, ctx: click.Context, name: str) -> click.Command | None:
+        if name not in COMMANDS:
+            return None
+        command = getattr(import_module(f"dsprep.cli.{name}"), name)
+        assert isinstance(command, click.Command)
+        return command
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        with formatter.section("Commands"):
+            formatter.write_dl(list(COMMANDS.items()))
+
+
+@click.group(cls=_LazyGroup, context_settings={"help_option_names": ["-h", "--help"]})
+@click.version_option(__version__, prog_name="dsprep")
+def cli() -> None:
+    """Make a training set ready: images in, shards out.
+
+    The exit code tells how it went: 0 done, nothing lost; 2 wrong command line; 3 done, but samples
+    were rejected or problems found; 4 the source is wrong; 5 the destination refuses; 6 stopped early,
+    run again to continue; 130 interrupted, run again to continue; 1 anything else.
+
+    \b
+    Examples:
+      dsprep pack photos/ shards/ --format webdataset
+      dsprep verify shards/
+    """
+
+
+def main() -> None:
+    """Run the command line; the console script calls this."""
+    signal.signal(signal.SIGTERM, _interrupt)
+    try:
+        code = cli.main(standalone_mode=False)
+    except click.ClickException as error:
+        error.show()
+        code = error.exit_code
+    except click.Abort:
+        code = _fail("interrupted", 130)
+    except KeyboardInterrupt:
+        code = _fail("interrupted; nothing was written", 130)
+    except DsprepError as error:
+        code = _fail(str(error), error.exit_code)
+    except BrokenPipeError:
+        # Whoever read our output has read enough. Python would complain again when it flushes.
+        sys.stdout = None  # type: ignore[assignment]
+        code = 141
+    sys.exit(code or 0)
+
+
+def _fail(message: str, code: int) -> int:
+    click.echo(f"dsprep: {message}", err=True)
+    return code
+
+
+def _interrupt(signum: int, frame: FrameType | None) -> None:
+    """Schedulers end a job with SIGTERM; it is handled like Ctrl-C."""
+    raise KeyboardInterrupt

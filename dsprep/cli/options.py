@@ -1,0 +1,122 @@
+"""Options that more than one command has, each declared once, and the types of their values."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Mapping
+from typing import Any, TypeVar
+
+import click
+
+from dsprep.errors import OptionError
+from dsprep.units import parse_size
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+
+class Size(click.ParamType):
+    """A byte count such as ``200MB``."""
+
+    name = "size"
+
+    def convert(
+        self, value: Any, param: click.Parameter | None, ctx: click.Context | None
+    ) -> int:
+        """Read it, or fail as click does."""
+        try:
+            return parse_size(value)
+        except OptionError as error:
+            self.fail(str(error), param, ctx)
+
+
+class Dimensions(click.ParamType):
+    """``N`` or ``WxH``."""
+
+    name = "n|wxh"
+
+    def convert(
+        self, value: Any, param: click.Parameter | None, ctx: click.Context | None
+    ) -> int | tuple[int, int]:
+        """Read it, or fail as click does."""
+        if isinstance(value, (int, tuple)):
+            return value
+        parts = str(value).lower().split("x")
+        if len(parts) > 2 or not all(part.isdecimal() and int(part) for part in parts):
+            self.fail(f"{value!r} is neither a number of pixels nor WIDTHxHEIGHT", param, ctx)
+        numbers = tuple(int(part) for part in parts)
+        return numbers[0] if len(numbers) == 1 else (numbers[0], numbers[1])
+
+
+def parse_pairs(pairs: tuple[str, ...], option: str) -> Mapping[str, str]:
+    """Read ``NAME=VALUE`` options.
+
+    Raises:
+        OptionError: If one has no ``=``, or a name comes twice.
+    """
+    found: dict[str, str] = {}
+    for pair in pairs:
+        name, equals, value = pair.partition("=")
+        if not (name and equals and value):
+            raise OptionError(f"{option} {pair}: write it as {option} NAME=VALUE")
+        if name in found:
+            raise OptionError(f"{option} {pair}: {name} is given twice")
+        found[name] = value
+    return found
+
+
+def split_commas(text: str | None) -> tuple[str, ...]:
+    """``a,b`` as its parts, without blanks around them."""
+    return tuple(part.strip() for part in text.split(",") if part.strip()) if text else ()
+
+
+def _together(*options: Callable[[F], F]) -> Callable[[F], F]:
+    def decorate(function: F) -> F:
+        return functools.reduce(lambda wrapped, option: option(wrapped), reversed(options), function)
+
+    return decorate
+
+
+source_options = _together(
+    click.option(
+        "--list",
+        "list_file",
+        metavar="FILE",
+        help="Take the images and labels that an MXNet .lst names, with paths below SOURCE.",
+    ),
+    click.option(
+        "--labels",
+        metavar="FILE",
+        help="Take them from a CSV or TSV file, as Kaggle has them; an id without extension "
+        "finds its image.",
+    ),
+    click.option("--path-column", metavar="NAME", help="The column of paths or ids in --labels."),
+    click.option(
+        "--label-column",
+        metavar="NAME[,NAME...]",
+        help="The column of labels; several give several labels.",
+    ),
+    click.option(
+        "--classes",
+        metavar="FILE",
+        help="Class names, one a line, in the order of their numbers: a class that is not among "
+        "them is an error, and one without images keeps its number.",
+    ),
+    click.option(
+        "--extensions",
+        metavar="EXT[,EXT...]",
+        help="File name extensions of images.  [default: jpg,jpeg,png,webp,gif,bmp,tif,tiff]",
+    ),
+)
+
+workers_option = click.option(
+    "-j",
+    "--workers",
+    type=click.IntRange(1, 1024),
+    metavar="N",
+    help="Processes.  [default: the cores that this process may use]",
+)
+
+output_options = _together(
+    click.option("--json", "as_json", is_flag=True, help="Print the report as JSON."),
+    click.option("-q", "--quiet", is_flag=True, help="No progress, and no report on success."),
+)

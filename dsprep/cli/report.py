@@ -1,0 +1,140 @@
+"""What the commands print when they are done: a summary for people, or JSON for machines."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Sequence
+from dataclasses import asdict
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from dsprep.units import format_duration, format_size
+
+if TYPE_CHECKING:
+    from dsprep.packing import PackReport
+
+_SHOWN = 5
+"""How many of a long list a summary names."""
+
+
+def print_json(report: Any) -> None:
+    """Print a report's fields as one JSON object."""
+    click.echo(json.dumps(asdict(report), default=_plain, indent=1, ensure_ascii=False))
+
+
+def _plain(value: Any) -> Any:
+    return value._asdict() if hasattr(value, "_asdict") else str(value)
+
+
+def print_pack_report(report: PackReport) -> None:
+    """Print what packing did, or would do."""
+    planned = report.state == "planned"
+    about = "about " if report.estimated else ""
+    rows = [
+        ("samples", f"{report.samples:,}"),
+        ("shards", _shards_line(report, about)),
+        ("size", f"{about}{format_size(report.bytes)}"),
+    ]
+    if report.per_class:
+        rows.append(("classes", _classes_line(report)))
+    if report.rejects:
+        rows.append(("rejected", f"{len(report.rejects):,}"))
+    if report.skipped:
+        rows.append(("skipped", _skipped_line(report)))
+    rows.append(("time", _time_line(report)))
+    click.echo(f"{report.destination}: {report.state} as {report.format}")
+    for name, value in rows:
+        click.echo(f"  {name:<9} {value}")
+    for note in report.notes:
+        click.echo(f"  note      {note}")
+    if planned:
+        _print_plan(report)
+    _print_rejects(report)
+
+
+def _shards_line(report: PackReport, about: str) -> str:
+    if not report.shards:
+        return "0"
+    first, last = report.shards[0].name, report.shards[-1].name
+    if len(report.shards) == 1:
+        return f"1, {first}"
+    sizes = [shard.bytes for shard in report.shards]
+    span = f"{format_size(min(sizes))} to {format_size(max(sizes))}"
+    return f"{len(report.shards):,}, {first} to {last}, {about}{span} each"
+
+
+def _classes_line(report: PackReport) -> str:
+    counts = list(report.per_class.values())
+    return f"{len(counts):,}, of {min(counts):,} to {max(counts):,} samples"
+
+
+def _skipped_line(report: PackReport) -> str:
+    words = {"hidden": "hidden", "not-an-image": "not images", "unlisted": "not listed", "loop": "loops"}
+    kinds: dict[str, list[str]] = {}
+    for finding in report.skipped:
+        kinds.setdefault(finding.kind, []).append(finding.path)
+    return "; ".join(
+        f"{len(paths):,} {words.get(kind, kind)} ({_some(paths)})" for kind, paths in kinds.items()
+    )
+
+
+def _time_line(report: PackReport) -> str:
+    if report.state == "planned":
+        return f"about {format_duration(report.seconds)}"
+    if report.state == "already packed" or not report.seconds:
+        return format_duration(report.seconds)
+    rate = report.samples / report.seconds
+    return (
+        f"{format_duration(report.seconds)}, {rate:,.0f} samples/s, "
+        f"{format_size(report.bytes / report.seconds)}/s"
+    )
+
+
+def _print_plan(report: PackReport) -> None:
+    click.echo("\nshards")
+    _print_table(
+        (shard.name, f"{shard.samples:,} samples", format_size(shard.bytes))
+        for shard in _ends(report.shards)
+    )
+    if report.per_class:
+        click.echo("\nclasses")
+        names = report.classes
+        _print_table(
+            (str(number), names[number] if names else "", f"{count:,} samples")
+            for number, count in _ends(list(report.per_class.items()))
+        )
+    click.echo("\nnothing was written")
+
+
+def _ends(rows: Sequence[Any]) -> list[Any]:
+    """The rows, without the middle of a long list."""
+    if len(rows) <= 4 * _SHOWN:
+        return list(rows)
+    return [*rows[: 2 * _SHOWN], *rows[-2 * _SHOWN :]]
+
+
+def _print_table(rows: Iterable[tuple[str, ...]]) -> None:
+    rows = list(rows)
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    for row in rows:
+        cells = [cell.ljust(width) for cell, width in zip(row, widths, strict=True)]
+        click.echo("  " + "  ".join(cells).rstrip())
+
+
+def _print_rejects(report: PackReport) -> None:
+    if not report.rejects:
+        return
+    planned = report.state == "planned"
+    click.echo(
+        f"\n{len(report.rejects):,} samples {'cannot be' if planned else 'were not'} packed"
+        + ("" if planned else "; all of them are listed in rejects.jsonl")
+    )
+    for reject in report.rejects[:_SHOWN]:
+        click.echo(f"  {reject.path}: {reject.reason}")
+    if len(report.rejects) > _SHOWN:
+        click.echo(f"  and {len(report.rejects) - _SHOWN:,} more")
+
+
+def _some(names: Sequence[str]) -> str:
+    return ", ".join(names[:3]) + (", …" if len(names) > 3 else "")

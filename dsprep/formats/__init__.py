@@ -1,0 +1,29 @@
+"""The formats, and which one a file's name tells."""
+
+from __future__ import annotations
+
+import re
+
+from dsprep.formats.base import Entry, Format
+from dsprep.formats.recordio import RecordIO
+from dsprep.formats.tfrecord import TFRecord
+from dsprep.formats.webdataset import WebDataset
+
+__all__ = ["FORMATS", "Entry", "Format", "format_of_file"]
+
+_SHARD_OF = re.compile(r"-\d{5}-of-\d{5}$")
+
+FORMATS: dict[str, type[Format]] = {each.name: each for each in (WebDataset, TFRecord, RecordIO)}
+"""Every format by name. A new one is a new file beside these, and a word in this line."""
+
+
+def format_of_file(path: str) -> type[Format] | None:
+    """The format whose shards have names like this one, or None."""
+    plain = path.removesuffix(".gz")
+    for each in FORMATS.values():
+        if plain.endswith(each.suffix):
+            return each
+    # tfds: train.tfrecord-00000-of-00008; Inception: train-00000-of-01024
+    if _SHARD_OF.search(plain):
+        return TFRecord
+    return None

@@ -1,0 +1,133 @@
+"""What a format is: how samples are laid out in a shard.
+
+Every format is concatenative: a shard is its encoded samples one after another, then a trailer
+that depends on nothing but their total size. Naming, writing, checksums, commit and resume are
+therefore written once, for all formats, elsewhere; a format only encodes a sample, says what it will
+weigh, and reads a shard back.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, ClassVar, NamedTuple
+
+from dsprep.sample import Sample
+
+if TYPE_CHECKING:
+    import polars as pl
+
+    from dsprep.formats.stream import ShardStream
+
+
+class Entry(NamedTuple):
+    """One sample as it lies in a shard.
+
+    Attributes:
+        offset: First byte of the encoded sample in the (decompressed) shard.
+        size: Bytes of the encoded sample, headers and padding included.
+        sample: What it says.
+    """
+
+    offset: int
+    size: int
+    sample: Sample
+
+
+class Row(NamedTuple):
+    """What a sidecar says of one sample: its id, its labels and its path."""
+
+    index: int
+    labels: tuple[float, ...]
+    path: str
+
+
+class ShardFacts(NamedTuple):
+    """What an index over a whole data set says of one shard."""
+
+    name: str
+    samples: int
+    bytes: int
+
+
+@dataclass(frozen=True)
+class Format(ABC):
+    """How samples are laid out in a shard, options included."""
+
+    name: ClassVar[str]
+    suffix: ClassVar[str]
+    keys_must_differ: ClassVar[bool] = False
+    """Whether two samples with one key would become one."""
+
+    def shard_name(self, name: str, number: int, count: int) -> str:
+        """The file name of shard ``number`` (from 0) of ``count``, as this format's users write it."""
+        return f"{name}-{number:05d}{self.file_suffix}"
+
+    @property
+    def file_suffix(self) -> str:
+        """The end of a shard's file name, that of its compression included."""
+        return self.suffix
+
+    @property
+    def compressed(self) -> bool:
+        """Whether the whole shard is wrapped in gzip."""
+        return False
+
+    @property
+    def wants(self) -> frozenset[str]:
+        """Which of the fields class, filename, width and height this format will write."""
+        return frozenset()
+
+    @abstractmethod
+    def encode(self, sample: Sample) -> list[bytes]:
+        """Lay one sample out.
+
+        Returns:
+            Its bytes, in pieces to be written one after another.
+
+        Raises:
+            BadSample: If this format cannot hold the sample.
+        """
+
+    def trailer(self, size: int) -> bytes:
+        """What follows ``size`` bytes of encoded samples at the end of a shard."""
+        return b""
+
+    def capacity(self, target: int) -> int:
+        """How many bytes of encoded samples fit into a shard of at most ``target`` bytes."""
+        return target
+
+    @abstractmethod
+    def weights(self, rows: pl.DataFrame) -> pl.Series:
+        """What each row of a catalog will weigh in a shard, in bytes.
+
+        Args:
+            rows: The catalog's table, with two more columns: ``image``, the bytes of the encoded
+                image, and, where classes have names, ``class``.
+
+        Returns:
+            The size of each encoded sample: exact where the catalog tells all that is written, and
+            never less than the truth.
+        """
+
+    @abstractmethod
+    def read(self, stream: ShardStream) -> Iterator[Entry]:
+        """Read a shard from its first byte to its last, checking its structure.
+
+        Raises:
+            DamagedShard: Where the bytes break the format; everything before has been yielded.
+        """
+
+    def sidecars(self, rows: Sequence[Row], sizes: Sequence[int]) -> dict[str, bytes]:
+        """The files that stand beside a shard, by the suffix that replaces the shard's own.
+
+        Args:
+            rows: The shard's samples, in order.
+            sizes: The size of each encoded sample, in bytes.
+        """
+        return {}
+
+    def dataset_index(self, name: str, shards: Sequence[ShardFacts]) -> dict[str, bytes]:
+        """The files that index a whole data set, by file name."""
+        return {}

@@ -1,0 +1,221 @@
+"""``tf.train.Example`` as bytes: the canonical encoding, and a strict reader of any encoding.
+
+The message is ``Example{1: Features{1: map<string, Feature>}}`` with ``Feature`` one of
+``1: BytesList``, ``2: FloatList``, ``3: Int64List`` (tensorflow/core/example/example.proto,
+feature.proto). The canonical bytes are those of protobuf's deterministic serialization: entries sorted
+by name, lists packed. They are laid out here rather than by protobuf because that takes several times
+as long as reading the image does.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Iterator, Mapping
+from functools import lru_cache
+from typing import TypeAlias
+
+_VARINT, _FIXED64, _BYTES, _FIXED32 = 0, 1, 2, 5
+
+
+class BytesList(tuple[bytes, ...]):
+    """The values of a feature that holds bytes."""
+
+    __slots__ = ()
+
+
+class FloatList(tuple[float, ...]):
+    """The values of a feature that holds 32-bit floats."""
+
+    __slots__ = ()
+
+
+class Int64List(tuple[int, ...]):
+    """The values of a feature that holds signed 64-bit integers."""
+
+    __slots__ = ()
+
+
+Feature: TypeAlias = BytesList | FloatList | Int64List
+
+
+def varint(number: int) -> bytes:
+    """Encode an unsigned integer: seven bits a byte, the lowest first."""
+    out = bytearray()
+    while number >= 0x80:
+        out.append(number & 0x7F | 0x80)
+        number >>= 7
+    out.append(number)
+    return bytes(out)
+
+
+def varint_size(number: int) -> int:
+    """How many bytes an unsigned integer takes as a varint."""
+    return max(1, (number.bit_length() + 6) // 7)
+
+
+def _message(tag: bytes, size: int) -> bytes:
+    return tag + varint(size)
+
+
+def encode_example(features: Mapping[str, Feature]) -> list[bytes]:
+    """Encode an Example.
+
+    Returns:
+        Its bytes, in pieces to be joined; a large value is a piece of its own, not copied.
+    """
+    parts = [b""]
+    for name in sorted(features):
+        feature = features[name]
+        if type(feature) is BytesList and len(feature) == 1 and len(feature[0]) > 1024:
+            parts += [_head_of_bytes(name, len(feature[0])), feature[0]]
+        else:
+            parts.append(_entry(name, feature))
+    parts[0] = _message(b"\x0a", sum(map(len, parts)))
+    return parts
+
+
+def _head_of_bytes(name: str, size: int) -> bytes:
+    """All of the map entry of a single bytes value but the value itself, which ends the entry."""
+    key = name.encode()
+    head = _message(b"\x0a", size)
+    head = _message(b"\x0a", len(head) + size) + head
+    head = _message(b"\x12", len(head) + size) + head
+    head = _message(b"\x0a", len(key)) + key + head
+    return _message(b"\x0a", len(head) + size) + head
+
+
+# Labels and class names repeat, so most entries but the image's come from the cache. It tells the three
+# kinds of list apart by their type: as tuples, (1,) and (1.0,) are equal.
+@lru_cache(maxsize=4096, typed=True)
+def _entry(name: str, feature: Feature) -> bytes:
+    key = name.encode()
+    value = _encode_feature(feature)
+    body = _message(b"\x0a", len(key)) + key + _message(b"\x12", len(value)) + value
+    return _message(b"\x0a", len(body)) + body
+
+
+def _encode_feature(feature: Feature) -> bytes:
+    if isinstance(feature, BytesList):
+        body = b"".join(_message(b"\x0a", len(each)) + each for each in feature)
+        return _message(b"\x0a", len(body)) + body
+    if isinstance(feature, FloatList):
+        packed, tag = struct.pack(f"<{len(feature)}f", *feature), b"\x12"
+    else:
+        # A negative number is the ten-byte varint of its two's complement.
+        packed, tag = b"".join(varint(each & (1 << 64) - 1) for each in feature), b"\x1a"
+    body = _message(b"\x0a", len(packed)) + packed if packed else b""
+    return _message(tag, len(body)) + body
+
+
+def decode_example(data: bytes) -> dict[str, Feature]:
+    """Decode an Example in any encoding that protobuf's own parser takes.
+
+    Args:
+        data: The serialized message.
+
+    Returns:
+        Its features by name. One without a kind is an empty BytesList.
+
+    Raises:
+        ValueError: If the bytes are not an Example; the message says what is wrong.
+    """
+    features: dict[str, Feature] = {}
+    for number, wire, value in _fields(data):
+        if number != 1 or wire != _BYTES:
+            continue
+        for inner, inner_wire, entry in _fields(_as_bytes(value)):
+            if inner == 1 and inner_wire == _BYTES:
+                name, feature = _decode_entry(_as_bytes(entry))
+                features[name] = feature
+    return features
+
+
+def _decode_entry(data: bytes) -> tuple[str, Feature]:
+    name = ""
+    feature: Feature = BytesList()
+    for number, wire, value in _fields(data):
+        if wire != _BYTES:
+            continue
+        if number == 1:
+            name = _as_bytes(value).decode()
+        elif number == 2:
+            feature = _decode_feature(_as_bytes(value), feature)
+    return name, feature
+
+
+def _decode_feature(data: bytes, feature: Feature) -> Feature:
+    for number, wire, value in _fields(data):
+        if wire != _BYTES or number not in (1, 2, 3):
+            continue
+        kind = (BytesList, FloatList, Int64List)[number - 1]
+        # A list given in two parts is one list; one of another kind replaces it.
+        before: tuple[object, ...] = feature if type(feature) is kind else ()
+        values = (*before, *_values(kind, _as_bytes(value)))
+        feature = kind(values)  # type: ignore[arg-type]
+    return feature
+
+
+def _values(kind: type[Feature], data: bytes) -> Iterator[bytes | float | int]:
+    for number, wire, value in _fields(data):
+        if number != 1:
+            continue
+        if kind is BytesList and wire == _BYTES:
+            yield _as_bytes(value)
+        elif kind is FloatList and wire == _FIXED32:
+            yield struct.unpack("<f", _as_bytes(value))[0]
+        elif kind is FloatList and wire == _BYTES:
+            packed = _as_bytes(value)
+            if len(packed) % 4:
+                raise ValueError("a list of floats whose length is not a multiple of 4")
+            yield from struct.unpack(f"<{len(packed) // 4}f", packed)
+        elif kind is Int64List and wire == _VARINT and isinstance(value, int):
+            yield _signed(value)
+        elif kind is Int64List and wire == _BYTES:
+            packed, at = _as_bytes(value), 0
+            while at < len(packed):
+                number_, at = _read_varint(packed, at)
+                yield _signed(number_)
+
+
+def _fields(data: bytes) -> Iterator[tuple[int, int, bytes | int]]:
+    """The fields of a message: number, wire type and value."""
+    at, end = 0, len(data)
+    while at < end:
+        tag, at = _read_varint(data, at)
+        number, wire = tag >> 3, tag & 7
+        if wire == _VARINT:
+            value, at = _read_varint(data, at)
+            yield number, wire, value
+            continue
+        if wire == _BYTES:
+            size, at = _read_varint(data, at)
+        elif wire in (_FIXED64, _FIXED32):
+            size = 8 if wire == _FIXED64 else 4
+        else:
+            raise ValueError(f"wire type {wire} is not one that an Example holds")
+        if not number or size > end - at:
+            raise ValueError("a field that is longer than the message, or has no number")
+        yield number, wire, data[at : at + size]
+        at += size
+
+
+def _read_varint(data: bytes, at: int) -> tuple[int, int]:
+    value = shift = 0
+    while True:
+        if at >= len(data) or shift > 63:
+            raise ValueError("a varint that does not end")
+        byte = data[at]
+        at += 1
+        value |= (byte & 0x7F) << shift
+        if byte < 0x80:
+            return value & (1 << 64) - 1, at
+        shift += 7
+
+
+def _signed(value: int) -> int:
+    return value - (1 << 64) if value >> 63 else value
+
+
+def _as_bytes(value: bytes | int) -> bytes:
+    assert isinstance(value, bytes)
+    return value

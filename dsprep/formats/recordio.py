@@ -1,0 +1,164 @@
+"""MXNet's RecordIO: ``.rec`` with its ``.idx`` and ``.lst``.
+
+The framing is dmlc-core's ``recordio.h``; the header of an image record is MXNet's ``IRHeader``
+(``python/mxnet/recordio.py``). All integers are little-endian.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from itertools import accumulate
+from typing import TYPE_CHECKING, ClassVar
+
+from dsprep.errors import BadSample
+from dsprep.formats.base import Entry, Format, Row
+from dsprep.images.header import sniff
+from dsprep.labels import format_lst_line
+from dsprep.sample import Sample, Value
+
+if TYPE_CHECKING:
+    import polars as pl
+
+    from dsprep.formats.stream import ShardStream
+
+MAGIC = b"\x0a\x23\xd7\xce"
+MAX_RECORD = (1 << 29) - 1
+"""A record is shorter than 2^29 bytes, because its length has 29 bits."""
+
+MAX_EXACT_LABEL = 1 << 24
+"""Labels are 32-bit floats, which hold every whole number up to here and not every one above."""
+
+_FRAME = struct.Struct("<4sI")
+_HEADER = struct.Struct("<IfQQ")
+_WHOLE, _FIRST, _MIDDLE, _LAST = range(4)
+_PADDING = (b"", b"\0\0\0", b"\0\0", b"\0")
+
+
+@dataclass(frozen=True)
+class RecordIO(Format):
+    """Records of a label and an image."""
+
+    name: ClassVar[str] = "recordio"
+    suffix: ClassVar[str] = ".rec"
+
+    def encode(self, sample: Sample) -> list[bytes]:
+        """Lay one sample out; the fields other than the image and its label are not written."""
+        image = sample.image()
+        head = _header(sample)
+        data = image[1] if image else b""
+        size = len(head) + len(data)
+        if size > MAX_RECORD:
+            raise BadSample(f"{size} bytes, but a RecordIO record holds {MAX_RECORD}")
+        if MAGIC in data or MAGIC in head + data[:3]:
+            return _split(head + data)
+        return [_FRAME.pack(MAGIC, size) + head, data, _PADDING[size % 4]]
+
+    def capacity(self, target: int) -> int:
+        """All but room for sixteen magics in the payloads, each of which makes the shard 4 bytes longer.
+
+        In the bytes of compressed images the magic stands once in 17 GB, so sixteen in a shard are
+        made on purpose.
+        """
+        return target - 16 * len(MAGIC)
+
+    def weights(self, rows: pl.DataFrame) -> pl.Series:
+        """Frame, header, labels and image, padded to 4; a magic in the payload adds 4 bytes."""
+        payload = rows["image"] + (_FRAME.size + _HEADER.size)
+        if "label" in rows.columns:
+            count = rows["label"].list.len().cast(int)
+            payload += (count > 1).cast(int) * count * 4
+        return (payload + 3) // 4 * 4
+
+    def read(self, stream: ShardStream) -> Iterator[Entry]:
+        """Read the records; one whose payload is not an image record is damage, too."""
+        while not stream.at_end():
+            offset = stream.offset
+            payload = _read_record(stream)
+            yield Entry(offset, stream.offset - offset, _decode(payload, stream, offset))
+
+    def sidecars(self, rows: Sequence[Row], sizes: Sequence[int]) -> dict[str, bytes]:
+        """The ``.idx``, which MXIndexedRecordIO needs, and the ``.lst`` that im2rec would have read."""
+        offsets = accumulate(sizes, initial=0)
+        idx = "".join(f"{row.index}\t{offset}\n" for row, offset in zip(rows, offsets))
+        lst = "".join(format_lst_line(row.index, row.labels, row.path) for row in rows)
+        return {".idx": idx.encode(), ".lst": lst.encode()}
+
+
+def _header(sample: Sample) -> bytes:
+    label = sample.fields.get("cls", sample.fields.get("label", 0))
+    if isinstance(label, int):
+        return _HEADER.pack(0, label, sample.index, 0)
+    if not isinstance(label, tuple):
+        raise BadSample(f"the label {label!r} is not a number")
+    if len(label) == 1:
+        return _HEADER.pack(0, label[0], sample.index, 0)
+    count = len(label)
+    return _HEADER.pack(count, 0.0, sample.index, 0) + struct.pack(f"<{count}f", *label)
+
+
+def _split(payload: bytes) -> list[bytes]:
+    """Frame a payload that holds the magic: it is cut there, where it stands at a multiple of 4."""
+    parts = []
+    start = 0
+    at = payload.find(MAGIC)
+    while at >= 0:
+        if at % 4 == 0:
+            parts.append(payload[start:at])
+            start = at + 4
+            at = payload.find(MAGIC, start)
+        else:
+            at = payload.find(MAGIC, at + 1)
+    parts.append(payload[start:])
+    last = len(parts) - 1
+    framed = []
+    for number, part in enumerate(parts):
+        flag = (
+            _WHOLE if last == 0 else _FIRST if number == 0 else _LAST if number == last else _MIDDLE
+        )
+        framed += [_FRAME.pack(MAGIC, flag << 29 | len(part)), part, _PADDING[len(part) % 4]]
+    return framed
+
+
+def _read_record(stream: ShardStream) -> bytes:
+    """Read one record, its parts joined by the magic that cut them."""
+    parts: list[bytes] = []
+    total = 0
+    while True:
+        offset = stream.offset
+        magic, word = _FRAME.unpack(stream.read(_FRAME.size, "the head of a record"))
+        flag, length = word >> 29, word & MAX_RECORD
+        if magic != MAGIC:
+            raise stream.damaged(
+                "a record should begin here, but its magic number is not there", offset
+            )
+        if flag > _LAST or (flag in (_MIDDLE, _LAST)) != bool(parts):
+            raise stream.damaged(f"a part with flag {flag} does not belong here", offset)
+        data = stream.read(length + -length % 4, "a record")
+        total += length + 4 * bool(parts)
+        if total > MAX_RECORD:
+            raise stream.damaged("a record longer than RecordIO allows", offset)
+        parts.append(data[:length])
+        if flag in (_WHOLE, _LAST):
+            return MAGIC.join(parts)
+
+
+def _decode(payload: bytes, stream: ShardStream, offset: int) -> Sample:
+    if len(payload) < _HEADER.size:
+        raise stream.damaged("a record too short for the header of an image", offset)
+    flag, label, index, _ = _HEADER.unpack_from(payload)
+    start = _HEADER.size + 4 * flag
+    if start > len(payload):
+        raise stream.damaged(f"a record says it has {flag} labels, but ends before", offset)
+    fields: dict[str, Value] = {}
+    data = payload[start:]
+    if data:  # InsightFace's files begin with a record that is labels only
+        fields[sniff(data) or "bin"] = data
+    if flag:
+        fields["label"] = struct.unpack_from(f"<{flag}f", payload, _HEADER.size)
+    elif label.is_integer():
+        fields["cls"] = int(label)
+    else:
+        fields["label"] = (label,)
+    return Sample(str(index), fields, index)

@@ -1,0 +1,191 @@
+"""WebDataset: tar shards whose members share a key.
+
+How a member's name becomes key and field is webdataset's ``base_plus_ext`` (tariterators.py); the
+index is that of wids.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import lru_cache
+from typing import TYPE_CHECKING, ClassVar
+
+from dsprep.errors import BadSample, OptionError
+from dsprep.formats import tar
+from dsprep.formats.base import Entry, Format, ShardFacts
+from dsprep.labels import format_number
+from dsprep.sample import IMAGE_KINDS, Sample, Value
+
+if TYPE_CHECKING:
+    import polars as pl
+
+    from dsprep.formats.stream import ShardStream
+
+METADATA = ("class", "filename", "width", "height")
+"""The fields that stand together in a sample's ``.json``."""
+
+RENAMABLE = ("image", "cls", "label")
+"""The fields whose extension can be chosen."""
+
+_EXTENSION = re.compile(r"[a-z0-9_]+([.][a-z0-9_]+)*")
+_NAME = re.compile(r"((?:.*/|)[^.]+)[.]([^/]*)", re.DOTALL)
+_PASSED_OVER = re.compile(r"__[^/]*__($|/)")
+_LONGEST_KIND = "webp"
+_LONGEST_NUMBER = 25
+_LARGEST_DIMENSIONS = len('"width":2147483647,"height":2147483647,')
+
+
+@dataclass(frozen=True)
+class WebDataset(Format):
+    """Tar members ``KEY.FIELD``.
+
+    Attributes:
+        metadata: Whether to write a ``.json`` with class, filename, width and height.
+        renamed: Member extension by field, where it is not the field's own name.
+    """
+
+    name: ClassVar[str] = "webdataset"
+    suffix: ClassVar[str] = ".tar"
+    keys_must_differ: ClassVar[bool] = True
+    metadata: bool = False
+    renamed: Mapping[str, str] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        """Refuse extensions that readers would take for something else.
+
+        Raises:
+            OptionError: If a field is unknown, or an extension is not one or is used twice.
+        """
+        for name, extension in self.renamed.items():
+            if name not in RENAMABLE:
+                raise OptionError(f"--map {name}=…: no such field; there are {', '.join(RENAMABLE)}")
+            if not _EXTENSION.fullmatch(extension):
+                raise OptionError(
+                    f"--map {name}={extension}: not an extension; use small letters, digits and dots"
+                )
+        if len({*self.renamed.values(), "json"}) < len(self.renamed) + 1:
+            raise OptionError("--map: two fields would get the same extension")
+
+    def shard_name(self, name: str, number: int, count: int) -> str:
+        """``train-000000.tar``, which readers expand from ``train-{000000..000146}.tar``."""
+        return f"{name}-{number:06d}{self.suffix}"
+
+    @property
+    def wants(self) -> frozenset[str]:
+        """Class, filename, width and height if they are to be written."""
+        return frozenset(METADATA) if self.metadata else frozenset()
+
+    def encode(self, sample: Sample) -> list[bytes]:
+        """Lay one sample out: a member for each field."""
+        if _PASSED_OVER.match(sample.key):
+            raise BadSample(f"webdataset passes over names that begin with {sample.key.split('/')[0]}/")
+        parts: list[bytes] = []
+        metadata: dict[str, Value] = {}
+        for name, value in sample.fields.items():
+            if name in METADATA:
+                metadata[name] = value
+                continue
+            data, end = (value, tar.padding(len(value))) if isinstance(value, bytes) else _text(value)
+            parts += (tar.member(f"{sample.key}.{self._extension(name)}", len(data)), data, end)
+        if metadata:
+            data = _json(metadata)
+            parts += (tar.member(f"{sample.key}.json", len(data)), data, tar.padding(len(data)))
+        return parts
+
+    def _extension(self, name: str) -> str:
+        default = "label.json" if name == "label" else name
+        if not self.renamed:
+            return default
+        return self.renamed.get("image" if name in IMAGE_KINDS else name, default)
+
+    def trailer(self, size: int) -> bytes:
+        """Two zero blocks, padded to a record of 10240 bytes."""
+        return tar.ending(size)
+
+    def capacity(self, target: int) -> int:
+        """Whole records of 10240 bytes, less the end blocks."""
+        return target // tar.RECORD * tar.RECORD - len(tar.END)
+
+    def weights(self, rows: pl.DataFrame) -> pl.Series:
+        """A header and whole blocks for each member; names over 100 bytes take some blocks more."""
+        from dsprep.catalog import key_expr
+
+        key = rows.select(key_expr().str.len_bytes().cast(int)).to_series()
+        total = _member_weights(key, self.renamed.get("image", _LONGEST_KIND), rows["image"])
+        if "cls" in rows.columns:
+            digits = rows["cls"].cast(str).str.len_bytes().cast(int)
+            total += _member_weights(key, self._extension("cls"), digits)
+        elif "label" in rows.columns:
+            text = rows["label"].list.len().cast(int) * _LONGEST_NUMBER + 2
+            total += _member_weights(key, self._extension("label"), text)
+        if self.metadata:
+            text = _json_sizes(rows["path"]) + _LARGEST_DIMENSIONS + len('{"filename":}')
+            if "class" in rows.columns:
+                text += _json_sizes(rows["class"]) + len('"class":,')
+            total += _member_weights(key, "json", text)
+        return total
+
+    def read(self, stream: ShardStream) -> Iterator[Entry]:
+        """Read the samples: runs of members with one key, fields named by what follows the first dot."""
+        key: str | None = None
+        fields: dict[str, Value] = {}
+        start = end = position = 0
+        for member in tar.members(stream):
+            match = _NAME.fullmatch(member.name.removeprefix("./"))
+            if match is None or _PASSED_OVER.match(member.name):
+                continue
+            if match[1] != key:
+                if key is not None:
+                    yield Entry(start, end - start, Sample(key, fields, position))
+                    position += 1
+                key, fields, start = match[1], {}, member.offset
+            extension = match[2].lower()
+            if extension in fields:
+                raise stream.damaged(f"the sample {key!r} has two members .{extension}", member.offset)
+            fields[extension] = member.data
+            end = stream.offset
+        if key is not None:
+            yield Entry(start, end - start, Sample(key, fields, position))
+
+    def dataset_index(self, name: str, shards: Sequence[ShardFacts]) -> dict[str, bytes]:
+        """The wids index, with urls relative to itself."""
+        shardlist = [
+            {"url": shard.name, "nsamples": shard.samples, "filesize": shard.bytes} for shard in shards
+        ]
+        index = {
+            "__kind__": "wids-shard-index-v1",
+            "wids_version": 1,
+            "name": name,
+            "shardlist": shardlist,
+        }
+        return {f"{name}.json": json.dumps(index, indent=1).encode() + b"\n"}
+
+
+@lru_cache(maxsize=4096)
+def _text(value: Value) -> tuple[bytes, bytes]:
+    """The bytes and the padding of a member that holds a label."""
+    if isinstance(value, tuple):
+        data = f"[{','.join(map(format_number, value))}]".encode()
+    else:
+        data = str(value).encode()
+    return data, tar.padding(len(data))
+
+
+def _json(values: dict[str, Value]) -> bytes:
+    return json.dumps(values, ensure_ascii=False, separators=(",", ":"), sort_keys=True).encode()
+
+
+def _member_weights(key: pl.Series, extension: str, size: pl.Series) -> pl.Series:
+    name = key + (len(extension.encode()) + 1)
+    blocks = (size + (2 * tar.BLOCK - 1)) // tar.BLOCK
+    pax = (name + (len("1234 path=\n") + 3 * tar.BLOCK - 1)) // tar.BLOCK
+    return (blocks + (name > tar.MAX_NAME).cast(int) * pax) * tar.BLOCK
+
+
+def _json_sizes(text: pl.Series) -> pl.Series:
+    """The most bytes that texts take as JSON: quotes, and up to six for a character that is escaped."""
+    escaped = text.str.count_matches(r'["\\\x00-\x1f]').cast(int)
+    return text.str.len_bytes().cast(int) + 5 * escaped + 2

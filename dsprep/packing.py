@@ -1,0 +1,294 @@
+"""``pack``: images in; sized, checked, reproducible shards out."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from dsprep.commit import commit, identity_of, lost_samples, read_rejects, require_room, require_same
+from dsprep.destination import parse_destination
+from dsprep.errors import Interrupted, OptionError
+from dsprep.findings import SKIP_KINDS, Finding
+from dsprep.formats import FORMATS, Format
+from dsprep.formats.base import ShardFacts
+from dsprep.formats.features import choose_features
+from dsprep.formats.recordio import RecordIO
+from dsprep.formats.tfrecord import TFRecord
+from dsprep.formats.webdataset import WebDataset
+from dsprep.images.check import DEFAULT_MAX_PIXELS, MXNET_READABLE
+from dsprep.images.transform import Transform
+from dsprep.manifest import Manifest
+from dsprep.plan import ShardSize
+from dsprep.planning import Packing, Plan, make_plan
+from dsprep.pool import Pool, available_cores
+from dsprep.progress import Progress
+from dsprep.run import Run
+from dsprep.shard import Reject
+from dsprep.sources.reading import Source
+from dsprep.state import RunState, finished_manifest, remove_data_set
+
+CHECKS = ("decode", "header", "none")
+
+
+@dataclass(frozen=True)
+class PackReport:
+    """What packing did or, for a dry run, would do.
+
+    Attributes:
+        destination: As it was given.
+        format: The format's name.
+        state: ``packed``, ``continued`` (some shards were there already), ``already packed`` or
+            ``planned``.
+        shards: Name, samples and bytes of each.
+        samples: In all shards.
+        bytes: Of all shards.
+        estimated: Whether bytes are estimates.
+        classes: Class names, if there are any.
+        per_class: Samples of the source by class number.
+        rejects: Samples of the source that are not in the shards, and why.
+        skipped: What lies in the source and is no sample.
+        notes: What else there is to say.
+        seconds: How long it took; for a dry run, how long it will take.
+    """
+
+    destination: str
+    format: str
+    state: str
+    shards: Sequence[ShardFacts]
+    samples: int
+    bytes: int
+    estimated: bool
+    classes: Sequence[str] | None
+    per_class: Mapping[int, int]
+    rejects: Sequence[Reject]
+    skipped: Sequence[Finding]
+    notes: Sequence[str]
+    seconds: float
+
+
+def pack(
+    source: str,
+    dest: str,
+    *,
+    list_file: str | None = None,
+    labels: str | None = None,
+    path_column: str | None = None,
+    label_columns: Sequence[str] = (),
+    classes: str | None = None,
+    extensions: Sequence[str] | None = None,
+    format: str | None = None,
+    target_size: int | None = None,
+    shards: int | None = None,
+    samples_per_shard: int | None = None,
+    name: str = "train",
+    gzip: bool = False,
+    features: str | None = None,
+    rename: Mapping[str, str] | None = None,
+    metadata: bool = False,
+    key: str = "path",
+    transform: Transform | None = None,
+    seed: int | None = 0,
+    check: str | None = None,
+    max_pixels: int = DEFAULT_MAX_PIXELS,
+    max_errors: int | None = None,
+    fail_on_reject: bool = False,
+    overwrite: bool = False,
+    dry_run: bool = False,
+    workers: int | None = None,
+    progress: Progress | None = None,
+) -> PackReport:
+    """Pack images into shards.
+
+    Args:
+        source: The directory that holds the images; each directory in it is a class.
+        dest: A directory for the shards, or one file: ``train.tar``, ``train.rec``, ``train.tfrecord``.
+        list_file: An MXNet ``.lst`` that tells which images to pack, and their labels.
+        labels: A CSV or TSV file that tells the same.
+        path_column: Its column of paths or ids.
+        label_columns: Its columns of labels.
+        classes: A file with the class names, one a line, in the order of their numbers.
+        extensions: File name extensions of images.
+        format: ``webdataset``, ``tfrecord`` or ``recordio``; may be left out for a single file.
+        target_size: The most bytes that a shard takes on disk.
+        shards: Or, how many shards.
+        samples_per_shard: Or, how many samples in each.
+        name: What shard names begin with.
+        gzip: Whether to compress TFRecord shards.
+        features: The preset of feature names for TFRecord.
+        rename: Feature names, or extensions of WebDataset members, by field.
+        metadata: Whether to write class, filename, width and height into WebDataset shards.
+        key: ``path`` or ``index``: what keys are made from.
+        transform: What to do to the images; None copies them.
+        seed: The samples are shuffled by it; None keeps the source's order.
+        check: ``decode``, ``header`` or ``none``; by default ``header``, and ``decode`` for RecordIO.
+        max_pixels: Images with more are rejected.
+        max_errors: Stop when more samples than this are rejected.
+        fail_on_reject: Stop at the first one.
+        overwrite: Replace what is at the destination.
+        dry_run: Plan, and write nothing.
+        workers: How many processes; by default the cores that this process may use.
+        progress: Is told how far the run is.
+
+    Returns:
+        What was done.
+
+    Raises:
+        OptionError: If the arguments make no sense.
+        SourceError: If the source cannot be packed.
+        DestinationError: If the destination refuses.
+        RunStopped: If it ended early; calling again goes on.
+    """
+    began = time.monotonic()
+    destination, format_name = parse_destination(dest, format)
+    size = _shard_size(destination.single, target_size, shards, samples_per_shard)
+    _require_one_of("--check", check, (*CHECKS, None))
+    _require_one_of("--key", key, ("path", "index"))
+    chosen = {"extensions": frozenset(extensions)} if extensions else {}
+    packing = Packing(
+        source=Source(
+            source, list_file, labels, path_column, tuple(label_columns), classes, **chosen
+        ),
+        destination=destination,
+        layout=_layout(format_name, gzip or dest.endswith(".gz"), features, rename or {}, metadata),
+        transform=transform,
+        size=size,
+        name=destination.stem or name,
+        seed=seed,
+        check=check or ("decode" if format_name == "recordio" else "header"),
+        readable=MXNET_READABLE if format_name == "recordio" and check != "none" else None,
+        max_pixels=max_pixels,
+        key=key,
+    )
+    with Pool(available_cores() if workers is None else workers) as pool:
+        plan = make_plan(packing, pool)
+        if dry_run:
+            return _planned(plan, plan.seconds(pool))
+        identity = identity_of(plan)
+        finished = finished_manifest(destination)
+        if finished is not None and not overwrite:
+            require_same(plan, finished, identity)
+            rejects = read_rejects(plan, finished)
+            return _report(plan, finished, rejects, "already packed", time.monotonic() - began)
+        state = RunState(destination, identity, overwrite)
+        try:
+            if finished is not None:
+                remove_data_set(destination, finished)
+            require_room(plan, state, overwrite)
+            run = Run(plan, state, max_errors, fail_on_reject)
+            outcome = run.carry_out(pool, progress or Progress())
+            manifest = commit(plan, state, outcome, identity)
+        except KeyboardInterrupt:
+            whole = sum(shard.name in state.done for shard in plan.shards)
+            raise Interrupted(
+                f"interrupted; {whole} of {len(plan.shards)} shards are written; "
+                "give the same command again to continue"
+            ) from None
+        finally:
+            state.release()
+        rejects = [*lost_samples(plan.findings), *outcome.rejects]
+        how = "continued" if state.resumed else "packed"
+        return _report(plan, manifest, rejects, how, time.monotonic() - began)
+
+
+def _require_one_of(option: str, value: object, choices: Sequence[object]) -> None:
+    if value not in choices:
+        named = ", ".join(str(choice) for choice in choices if choice)
+        raise OptionError(f"{option} {value}: choose one of {named}")
+
+
+def _shard_size(
+    single: str | None, target: int | None, shards: int | None, samples: int | None
+) -> ShardSize:
+    given = [value for value in (target, shards, samples) if value is not None]
+    if len(given) > 1:
+        raise OptionError("give one of --target-size, --shards and --samples-per-shard")
+    if any(value < 1 for value in given):
+        raise OptionError(f"a shard size of {given[0]} makes no shards")
+    if single and given:
+        raise OptionError(f"{single}: is a single file; a size of shards goes with a directory")
+    return ShardSize(shards=1) if single else ShardSize(target, shards, samples)
+
+
+def _layout(
+    format_name: str, gzip: bool, features: str | None, rename: Mapping[str, str], metadata: bool
+) -> Format:
+    _require_one_of("--format", format_name, tuple(FORMATS))
+    if format_name != "tfrecord" and (gzip or features):
+        raise OptionError(f"--features and --compression go with tfrecord, not with {format_name}")
+    if format_name != "webdataset" and metadata:
+        raise OptionError(f"--metadata goes with webdataset, not with {format_name}")
+    if format_name == "tfrecord":
+        return TFRecord(choose_features(features or "dsprep", rename), gzip)
+    if format_name == "webdataset":
+        return WebDataset(metadata, rename)
+    if rename:
+        raise OptionError("--map: RecordIO has no names to map; it holds an image and its label")
+    return RecordIO()
+
+
+def _planned(plan: Plan, seconds: float) -> PackReport:
+    shards = [ShardFacts(each.name, each.stop - each.start, each.bytes) for each in plan.shards]
+    return PackReport(
+        destination=str(plan.packing.destination),
+        format=plan.packing.layout.name,
+        state="planned",
+        shards=shards,
+        samples=len(plan.catalog),
+        bytes=sum(shard.bytes for shard in shards),
+        estimated=plan.estimated or plan.packing.layout.compressed,
+        rejects=lost_samples(plan.findings),
+        seconds=seconds,
+        **_common(plan),
+    )
+
+
+def _report(
+    plan: Plan, manifest: Manifest, rejects: Sequence[Reject], state: str, seconds: float
+) -> PackReport:
+    return PackReport(
+        destination=str(plan.packing.destination),
+        format=manifest.format,
+        state=state,
+        shards=[ShardFacts(each.name, each.samples, each.bytes) for each in manifest.shards],
+        samples=manifest.samples,
+        bytes=manifest.bytes,
+        estimated=False,
+        rejects=rejects,
+        seconds=seconds,
+        **_common(plan),
+    )
+
+
+def _common(plan: Plan) -> dict[str, Any]:
+    skipped = [finding for finding in plan.findings if finding.kind in SKIP_KINDS]
+    return {
+        "classes": plan.catalog.classes,
+        "per_class": plan.catalog.samples_per_class(),
+        "skipped": skipped,
+        "notes": _notes(plan),
+    }
+
+
+def _notes(plan: Plan) -> list[str]:
+    """What a user would want to know before training on the result."""
+    notes = []
+    twice = [finding.path for finding in plan.findings if finding.kind == "duplicate"]
+    if twice:
+        notes.append(f"{len(twice):,} paths are listed more than once: {_some(twice)}")
+    if plan.collisions:
+        keys = [key for key, _ in plan.collisions]
+        notes.append(f"{len(keys):,} keys belong to more than one sample: {_some(keys)}")
+    empty = [
+        plan.catalog.classes[number]
+        for number, count in plan.catalog.samples_per_class().items()
+        if plan.catalog.classes and not count
+    ]
+    if empty:
+        notes.append(f"{len(empty):,} classes have no sample: {_some(empty)}")
+    return notes
+
+
+def _some(names: Sequence[str]) -> str:
+    return ", ".join(names[:3]) + (", …" if len(names) > 3 else "")

@@ -1,0 +1,166 @@
+"""From the weights of samples to shards: pure functions on numbers.
+
+A shard is a run of samples, so a plan is a list of cuts between them. The cuts depend on the weights
+and the options alone, never on workers or machines.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left, bisect_right
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from itertools import accumulate, pairwise
+from typing import NamedTuple
+
+from dsprep.errors import OptionError
+from dsprep.formats.base import Format
+
+DEFAULT_TARGET = 200_000_000
+"""Bytes: what SageMaker's Pipe mode and most loaders like best lies between 100 and 200 MB."""
+
+
+@dataclass(frozen=True)
+class ShardSize:
+    """How large shards are to be: exactly one of the three is given.
+
+    Attributes:
+        target: Bytes on disk that no shard may exceed.
+        shards: How many shards, of about as many bytes each.
+        samples: How many samples in each shard; the last one takes the rest.
+    """
+
+    target: int | None = None
+    shards: int | None = None
+    samples: int | None = None
+
+    @property
+    def by_bytes(self) -> bool:
+        """Whether it is a target that shards are cut to."""
+        return self.shards is None and self.samples is None
+
+
+class PlannedShard(NamedTuple):
+    """One output file to write.
+
+    Attributes:
+        name: Its file name.
+        start: The first of its samples, as a row of the ordered catalog.
+        stop: The row after its last.
+        bytes: What it will weigh on disk, its trailer included.
+    """
+
+    name: str
+    start: int
+    stop: int
+    bytes: int
+
+
+def plan_shards(
+    weights: Sequence[int],
+    size: ShardSize,
+    layout: Format,
+    name: Callable[[int, int], str],
+    capacity: int | None = None,
+) -> list[PlannedShard]:
+    """Cut the samples into shards.
+
+    Args:
+        weights: Bytes of each encoded sample, in order.
+        size: How large shards are to be.
+        layout: The format, for its capacity and trailer.
+        name: The file name of shard i of n.
+        capacity: Bytes of samples that a shard may hold, where that is less than its target allows
+            because the weights are estimates.
+
+    Raises:
+        OptionError: If there are fewer samples than shards, or the target holds not one byte.
+    """
+    if size.shards is not None:
+        cuts = cut_into(weights, size.shards)
+    elif size.samples is not None:
+        cuts = [*range(0, len(weights), size.samples), len(weights)]
+    else:
+        target = DEFAULT_TARGET if size.target is None else size.target
+        room = layout.capacity(target) if capacity is None else capacity
+        if room < 1:
+            raise OptionError(f"--target-size {target}: too small for one {layout.name} shard")
+        cuts = cut_by_bytes(weights, room)
+    sums = [0, *accumulate(weights)]
+    shards = []
+    for number, (start, stop) in enumerate(pairwise(cuts)):
+        content = sums[stop] - sums[start]
+        bytes_ = content + len(layout.trailer(content))
+        shards.append(PlannedShard(name(number, len(cuts) - 1), start, stop, bytes_))
+    return shards
+
+
+def cut_by_bytes(weights: Sequence[int], capacity: int) -> list[int]:
+    """Cut into as few shards as hold at most ``capacity`` each, and these as equal as can be.
+
+    A sample heavier than that is alone in its shard.
+
+    Returns:
+        The cuts: row numbers from 0 to the number of samples, both included.
+    """
+    sums = [0, *accumulate(weights)]
+    # Filling shards from the end tells the first row from which the rest fits into 1, 2, 3, … shards.
+    fits = [len(weights)]
+    while fits[-1] > 0:
+        stop = fits[-1]
+        fits.append(min(bisect_left(sums, sums[stop] - capacity, 0, stop), stop - 1))
+    # For equal shares, a sample that has a shard for itself counts as a full shard.
+    shares = sums
+    if max(weights, default=0) > capacity:
+        shares = [0, *accumulate(min(weight, capacity) for weight in weights)]
+
+    def limits(start: int, left: int) -> tuple[int, int]:
+        fullest = bisect_right(sums, sums[start] + capacity) - 1
+        return max(fits[left - 1], start + 1), max(fullest, start + 1)
+
+    return _cut_evenly(shares, len(fits) - 1, limits)
+
+
+def cut_into(weights: Sequence[int], count: int) -> list[int]:
+    """Cut into ``count`` shards of about equal bytes, none of them empty.
+
+    Returns:
+        The cuts, as :func:`cut_by_bytes`.
+
+    Raises:
+        OptionError: If there are fewer samples than shards.
+    """
+    if not 1 <= count <= len(weights):
+        raise OptionError(f"--shards {count}: there are {len(weights)} samples to put into them")
+    return _cut_evenly([0, *accumulate(weights)], count, lambda start, left: (start + 1, len(weights)))
+
+
+def _cut_evenly(
+    sums: Sequence[int], count: int, limits: Callable[[int, int], tuple[int, int]]
+) -> list[int]:
+    """Cut so that each shard takes its share of what is left, as far as the limits allow."""
+    cuts = [0]
+    total, rows = sums[-1], len(sums) - 1
+    for left in range(count, 1, -1):
+        start = cuts[-1]
+        ideal = sums[start] + (total - sums[start]) / left
+        cut = bisect_left(sums, ideal)
+        if cut > 0 and ideal - sums[cut - 1] < sums[cut] - ideal:
+            cut -= 1
+        lowest, highest = limits(start, left)
+        cuts.append(min(max(cut, lowest), highest, rows - left + 1))
+    cuts.append(rows)
+    return cuts
+
+
+def cut_pieces(sizes: Sequence[int], start: int, stop: int, piece_bytes: int) -> list[tuple[int, int]]:
+    """Cut one shard's samples into pieces that several workers can write at once.
+
+    Args:
+        sizes: Bytes of each sample in the source.
+        start: The shard's first row.
+        stop: The row after its last.
+        piece_bytes: About how much of the source a piece should take.
+    """
+    weights = [size + 1 for size in sizes[start:stop]]
+    count = min(max(1, sum(weights) // piece_bytes), len(weights))
+    return [(start + low, start + high) for low, high in pairwise(cut_into(weights, count))]

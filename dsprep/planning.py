@@ -1,0 +1,237 @@
+"""From what the user asked for to a plan: index, order, weigh, cut. Nothing is written."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from itertools import chain
+from typing import TYPE_CHECKING, Any
+
+from dsprep.destination import Destination
+from dsprep.errors import SourceError
+from dsprep.estimate import SAMPLE, fit
+from dsprep.findings import Finding
+from dsprep.formats import Format
+from dsprep.formats.recordio import MAX_EXACT_LABEL
+from dsprep.images.transform import Transform
+from dsprep.plan import DEFAULT_TARGET, PlannedShard, ShardSize, plan_shards
+from dsprep.pool import Pool
+from dsprep.recipe import Measured, Recipe, Rows, measure
+from dsprep.sources.reading import Source, read_source
+
+if TYPE_CHECKING:
+    from dsprep.catalog import Catalog
+
+_SAMPLE_SEED = 1
+"""The images that are tried do not depend on the seed of the order."""
+
+_TIMED = 128
+"""How many images a dry run tries, to say how long the run will take."""
+
+_NAMED = 10
+"""How many colliding keys a message names."""
+
+
+@dataclass(frozen=True)
+class Packing:
+    """What is to be packed, and how: all that the bytes of the output depend on.
+
+    Attributes:
+        source: The images and their labels.
+        destination: Where the shards go.
+        layout: The format.
+        transform: What is done to images; None copies their bytes.
+        size: How large shards are to be.
+        name: What shard names begin with.
+        seed: The order is shuffled by it; None keeps the source's order.
+        check: ``decode``, ``header`` or ``none``.
+        readable: The kinds of image that may be written; None for any.
+        max_pixels: The most pixels that an image may have.
+        key: ``path`` or ``index``: where keys come from.
+    """
+
+    source: Source
+    destination: Destination
+    layout: Format
+    transform: Transform | None
+    size: ShardSize
+    name: str
+    seed: int | None
+    check: str
+    readable: frozenset[str] | None
+    max_pixels: int
+    key: str
+
+    def options(self) -> dict[str, Any]:
+        """The options as the manifest records them: no paths, nothing of this machine."""
+        return {
+            "layout": asdict(self.layout),
+            "transform": asdict(self.transform) if self.transform else None,
+            "size": asdict(self.size),
+            "single_file": self.destination.single is not None,
+            "seed": self.seed,
+            "check": self.check,
+            "readable": None if self.readable is None else sorted(self.readable),
+            "max_pixels": self.max_pixels,
+            "key": self.key,
+        }
+
+    def shard_name(self, number: int, count: int) -> str:
+        """The file name of shard ``number`` of ``count``."""
+        return self.destination.single or self.layout.shard_name(self.name, number, count)
+
+
+@dataclass(frozen=True)
+class Plan:
+    """The samples in their final order, and the shards that they will make.
+
+    Attributes:
+        packing: What was asked for.
+        catalog: The samples.
+        findings: What indexing noticed.
+        collisions: Keys that belong to more than one sample, with the samples' paths.
+        shards: The cuts.
+        estimated: Whether the shards' bytes are estimates.
+    """
+
+    packing: Packing
+    catalog: Catalog
+    findings: Sequence[Finding]
+    collisions: Sequence[tuple[str, list[str]]]
+    shards: Sequence[PlannedShard]
+    estimated: bool
+
+    @property
+    def recipe(self) -> Recipe:
+        """How workers make the samples."""
+        return _recipe(self.packing, self.catalog)
+
+    def rows(self, start: int, stop: int) -> Rows:
+        """The rows from ``start`` up to, and without, ``stop``."""
+        return _rows(self.catalog.slice(start, stop - start))
+
+    def seconds(self, pool: Pool) -> float:
+        """How long the run will take, by trying some samples now."""
+        tried = _try_samples(self.packing, self.catalog, pool, min(_TIMED, len(self.catalog)))
+        spent = sum(each.seconds for each in tried)
+        count = sum(len(each.sizes) for each in tried)
+        return spent / count * len(self.catalog) / pool.size
+
+
+def make_plan(packing: Packing, pool: Pool) -> Plan:
+    """Index the source and cut it into shards.
+
+    Raises:
+        SourceError: If the source cannot be packed.
+        OptionError: If the options make no sense for it.
+    """
+    catalog, findings = read_source(packing.source, pool.map)
+    if not len(catalog):
+        raise SourceError(f"{packing.source.root}: holds no image that could be packed")
+    collisions = catalog.collisions() if packing.key == "path" else []
+    if collisions and packing.layout.keys_must_differ:
+        raise SourceError(_collision_message(packing.source.root, collisions))
+    _require_exact_labels(packing, catalog)
+    if packing.seed is not None:
+        catalog = catalog.shuffle(packing.seed)
+    image_sizes: Sequence[int] = catalog.table["size"].to_list()
+    capacity = None
+    estimated = packing.transform is not None
+    if estimated and packing.size.by_bytes:
+        image_sizes, capacity = _estimate(packing, catalog, image_sizes, pool)
+    weights = _weights(packing.layout, catalog, image_sizes)
+    shards = plan_shards(weights, packing.size, packing.layout, packing.shard_name, capacity)
+    return Plan(packing, catalog, findings, collisions, shards, estimated)
+
+
+def _collision_message(root: str, collisions: Sequence[tuple[str, list[str]]]) -> str:
+    lines = [f"{root}: {len(collisions):,} keys belong to more than one sample:"]
+    lines += [f"  {key}: {', '.join(paths)}" for key, paths in collisions[:_NAMED]]
+    if len(collisions) > _NAMED:
+        lines.append(f"  and {len(collisions) - _NAMED:,} more")
+    lines.append("rename files, or give --key index to make keys from the samples' numbers")
+    return "\n".join(lines)
+
+
+def _require_exact_labels(packing: Packing, catalog: Catalog) -> None:
+    if packing.layout.name == "recordio" and catalog.label_column == "cls":
+        largest = max(map(abs, catalog.samples_per_class()))
+        if largest > MAX_EXACT_LABEL:
+            raise SourceError(
+                f"{packing.source.root}: the label {largest} is above {MAX_EXACT_LABEL}, which "
+                "RecordIO's 32-bit floats cannot hold exactly; choose another format"
+            )
+
+
+def _recipe(packing: Packing, catalog: Catalog) -> Recipe:
+    return Recipe(
+        root=catalog.root,
+        layout=packing.layout,
+        transform=packing.transform,
+        check=packing.check,
+        readable=packing.readable,
+        max_pixels=packing.max_pixels,
+        classes=catalog.classes,
+        key=packing.key,
+    )
+
+
+def _rows(catalog: Catalog) -> Rows:
+    table = catalog.table
+    labels: list[Any] | None = None
+    if catalog.label_column:
+        labels = table[catalog.label_column].to_list()
+        if catalog.label_column == "label":
+            labels = [tuple(label) for label in labels]
+    return Rows(table["index"].to_list(), table["path"].to_list(), table["size"].to_list(), labels)
+
+
+def _weights(layout: Format, catalog: Catalog, image_sizes: Sequence[int]) -> list[int]:
+    """The bytes of each encoded sample."""
+    import polars as pl
+
+    table = catalog.table.with_columns(pl.Series("image", image_sizes, dtype=pl.Int64))
+    if catalog.classes and catalog.label_column == "cls":
+        table = table.with_columns(pl.Series("class", catalog.classes).gather(table["cls"]))
+    return layout.weights(table).to_list()
+
+
+def _estimate(
+    packing: Packing, catalog: Catalog, sizes: Sequence[int], pool: Pool
+) -> tuple[list[int], int]:
+    """Encoded bytes of each image, and how full to plan a shard with them."""
+    target = packing.layout.capacity(packing.size.target or DEFAULT_TARGET)
+    tried = _try_samples(packing, catalog, pool, min(SAMPLE, len(catalog)))
+    encoded = list(chain.from_iterable(each.sizes for each in tried))
+    chosen = _sample(catalog, len(encoded))
+    known = {
+        index: size
+        for index, size in zip(chosen.table["index"].to_list(), encoded, strict=True)
+        if size
+    }
+    if not known:
+        raise SourceError(
+            f"{packing.source.root}: none of the {len(encoded)} images that were tried can be packed"
+        )
+    ids = catalog.table["index"].to_list()
+    if len(encoded) == len(catalog):
+        return [known.get(index, 0) for index in ids], target
+    source = dict(zip(ids, sizes, strict=True))
+    model = fit([source[index] for index in known], list(known.values()))
+    predicted = [model.predict(size) for size in sizes]
+    mean = math.fsum(predicted) / len(predicted)
+    return predicted, model.safe_capacity(target, mean)
+
+
+def _try_samples(packing: Packing, catalog: Catalog, pool: Pool, count: int) -> list[Measured]:
+    """Make some samples of the catalog, all workers sharing the work, and measure them."""
+    sample = _sample(catalog, count)
+    share = math.ceil(count / (4 * pool.size))
+    recipe = _recipe(packing, catalog)
+    tasks = [(recipe, _rows(sample.slice(at, share))) for at in range(0, count, share)]
+    return pool.map(measure, tasks)
+
+
+def _sample(catalog: Catalog, count: int) -> Catalog:
+    return catalog.shuffle(_SAMPLE_SEED).slice(0, count)

@@ -1,0 +1,164 @@
+"""Worker processes that run plain functions on plain data.
+
+Not :mod:`multiprocessing`: its workers import the caller's main module again, and a killed one can
+leave a pool waiting for ever. These are started with nothing but dsprep in them, can be killed in an
+instant, and one that dies is an error at once.
+"""
+
+from __future__ import annotations
+
+import os
+import selectors
+import subprocess
+import sys
+from collections.abc import Callable, Iterable, Iterator
+from types import TracebackType
+from typing import Any, TypeVar
+
+from dsprep.errors import RunStopped
+from dsprep.worker import receive, send
+
+A = TypeVar("A")
+R = TypeVar("R")
+Report = Callable[..., None]
+"""What a running function calls to tell how far it is; what it says is the function's own affair."""
+
+
+def available_cores() -> int:
+    """How many cores this process may use."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+class Pool:
+    """A fixed number of worker processes; use it as a context manager, which ends them.
+
+    Functions must be importable by name, and their arguments and results picklable.
+    """
+
+    def __init__(self, workers: int) -> None:
+        """Start the workers; they are usable at once, and ready some tens of milliseconds later."""
+        code = f"import sys; sys.path[:] = {sys.path!r}; from dsprep.worker import main; main()"
+        self._workers = [
+            subprocess.Popen(
+                [sys.executable, "-P", "-c", code], stdin=subprocess.PIPE, stdout=subprocess.PIPE
+            )
+            for _ in range(workers)
+        ]
+
+    @property
+    def size(self) -> int:
+        """The number of workers."""
+        return len(self._workers)
+
+    def map(self, function: Callable[[A], R], arguments: Iterable[A]) -> list[R]:
+        """Call a function with each of the arguments; the results are in their order."""
+        calls = list(arguments)
+        results = dict(self._run(function, calls, None))
+        return [results[position] for position in range(len(calls))]
+
+    def run(
+        self, function: Callable[[A, Report], R], arguments: Iterable[A], report: Report
+    ) -> Iterator[tuple[int, R]]:
+        """Call a function that reports its progress with each of the arguments.
+
+        Args:
+            function: Takes an argument and a :data:`Report`.
+            arguments: Taken one at a time, when a worker is free for it.
+            report: Called in this process whenever a worker reports.
+
+        Yields:
+            The position of an argument and its result, in the order in which they are ready.
+
+        Raises:
+            DsprepError: The one that the function raised.
+            RunStopped: If a worker died.
+        """
+        return self._run(function, arguments, report)
+
+    def _run(
+        self, function: Callable[..., R], arguments: Iterable[A], report: Report | None
+    ) -> Iterator[tuple[int, R]]:
+        waiting = enumerate(arguments)
+        busy: dict[int, int] = {}
+        name = (function.__module__, function.__qualname__)
+
+        def hand_out(number: int) -> None:
+            for position, argument in waiting:
+                busy[number] = position
+                try:
+                    send(self._stream(number, "stdin"), (*name, argument, report is not None))
+                except BrokenPipeError:
+                    raise self._death(number) from None
+                return
+
+        with selectors.DefaultSelector() as selector:
+            for number in range(self.size):
+                hand_out(number)
+                selector.register(self._stream(number, "stdout"), selectors.EVENT_READ, number)
+            while busy:
+                for ready, _ in selector.select():
+                    number = ready.data
+                    kind, answer = self._receive(number)
+                    if kind == "progress":
+                        if report is not None:
+                            report(*answer)
+                        continue
+                    if kind == "error":
+                        raise answer
+                    if kind == "crash":
+                        raise RuntimeError(f"a worker failed:\n{answer}")
+                    position = busy.pop(number)
+                    hand_out(number)
+                    yield position, answer
+
+    def _stream(self, number: int, name: str) -> Any:
+        return getattr(self._workers[number], name)
+
+    def _receive(self, number: int) -> Any:
+        try:
+            # Read no further than this message, or the selector would not see the next.
+            return receive(_Unbuffered(self._stream(number, "stdout").fileno()))
+        except EOFError:
+            raise self._death(number) from None
+
+    def _death(self, number: int) -> RunStopped:
+        code = self._workers[number].wait()
+        how = f"was killed by signal {-code}" if code < 0 else f"ended with exit code {code}"
+        why = " (the system does that when memory runs out: try fewer --workers)" if code == -9 else ""
+        return RunStopped(f"a worker process {how}{why}; give the same command again to continue")
+
+    def __enter__(self) -> Pool:
+        """Return the pool itself."""
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        """End the workers: they hold nothing that another run would not find."""
+        for worker in self._workers:
+            worker.kill()
+        for worker in self._workers:
+            worker.wait()
+            for stream in (worker.stdin, worker.stdout):
+                try:
+                    if stream is not None:
+                        stream.close()
+                except BrokenPipeError:
+                    pass
+
+
+class _Unbuffered:
+    """A file descriptor read by exact counts, with nothing read ahead."""
+
+    def __init__(self, fd: int) -> None:
+        self._fd = fd
+
+    def read(self, count: int) -> bytes:
+        blocks = []
+        while count and (block := os.read(self._fd, min(count, 1 << 20))):
+            blocks.append(block)
+            count -= len(block)
+        return b"".join(blocks)

@@ -1,0 +1,115 @@
+"""Telling how far a run is: on a terminal, in a log, or not at all.
+
+Everything below the command line talks to a :class:`Progress` and never asks whether there is one.
+"""
+
+from __future__ import annotations
+
+import sys
+import time
+from typing import Any, TextIO
+
+from dsprep.units import format_duration, format_size
+
+_PATIENCE = 2.0
+"""Seconds before anything is shown: what is over sooner needs no bar."""
+
+_LINE_EVERY = 15.0
+"""Seconds between two lines in a log."""
+
+
+class Progress:
+    """How far a run is; this one tells nobody."""
+
+    def begin(self, task: str, samples: int, size: int) -> None:
+        """Begin something that will take so many samples and bytes of the source or the shards."""
+
+    def advance(self, samples: int, size: int) -> None:
+        """Note samples and bytes done."""
+
+    def end(self) -> None:
+        """The task is over, finished or not."""
+
+
+class LogProgress(Progress):
+    """Plain lines, for output that is no terminal."""
+
+    def __init__(self, stream: TextIO = sys.stderr) -> None:
+        """Write to a stream."""
+        self._stream = stream
+
+    def begin(self, task: str, samples: int, size: int) -> None:
+        """Begin, without a line: most tasks are over before the first is due."""
+        self._task, self._samples, self._done, self._bytes = task, samples, 0, 0
+        self._began = self._said = time.monotonic()
+
+    def advance(self, samples: int, size: int) -> None:
+        """Note progress, and write a line when one is due."""
+        self._done += samples
+        self._bytes += size
+        now = time.monotonic()
+        if now - self._said < _LINE_EVERY:
+            return
+        self._said = now
+        seconds = now - self._began
+        rate = self._done / seconds
+        left = (self._samples - self._done) / rate if rate else 0.0
+        print(
+            f"{self._task}: {self._done:,} of {self._samples:,} samples, {rate:,.0f} samples/s, "
+            f"{format_size(self._bytes / seconds)}/s, {format_duration(left)} left",
+            file=self._stream,
+            flush=True,
+        )
+
+
+class BarProgress(Progress):
+    """A bar on a terminal, once the task has taken two seconds."""
+
+    def __init__(self, stream: TextIO = sys.stderr) -> None:
+        """Draw on a stream."""
+        self._stream = stream
+        self._bar: Any = None
+
+    def begin(self, task: str, samples: int, size: int) -> None:
+        """Begin, without a bar."""
+        self._task, self._samples, self._done, self._bytes = task, samples, 0, 0
+        self._began = time.monotonic()
+
+    def advance(self, samples: int, size: int) -> None:
+        """Note progress, and draw it."""
+        self._done += samples
+        self._bytes += size
+        seconds = time.monotonic() - self._began
+        if self._bar is None:
+            if seconds < _PATIENCE:
+                return
+            from tqdm import tqdm
+
+            self._bar = tqdm(
+                desc=self._task,
+                total=self._samples,
+                unit=" samples",
+                unit_scale=False,
+                dynamic_ncols=True,
+                file=self._stream,
+                leave=False,
+                bar_format="{desc} {percentage:3.0f}% |{bar}| {n:,}/{total:,}  {rate_fmt}  "
+                "{postfix}  {remaining} left",
+            )
+            self._bar.start_t -= seconds
+            self._bar.update(self._done - samples)
+        self._bar.set_postfix_str(f"{format_size(self._bytes / seconds)}/s", refresh=False)
+        self._bar.update(samples)
+
+    def end(self) -> None:
+        """Remove the bar."""
+        if self._bar is not None:
+            self._bar.close()
+            self._bar = None
+
+
+def progress_for(stream: TextIO, quiet: bool) -> Progress:
+    """The kind of progress that suits a stream."""
+    if quiet:
+        return Progress()
+    return BarProgress(stream) if stream.isatty() else LogProgress(stream)

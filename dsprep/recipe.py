@@ -1,0 +1,162 @@
+"""How a row of a catalog becomes a sample: read, check, transform.
+
+This runs in workers, on every sample, and so imports neither polars nor Pillow.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from dsprep.errors import BadSample
+from dsprep.formats.base import Format, Row
+from dsprep.images.check import make_check
+from dsprep.images.transform import Transform
+from dsprep.sample import Sample, Value, image_kind_of, key_of
+
+
+class Rows(NamedTuple):
+    """A run of a catalog as plain lists, one for each column.
+
+    Attributes:
+        index: Ids.
+        path: Paths below the root.
+        size: Bytes of each file.
+        labels: Class numbers, tuples of numbers, or None for samples without labels.
+    """
+
+    index: Sequence[int]
+    path: Sequence[str]
+    size: Sequence[int]
+    labels: Sequence[int] | Sequence[tuple[float, ...]] | None
+
+
+@dataclass(frozen=True)
+class Recipe:
+    """How a row of a catalog becomes an encoded sample.
+
+    Attributes:
+        root: The directory that paths start from.
+        layout: The format.
+        transform: What is done to images; None copies their bytes.
+        check: How images are checked: ``decode``, ``header`` or ``none``.
+        readable: The kinds of image that the format's readers decode; None for any.
+        max_pixels: The most pixels that an image may have.
+        classes: Class names by number.
+        key: ``path`` or ``index``: where keys come from.
+        fail: Whether the first reject ends the run.
+    """
+
+    root: str
+    layout: Format
+    transform: Transform | None
+    check: str
+    readable: frozenset[str] | None
+    max_pixels: int
+    classes: tuple[str, ...] | None
+    key: str
+    fail: bool = False
+
+
+class Measured(NamedTuple):
+    """What trying a few samples showed.
+
+    Attributes:
+        sizes: Bytes of each encoded image; None where the sample would be rejected.
+        seconds: How long they took.
+    """
+
+    sizes: list[int | None]
+    seconds: float
+
+
+def measure(task: tuple[Recipe, Rows]) -> Measured:
+    """Make some samples, write nothing."""
+    recipe, rows = task
+    began = time.perf_counter()
+    sizes: list[int | None] = []
+    for _, sample in make_samples(recipe, rows):
+        image = None if isinstance(sample, BadSample) else sample.image()
+        if image is not None and not isinstance(sample, BadSample):
+            recipe.layout.encode(sample)
+        sizes.append(len(image[1]) if image else None)
+    return Measured(sizes, time.perf_counter() - began)
+
+
+def make_samples(recipe: Recipe, rows: Rows) -> Iterator[tuple[Row, Sample | BadSample]]:
+    """Read the rows' images and make samples of them.
+
+    Yields:
+        What a sidecar says of the row, and the sample or the reason why there is none.
+    """
+    make_image = image_maker(recipe)
+    wants = recipe.layout.wants
+    labels = rows.labels
+    by_class = recipe.classes
+    root = recipe.root.rstrip("/") + "/"
+    for number, (index, path, size) in enumerate(zip(rows.index, rows.path, rows.size)):
+        fields: dict[str, Value] = {}
+        label = labels[number] if labels is not None else None
+        row = Row(index, label if isinstance(label, tuple) else (label or 0,), path)
+        try:
+            data = read_file(root + path, size)
+            kind, data, width, height = make_image(path, data)
+        except BadSample as error:
+            yield row, error
+            continue
+        fields[kind] = data
+        if isinstance(label, int):
+            fields["cls"] = label
+        elif label is not None:
+            fields["label"] = label
+        if wants:
+            if "class" in wants and by_class and isinstance(label, int):
+                fields["class"] = by_class[label]
+            if "filename" in wants:
+                fields["filename"] = path
+            if "width" in wants:
+                fields["width"], fields["height"] = width, height
+        key = key_of(path) if recipe.key == "path" else f"{index:09d}"
+        yield row, Sample(key, fields, index)
+
+
+def image_maker(recipe: Recipe) -> Callable[[str, bytes], tuple[str, bytes, int, int]]:
+    """A function from a path and the file's bytes to the image's kind, bytes, width and height."""
+    check = make_check(recipe.check, readable=recipe.readable, max_pixels=recipe.max_pixels)
+    transform = recipe.transform
+
+    def copied(path: str, data: bytes) -> tuple[str, bytes, int, int]:
+        header = check(data)
+        if header is None:
+            return image_kind_of(path) or "bin", data, 0, 0
+        return header.kind, data, header.width, header.height
+
+    def transformed(path: str, data: bytes) -> tuple[str, bytes, int, int]:
+        assert transform is not None
+        return transform.apply(data, recipe.max_pixels)
+
+    return copied if transform is None else transformed
+
+
+def read_file(path: str, size: int) -> bytes:
+    """Read a whole file of a known size with as few system calls as can be.
+
+    Raises:
+        BadSample: If it cannot be read, or is not as large as it was when it was listed.
+    """
+    try:
+        fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+        try:
+            data = os.read(fd, size + 1)
+            while len(data) < size and (more := os.read(fd, size + 1 - len(data))):
+                data += more
+        finally:
+            os.close(fd)
+    except OSError as error:
+        raise BadSample(f"cannot be read ({error.strerror})") from None
+    if len(data) != size:
+        raise BadSample(f"has changed: it had {size} bytes when it was listed")
+    return data

@@ -1,0 +1,174 @@
+"""Carrying a plan out: hand work to the workers, publish what is whole, note it, go on after a kill."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from dsprep.errors import RunStopped
+from dsprep.manifest import FileReceipt, ShardReceipt
+from dsprep.plan import PlannedShard, cut_pieces
+from dsprep.planning import Plan
+from dsprep.pool import Pool
+from dsprep.progress import Progress
+from dsprep.recipe import Recipe
+from dsprep.shard import JoinTask, PieceTask, Reject, Written, join_pieces, write_piece
+from dsprep.state import RunState
+from dsprep.stores.local import publish
+
+_PIECE_BYTES = 16_000_000
+"""Smaller pieces are not worth the joining; see :func:`_needs_pieces` for when there are any."""
+
+_PIECES = 32
+"""Into about how many pieces a run of few shards is cut, so that all workers end together."""
+
+
+@dataclass
+class Outcome:
+    """What a run wrote, over all its attempts.
+
+    Attributes:
+        shards: Receipts, in the order of the plan; a shard all of whose samples were rejected is not
+            written.
+        rejects: In the order of the catalog, shard by shard.
+    """
+
+    shards: list[ShardReceipt]
+    rejects: list[Reject]
+
+
+@dataclass
+class _Unit:
+    """A shard, or a piece of one, to be written by one worker."""
+
+    name: str
+    start: int
+    stop: int
+    whole: bool
+
+
+class Run:
+    """One attempt to carry out a plan."""
+
+    def __init__(
+        self, plan: Plan, state: RunState, max_errors: int | None, fail_on_reject: bool
+    ) -> None:
+        """Prepare.
+
+        Args:
+            plan: What is to be written.
+            state: What is done already, and where to note the rest.
+            max_errors: How many rejects are too many; None for any number.
+            fail_on_reject: Whether one is too many.
+        """
+        self._plan, self._state = plan, state
+        self._shards = plan.shards
+        self._sizes: list[int] = plan.catalog.table["size"].to_list()
+        self._recipe = replace(plan.recipe, fail=fail_on_reject)
+        self._max_errors = max_errors
+        self._rejects = sum(len(written.rejects) for written in state.done.values())
+
+    def carry_out(self, pool: Pool, progress: Progress) -> Outcome:
+        """Write all that is not done yet.
+
+        Raises:
+            DsprepError: If it cannot be done; what is done is noted, and the next attempt goes on.
+        """
+        self._progress = progress
+        units = {shard.name: self._units(shard, pool.size) for shard in self._shards}
+        every = [unit for shard in units.values() for unit in shard]
+        missing = [
+            unit
+            for unit in every
+            if unit.name not in self._state.done
+            and unit.name.partition("/")[0] not in self._state.done
+        ]
+        rows = sum(unit.stop - unit.start for unit in missing)
+        progress.begin("packing", rows, sum(self._sizes))
+        try:
+            for position, written in pool.run(write_piece, map(self._task, missing), self._report):
+                self._finish(missing[position].name, written)
+            joins = [
+                shard.name
+                for shard in self._shards
+                if len(units[shard.name]) > 1 and shard.name not in self._state.done
+            ]
+            tasks = (self._join(name, units[name]) for name in joins)
+            for position, written in pool.run(join_pieces, tasks, self._report):
+                name = joins[position]
+                parts = [self._state.done[unit.name] for unit in units[name]]
+                written.samples = sum(part.samples for part in parts)
+                written.rejects = [reject for part in parts for reject in part.rejects]
+                self._finish(name, written)
+                for unit in units[name]:
+                    self._state.path_of(unit.name).unlink(missing_ok=True)
+        finally:
+            progress.end()
+        done = [(shard.name, self._state.done[shard.name]) for shard in self._shards]
+        return Outcome(
+            [shard_receipt(name, written) for name, written in done],
+            [reject for _, written in done for reject in written.rejects],
+        )
+
+    def _units(self, shard: PlannedShard, workers: int) -> list[_Unit]:
+        if not _needs_pieces(len(self._shards), workers, self._recipe):
+            return [_Unit(shard.name, shard.start, shard.stop, whole=True)]
+        piece = max(_PIECE_BYTES, sum(self._sizes) // _PIECES)
+        cuts = cut_pieces(self._sizes, shard.start, shard.stop, piece)
+        if len(cuts) == 1:
+            return [_Unit(shard.name, shard.start, shard.stop, whole=True)]
+        return [_Unit(f"{shard.name}/{low}-{high}", low, high, whole=False) for low, high in cuts]
+
+    def _task(self, unit: _Unit) -> PieceTask:
+        path = self._state.partial / unit.name.replace("/", "-")
+        return PieceTask(str(path), self._recipe, self._plan.rows(unit.start, unit.stop), unit.whole)
+
+    def _join(self, name: str, units: Sequence[_Unit]) -> JoinTask:
+        parts = [self._state.done[unit.name] for unit in units]
+        return JoinTask(
+            str(self._state.partial / name),
+            self._recipe.layout,
+            [str(self._state.path_of(unit.name)) for unit in units],
+            [row for part in parts for row in part.rows],
+            [size for part in parts for size in part.sizes],
+        )
+
+    def _finish(self, name: str, written: Written) -> None:
+        """Give a file, after its sidecars, its final name, and note that."""
+        final = self._state.path_of(name)
+        partial = self._state.partial / name.replace("/", "-")
+        for suffix in written.sidecars:
+            publish(Path(f"{partial}{suffix}"), final.with_suffix(suffix))
+        publish(partial, final)
+        self._state.record(name, written)
+
+    def _report(self, samples: int, size: int, rejects: list[Reject]) -> None:
+        self._progress.advance(samples + len(rejects), size)
+        self._rejects += len(rejects)
+        if self._max_errors is not None and self._rejects > self._max_errors and rejects:
+            last = rejects[-1]
+            raise RunStopped(
+                f"{self._rejects} samples cannot be packed, more than --max-errors "
+                f"{self._max_errors}; the last one: {last.path}: {last.reason}"
+            )
+
+
+def _needs_pieces(shards: int, workers: int, recipe: Recipe) -> bool:
+    """Whether workers would be idle if each shard were written by one.
+
+    Copying costs less than joining pieces does, so there only a shard that stands alone is worth it.
+    A compressed shard is one stream, which cannot be joined.
+    """
+    if recipe.layout.compressed or workers == 1:
+        return False
+    return shards < (2 if recipe.transform is None and recipe.check != "decode" else 4 * workers)
+
+
+def shard_receipt(name: str, written: Written) -> ShardReceipt:
+    """What the manifest says of a shard."""
+    sidecars = tuple(
+        FileReceipt(Path(name).with_suffix(suffix).name, size, crc)
+        for suffix, (size, crc) in written.sidecars.items()
+    )
+    return ShardReceipt(name, written.bytes, written.crc32c, written.samples, sidecars)

@@ -1,0 +1,81 @@
+"""One training example, and the names its fields have inside dsprep.
+
+Inside dsprep a field has the name that WebDataset would give its extension. Every format maps these
+names to its own:
+
+=============  ====================================================  =======================
+field          value                                                 in a WebDataset shard
+=============  ====================================================  =======================
+jpg, png, ...  the encoded image                                     ``KEY.jpg``
+cls            the class number                                      ``KEY.cls``
+label          several numbers, a detection label, or a fraction     ``KEY.label.json``
+class          the class name                                        in ``KEY.json``
+filename       the image's path below the root of its source         in ``KEY.json``
+width, height  pixels of the encoded image                           in ``KEY.json``
+anything else  bytes                                                 ``KEY.NAME``
+=============  ====================================================  =======================
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple, TypeAlias
+
+Value: TypeAlias = bytes | int | str | tuple[float, ...]
+
+IMAGE_KINDS = frozenset({"jpg", "png", "webp", "gif", "bmp", "tif"})
+"""The fields that hold an encoded image, each named by what its bytes are."""
+
+IMAGE_EXTENSIONS = {
+    "jpg": "jpg",
+    "jpeg": "jpg",
+    "png": "png",
+    "webp": "webp",
+    "gif": "gif",
+    "bmp": "bmp",
+    "tif": "tif",
+    "tiff": "tif",
+}
+"""File name extensions, in lower case, and the image field that each promises."""
+
+
+class Sample(NamedTuple):
+    """One training example.
+
+    Attributes:
+        key: Its name, unique in the data set; may hold ``/`` but, after the last one, no dot.
+        fields: Its parts by field name, in the order in which they are written.
+        index: Its id: the position in the source, or the id that a ``.lst`` gave it.
+    """
+
+    key: str
+    fields: dict[str, Value]
+    index: int = 0
+
+    def image(self) -> tuple[str, bytes] | None:
+        """The kind and the bytes of the encoded image, or None if there is none."""
+        for name, value in self.fields.items():
+            if name in IMAGE_KINDS and isinstance(value, bytes):
+                return name, value
+        return None
+
+
+def key_of(path: str) -> str:
+    """The key of the sample whose image lies at a path.
+
+    Readers of WebDataset take everything after the first dot of the base name for the extension, so
+    the key may not hold one: ``cat/a.x.jpg`` becomes ``cat/a_x``.
+
+    Args:
+        path: Path below the root of the source, parts joined by ``/``.
+
+    Returns:
+        The path without its extension, the dots that remain in its base name made ``_``.
+    """
+    directory, slash, name = path.rpartition("/")
+    stem = name.rpartition(".")[0] or name
+    return directory + slash + stem.replace(".", "_")
+
+
+def image_kind_of(path: str) -> str | None:
+    """The image field that a file name's extension promises, or None if it promises no image."""
+    return IMAGE_EXTENSIONS.get(path.rpartition(".")[2].lower())

@@ -1,0 +1,87 @@
+"""Which source a user named, and its catalog."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from dsprep.errors import OptionError, SourceError
+from dsprep.sample import IMAGE_EXTENSIONS
+from dsprep.sources.scan import RunAll
+
+if TYPE_CHECKING:
+    from dsprep.catalog import Catalog
+    from dsprep.findings import Finding
+
+
+@dataclass(frozen=True)
+class Source:
+    """Images on disk, and what tells their labels.
+
+    Attributes:
+        root: The directory that holds the images.
+        list: An MXNet ``.lst`` with paths below the root, if labels come from one.
+        table: A CSV or TSV file, if labels come from one.
+        path_column: The table's column of paths or ids; None to find it by its name.
+        label_columns: The table's columns of labels; empty to find one by its name.
+        classes: A file of class names, one a line: the list is closed and its order is kept.
+        extensions: Those of images, in lower case.
+    """
+
+    root: str
+    list: str | None = None
+    table: str | None = None
+    path_column: str | None = None
+    label_columns: tuple[str, ...] = ()
+    classes: str | None = None
+    extensions: frozenset[str] = frozenset(IMAGE_EXTENSIONS)
+
+    def __post_init__(self) -> None:
+        """Refuse what makes no sense.
+
+        Raises:
+            OptionError: If labels would come from two places, or columns are given without a table.
+        """
+        if self.list and self.table:
+            raise OptionError("labels come from --list or from --labels, not from both")
+        if not self.table and (self.path_column or self.label_columns):
+            raise OptionError("--path-column and --label-column go with --labels")
+
+
+def read_source(source: Source, run_all: RunAll = map) -> tuple[Catalog, list[Finding]]:
+    """Make the catalog of a source.
+
+    Args:
+        source: What the user named.
+        run_all: Runs calls, here or in workers.
+
+    Returns:
+        The catalog, and what was noticed.
+
+    Raises:
+        SourceError: If the source is missing, unreadable, empty or contradicts itself.
+    """
+    if not os.path.isdir(source.root):
+        what = "is not a directory" if os.path.exists(source.root) else "does not exist"
+        raise SourceError(f"{source.root}: {what}; give the directory that holds the images")
+    # polars takes a quarter of a second to import; the first tasks of a scan are under way by then.
+    from dsprep.sources.classes import read_classes
+    from dsprep.sources.folder import read_folder
+    from dsprep.sources.lst import read_lst
+    from dsprep.sources.table import read_table
+
+    classes = read_classes(source.classes) if source.classes else None
+    if source.list:
+        return read_lst(source.list, source.root, classes=classes, run_all=run_all)
+    if source.table:
+        return read_table(
+            source.table,
+            source.root,
+            path_column=source.path_column,
+            label_columns=source.label_columns,
+            classes=classes,
+            extensions=source.extensions,
+            run_all=run_all,
+        )
+    return read_folder(source.root, classes=classes, extensions=source.extensions, run_all=run_all)

@@ -1,0 +1,117 @@
+"""Files on a local disk: nothing has its final name before it is whole and on the disk."""
+
+from __future__ import annotations
+
+import errno
+import fcntl
+import os
+import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import google_crc32c
+
+from dsprep.errors import DestinationError
+
+_ADVICE = {
+    errno.ENOSPC: "the disk is full; make room and give the same command again to continue",
+    errno.EDQUOT: "the disk quota is used up; make room and give the same command again to continue",
+    errno.EACCES: "permission denied; choose a directory that you may write to",
+    errno.EPERM: "permission denied; choose a directory that you may write to",
+    errno.EROFS: "the file system is read-only; choose another destination",
+    errno.ENOTDIR: "a part of the path is a file, not a directory",
+    errno.EFBIG: "the file is larger than the file system or the limits of this process allow",
+}
+
+
+@contextmanager
+def destination_errors(path: str | Path) -> Iterator[None]:
+    """Turn what the operating system refuses into a message that says what to do.
+
+    Raises:
+        DestinationError: In place of an OSError.
+    """
+    try:
+        yield
+    except OSError as error:
+        advice = _ADVICE.get(error.errno or 0, error.strerror)
+        raise DestinationError(f"{error.filename or path}: cannot be written: {advice}") from None
+
+
+def sync_directory(path: Path) -> None:
+    """Make the names in a directory survive a power cut."""
+    fd = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(fd)
+    finally:
+        os.close(fd)
+
+
+def publish(temporary: Path, final: Path) -> None:
+    """Give a file, whose bytes are already on the disk, its final name."""
+    with destination_errors(final):
+        temporary.replace(final)
+
+
+def write_whole(final: Path, data: bytes, scratch: Path) -> None:
+    """Write a small file so that its final name never stands for a part of it.
+
+    Args:
+        final: Its name.
+        data: Its content.
+        scratch: A directory on the same file system for the temporary file.
+
+    Raises:
+        DestinationError: If it cannot be written.
+    """
+    temporary = scratch / (final.name + ".partial")
+    with destination_errors(final):
+        with temporary.open("wb") as file:
+            file.write(data)
+            file.flush()
+            os.fsync(file.fileno())
+        temporary.replace(final)
+
+
+def checksum(data: bytes) -> int:
+    """The crc32c of a small file's content."""
+    return google_crc32c.value(data)
+
+
+def free_bytes(directory: Path) -> int:
+    """How much more the file system of a directory, which need not exist yet, can take."""
+    while not directory.exists():
+        directory = directory.parent
+    return shutil.disk_usage(directory).free
+
+
+class Lock:
+    """Keeps two runs from writing to one destination.
+
+    The lock is the kernel's (``flock``), so a killed run leaves none behind.
+    """
+
+    def __init__(self, path: Path) -> None:
+        """Take the lock.
+
+        Raises:
+            DestinationError: If another run holds it.
+        """
+        with destination_errors(path):
+            self._file = path.open("a")
+        try:
+            fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            # A run that has just ended removed the file between our opening and our locking it.
+            current = path.exists() and os.path.samestat(path.stat(), os.fstat(self._file.fileno()))
+        except OSError:
+            current = False
+        if not current:
+            self._file.close()
+            raise DestinationError(
+                f"{path.parent.parent}: another dsprep run is writing there; wait for it to end"
+            )
+
+    def release(self) -> None:
+        """Let other runs in."""
+        self._file.close()

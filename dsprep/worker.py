@@ -1,0 +1,74 @@
+"""What a worker process runs: calls come in on stdin, results go out on stdout, both pickled.
+
+Nothing heavy is imported here, so that a worker is ready in some tens of milliseconds. A worker whose
+parent is gone ends by itself: at once if idle, else at its next progress report.
+"""
+
+from __future__ import annotations
+
+import os
+import pickle
+import signal
+import struct
+import sys
+import traceback
+from importlib import import_module
+from typing import Any, BinaryIO
+
+from dsprep.errors import DsprepError
+
+FRAME = struct.Struct("<Q")
+
+
+def send(file: BinaryIO, message: object) -> None:
+    """Write one message: its length, then its pickle."""
+    data = pickle.dumps(message, pickle.HIGHEST_PROTOCOL)
+    file.write(FRAME.pack(len(data)) + data)
+    file.flush()
+
+
+def receive(file: BinaryIO) -> Any:
+    """Read one message.
+
+    Raises:
+        EOFError: If the other side is gone.
+    """
+    head = file.read(FRAME.size)
+    if len(head) < FRAME.size:
+        raise EOFError
+    data = file.read(FRAME.unpack(head)[0])
+    return pickle.loads(data)
+
+
+def main() -> None:
+    """Answer calls until stdin is closed."""
+    # Ctrl-C reaches the whole process group; the parent alone decides what it means.
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    parent = os.getppid()
+    calls = os.fdopen(os.dup(0), "rb")
+    results = os.fdopen(os.dup(1), "wb")
+    os.dup2(2, 1)  # whatever a library prints must not get among the messages
+
+    def report(*progress: object) -> None:
+        if os.getppid() != parent:
+            os._exit(1)
+        send(results, ("progress", progress))
+
+    while True:
+        try:
+            module, name, argument, reports = receive(calls)
+        except EOFError:
+            return
+        try:
+            function = getattr(import_module(module), name)
+            answer = ("done", function(argument, report) if reports else function(argument))
+        except DsprepError as error:
+            answer = ("error", error)
+        except MemoryError:
+            answer = ("error", DsprepError("a worker ran out of memory; try fewer --workers"))
+        except BaseException:
+            answer = ("crash", "".join(traceback.format_exception(*sys.exc_info())))
+        try:
+            send(results, answer)
+        except BrokenPipeError:
+            return
