@@ -24,7 +24,7 @@ LAYERS = [
     "recipe shard worker",
     "pool run state",
     "commit planning",
-    "pack verify loaders",
+    "loaders packing verify",
     "__init__",
     "cli __main__",
 ]
