@@ -1,0 +1,74 @@
+"""A folder of images: each directory that holds images is a class."""
+
+from __future__ import annotations
+
+import polars as pl
+
+from dsprep.catalog import Catalog
+from dsprep.errors import SourceError
+from dsprep.findings import Finding
+from dsprep.sample import IMAGE_EXTENSIONS
+from dsprep.sources.classes import number_classes
+from dsprep.sources.files import list_files
+from dsprep.sources.scan import RunAll
+
+
+def read_folder(
+    root: str,
+    *,
+    classes: tuple[str, ...] | None = None,
+    extensions: frozenset[str] = frozenset(IMAGE_EXTENSIONS),
+    run_all: RunAll = map,
+) -> tuple[Catalog, list[Finding]]:
+    """Make the catalog of a folder.
+
+    The class of an image is the path of its directory below the root, and classes are numbered in
+    plain sorted order. Where all images lie in the root itself, they have no class.
+
+    Args:
+        root: The folder.
+        classes: The classes and their order, if they are fixed already.
+        extensions: Those of images, in lower case and without the dot.
+        run_all: Runs calls, here or in workers.
+
+    Returns:
+        The catalog, in plain sorted order of the paths, and what was noticed.
+
+    Raises:
+        SourceError: If there are no images, if only some have a class, if a class is not among
+            those given, or if a directory cannot be read.
+    """
+    files = list_files(root, extensions, run_all)
+    if files.table.is_empty():
+        raise SourceError(
+            f"{root}: holds no images ({', '.join(sorted(extensions))}), "
+            f"but {len(files.findings)} other files and hidden directories"
+        )
+    table = files.table.sort("path").with_row_index("index")
+    table = table.with_columns(pl.col("index").cast(pl.Int64))
+    directories = table.select(pl.col("path").str.replace(r"/?[^/]*$", "")).to_series()
+    in_root = table.filter(directories == "")
+    if in_root.height == table.height:
+        if classes is not None:
+            raise SourceError(
+                f"{root}: its images lie in no directory and so have no class, "
+                f"but a list of {len(classes)} classes was given"
+            )
+        return Catalog(table, root), files.findings
+    if not in_root.is_empty():
+        raise SourceError(
+            f"{root}: {in_root.height} of {table.height} images lie in no directory and so have no "
+            f"class, {in_root['path'][0]!r} among them: move them into the directory of their "
+            "class or out of the folder, or give the labels in a list"
+        )
+    found = number_classes(directories.unique(), root)
+    if classes is None:
+        classes = found
+    unknown = sorted(set(found).difference(classes))
+    if unknown:
+        raise SourceError(
+            f"{root}: the directory {unknown[0]!r} ({len(unknown)} such) is not among the "
+            f"{len(classes)} classes of the list given: add it there, or move it away"
+        )
+    numbers = directories.replace_strict(classes, range(len(classes)), return_dtype=pl.Int64)
+    return Catalog(table.with_columns(cls=numbers), root, classes), files.findings

@@ -1,0 +1,199 @@
+"""MXNet's ``.lst``: a line a sample, ``id<TAB>label[<TAB>label…]<TAB>path``.
+
+As ``read_list`` in MXNet's ``tools/im2rec.py`` reads it: fields are separated by tabs and stripped,
+labels are any numbers. What it would pass over or misread is an error here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import polars as pl
+
+from dsprep.catalog import Catalog
+from dsprep.errors import SourceError
+from dsprep.findings import Finding
+from dsprep.sample import IMAGE_EXTENSIONS
+from dsprep.sources.classes import read_text
+from dsprep.sources.files import list_files
+from dsprep.sources.match import leads_outside, match_files, plain_paths
+from dsprep.sources.scan import RunAll
+
+_LARGEST_EXACT = 2**53
+_LEAST_HEADER, _LEAST_OBJECT = 2, 5
+_PIECE = 1 << 22
+_LINES = pl.Schema(
+    {"line": pl.Int64(), "index": pl.Int64(), "labels": pl.List(pl.Float64()), "path": pl.String()}
+)
+
+
+def read_lst(
+    list_path: str,
+    root: str,
+    *,
+    classes: tuple[str, ...] | None = None,
+    extensions: frozenset[str] = frozenset(IMAGE_EXTENSIONS),
+    run_all: RunAll = map,
+) -> tuple[Catalog, list[Finding]]:
+    """Make the catalog of a list.
+
+    One whole number a line makes class numbers; several numbers, a fraction or a detection label
+    make label lists. A listed file may have any extension and may be hidden. Only the directories that
+    the list names are looked into for files that it does not name.
+
+    Args:
+        list_path: The ``.lst``.
+        root: The directory that its paths start from.
+        classes: The names of the classes, if there are any.
+        extensions: Those of images, in lower case and without the dot.
+        run_all: Runs calls, here or in workers.
+
+    Returns:
+        The catalog, in the order of the list and with its ids and paths as they are written there;
+        and what was noticed.
+
+    Raises:
+        SourceError: If a line cannot be understood, an id stands twice, a path leads out of the
+            root, a label is not the number of a class, or no listed file is there.
+    """
+    rows = parse_lst(read_text(list_path), list_path)
+    rows = rows.with_columns(file=plain_paths(rows["path"]))
+    files = list_files(root, extensions, run_all, _directories(rows["file"]))
+    rows, labels = _label_column(rows, classes, list_path)
+    rows, findings = match_files(rows, files, root, list_path)
+    return Catalog(rows.select("index", "path", "size", "mtime", labels), root, classes), findings
+
+
+def parse_lst(text: str, source: str) -> pl.DataFrame:
+    """Read the lines of a ``.lst``.
+
+    Args:
+        text: All of it.
+        source: Its name, for messages.
+
+    Returns:
+        The columns ``line`` (from 1), ``index``, ``labels`` (a list of numbers) and ``path``, one row
+        for each line that is not blank.
+
+    Raises:
+        SourceError: If a line cannot be understood, an id stands twice, or a path leads outside.
+    """
+    rows = pl.concat([_LINES.to_frame(), *_parse_pieces(text, source)])
+    if rows.is_empty():
+        raise SourceError(f"{source}: names no files")
+    _refuse_repeated_ids(rows, source)
+    _refuse_ragged_labels(rows, source)
+    return rows
+
+
+def _parse_pieces(text: str, source: str) -> Iterator[pl.DataFrame]:
+    """Parse some thousand lines at a time, as what lies between text and table is ten times as large."""
+    start, line = 0, 1
+    while start < len(text):
+        stop = text.find("\n", start + _PIECE) + 1 or len(text)
+        yield _parse_lines(text[start:stop], line, source)
+        line += text.count("\n", start, stop)
+        start = stop
+
+
+def _parse_lines(text: str, first_line: int, source: str) -> pl.DataFrame:
+    lines = pl.DataFrame({"text": [text]}).select(pl.col("text").str.split("\n").explode())
+    lines = lines.with_row_index("line", offset=first_line)
+    lines = lines.with_columns(pl.col("text").str.strip_chars()).filter(pl.col("text") != "")
+    fields = pl.col("fields")
+    rows = lines.select(pl.col("line").cast(pl.Int64), fields=pl.col("text").str.split("\t"))
+    _refuse(
+        rows,
+        fields.list.len() < 3,
+        "too few columns: a line is an id, one label or more, and a path, separated by tabs",
+        source,
+    )
+    rows = rows.select(
+        "line",
+        id=fields.list.first().str.strip_chars(),
+        path=fields.list.last().str.strip_chars(),
+        words=fields.list.slice(1, fields.list.len() - 2),
+    ).with_columns(
+        index=pl.col("id").cast(pl.Int64, strict=False),
+        labels=pl.col("words").list.eval(
+            pl.element().str.strip_chars().cast(pl.Float64, strict=False)
+        ),
+    )
+    is_id = (pl.col("index") >= 0).fill_null(False)
+    _refuse(rows, ~is_id, "{id!r} is not an id: a whole number from 0 up", source)
+    is_number = pl.col("labels").list.eval(pl.element().is_finite().fill_null(False))
+    _refuse(rows, ~is_number.list.all(), "a label in {words} is not a number", source)
+    _refuse(rows, leads_outside(pl.col("path")), "{path!r} is not a path below the folder", source)
+    return rows.select(_LINES.names())
+
+
+def _refuse(rows: pl.DataFrame, wrong: pl.Expr, problem: str, source: str) -> None:
+    """Report the first row that is wrong; the problem may name its columns in braces."""
+    for row in rows.filter(wrong).head(1).iter_rows(named=True):
+        raise SourceError(f"{source}:{row['line']}: {problem.format(**row)}")
+
+
+def _refuse_repeated_ids(rows: pl.DataFrame, source: str) -> None:
+    if rows["index"].n_unique() < rows.height:
+        firsts = rows.with_columns(first=pl.col("line").first().over("index"))
+        again = pl.col("line") != pl.col("first")
+        _refuse(firsts, again, "the id {index} stands in line {first} already", source)
+
+
+def _refuse_ragged_labels(rows: pl.DataFrame, source: str) -> None:
+    """Different numbers of labels are right for detection alone.
+
+    Its labels are A, B, A - 2 more header values, and B values for each object (formats as MXNet's
+    ``ImageDetIter`` reads them).
+    """
+    labels = pl.col("labels")
+    counts = rows.select(count=labels.list.len().cast(pl.Int64)).to_series()
+    if counts.n_unique() == 1:
+        return
+    header, width = labels.list.get(0), labels.list.get(1, null_on_oob=True)
+    objects = pl.col("count") - header
+    is_detection = (
+        (header >= _LEAST_HEADER)
+        & (width >= _LEAST_OBJECT)
+        & (width % 1 == 0)
+        & (objects >= width)
+        & (objects % width == 0)
+    )
+    _refuse(
+        rows.with_columns(counts, usual=pl.lit(counts[0])),
+        ~is_detection.fill_null(False),
+        "{count} labels, where the first line has {usual}; and they are not a detection label "
+        "(A, B, A - 2 more values, then B values an object; A at least 2, B at least 5)",
+        source,
+    )
+
+
+def _label_column(
+    rows: pl.DataFrame, classes: tuple[str, ...] | None, source: str
+) -> tuple[pl.DataFrame, str]:
+    """Turn labels into class numbers where all of them can be.
+
+    Returns:
+        The rows with the column ``cls`` or ``label``, and which.
+    """
+    first = pl.col("labels").list.first()
+    alone = pl.col("labels").list.len() == 1
+    is_class = alone & (first % 1 == 0) & (first.abs() < _LARGEST_EXACT)
+    if not rows.select(is_class.all()).item():
+        return rows.rename({"labels": "label"}), "label"
+    rows = rows.select(pl.exclude("labels"), cls=first.cast(pl.Int64))
+    if classes is not None:
+        outside = ~pl.col("cls").is_between(0, len(classes) - 1)
+        problem = f"the label {{cls}} is not the number of one of the {len(classes)} classes given"
+        _refuse(rows, outside, problem, source)
+    return rows, "cls"
+
+
+def _directories(paths: pl.Series) -> set[str]:
+    """The directories that paths name, and all that these lie in, the root among them."""
+    directories = {""}
+    for directory in paths.str.replace(r"/?[^/]*$", "").unique().to_list():
+        while directory not in directories:
+            directories.add(directory)
+            directory = directory.rpartition("/")[0]
+    return directories

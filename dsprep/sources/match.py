@@ -1,0 +1,116 @@
+"""What a list names against what lies on the disk."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable
+from stat import S_ISREG
+
+import polars as pl
+
+from dsprep.errors import SourceError
+from dsprep.findings import REJECT_KINDS, Finding
+from dsprep.sources.files import FILES, Files
+
+
+def plain_paths(paths: pl.Series) -> pl.Series:
+    """Paths without ``./`` and doubled slashes: the way in which a scan writes them."""
+    odd = paths.str.contains(r"(?:^|/)\.?/").any()
+    return paths.str.replace_all(r"(^|/)(?:\.?/)+", "${1}") if odd else paths
+
+
+def leads_outside(path: pl.Expr) -> pl.Expr:
+    """Whether a path is absolute, or goes up, or cannot be one."""
+    return path.str.contains(r"^/|(?:^|/)\.\.(?:/|$)|\x00")
+
+
+def match_files(
+    rows: pl.DataFrame, files: Files, root: str, source: str
+) -> tuple[pl.DataFrame, list[Finding]]:
+    """Give every listed sample its file, and say what is left over on either side.
+
+    Args:
+        rows: The listed samples, with the columns ``line`` (in the list, from 1), ``path`` (as it
+            was written there) and ``file`` (where it should be, plainly written).
+        files: What a scan of the root found.
+        root: The directory that paths start from.
+        source: The list's name, for messages.
+
+    Returns:
+        The samples that have a file, in their order, with the columns ``size`` and ``mtime`` and
+        without ``file``; and the findings.
+
+    Raises:
+        SourceError: If not one of them has a file.
+    """
+    matched = _join(rows, files.table)
+    unknown = matched.filter(pl.col("size").is_null())["file"]
+    elsewhere = _look_up(root, unknown.unique(maintain_order=True).to_list())
+    if not elsewhere.is_empty():
+        matched = _join(rows, pl.concat([files.table, elsewhere]))
+    missing = matched.filter(pl.col("size").is_null())
+    found = matched.drop_nulls("size").drop("file")
+    if found.is_empty():
+        raise SourceError(
+            f"{source}: not one of the {rows.height} files that it names lies below {root}, "
+            f"{rows['path'][0]!r} for one: give the directory that its paths start from"
+        )
+    named = {*missing["file"].to_list(), *elsewhere["path"].to_list()}
+    return found.drop("place"), [
+        *_missing(missing, source),
+        *_duplicates(found, source),
+        *_unlisted(found, files),
+        *(finding for finding in _of_scan(files.findings) if finding.path not in named),
+    ]
+
+
+def _join(rows: pl.DataFrame, files: pl.DataFrame) -> pl.DataFrame:
+    """Find the file of each row: its size and mtime, and its place among the files."""
+    places = files.lazy().rename({"path": "file"}).with_row_index("place")
+    # Lazily, so that the column of paths is not copied into a result that has no use for it.
+    joined = rows.lazy().select("file").join(places, on="file", how="left", maintain_order="left")
+    return rows.hstack(joined.select("place", "size", "mtime").collect())
+
+
+def _look_up(root: str, paths: Iterable[str]) -> pl.DataFrame:
+    """Find files that a scan passes by because they are hidden or have another extension."""
+    found = []
+    for path in paths:
+        try:
+            status = os.stat(os.path.join(root, path))
+        except OSError:
+            continue
+        if S_ISREG(status.st_mode):
+            found.append((path, status.st_size, status.st_mtime_ns))
+    return pl.DataFrame(found, schema=FILES, orient="row")
+
+
+def _missing(rows: pl.DataFrame, source: str) -> list[Finding]:
+    lines = rows.select("path", "line").iter_rows()
+    return [Finding("missing", path, f"{source}:{line}") for path, line in lines]
+
+
+def _duplicates(rows: pl.DataFrame, source: str) -> list[Finding]:
+    repeated = rows.filter(pl.col("place").is_duplicated())
+    firsts = repeated.with_columns(first=pl.col("line").first().over("place"))
+    again = firsts.filter(pl.col("line") != pl.col("first"))
+    return [
+        Finding("duplicate", path, f"{source}:{line}, and in line {first} already")
+        for path, line, first in again.select("path", "line", "first").iter_rows()
+    ]
+
+
+def _unlisted(rows: pl.DataFrame, files: Files) -> list[Finding]:
+    listed = pl.int_range(pl.len()).is_in(rows["place"].cast(pl.Int64).implode())
+    images = files.table.filter(~listed)["path"].sort()
+    detail = "not looked into, as nothing in it is listed"
+    return [
+        *(Finding("unlisted", path) for path in images.to_list()),
+        *(Finding("unlisted", path + "/", detail) for path in files.passed_by),
+    ]
+
+
+def _of_scan(findings: Iterable[Finding]) -> Iterable[Finding]:
+    """What a scan could not read was not lost where nobody listed it."""
+    for finding in findings:
+        yield finding._replace(kind="unlisted") if finding.kind in REJECT_KINDS else finding
