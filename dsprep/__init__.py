@@ -10,6 +10,9 @@ if TYPE_CHECKING:
     from dsprep.images.transform import Transform as Transform
     from dsprep.packing import PackReport as PackReport
     from dsprep.packing import pack as pack
+    from dsprep.sources.reading import make_source as make_source
+    from dsprep.verifying import VerifyReport as VerifyReport
+    from dsprep.verifying import verify as verify
 
 __version__ = "0.1.0"
 
@@ -17,10 +20,21 @@ _PUBLIC = {
     "DsprepError": "dsprep.errors",
     "PackReport": "dsprep.packing",
     "Transform": "dsprep.images.transform",
+    "VerifyReport": "dsprep.verifying",
+    "make_source": "dsprep.sources.reading",
     "pack": "dsprep.packing",
+    "verify": "dsprep.verifying",
 }
 
-__all__ = ["DsprepError", "PackReport", "Transform", "pack"]
+__all__ = [
+    "DsprepError",
+    "PackReport",
+    "Transform",
+    "VerifyReport",
+    "make_source",
+    "pack",
+    "verify",
+]
 
 
 def __getattr__(name: str) -> Any:

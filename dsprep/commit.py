@@ -50,8 +50,8 @@ def require_same(plan: Plan, finished: Manifest, identity: dict[str, str]) -> No
     missing = [file.name for file in finished.every_file() if not (directory / file.name).exists()]
     if missing:
         raise DestinationError(
-            f"{directory / missing[0]}: is in the manifest but not on the disk ({len(missing)} files "
-            "are missing); give --overwrite to pack again"
+            f"{directory / missing[0]}: is in the manifest but not on the disk, as "
+            f"{len(missing):,} files are; give --overwrite to pack again"
         )
 
 
@@ -67,8 +67,8 @@ def require_room(plan: Plan, state: RunState, overwrite: bool) -> None:
         for shard in missing:
             if (directory / shard.name).exists():
                 raise DestinationError(
-                    f"{directory / shard.name}: is there already, and no manifest tells whose it is; "
-                    "give --overwrite to replace it, or another destination"
+                    f"{directory / shard.name}: is there already, and no manifest says "
+                    "what it is; give --overwrite to replace it, or another destination"
                 )
     needed, free = sum(shard.bytes for shard in missing), free_bytes(directory)
     if needed > free and not plan.estimated:
@@ -78,9 +78,7 @@ def require_room(plan: Plan, state: RunState, overwrite: bool) -> None:
         )
 
 
-def commit(
-    plan: Plan, state: RunState, outcome: Outcome, identity: dict[str, str]
-) -> Manifest:
+def commit(plan: Plan, state: RunState, outcome: Outcome, identity: dict[str, str]) -> Manifest:
     """Write what stands beside the shards, and last of all the manifest."""
     packing, destination = plan.packing, plan.packing.destination
     rejects = [*lost_samples(plan.findings), *outcome.rejects]
@@ -88,8 +86,8 @@ def commit(
     if not samples:
         first = rejects[0]
         raise SourceError(
-            f"{packing.source.root}: all {len(rejects):,} samples were rejected, the first one being "
-            f"{first.path}: {first.reason}"
+            f"{packing.source.root}: all {len(rejects):,} samples were rejected, the first "
+            f"one being {first.path}: {first.reason}"
         )
     files: list[FileReceipt] = []
 
@@ -125,7 +123,7 @@ def commit(
         files=files,
     )
     sync_directory(destination.directory)
-    write_whole(destination.manifest, manifest.to_json(), state.partial)
+    write_whole(destination.manifest, manifest.to_json().encode(), state.partial)
     sync_directory(destination.directory)
     state.remove()
     return manifest
@@ -133,7 +131,10 @@ def commit(
 
 def lost_samples(findings: Iterable[Finding]) -> list[Reject]:
     """The samples that the source names and nobody can read."""
-    reasons = {"missing": "is listed, but not on the disk", "bad-name": "has a name that is not UTF-8"}
+    reasons = {
+        "missing": "is listed, but not on the disk",
+        "bad-name": "has a name that is not UTF-8",
+    }
     return [
         Reject(finding.path, finding.detail or reasons[finding.kind])
         for finding in findings

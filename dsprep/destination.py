@@ -13,9 +13,9 @@ from dsprep.formats import format_of_file
 class Destination:
     """A directory of shards, or one file with its companions.
 
-    A directory holds one data set: shards, ``manifest.json``, ``classes.txt``, … . With a single file
-    ``train.rec`` the companions are named after it, ``train.manifest.json``, so that ``val.rec`` can
-    stand beside it.
+    A directory holds one data set: shards, ``manifest.json``, ``classes.txt``, … . With a single
+    file ``train.rec`` the companions are named after it, ``train.manifest.json``, so that
+    ``val.rec`` can stand beside it.
 
     Attributes:
         directory: Where all files are.

@@ -1,9 +1,9 @@
 """What images will weigh after a transform, which nobody knows before it is done.
 
-A seeded sample of the catalog is transformed, and the encoded sizes are fitted by a power of the sizes
-in the source: ``encoded = factor · source ** power``. Images that compress badly do so in both, so
-the fit leaves much less scatter than a mean does. Shards are then planned a little below their target,
-by how much the sums of so many estimates can err.
+A seeded sample of the catalog is transformed, and the encoded sizes are fitted by a power of the
+sizes in the source: ``encoded = factor · source ** power``. Images that compress badly do so in
+both, so the fit leaves much less scatter than a mean does. Shards are then planned a little below
+their target, by how much the sums of so many estimates can err.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ class SizeModel:
 
     def predict(self, source_size: int) -> int:
         """The estimate for one image, in bytes."""
-        return math.ceil(self.factor * source_size**self.power)
+        return math.ceil(self.factor * math.pow(source_size, self.power))
 
     def safe_capacity(self, capacity: int, mean: float) -> int:
         """How full to plan a shard, so that it will not come out above the tolerance.

@@ -1,4 +1,4 @@
-"""``manifest.json``: what a data set on disk consists of. It is written last, when all of it is there."""
+"""``manifest.json``: what a data set on disk consists of; written last, when all is there."""
 
 from __future__ import annotations
 
@@ -76,12 +76,12 @@ class Manifest:
             yield from shard.sidecars
         yield from self.files
 
-    def to_json(self) -> bytes:
+    def to_json(self) -> str:
         """The text of ``manifest.json``."""
         values = {"dsprep_manifest": VERSION, **asdict(self)}
         values["shards"] = [_with_hex(asdict(shard)) for shard in self.shards]
         values["files"] = [_with_hex(asdict(file)) for file in self.files]
-        return json.dumps(values, indent=1, ensure_ascii=False).encode() + b"\n"
+        return json.dumps(values, indent=1, ensure_ascii=False) + "\n"
 
 
 def _with_hex(values: dict[str, Any]) -> dict[str, Any]:
@@ -103,7 +103,9 @@ def read_manifest(path: Path) -> Manifest:
         version = values.pop("dsprep_manifest")
         if version != VERSION:
             raise SourceError(f"{path}: version {version}; this dsprep reads version {VERSION}")
-        values["classes"] = None if values["classes"] is None else tuple(map(str, values["classes"]))
+        values["classes"] = (
+            None if values["classes"] is None else tuple(map(str, values["classes"]))
+        )
         values["shards"] = [_shard(each) for each in values["shards"]]
         values["files"] = [_file(each) for each in values["files"]]
         manifest = Manifest(**values)

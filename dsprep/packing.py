@@ -7,7 +7,14 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from dsprep.commit import commit, identity_of, lost_samples, read_rejects, require_room, require_same
+from dsprep.commit import (
+    commit,
+    identity_of,
+    lost_samples,
+    read_rejects,
+    require_room,
+    require_same,
+)
 from dsprep.destination import parse_destination
 from dsprep.errors import Interrupted, OptionError
 from dsprep.findings import SKIP_KINDS, Finding
@@ -26,7 +33,7 @@ from dsprep.pool import Pool, available_cores
 from dsprep.progress import Progress
 from dsprep.run import Run
 from dsprep.shard import Reject
-from dsprep.sources.reading import Source
+from dsprep.sources.reading import make_source
 from dsprep.state import RunState, finished_manifest, remove_data_set
 
 CHECKS = ("decode", "header", "none")
@@ -77,7 +84,7 @@ def pack(
     path_column: str | None = None,
     label_columns: Sequence[str] = (),
     classes: str | None = None,
-    extensions: Sequence[str] | None = None,
+    extensions: Sequence[str] = (),
     format: str | None = None,
     target_size: int | None = None,
     shards: int | None = None,
@@ -103,7 +110,8 @@ def pack(
 
     Args:
         source: The directory that holds the images; each directory in it is a class.
-        dest: A directory for the shards, or one file: ``train.tar``, ``train.rec``, ``train.tfrecord``.
+        dest: A directory for the shards, or one file: ``train.tar``, ``train.rec``,
+            ``train.tfrecord``.
         list_file: An MXNet ``.lst`` that tells which images to pack, and their labels.
         labels: A CSV or TSV file that tells the same.
         path_column: Its column of paths or ids.
@@ -122,7 +130,8 @@ def pack(
         key: ``path`` or ``index``: what keys are made from.
         transform: What to do to the images; None copies them.
         seed: The samples are shuffled by it; None keeps the source's order.
-        check: ``decode``, ``header`` or ``none``; by default ``header``, and ``decode`` for RecordIO.
+        check: ``decode``, ``header`` or ``none``; by default ``header``, and ``decode`` for
+            RecordIO.
         max_pixels: Images with more are rejected.
         max_errors: Stop when more samples than this are rejected.
         fail_on_reject: Stop at the first one.
@@ -145,10 +154,15 @@ def pack(
     size = _shard_size(destination.single, target_size, shards, samples_per_shard)
     _require_one_of("--check", check, (*CHECKS, None))
     _require_one_of("--key", key, ("path", "index"))
-    chosen = {"extensions": frozenset(extensions)} if extensions else {}
     packing = Packing(
-        source=Source(
-            source, list_file, labels, path_column, tuple(label_columns), classes, **chosen
+        source=make_source(
+            source,
+            list_file=list_file,
+            labels=labels,
+            path_column=path_column,
+            label_columns=label_columns,
+            classes=classes,
+            extensions=extensions,
         ),
         destination=destination,
         layout=_layout(format_name, gzip or dest.endswith(".gz"), features, rename or {}, metadata),

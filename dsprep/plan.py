@@ -1,7 +1,7 @@
 """From the weights of samples to shards: pure functions on numbers.
 
-A shard is a run of samples, so a plan is a list of cuts between them. The cuts depend on the weights
-and the options alone, never on workers or machines.
+A shard is a run of samples, so a plan is a list of cuts between them. The cuts depend on the
+weights and the options alone, never on workers or machines.
 """
 
 from __future__ import annotations
@@ -103,7 +103,7 @@ def cut_by_bytes(weights: Sequence[int], capacity: int) -> list[int]:
         The cuts: row numbers from 0 to the number of samples, both included.
     """
     sums = [0, *accumulate(weights)]
-    # Filling shards from the end tells the first row from which the rest fits into 1, 2, 3, … shards.
+    # Filling shards from the end tells from which row on the rest fits into 1, 2, 3, … shards.
     fits = [len(weights)]
     while fits[-1] > 0:
         stop = fits[-1]
@@ -131,7 +131,9 @@ def cut_into(weights: Sequence[int], count: int) -> list[int]:
     """
     if not 1 <= count <= len(weights):
         raise OptionError(f"--shards {count}: there are {len(weights)} samples to put into them")
-    return _cut_evenly([0, *accumulate(weights)], count, lambda start, left: (start + 1, len(weights)))
+    return _cut_evenly(
+        [0, *accumulate(weights)], count, lambda start, left: (start + 1, len(weights))
+    )
 
 
 def _cut_evenly(
@@ -152,7 +154,9 @@ def _cut_evenly(
     return cuts
 
 
-def cut_pieces(sizes: Sequence[int], start: int, stop: int, piece_bytes: int) -> list[tuple[int, int]]:
+def cut_pieces(
+    sizes: Sequence[int], start: int, stop: int, piece_bytes: int
+) -> list[tuple[int, int]]:
     """Cut one shard's samples into pieces that several workers can write at once.
 
     Args:

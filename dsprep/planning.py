@@ -109,7 +109,7 @@ class Plan:
 
     def rows(self, start: int, stop: int) -> Rows:
         """The rows from ``start`` up to, and without, ``stop``."""
-        return _rows(self.catalog.slice(start, stop - start))
+        return rows_of(self.catalog.slice(start, stop - start))
 
     def seconds(self, pool: Pool) -> float:
         """How long the run will take, by trying some samples now."""
@@ -177,7 +177,8 @@ def _recipe(packing: Packing, catalog: Catalog) -> Recipe:
     )
 
 
-def _rows(catalog: Catalog) -> Rows:
+def rows_of(catalog: Catalog) -> Rows:
+    """A catalog as the plain lists that workers take."""
     table = catalog.table
     labels: list[Any] | None = None
     if catalog.label_column:
@@ -212,7 +213,8 @@ def _estimate(
     }
     if not known:
         raise SourceError(
-            f"{packing.source.root}: none of the {len(encoded)} images that were tried can be packed"
+            f"{packing.source.root}: none of the {len(encoded)} images that were tried can "
+            "be packed"
         )
     ids = catalog.table["index"].to_list()
     if len(encoded) == len(catalog):
@@ -229,7 +231,7 @@ def _try_samples(packing: Packing, catalog: Catalog, pool: Pool, count: int) -> 
     sample = _sample(catalog, count)
     share = math.ceil(count / (4 * pool.size))
     recipe = _recipe(packing, catalog)
-    tasks = [(recipe, _rows(sample.slice(at, share))) for at in range(0, count, share)]
+    tasks = [(recipe, rows_of(sample.slice(at, share))) for at in range(0, count, share)]
     return pool.map(measure, tasks)
 
 

@@ -1,8 +1,8 @@
 """Worker processes that run plain functions on plain data.
 
 Not :mod:`multiprocessing`: its workers import the caller's main module again, and a killed one can
-leave a pool waiting for ever. These are started with nothing but dsprep in them, can be killed in an
-instant, and one that dies is an error at once.
+leave a pool waiting for ever. These are started with nothing but dsprep in them, can be killed in
+an instant, and one that dies is an error at once.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from dsprep.worker import receive, send
 A = TypeVar("A")
 R = TypeVar("R")
 Report = Callable[..., None]
-"""What a running function calls to tell how far it is; what it says is the function's own affair."""
+"""What a running function calls to tell how far it is, in words of its own."""
 
 
 def available_cores() -> int:
@@ -124,7 +124,11 @@ class Pool:
     def _death(self, number: int) -> RunStopped:
         code = self._workers[number].wait()
         how = f"was killed by signal {-code}" if code < 0 else f"ended with exit code {code}"
-        why = " (the system does that when memory runs out: try fewer --workers)" if code == -9 else ""
+        why = (
+            " (the system does that when memory runs out: try fewer --workers)"
+            if code == -9
+            else ""
+        )
         return RunStopped(f"a worker process {how}{why}; give the same command again to continue")
 
     def __enter__(self) -> Pool:

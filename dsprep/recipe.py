@@ -18,7 +18,8 @@ from dsprep.images.transform import Transform
 from dsprep.sample import Sample, Value, image_kind_of, key_of
 
 
-class Rows(NamedTuple):
+@dataclass(slots=True)
+class Rows:
     """A run of a catalog as plain lists, one for each column.
 
     Attributes:
@@ -97,7 +98,9 @@ def make_samples(recipe: Recipe, rows: Rows) -> Iterator[tuple[Row, Sample | Bad
     labels = rows.labels
     by_class = recipe.classes
     root = recipe.root.rstrip("/") + "/"
-    for number, (index, path, size) in enumerate(zip(rows.index, rows.path, rows.size)):
+    for number, (index, path, size) in enumerate(
+        zip(rows.index, rows.path, rows.size, strict=True)
+    ):
         fields: dict[str, Value] = {}
         label = labels[number] if labels is not None else None
         row = Row(index, label if isinstance(label, tuple) else (label or 0,), path)

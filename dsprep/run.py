@@ -1,4 +1,4 @@
-"""Carrying a plan out: hand work to the workers, publish what is whole, note it, go on after a kill."""
+"""Carrying a plan out: hand out the work, publish what is whole, go on after a kill."""
 
 from __future__ import annotations
 
@@ -29,8 +29,8 @@ class Outcome:
     """What a run wrote, over all its attempts.
 
     Attributes:
-        shards: Receipts, in the order of the plan; a shard all of whose samples were rejected is not
-            written.
+        shards: Receipts, in the order of the plan; a shard all of whose samples were rejected is
+            not written.
         rejects: In the order of the catalog, shard by shard.
     """
 
@@ -122,7 +122,9 @@ class Run:
 
     def _task(self, unit: _Unit) -> PieceTask:
         path = self._state.partial / unit.name.replace("/", "-")
-        return PieceTask(str(path), self._recipe, self._plan.rows(unit.start, unit.stop), unit.whole)
+        return PieceTask(
+            str(path), self._recipe, self._plan.rows(unit.start, unit.stop), unit.whole
+        )
 
     def _join(self, name: str, units: Sequence[_Unit]) -> JoinTask:
         parts = [self._state.done[unit.name] for unit in units]
@@ -157,8 +159,8 @@ class Run:
 def _needs_pieces(shards: int, workers: int, recipe: Recipe) -> bool:
     """Whether workers would be idle if each shard were written by one.
 
-    Copying costs less than joining pieces does, so there only a shard that stands alone is worth it.
-    A compressed shard is one stream, which cannot be joined.
+    Copying costs less than joining pieces does, so there only a shard that stands alone is worth
+    it. A compressed shard is one stream, which cannot be joined.
     """
     if recipe.layout.compressed or workers == 1:
         return False

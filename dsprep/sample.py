@@ -18,7 +18,8 @@ anything else  bytes                                                 ``KEY.NAME`
 
 from __future__ import annotations
 
-from typing import NamedTuple, TypeAlias
+from dataclasses import dataclass
+from typing import TypeAlias
 
 Value: TypeAlias = bytes | int | str | tuple[float, ...]
 
@@ -38,7 +39,8 @@ IMAGE_EXTENSIONS = {
 """File name extensions, in lower case, and the image field that each promises."""
 
 
-class Sample(NamedTuple):
+@dataclass(slots=True)
+class Sample:
     """One training example.
 
     Attributes:

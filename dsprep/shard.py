@@ -96,7 +96,9 @@ def write_piece(task: PieceTask, report: Report) -> Written:
                 parts = layout.encode(sample)
             except BadSample as error:
                 if recipe.fail:
-                    raise RunStopped(f"{row.path}: {error}; stopped because of --on-error fail") from None
+                    raise RunStopped(
+                        f"{row.path}: {error}; stopped because of --on-error fail"
+                    ) from None
                 rejects.append(Reject(row.path, str(error)))
                 continue
             samples += 1

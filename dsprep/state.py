@@ -41,7 +41,8 @@ class RunState:
             overwrite: Whether to remove what another command left or finished there.
 
         Raises:
-            DestinationError: If the destination cannot be written, is in use, or holds something else.
+            DestinationError: If the destination cannot be written, is in use, or holds something
+                else.
         """
         self._destination = destination
         scratch = destination.scratch

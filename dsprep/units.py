@@ -7,7 +7,7 @@ import re
 from dsprep.errors import OptionError
 
 _SIZE = re.compile(r"\s*(\d+(?:\.\d+)?)\s*([kmgt]?)(i?)b?\s*", re.IGNORECASE)
-_POWER = {"": 0, "k": 1, "m": 2, "g": 3, "t": 4}
+_POWER: dict[str, int] = {"": 0, "k": 1, "m": 2, "g": 3, "t": 4}
 
 
 def parse_size(text: str | int) -> int:
@@ -26,7 +26,8 @@ def parse_size(text: str | int) -> int:
     if match is None:
         raise OptionError(f"{text!r} is not a size: write it like 200MB, 1.5GB or 64MiB")
     number, unit, binary = match.groups()
-    size = round(float(number) * (1024 if binary else 1000) ** _POWER[unit.lower()])
+    base = 1024 if binary else 1000
+    size = round(float(number) * int(base ** _POWER[unit.lower()]))
     if size < 1:
         raise OptionError(
             f"{text!r} is not a size that can hold anything: it must be at least 1 byte"

@@ -1,7 +1,7 @@
 """What a worker process runs: calls come in on stdin, results go out on stdout, both pickled.
 
-Nothing heavy is imported here, so that a worker is ready in some tens of milliseconds. A worker whose
-parent is gone ends by itself: at once if idle, else at its next progress report.
+Nothing heavy is imported here, so that a worker is ready in some tens of milliseconds. A worker
+whose parent is gone ends by itself: at once if idle, else at its next progress report.
 """
 
 from __future__ import annotations
@@ -13,11 +13,18 @@ import struct
 import sys
 import traceback
 from importlib import import_module
-from typing import Any, BinaryIO
+from typing import Any, BinaryIO, Protocol
 
 from dsprep.errors import DsprepError
 
 FRAME = struct.Struct("<Q")
+
+
+class Reader(Protocol):
+    """What a message can be read from."""
+
+    def read(self, count: int, /) -> bytes:
+        """Read exactly so many bytes, or fewer at the end."""
 
 
 def send(file: BinaryIO, message: object) -> None:
@@ -27,7 +34,7 @@ def send(file: BinaryIO, message: object) -> None:
     file.flush()
 
 
-def receive(file: BinaryIO) -> Any:
+def receive(file: Reader) -> Any:
     """Read one message.
 
     Raises:

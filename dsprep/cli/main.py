@@ -16,7 +16,7 @@ COMMANDS = {
     "pack": "Pack images into WebDataset, TFRecord or RecordIO shards.",
     "verify": "Prove that shards are whole, and hold what they should.",
 }
-"""The commands and what ``dsprep --help`` says of each; a command's module is imported when it is used."""
+"""The commands, and what ``dsprep --help`` says of each without importing it."""
 
 
 class _LazyGroup(click.Group):
@@ -38,11 +38,11 @@ class _LazyGroup(click.Group):
 @click.group(cls=_LazyGroup, context_settings={"help_option_names": ["-h", "--help"]})
 @click.version_option(__version__, prog_name="dsprep")
 def cli() -> None:
-    """Make a training set ready: images in, shards out.
+    r"""Make a training set ready: images in, shards out.
 
     The exit code tells how it went: 0 done, nothing lost; 2 wrong command line; 3 done, but samples
-    were rejected or problems found; 4 the source is wrong; 5 the destination refuses; 6 stopped early,
-    run again to continue; 130 interrupted, run again to continue; 1 anything else.
+    were rejected or problems found; 4 the source is wrong; 5 the destination refuses; 6 stopped
+    early, run again to continue; 130 interrupted, run again to continue; 1 anything else.
 
     \b
     Examples:
@@ -67,7 +67,7 @@ def main() -> None:
         code = _fail(str(error), error.exit_code)
     except BrokenPipeError:
         # Whoever read our output has read enough. Python would complain again when it flushes.
-        sys.stdout = None  # type: ignore[assignment]
+        sys.stdout = None
         code = 141
     sys.exit(code or 0)
 

@@ -14,14 +14,12 @@ from dsprep.units import parse_size
 F = TypeVar("F", bound=Callable[..., Any])
 
 
-class Size(click.ParamType):
+class Size(click.ParamType[int]):
     """A byte count such as ``200MB``."""
 
     name = "size"
 
-    def convert(
-        self, value: Any, param: click.Parameter | None, ctx: click.Context | None
-    ) -> int:
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> int:
         """Read it, or fail as click does."""
         try:
             return parse_size(value)
@@ -29,7 +27,7 @@ class Size(click.ParamType):
             self.fail(str(error), param, ctx)
 
 
-class Dimensions(click.ParamType):
+class Dimensions(click.ParamType[int | tuple[int, int]]):
     """``N`` or ``WxH``."""
 
     name = "n|wxh"
@@ -71,7 +69,9 @@ def split_commas(text: str | None) -> tuple[str, ...]:
 
 def _together(*options: Callable[[F], F]) -> Callable[[F], F]:
     def decorate(function: F) -> F:
-        return functools.reduce(lambda wrapped, option: option(wrapped), reversed(options), function)
+        return functools.reduce(
+            lambda wrapped, option: option(wrapped), reversed(options), function
+        )
 
     return decorate
 

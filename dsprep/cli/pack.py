@@ -16,7 +16,7 @@ from dsprep.cli.options import (
     split_commas,
     workers_option,
 )
-from dsprep.errors import REJECTS_EXIT_CODE, OptionError
+from dsprep.errors import REJECTS_EXIT_CODE
 
 
 @click.command(short_help="Pack images into shards.")
@@ -80,7 +80,11 @@ from dsprep.errors import REJECTS_EXIT_CODE, OptionError
     help="Encode images anew.",
 )
 @click.option(
-    "--quality", type=click.IntRange(1, 100), default=90, show_default=True, help="Of JPEG and WebP."
+    "--quality",
+    type=click.IntRange(1, 100),
+    default=90,
+    show_default=True,
+    help="Of JPEG and WebP.",
 )
 @click.option(
     "--color",
@@ -131,13 +135,14 @@ def pack(
     quiet: bool,
     **options: Any,
 ) -> int:
-    """Pack the images in SOURCE into shards at DEST.
+    r"""Pack the images in SOURCE into shards at DEST.
 
     SOURCE is a directory. Each directory in it is a class, numbered in sorted order; or --list or
-    --labels tell the labels. DEST is a directory, or one file: train.tar, train.rec, train.tfrecord.
+    --labels tell the labels. DEST is a directory, or one file: train.tar, train.rec,
+    train.tfrecord.
 
-    Without a transform option the images' bytes are copied untouched. The same command gives the same
-    bytes on any machine with any number of workers; given again after a kill, it continues.
+    Without a transform option the images' bytes are copied untouched. The same command gives the
+    same bytes on any machine with any number of workers; given again after a kill, it continues.
 
     \b
     Examples:
@@ -166,7 +171,7 @@ def pack(
         source,
         dest,
         label_columns=split_commas(label_column),
-        extensions=[each.lower().lstrip(".") for each in split_commas(extensions)] or None,
+        extensions=split_commas(extensions),
         gzip=compression == "gzip",
         rename=parse_pairs(renamed, "--map"),
         transform=None if transform.is_copy else transform,

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Sequence
-from dataclasses import asdict
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import fields, is_dataclass
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -12,19 +12,32 @@ import click
 from dsprep.units import format_duration, format_size
 
 if TYPE_CHECKING:
+    from dsprep.inspection import Problem
     from dsprep.packing import PackReport
+    from dsprep.verifying import VerifyReport
 
 _SHOWN = 5
 """How many of a long list a summary names."""
 
+_PROBLEMS_SHOWN = 50
+
 
 def print_json(report: Any) -> None:
     """Print a report's fields as one JSON object."""
-    click.echo(json.dumps(asdict(report), default=_plain, indent=1, ensure_ascii=False))
+    click.echo(json.dumps(_plain(report), indent=1, ensure_ascii=False))
 
 
 def _plain(value: Any) -> Any:
-    return value._asdict() if hasattr(value, "_asdict") else str(value)
+    """A report as JSON has it: records, named tuples included, are objects."""
+    if is_dataclass(value) and not isinstance(value, type):
+        return {each.name: _plain(getattr(value, each.name)) for each in fields(value)}
+    if hasattr(value, "_asdict"):
+        return {name: _plain(each) for name, each in value._asdict().items()}
+    if isinstance(value, Mapping):
+        return {str(name): _plain(each) for name, each in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [_plain(each) for each in value]
+    return value
 
 
 def print_pack_report(report: PackReport) -> None:
@@ -70,7 +83,12 @@ def _classes_line(report: PackReport) -> str:
 
 
 def _skipped_line(report: PackReport) -> str:
-    words = {"hidden": "hidden", "not-an-image": "not images", "unlisted": "not listed", "loop": "loops"}
+    words = {
+        "hidden": "hidden",
+        "not-an-image": "not images",
+        "unlisted": "not listed",
+        "loop": "loops",
+    }
     kinds: dict[str, list[str]] = {}
     for finding in report.skipped:
         kinds.setdefault(finding.kind, []).append(finding.path)
@@ -138,3 +156,32 @@ def _print_rejects(report: PackReport) -> None:
 
 def _some(names: Sequence[str]) -> str:
     return ", ".join(names[:3]) + (", …" if len(names) > 3 else "")
+
+
+def print_verify_report(report: VerifyReport) -> None:
+    """Print what verifying found."""
+    problems = report.problems
+    verdict = f"{len(problems):,} problems" if problems else "whole"
+    click.echo(f"{report.destination}: {verdict}")
+    click.echo(f"  {'format':<9} {report.format}")
+    click.echo(f"  {'samples':<9} {report.samples:,}")
+    click.echo(f"  {'shards':<9} {report.shards:,}")
+    click.echo(f"  {'size':<9} {format_size(report.bytes)}")
+    click.echo(f"  {'checked':<9} {', '.join(report.checked)}")
+    if not report.manifest:
+        click.echo(f"  {'note':<9} there is no manifest to compare with")
+    click.echo(f"  {'time':<9} {format_duration(report.seconds)}")
+    if problems:
+        click.echo()
+    for problem in problems[:_PROBLEMS_SHOWN]:
+        click.echo(f"  {_problem_line(problem)}")
+    if len(problems) > _PROBLEMS_SHOWN:
+        click.echo(f"  and {len(problems) - _PROBLEMS_SHOWN:,} more; --json lists them all")
+
+
+def _problem_line(problem: Problem) -> str:
+    where = problem.file
+    if problem.offset is not None:
+        where += f" at byte {problem.offset:,}"
+    parts = [part for part in (where, problem.sample) if part]
+    return ": ".join([*parts, problem.message])

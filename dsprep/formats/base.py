@@ -2,8 +2,8 @@
 
 Every format is concatenative: a shard is its encoded samples one after another, then a trailer
 that depends on nothing but their total size. Naming, writing, checksums, commit and resume are
-therefore written once, for all formats, elsewhere; a format only encodes a sample, says what it will
-weigh, and reads a shard back.
+therefore written once, for all formats, elsewhere; a format only encodes a sample, says what it
+will weigh, and reads a shard back.
 """
 
 from __future__ import annotations
@@ -35,7 +35,8 @@ class Entry(NamedTuple):
     sample: Sample
 
 
-class Row(NamedTuple):
+@dataclass(slots=True)
+class Row:
     """What a sidecar says of one sample: its id, its labels and its path."""
 
     index: int
@@ -61,7 +62,7 @@ class Format(ABC):
     """Whether two samples with one key would become one."""
 
     def shard_name(self, name: str, number: int, count: int) -> str:
-        """The file name of shard ``number`` (from 0) of ``count``, as this format's users write it."""
+        """The file name of shard ``number`` (from 0) of ``count``, as the format's users write it."""
         return f"{name}-{number:05d}{self.file_suffix}"
 
     @property

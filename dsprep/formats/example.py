@@ -2,9 +2,9 @@
 
 The message is ``Example{1: Features{1: map<string, Feature>}}`` with ``Feature`` one of
 ``1: BytesList``, ``2: FloatList``, ``3: Int64List`` (tensorflow/core/example/example.proto,
-feature.proto). The canonical bytes are those of protobuf's deterministic serialization: entries sorted
-by name, lists packed. They are laid out here rather than by protobuf because that takes several times
-as long as reading the image does.
+feature.proto). The canonical bytes are those of protobuf's deterministic serialization: entries
+sorted by name, lists packed. They are laid out here rather than by protobuf because that takes
+several times as long as reading the image does.
 """
 
 from __future__ import annotations
@@ -84,8 +84,8 @@ def _head_of_bytes(name: str, size: int) -> bytes:
     return _message(b"\x0a", len(head) + size) + head
 
 
-# Labels and class names repeat, so most entries but the image's come from the cache. It tells the three
-# kinds of list apart by their type: as tuples, (1,) and (1.0,) are equal.
+# Labels and class names repeat, so most entries but the image's come from the cache. It tells the
+# three kinds of list apart by their type: as tuples, (1,) and (1.0,) are equal.
 @lru_cache(maxsize=4096, typed=True)
 def _entry(name: str, feature: Feature) -> bytes:
     key = name.encode()

@@ -36,8 +36,8 @@ class Preset:
 
     Attributes:
         names: Feature name by field. ``image`` is the image whatever its kind, ``format`` what that
-            kind is called, ``synset`` the class name again, ``source_id`` the sample's id, and ``boxes``
-            and ``classes`` the parts of a detection label.
+            kind is called, ``synset`` the class name again, ``source_id`` the sample's id, and
+            ``boxes`` and ``classes`` the parts of a detection label.
         first_class: What the first class is numbered.
     """
 

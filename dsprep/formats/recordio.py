@@ -56,7 +56,7 @@ class RecordIO(Format):
         return [_FRAME.pack(MAGIC, size) + head, data, _PADDING[size % 4]]
 
     def capacity(self, target: int) -> int:
-        """All but room for sixteen magics in the payloads, each of which makes the shard 4 bytes longer.
+        """All but room for sixteen magics in the payloads, which make a shard 4 bytes longer each.
 
         In the bytes of compressed images the magic stands once in 17 GB, so sixteen in a shard are
         made on purpose.
@@ -79,9 +79,11 @@ class RecordIO(Format):
             yield Entry(offset, stream.offset - offset, _decode(payload, stream, offset))
 
     def sidecars(self, rows: Sequence[Row], sizes: Sequence[int]) -> dict[str, bytes]:
-        """The ``.idx``, which MXIndexedRecordIO needs, and the ``.lst`` that im2rec would have read."""
+        """The ``.idx`` that MXIndexedRecordIO needs, and the ``.lst`` that im2rec would take."""
         offsets = accumulate(sizes, initial=0)
-        idx = "".join(f"{row.index}\t{offset}\n" for row, offset in zip(rows, offsets))
+        idx = "".join(
+            f"{row.index}\t{offset}\n" for row, offset in zip(rows, offsets, strict=False)
+        )
         lst = "".join(format_lst_line(row.index, row.labels, row.path) for row in rows)
         return {".idx": idx.encode(), ".lst": lst.encode()}
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import io
 import zlib
-from pathlib import Path
 from types import TracebackType
+from typing import Any
 
 from google_crc32c import extend
 
@@ -19,7 +19,7 @@ class _Counted(io.RawIOBase):
 
     def __init__(self, path: str) -> None:
         super().__init__()
-        self._file = Path(path).open("rb", buffering=0)
+        self._file = io.FileIO(path)
         self.crc32c = 0
         self.bytes = 0
 
@@ -43,7 +43,7 @@ class _Gunzip(io.RawIOBase):
     Not :mod:`gzip`: this one never holds more than a block, and says where the damage is.
     """
 
-    def __init__(self, source: io.BufferedReader, path: str) -> None:
+    def __init__(self, source: io.BufferedReader[Any], path: str) -> None:
         super().__init__()
         self._source = source
         self._path = path
@@ -95,7 +95,7 @@ class ShardStream:
             self._counted = _Counted(path)
         except OSError as error:
             raise SourceError(f"{path}: cannot be read ({error.strerror})") from None
-        self._file = io.BufferedReader(self._counted, _BLOCK)
+        self._file: io.BufferedReader[Any] = io.BufferedReader(self._counted, _BLOCK)
         if self._file.peek(2)[:2] == b"\x1f\x8b":
             self._file = io.BufferedReader(_Gunzip(self._file, path), _BLOCK)
 

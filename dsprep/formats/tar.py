@@ -2,8 +2,8 @@
 
 Written is the subset that every reader takes: POSIX ustar, the name in the name field (100 bytes),
 owner and time zero. A longer name gets a PAX header (POSIX.1-2001 pax, "Extended Header"), which
-webdataset reads and wids and DALI do not. Read are also GNU long names, ustar prefixes, base-256 sizes
-and PAX headers, as GNU tar and Python's tarfile write them.
+webdataset reads and wids and DALI do not. Read are also GNU long names, ustar prefixes, base-256
+sizes and PAX headers, as GNU tar and Python's tarfile write them.
 """
 
 from __future__ import annotations
@@ -26,8 +26,8 @@ MAX_SIZE = 0o77777777777
 _MAX_META = 1 << 20
 """A PAX header or long name beyond this is an attack, not a name."""
 
-_OWNER = b"0000644\0" b"0000000\0" b"0000000\0"
-_TIME = b" " b"00000000000\0"
+_OWNER = b"0000644\00000000\00000000\0"
+_TIME = b" 00000000000\0"
 _TAIL = b"ustar\00000" + bytes(247)
 
 
@@ -82,7 +82,7 @@ def _header(name: bytes, size: int, rest: bytes, fixed: int) -> bytes:
 
 
 def _pax_record(key: bytes, value: bytes) -> bytes:
-    """``LENGTH KEY=VALUE\\n``, whose length counts its own digits."""
+    r"""``LENGTH KEY=VALUE\n``, whose length counts its own digits."""
     size = len(key) + len(value) + 3
     total = size + len(str(size))
     total = size + len(str(total))
@@ -139,7 +139,9 @@ def members(stream: ShardStream) -> Iterator[Member]:
             stream.read(-size % BLOCK, "the padding of a member")
             yield Member(start, long_name or name, data)
         elif kind not in b"123456":
-            raise stream.damaged(f"a tar member of type {kind!r}, which dsprep does not read", offset)
+            raise stream.damaged(
+                f"a tar member of type {kind!r}, which dsprep does not read", offset
+            )
         start = long_name = long_size = None
 
 
@@ -166,7 +168,11 @@ def _parse(block: bytes, stream: ShardStream, offset: int) -> tuple[bytes, str, 
     name = block[:100].split(b"\0", 1)[0]
     if block[257:263] == b"ustar\0" and block[345]:
         name = block[345:500].split(b"\0", 1)[0] + b"/" + name
-    return block[156:157], name.decode(errors="surrogateescape"), _number(block[124:136], stream, offset)
+    return (
+        block[156:157],
+        name.decode(errors="surrogateescape"),
+        _number(block[124:136], stream, offset),
+    )
 
 
 def _number(field: bytes, stream: ShardStream, offset: int) -> int:

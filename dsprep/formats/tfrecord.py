@@ -1,7 +1,7 @@
 """TensorFlow's TFRecord: ``.tfrecord``, plain or gzip.
 
-The framing is that of tensorflow/core/lib/io/record_writer.cc: ``u64 length, u32 masked crc32c of the
-length, data, u32 masked crc32c of the data``, little-endian.
+The framing is that of tensorflow/core/lib/io/record_writer.cc: ``u64 length, u32 masked crc32c of
+the length, data, u32 masked crc32c of the data``, little-endian.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, ClassVar
 from google_crc32c import extend, value
 
 from dsprep.formats.base import Entry, Format
-from dsprep.formats.example import BytesList, decode_example, encode_example
+from dsprep.formats.example import decode_example, encode_example
 from dsprep.formats.features import PRESETS, Preset, features_of, sample_of
 from dsprep.sample import Sample
 

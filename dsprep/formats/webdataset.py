@@ -61,10 +61,12 @@ class WebDataset(Format):
         """
         for name, extension in self.renamed.items():
             if name not in RENAMABLE:
-                raise OptionError(f"--map {name}=…: no such field; there are {', '.join(RENAMABLE)}")
+                raise OptionError(
+                    f"--map {name}=…: no such field; there are {', '.join(RENAMABLE)}"
+                )
             if not _EXTENSION.fullmatch(extension):
                 raise OptionError(
-                    f"--map {name}={extension}: not an extension; use small letters, digits and dots"
+                    f"--map {name}={extension}: not an extension; use a-z, 0-9, _ and dots"
                 )
         if len({*self.renamed.values(), "json"}) < len(self.renamed) + 1:
             raise OptionError("--map: two fields would get the same extension")
@@ -81,14 +83,18 @@ class WebDataset(Format):
     def encode(self, sample: Sample) -> list[bytes]:
         """Lay one sample out: a member for each field."""
         if _PASSED_OVER.match(sample.key):
-            raise BadSample(f"webdataset passes over names that begin with {sample.key.split('/')[0]}/")
+            raise BadSample(
+                f"webdataset passes over names that begin with {sample.key.split('/')[0]}/"
+            )
         parts: list[bytes] = []
         metadata: dict[str, Value] = {}
         for name, value in sample.fields.items():
             if name in METADATA:
                 metadata[name] = value
                 continue
-            data, end = (value, tar.padding(len(value))) if isinstance(value, bytes) else _text(value)
+            data, end = (
+                (value, tar.padding(len(value))) if isinstance(value, bytes) else _text(value)
+            )
             parts += (tar.member(f"{sample.key}.{self._extension(name)}", len(data)), data, end)
         if metadata:
             data = _json(metadata)
@@ -129,7 +135,7 @@ class WebDataset(Format):
         return total
 
     def read(self, stream: ShardStream) -> Iterator[Entry]:
-        """Read the samples: runs of members with one key, fields named by what follows the first dot."""
+        """Read the samples: runs of members with one key."""
         key: str | None = None
         fields: dict[str, Value] = {}
         start = end = position = 0
@@ -144,7 +150,9 @@ class WebDataset(Format):
                 key, fields, start = match[1], {}, member.offset
             extension = match[2].lower()
             if extension in fields:
-                raise stream.damaged(f"the sample {key!r} has two members .{extension}", member.offset)
+                raise stream.damaged(
+                    f"the sample {key!r} has two members .{extension}", member.offset
+                )
             fields[extension] = member.data
             end = stream.offset
         if key is not None:
@@ -153,7 +161,8 @@ class WebDataset(Format):
     def dataset_index(self, name: str, shards: Sequence[ShardFacts]) -> dict[str, bytes]:
         """The wids index, with urls relative to itself."""
         shardlist = [
-            {"url": shard.name, "nsamples": shard.samples, "filesize": shard.bytes} for shard in shards
+            {"url": shard.name, "nsamples": shard.samples, "filesize": shard.bytes}
+            for shard in shards
         ]
         index = {
             "__kind__": "wids-shard-index-v1",
@@ -186,6 +195,6 @@ def _member_weights(key: pl.Series, extension: str, size: pl.Series) -> pl.Serie
 
 
 def _json_sizes(text: pl.Series) -> pl.Series:
-    """The most bytes that texts take as JSON: quotes, and up to six for a character that is escaped."""
+    """The most bytes that texts take as JSON: an escaped character takes up to six."""
     escaped = text.str.count_matches(r'["\\\x00-\x1f]').cast(int)
     return text.str.len_bytes().cast(int) + 5 * escaped + 2

@@ -1,8 +1,8 @@
 """What each row of a catalog will weigh as a ``tf.train.Example``.
 
-The formulas follow :mod:`dsprep.formats.example` length by length, on whole columns. Where the catalog
-cannot know a value (the width of an image that nobody has opened yet), its largest size is taken, so
-that a shard is never larger than planned.
+The formulas follow :mod:`dsprep.formats.example` length by length, on whole columns. Where the
+catalog cannot know a value (the width of an image that nobody has opened yet), its largest size is
+taken, so that a shard is never larger than planned.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ Sizes: TypeAlias = pl.Series | int
 """A size in bytes for each row, or one that all rows share."""
 
 _LONGEST_FORMAT_NAME = len("jpeg")
-"""Also that of ``tiff`` and ``webp``: the format that is written may not be the one the file's name says."""
+"""Also that of ``tiff`` and ``webp``, in case the file's name does not tell the right one."""
 
 _LARGEST_DIMENSION = 3
 """Bytes of a width or height as a varint, up to two million pixels."""
@@ -86,9 +86,9 @@ def _varint(number: Sizes) -> Sizes:
     """The bytes of a number as a varint; a negative one takes ten."""
     if isinstance(number, int):
         return varint_size(number)
-    largest = number.max()
+    largest = int(number.cast(float).max() or 0)  # type: ignore[arg-type]
     total = number * 0 + 1 + (number < 0).cast(int) * 9
-    for bits in range(7, int(largest or 0).bit_length() + 1, 7):  # type: ignore[call-overload]
+    for bits in range(7, largest.bit_length() + 1, 7):
         total += (number >= (1 << bits)).cast(int)
     return total
 

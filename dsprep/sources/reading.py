@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -47,6 +48,29 @@ class Source:
             raise OptionError("labels come from --list or from --labels, not from both")
         if not self.table and (self.path_column or self.label_columns):
             raise OptionError("--path-column and --label-column go with --labels")
+
+
+def make_source(
+    root: str,
+    *,
+    list_file: str | None = None,
+    labels: str | None = None,
+    path_column: str | None = None,
+    label_columns: Sequence[str] = (),
+    classes: str | None = None,
+    extensions: Sequence[str] = (),
+) -> Source:
+    """A source from what a user gave; empty values mean the defaults."""
+    chosen = frozenset(each.lower().removeprefix(".") for each in extensions)
+    return Source(
+        root,
+        list_file,
+        labels,
+        path_column,
+        tuple(label_columns),
+        classes,
+        chosen or frozenset(IMAGE_EXTENSIONS),
+    )
 
 
 def read_source(source: Source, run_all: RunAll = map) -> tuple[Catalog, list[Finding]]:

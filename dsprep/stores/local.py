@@ -16,7 +16,7 @@ from dsprep.errors import DestinationError
 
 _ADVICE = {
     errno.ENOSPC: "the disk is full; make room and give the same command again to continue",
-    errno.EDQUOT: "the disk quota is used up; make room and give the same command again to continue",
+    errno.EDQUOT: "the disk quota is full; make room and give the same command again to continue",
     errno.EACCES: "permission denied; choose a directory that you may write to",
     errno.EPERM: "permission denied; choose a directory that you may write to",
     errno.EROFS: "the file system is read-only; choose another destination",
@@ -76,7 +76,7 @@ def write_whole(final: Path, data: bytes, scratch: Path) -> None:
 
 def checksum(data: bytes) -> int:
     """The crc32c of a small file's content."""
-    return google_crc32c.value(data)
+    return int(google_crc32c.value(data))
 
 
 def free_bytes(directory: Path) -> int:

@@ -1,0 +1,94 @@
+"""``dsprep verify``."""
+
+from __future__ import annotations
+
+import sys
+
+import click
+
+from dsprep.cli.options import output_options, source_options, split_commas, workers_option
+from dsprep.errors import REJECTS_EXIT_CODE, OptionError
+
+
+@click.command()
+@click.argument("dest", metavar="DEST")
+@click.option("--decode", is_flag=True, help="Decode every image.")
+@click.option(
+    "--against",
+    metavar="SOURCE",
+    help="Compare every sample with the directory that it was packed from; the options below tell "
+    "labels as they do for pack.",
+)
+@source_options
+@click.option(
+    "--loader",
+    type=click.Choice(["mxnet", "tensorflow", "webdataset"]),
+    help="Read the shards with this framework, too; it must be installed.",
+)
+@click.option(
+    "--max-pixels", type=click.IntRange(1), metavar="N", help="Larger images are a problem."
+)
+@workers_option
+@output_options
+def verify(
+    dest: str,
+    decode: bool,
+    against: str | None,
+    list_file: str | None,
+    labels: str | None,
+    path_column: str | None,
+    label_column: str | None,
+    classes: str | None,
+    extensions: str | None,
+    loader: str | None,
+    max_pixels: int | None,
+    workers: int | None,
+    as_json: bool,
+    quiet: bool,
+) -> int:
+    r"""Prove that the shards at DEST are whole.
+
+    DEST is a directory that dsprep packed, or one shard, or a directory of shards that others
+    wrote. With a manifest, files, sizes and checksums are compared with it; with or without, each
+    shard is read from its first byte to its last. Problems are named by shard, offset and sample,
+    and make the exit code 3.
+
+    \b
+    Examples:
+      dsprep verify shards/
+      dsprep verify shards/ --decode --against photos/
+      dsprep verify train.rec --loader mxnet
+    """
+    from dsprep import verifying
+    from dsprep.cli.report import print_json, print_verify_report
+    from dsprep.images.check import DEFAULT_MAX_PIXELS
+    from dsprep.progress import progress_for
+    from dsprep.sources.reading import make_source
+
+    if against is None and any((list_file, labels, path_column, label_column, classes, extensions)):
+        raise OptionError("--list, --labels, --classes and their like go with --against")
+    source = None
+    if against is not None:
+        source = make_source(
+            against,
+            list_file=list_file,
+            labels=labels,
+            path_column=path_column,
+            label_columns=split_commas(label_column),
+            classes=classes,
+            extensions=split_commas(extensions),
+        )
+    report = verifying.verify(
+        dest,
+        decode=decode,
+        against=source,
+        loader=loader,
+        max_pixels=max_pixels or DEFAULT_MAX_PIXELS,
+        workers=workers,
+        progress=progress_for(sys.stderr, quiet),
+    )
+    if as_json:
+        print_json(report)
+    elif not quiet or report.problems:
+        print_verify_report(report)
+    return REJECTS_EXIT_CODE if report.problems else 0

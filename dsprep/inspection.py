@@ -1,0 +1,233 @@
+"""Looking through one shard, as a worker of ``verify`` does."""
+
+from __future__ import annotations
+
+import hashlib
+import struct
+from array import array
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import NamedTuple
+
+from dsprep.errors import BadImage, BadSample, DamagedShard, SourceError
+from dsprep.formats import FORMATS
+from dsprep.formats.base import Entry
+from dsprep.formats.stream import ShardStream
+from dsprep.images.check import make_check
+from dsprep.recipe import Recipe, Rows, image_maker, read_file
+from dsprep.sample import Sample
+from dsprep.shard import Report
+
+_REPORT_EVERY = 256
+"""Samples between two progress reports."""
+
+_MOST_PROBLEMS = 100
+"""What is wrong with more samples of one shard than this is not wrong with the samples."""
+
+
+class Problem(NamedTuple):
+    """Something that is not as it should be.
+
+    Attributes:
+        file: The file's name.
+        offset: Where in it, in (decompressed) bytes; None for the whole file.
+        sample: The key of the sample, or the empty string.
+        message: What is wrong.
+    """
+
+    file: str
+    offset: int | None
+    sample: str
+    message: str
+
+
+class ShardTask(NamedTuple):
+    """A shard to look through.
+
+    Attributes:
+        path: The file.
+        format: The format's name.
+        decode: Whether to decode every image.
+        max_pixels: The most pixels that an image may have.
+        readable: The kinds of image that may be in it; None for any.
+        idx: The file with the offsets of the samples, if there is one.
+        digests: Whether to say what every sample holds, for a comparison.
+    """
+
+    path: str
+    format: str
+    decode: bool
+    max_pixels: int
+    readable: frozenset[str] | None
+    idx: str | None
+    digests: bool
+
+
+@dataclass
+class Inspected:
+    """What was found in a shard.
+
+    Attributes:
+        samples: How many it holds.
+        bytes: Its size on disk.
+        crc32c: Of its bytes on disk.
+        problems: What is wrong with it.
+        keys: The key of every sample, if digests were asked for.
+        ids: The id of every sample, likewise.
+        offsets: Where every sample begins, likewise.
+        digests: A digest of the image of every sample, likewise.
+        labels: The label of every sample as :func:`label_text` has it, likewise.
+    """
+
+    samples: int = 0
+    bytes: int = 0
+    crc32c: int = 0
+    problems: list[Problem] = field(default_factory=list)
+    keys: list[str] = field(default_factory=list)
+    ids: array[int] = field(default_factory=lambda: array("Q"))
+    offsets: array[int] = field(default_factory=lambda: array("q"))
+    digests: list[str] = field(default_factory=list)
+    labels: list[str] = field(default_factory=list)
+
+
+def inspect_shard(task: ShardTask, report: Report) -> Inspected:
+    """Look through a shard from its first byte to its last."""
+    name = Path(task.path).name
+    found = Inspected()
+    check = make_check("decode", readable=task.readable, max_pixels=task.max_pixels)
+    seen: set[str] = set()
+    reported = 0
+
+    def problem(offset: int | None, sample: str, message: str) -> None:
+        if len(found.problems) < _MOST_PROBLEMS:
+            found.problems.append(Problem(name, offset, sample, message))
+
+    try:
+        stream = ShardStream(task.path)
+    except SourceError as error:
+        problem(None, "", str(error))
+        return found
+    positions: list[tuple[int, int]] = []
+    with stream:
+        try:
+            for entry in FORMATS[task.format]().read(stream):
+                sample = entry.sample
+                found.samples += 1
+                positions.append((sample.index, entry.offset))
+                if FORMATS[task.format].keys_must_differ and sample.key in seen:
+                    problem(
+                        entry.offset,
+                        sample.key,
+                        "the key was there before: readers see two samples",
+                    )
+                seen.add(sample.key)
+                if task.decode:
+                    try:
+                        _decode(sample, check)
+                    except BadSample as error:
+                        problem(entry.offset, sample.key, str(error))
+                if task.digests:
+                    _note(found, entry)
+                if found.samples - reported >= _REPORT_EVERY:
+                    report(found.samples - reported, 0, [])
+                    reported = found.samples
+        except DamagedShard as error:
+            problem(error.offset, "", error.problem)
+        found.bytes, found.crc32c = stream.checksum()
+    if task.idx is not None:
+        for message in _check_index(Path(task.idx), positions):
+            found.problems.append(Problem(Path(task.idx).name, None, "", message))
+    report(found.samples - reported, found.bytes, [])
+    return found
+
+
+def _decode(sample: Sample, check: Callable[[bytes], object]) -> None:
+    image = sample.image()
+    if image is None:
+        raise BadImage("holds no image that dsprep knows")
+    check(image[1])
+
+
+def _note(found: Inspected, entry: Entry) -> None:
+    image = entry.sample.image()
+    found.keys.append(entry.sample.key)
+    found.ids.append(entry.sample.index)
+    found.offsets.append(entry.offset)
+    found.digests.append(digest(image[1]) if image else "")
+    found.labels.append(label_text(_labels(entry.sample)))
+
+
+def digest(data: bytes) -> str:
+    """What two payloads share only if they are equal."""
+    return hashlib.blake2b(data, digest_size=16).hexdigest()
+
+
+def label_text(labels: Sequence[float]) -> str:
+    """Labels in the precision that all formats share, 32-bit floats, for a comparison."""
+    return struct.pack(f"<{len(labels)}f", *labels).hex()
+
+
+def _labels(sample: Sample) -> Sequence[float]:
+    """The labels of a sample as it was read from a shard; none if it has none."""
+    for name in ("cls", "label", "label.json"):
+        value = sample.fields.get(name)
+        if isinstance(value, int):
+            return (value,)
+        if isinstance(value, tuple):
+            return value
+        if isinstance(value, bytes):
+            try:
+                return [float(number) for number in value.decode().strip("[]").split(",")]
+            except ValueError:
+                return ()
+    return ()
+
+
+def _check_index(path: Path, positions: Sequence[tuple[int, int]]) -> list[str]:
+    """Compare an ``.idx`` with where the samples really are."""
+    try:
+        lines = path.read_text().splitlines()
+        listed = [(int(key), int(offset)) for key, offset in (line.split("\t") for line in lines)]
+    except (OSError, ValueError) as error:
+        return [f"cannot be read as an index: {error}"]
+    if listed == list(positions):
+        return []
+    for number, (have, want) in enumerate(zip(listed, positions, strict=False), start=1):
+        if have != want:
+            return [
+                f"line {number}: says id {have[0]} at byte {have[1]}, "
+                f"but id {want[0]} is at byte {want[1]}"
+            ]
+    return [f"lists {len(listed):,} samples, but the shard holds {len(positions):,}"]
+
+
+class SourceTask(NamedTuple):
+    """Samples of a source to digest.
+
+    Attributes:
+        recipe: How the shards were made of them.
+        rows: The samples.
+    """
+
+    recipe: Recipe
+    rows: Rows
+
+
+def digest_source(task: SourceTask, report: Report) -> list[str]:
+    """The digest of each image as packing would write it; empty for one that it would reject."""
+    make_image = image_maker(task.recipe)
+    root = task.recipe.root.rstrip("/") + "/"
+    digests = []
+    done = 0
+    for path, size in zip(task.rows.path, task.rows.size, strict=True):
+        try:
+            digests.append(digest(make_image(path, read_file(root + path, size))[1]))
+        except BadSample:
+            digests.append("")
+        done += 1
+        if done == _REPORT_EVERY:
+            report(done, 0, [])
+            done = 0
+    report(done, sum(task.rows.size), [])
+    return digests

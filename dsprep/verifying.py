@@ -1,0 +1,322 @@
+"""``verify``: prove what was written, shard by shard, and name what is wrong."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from dsprep.destination import Destination
+from dsprep.errors import RunStopped, SourceError
+from dsprep.formats import FORMATS, format_of_file
+from dsprep.images.check import DEFAULT_MAX_PIXELS, MXNET_READABLE
+from dsprep.images.transform import Transform
+from dsprep.inspection import Inspected, Problem, ShardTask, inspect_shard
+from dsprep.loaders import count_samples, require_loader
+from dsprep.manifest import Manifest, read_manifest
+from dsprep.pool import Pool, available_cores
+from dsprep.progress import Progress
+from dsprep.recipe import Recipe
+from dsprep.sources.reading import Source, read_source
+from dsprep.stores.local import checksum
+
+
+@dataclass(frozen=True)
+class VerifyReport:
+    """What verifying found.
+
+    Attributes:
+        destination: As it was given.
+        format: The format's name.
+        manifest: Whether there was a manifest to compare with.
+        shards: How many there are.
+        samples: How many they hold.
+        bytes: Their size.
+        checked: What was checked, in words.
+        problems: What is wrong; empty if all is well.
+        seconds: How long it took.
+    """
+
+    destination: str
+    format: str
+    manifest: bool
+    shards: int
+    samples: int
+    bytes: int
+    checked: Sequence[str]
+    problems: Sequence[Problem]
+    seconds: float
+
+
+@dataclass(frozen=True)
+class _Shards:
+    """What is to be verified.
+
+    Attributes:
+        directory: Where the shards are.
+        format: Their format's name.
+        names: Their file names: those that should be there.
+        manifest: What they should be; None if nothing tells.
+        scratch: Where an unfinished run of theirs would have its state.
+    """
+
+    directory: Path
+    format: str
+    names: Sequence[str]
+    manifest: Manifest | None
+    scratch: Path
+
+
+def verify(
+    dest: str,
+    *,
+    decode: bool = False,
+    against: Source | None = None,
+    loader: str | None = None,
+    max_pixels: int = DEFAULT_MAX_PIXELS,
+    workers: int | None = None,
+    progress: Progress | None = None,
+) -> VerifyReport:
+    """Verify shards: those of a manifest, or, where there is none, those that are there.
+
+    Args:
+        dest: A directory of shards, one shard, or a manifest.
+        decode: Whether to decode every image.
+        against: The source that the shards must hold the samples of.
+        loader: A framework to read the shards with: ``mxnet``, ``tensorflow`` or ``webdataset``.
+        max_pixels: The most pixels that an image may have.
+        workers: How many processes; by default the cores that this process may use.
+        progress: Is told how far it is.
+
+    Returns:
+        What was found; problems in the shards are in there, not raised.
+
+    Raises:
+        SourceError: If there are no shards to verify.
+        OptionError: If the arguments make no sense for these shards.
+    """
+    began = time.monotonic()
+    progress = progress or Progress()
+    shards = _find(Path(dest))
+    manifest = shards.manifest
+    if loader is not None:
+        require_loader(loader, shards.format)
+    problems = _compare_files(shards)
+    present = [name for name in shards.names if (shards.directory / name).is_file()]
+    checked = ["structure"] if manifest is None else ["manifest", "sizes", "checksums", "structure"]
+    with Pool(available_cores() if workers is None else workers) as pool:
+        tasks = [_task(shards, name, decode, max_pixels, against is not None) for name in present]
+        progress.begin("verifying", sum(_samples_of(manifest)), 0)
+        results = dict(
+            pool.run(inspect_shard, tasks, lambda samples, size, _: progress.advance(samples, size))
+        )
+        progress.end()
+        inspected = [(name, results[position]) for position, name in enumerate(present)]
+        for name, shard in inspected:
+            problems += shard.problems
+            problems += _compare_receipt(manifest, name, shard)
+        if decode:
+            checked.append("images")
+        if against is not None:
+            checked.append("source")
+            problems += _compare_source(shards, inspected, against, pool, progress)
+    if loader is not None:
+        checked.append(loader)
+        problems += _load(loader, shards.directory, inspected)
+    return VerifyReport(
+        destination=dest,
+        format=shards.format,
+        manifest=manifest is not None,
+        shards=len(present),
+        samples=sum(shard.samples for _, shard in inspected),
+        bytes=sum(shard.bytes for _, shard in inspected),
+        checked=checked,
+        problems=problems,
+        seconds=time.monotonic() - began,
+    )
+
+
+def _find(path: Path) -> _Shards:
+    """Tell what a path names: a manifest, a data set, or shards that somebody else wrote."""
+    if path.name.endswith("manifest.json") and path.is_file():
+        return _with_manifest(path)
+    if path.is_file():
+        layout = format_of_file(path.name)
+        if layout is None:
+            raise SourceError(f"{path}: its name is not that of a shard (.tar, .tfrecord, .rec)")
+        stem = path.name.removesuffix(".gz").removesuffix(layout.suffix)
+        companion = Destination(path.parent, path.name, stem)
+        if companion.manifest.exists():
+            return _with_manifest(companion.manifest)
+        return _Shards(path.parent, layout.name, [path.name], None, companion.scratch)
+    if not path.is_dir():
+        raise SourceError(f"{path}: does not exist; give a directory of shards, or a shard")
+    if (path / "manifest.json").exists():
+        return _with_manifest(path / "manifest.json")
+    return _without_manifest(path)
+
+
+def _with_manifest(path: Path) -> _Shards:
+    manifest = read_manifest(path)
+    if manifest.format not in FORMATS:
+        raise SourceError(f"{path}: the format {manifest.format!r} is not one that dsprep knows")
+    stem = path.name.removesuffix("manifest.json").rstrip(".")
+    destination = Destination(path.parent, stem=stem)
+    names = [shard.name for shard in manifest.shards]
+    return _Shards(path.parent, manifest.format, names, manifest, destination.scratch)
+
+
+def _without_manifest(directory: Path) -> _Shards:
+    by_format: dict[str, list[str]] = {}
+    for name in sorted(each.name for each in directory.iterdir() if each.is_file()):
+        layout = format_of_file(name)
+        if layout is not None and not name.startswith("."):
+            by_format.setdefault(layout.name, []).append(name)
+    if not by_format:
+        raise SourceError(f"{directory}: holds no shards (.tar, .tfrecord, .rec)")
+    if len(by_format) > 1:
+        raise SourceError(
+            f"{directory}: holds shards of {' and '.join(by_format)}; verify them file by file"
+        )
+    ((format_name, names),) = by_format.items()
+    return _Shards(directory, format_name, names, None, Destination(directory).scratch)
+
+
+def _samples_of(manifest: Manifest | None) -> Iterable[int]:
+    return (shard.samples for shard in manifest.shards) if manifest else ()
+
+
+def _task(shards: _Shards, name: str, decode: bool, max_pixels: int, digests: bool) -> ShardTask:
+    path = shards.directory / name
+    recordio = shards.format == "recordio"
+    index = path.with_suffix(".idx")
+    return ShardTask(
+        path=str(path),
+        format=shards.format,
+        decode=decode,
+        max_pixels=max_pixels,
+        readable=MXNET_READABLE if recordio else None,
+        idx=str(index) if recordio and index.exists() else None,
+        digests=digests,
+    )
+
+
+def _compare_files(shards: _Shards) -> list[Problem]:
+    """Which files are missing or too many, and which of the small ones are not as written."""
+    problems = []
+    if shards.scratch.exists():
+        problems.append(
+            Problem(
+                shards.scratch.name, None, "", "an unfinished run is there: give its command again"
+            )
+        )
+    if shards.manifest is None:
+        return problems
+    known = {file.name: file for file in shards.manifest.every_file()}
+    for name, file in known.items():
+        path = shards.directory / name
+        if not path.is_file():
+            problems.append(Problem(name, None, "", "is in the manifest, but not there"))
+        elif name not in shards.names:
+            data = path.read_bytes()
+            if (len(data), checksum(data)) != (file.bytes, file.crc32c):
+                problems.append(Problem(name, None, "", "is not as it was written"))
+    if not shards.manifest.options.get("single_file"):
+        for path in sorted(shards.directory.iterdir()):
+            layout = format_of_file(path.name)
+            if path.name not in known and layout is not None and layout.name == shards.format:
+                problems.append(Problem(path.name, None, "", "is there, but not in the manifest"))
+    return problems
+
+
+def _compare_receipt(manifest: Manifest | None, name: str, shard: Inspected) -> Iterable[Problem]:
+    """Whether a shard is the one in the manifest."""
+    for receipt in manifest.shards if manifest else ():
+        if receipt.name != name:
+            continue
+        if shard.bytes != receipt.bytes:
+            yield Problem(name, None, "", f"has {shard.bytes:,} bytes, not {receipt.bytes:,}")
+        elif shard.crc32c != receipt.crc32c:
+            have, want = f"{shard.crc32c:08x}", f"{receipt.crc32c:08x}"
+            yield Problem(name, None, "", f"its crc32c is {have}, not {want}: bytes have changed")
+        if shard.samples != receipt.samples:
+            yield Problem(
+                name, None, "", f"holds {shard.samples:,} samples, not {receipt.samples:,}"
+            )
+
+
+def _compare_source(
+    shards: _Shards,
+    inspected: Sequence[tuple[str, Inspected]],
+    against: Source,
+    pool: Pool,
+    progress: Progress,
+) -> list[Problem]:
+    from dsprep.comparison import compare
+
+    options: dict[str, Any] = dict(shards.manifest.options) if shards.manifest else {}
+    catalog, _ = read_source(against, pool.map)
+    transform = Transform(**options["transform"]) if options.get("transform") else None
+    recipe = Recipe(
+        root=catalog.root,
+        layout=FORMATS[shards.format](),
+        transform=transform,
+        check="none",
+        readable=None,
+        max_pixels=options.get("max_pixels", DEFAULT_MAX_PIXELS),
+        classes=catalog.classes,
+        key=options.get("key", "path"),
+    )
+    preset = options.get("layout", {}).get("preset", {})
+    progress.begin("reading the source", len(catalog), 0)
+    try:
+        return compare(
+            inspected,
+            catalog,
+            recipe,
+            preset.get("first_class", 0),
+            _rejected_paths(shards),
+            pool,
+            lambda samples, size, _: progress.advance(samples, size),
+        )
+    finally:
+        progress.end()
+
+
+def _rejected_paths(shards: _Shards) -> frozenset[str]:
+    import json
+
+    for file in shards.manifest.files if shards.manifest else ():
+        path = shards.directory / file.name
+        if file.name.endswith("rejects.jsonl") and path.exists():
+            lines = path.read_text().splitlines()
+            return frozenset(json.loads(line)["path"] for line in lines)
+    return frozenset()
+
+
+def _load(
+    loader: str, directory: Path, inspected: Sequence[tuple[str, Inspected]]
+) -> Iterable[Problem]:
+    """Read each shard with a framework, in a process that may die of it."""
+    pool: Pool | None = None
+    try:
+        for name, shard in inspected:
+            pool = pool or Pool(1)
+            try:
+                (count,) = pool.map(count_samples, [(loader, str(directory / name))])
+            except RunStopped:
+                yield Problem(name, None, "", f"{loader} dies of it")
+                pool.__exit__(None, None, None)
+                pool = None
+                continue
+            if isinstance(count, str):
+                yield Problem(name, None, "", f"{loader} cannot read it: {count}")
+            elif count != shard.samples:
+                yield Problem(
+                    name, None, "", f"{loader} reads {count:,} of {shard.samples:,} samples"
+                )
+    finally:
+        if pool is not None:
+            pool.__exit__(None, None, None)
