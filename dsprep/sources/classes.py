@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from pathlib import Path
 
 from dsprep.errors import SourceError
+from dsprep.sources.text import read_text
 
 
 def number_classes(names: Iterable[str], source: str) -> tuple[str, ...]:
@@ -22,7 +22,7 @@ def number_classes(names: Iterable[str], source: str) -> tuple[str, ...]:
     for name in classes:
         if not name.strip() or "\n" in name or "\r" in name:
             raise SourceError(
-                f"{source}: the class name {name!r} does not fit on a line of classes.txt; rename it"
+                f"{source}: the class name {name!r} does not fit on a line of classes.txt: rename"
             )
     return classes
 
@@ -57,23 +57,3 @@ def read_classes(path: str) -> tuple[str, ...]:
         if first != line:
             raise SourceError(f"{path}:{line}: {name!r} stands in line {first} already")
     return tuple(names)
-
-
-def read_text(path: str) -> str:
-    """Read a file of UTF-8 text.
-
-    Returns:
-        The text, without its byte order mark if it had one.
-
-    Raises:
-        SourceError: If the file cannot be read or is not UTF-8.
-    """
-    try:
-        data = Path(path).read_bytes()
-    except OSError as error:
-        raise SourceError(f"{path}: cannot be read: {error.strerror}") from None
-    try:
-        return data.decode("utf-8-sig")
-    except UnicodeDecodeError as error:
-        line = data.count(b"\n", 0, error.start) + 1
-        raise SourceError(f"{path}:{line}: not UTF-8 text: save the file as UTF-8") from None

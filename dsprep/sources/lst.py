@@ -14,12 +14,12 @@ from dsprep.catalog import Catalog
 from dsprep.errors import SourceError
 from dsprep.findings import Finding
 from dsprep.sample import IMAGE_EXTENSIONS
-from dsprep.sources.classes import read_text
 from dsprep.sources.files import list_files
+from dsprep.sources.labels import labels_from_numbers
 from dsprep.sources.match import leads_outside, match_files, plain_paths
 from dsprep.sources.scan import RunAll
+from dsprep.sources.text import read_text, refuse
 
-_LARGEST_EXACT = 2**53
 _LEAST_HEADER, _LEAST_OBJECT = 2, 5
 _PIECE = 1 << 22
 _LINES = pl.Schema(
@@ -38,8 +38,8 @@ def read_lst(
     """Make the catalog of a list.
 
     One whole number a line makes class numbers; several numbers, a fraction or a detection label
-    make label lists. A listed file may have any extension and may be hidden. Only the directories that
-    the list names are looked into for files that it does not name.
+    make label lists. A listed file may have any extension and may be hidden. Only the directories
+    that the list names are looked into for files that it does not name.
 
     Args:
         list_path: The ``.lst``.
@@ -57,11 +57,13 @@ def read_lst(
             root, a label is not the number of a class, or no listed file is there.
     """
     rows = parse_lst(read_text(list_path), list_path)
-    rows = rows.with_columns(file=plain_paths(rows["path"]))
-    files = list_files(root, extensions, run_all, _directories(rows["file"]))
-    rows, labels = _label_column(rows, classes, list_path)
+    files_named = plain_paths(rows["path"]).alias("file")
+    labels = labels_from_numbers(rows, classes, list_path)
+    rows = rows.select("line", "index", "path", labels, files_named)
+    files = list_files(root, extensions, run_all, _directories(files_named))
     rows, findings = match_files(rows, files, root, list_path)
-    return Catalog(rows.select("index", "path", "size", "mtime", labels), root, classes), findings
+    table = rows.select("index", "path", "size", "mtime", labels.name)
+    return Catalog(table, root, classes), findings
 
 
 def parse_lst(text: str, source: str) -> pl.DataFrame:
@@ -72,8 +74,8 @@ def parse_lst(text: str, source: str) -> pl.DataFrame:
         source: Its name, for messages.
 
     Returns:
-        The columns ``line`` (from 1), ``index``, ``labels`` (a list of numbers) and ``path``, one row
-        for each line that is not blank.
+        The columns ``line`` (from 1), ``index``, ``labels`` (a list of numbers) and ``path``, one
+        row for each line that is not blank.
 
     Raises:
         SourceError: If a line cannot be understood, an id stands twice, or a path leads outside.
@@ -87,7 +89,7 @@ def parse_lst(text: str, source: str) -> pl.DataFrame:
 
 
 def _parse_pieces(text: str, source: str) -> Iterator[pl.DataFrame]:
-    """Parse some thousand lines at a time, as what lies between text and table is ten times as large."""
+    """Parse some megabytes at a time: what lies between text and table is ten times as large."""
     start, line = 0, 1
     while start < len(text):
         stop = text.find("\n", start + _PIECE) + 1 or len(text)
@@ -100,13 +102,13 @@ def _parse_lines(text: str, first_line: int, source: str) -> pl.DataFrame:
     lines = pl.DataFrame({"text": [text]}).select(pl.col("text").str.split("\n").explode())
     lines = lines.with_row_index("line", offset=first_line)
     lines = lines.with_columns(pl.col("text").str.strip_chars()).filter(pl.col("text") != "")
-    fields = pl.col("fields")
     rows = lines.select(pl.col("line").cast(pl.Int64), fields=pl.col("text").str.split("\t"))
-    _refuse(
+    fields = pl.col("fields")
+    refuse(
+        source,
         rows,
         fields.list.len() < 3,
-        "too few columns: a line is an id, one label or more, and a path, separated by tabs",
-        source,
+        lambda row: "fewer than 3 columns: a line is an id, labels and a path, separated by tabs",
     )
     rows = rows.select(
         "line",
@@ -119,25 +121,35 @@ def _parse_lines(text: str, first_line: int, source: str) -> pl.DataFrame:
             pl.element().str.strip_chars().cast(pl.Float64, strict=False)
         ),
     )
-    is_id = (pl.col("index") >= 0).fill_null(False)
-    _refuse(rows, ~is_id, "{id!r} is not an id: a whole number from 0 up", source)
-    is_number = pl.col("labels").list.eval(pl.element().is_finite().fill_null(False))
-    _refuse(rows, ~is_number.list.all(), "a label in {words} is not a number", source)
-    _refuse(rows, leads_outside(pl.col("path")), "{path!r} is not a path below the folder", source)
+    refuse(
+        source,
+        rows,
+        ~(pl.col("index") >= 0).fill_null(False),
+        lambda row: f"{row['id']!r} is not an id: a whole number from 0 up",
+    )
+    refuse(
+        source,
+        rows,
+        ~pl.col("labels").list.eval(pl.element().is_finite().fill_null(False)).list.all(),
+        lambda row: f"not all of the labels {row['words']} are numbers",
+    )
+    refuse(
+        source,
+        rows,
+        leads_outside(pl.col("path")),
+        lambda row: f"{row['path']!r} is not a path below the folder",
+    )
     return rows.select(_LINES.names())
-
-
-def _refuse(rows: pl.DataFrame, wrong: pl.Expr, problem: str, source: str) -> None:
-    """Report the first row that is wrong; the problem may name its columns in braces."""
-    for row in rows.filter(wrong).head(1).iter_rows(named=True):
-        raise SourceError(f"{source}:{row['line']}: {problem.format(**row)}")
 
 
 def _refuse_repeated_ids(rows: pl.DataFrame, source: str) -> None:
     if rows["index"].n_unique() < rows.height:
-        firsts = rows.with_columns(first=pl.col("line").first().over("index"))
-        again = pl.col("line") != pl.col("first")
-        _refuse(firsts, again, "the id {index} stands in line {first} already", source)
+        refuse(
+            source,
+            rows.with_columns(first=pl.col("line").first().over("index")),
+            pl.col("line") != pl.col("first"),
+            lambda row: f"the id {row['index']} stands in line {row['first']} already",
+        )
 
 
 def _refuse_ragged_labels(rows: pl.DataFrame, source: str) -> None:
@@ -159,34 +171,16 @@ def _refuse_ragged_labels(rows: pl.DataFrame, source: str) -> None:
         & (objects >= width)
         & (objects % width == 0)
     )
-    _refuse(
-        rows.with_columns(counts, usual=pl.lit(counts[0])),
-        ~is_detection.fill_null(False),
-        "{count} labels, where the first line has {usual}; and they are not a detection label "
-        "(A, B, A - 2 more values, then B values an object; A at least 2, B at least 5)",
+    refuse(
         source,
+        rows.with_columns(counts),
+        ~is_detection.fill_null(False),
+        lambda row: (
+            f"{row['count']} labels, where the first line has {counts[0]}; and they are not a "
+            "detection label (A, B, A - 2 more values, then B values an object; A at least 2, "
+            "B at least 5)"
+        ),
     )
-
-
-def _label_column(
-    rows: pl.DataFrame, classes: tuple[str, ...] | None, source: str
-) -> tuple[pl.DataFrame, str]:
-    """Turn labels into class numbers where all of them can be.
-
-    Returns:
-        The rows with the column ``cls`` or ``label``, and which.
-    """
-    first = pl.col("labels").list.first()
-    alone = pl.col("labels").list.len() == 1
-    is_class = alone & (first % 1 == 0) & (first.abs() < _LARGEST_EXACT)
-    if not rows.select(is_class.all()).item():
-        return rows.rename({"labels": "label"}), "label"
-    rows = rows.select(pl.exclude("labels"), cls=first.cast(pl.Int64))
-    if classes is not None:
-        outside = ~pl.col("cls").is_between(0, len(classes) - 1)
-        problem = f"the label {{cls}} is not the number of one of the {len(classes)} classes given"
-        _refuse(rows, outside, problem, source)
-    return rows, "cls"
 
 
 def _directories(paths: pl.Series) -> set[str]:

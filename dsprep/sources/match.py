@@ -37,8 +37,8 @@ def match_files(
         source: The list's name, for messages.
 
     Returns:
-        The samples that have a file, in their order, with the columns ``size`` and ``mtime`` and
-        without ``file``; and the findings.
+        The samples that have a file, in their order, with the columns ``size`` and ``mtime``; and
+        the findings.
 
     Raises:
         SourceError: If not one of them has a file.
@@ -49,7 +49,7 @@ def match_files(
     if not elsewhere.is_empty():
         matched = _join(rows, pl.concat([files.table, elsewhere]))
     missing = matched.filter(pl.col("size").is_null())
-    found = matched.drop_nulls("size").drop("file")
+    found = matched.drop_nulls("size")
     if found.is_empty():
         raise SourceError(
             f"{source}: not one of the {rows.height} files that it names lies below {root}, "
@@ -91,6 +91,8 @@ def _missing(rows: pl.DataFrame, source: str) -> list[Finding]:
 
 
 def _duplicates(rows: pl.DataFrame, source: str) -> list[Finding]:
+    if rows["place"].n_unique() == rows.height:
+        return []
     repeated = rows.filter(pl.col("place").is_duplicated())
     firsts = repeated.with_columns(first=pl.col("line").first().over("place"))
     again = firsts.filter(pl.col("line") != pl.col("first"))

@@ -1,0 +1,49 @@
+"""Text that a user wrote: read whole, and refused by its line."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+
+from dsprep.errors import SourceError
+
+
+def read_text(path: str) -> str:
+    """Read a file of UTF-8 text.
+
+    Returns:
+        The text, without its byte order mark if it had one.
+
+    Raises:
+        SourceError: If the file cannot be read or is not UTF-8.
+    """
+    try:
+        data = Path(path).read_bytes()
+    except OSError as error:
+        raise SourceError(f"{path}: cannot be read: {error.strerror}") from None
+    try:
+        return data.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        line = data.count(b"\n", 0, error.start) + 1
+        raise SourceError(f"{path}:{line}: not UTF-8 text: save the file as UTF-8") from None
+
+
+def refuse(
+    source: str, rows: pl.DataFrame, wrong: pl.Expr, problem: Callable[[dict[str, Any]], str]
+) -> None:
+    """Refuse rows that are wrong, naming the first of them.
+
+    Args:
+        source: The name of the file that was read.
+        rows: What was read; the column ``line`` says where, from 1.
+        wrong: Whether a row is wrong.
+        problem: Says what is wrong with a row, given its columns.
+
+    Raises:
+        SourceError: If any row is wrong.
+    """
+    for row in rows.filter(wrong).head(1).iter_rows(named=True):
+        raise SourceError(f"{source}:{row['line']}: {problem(row)}")
