@@ -26,36 +26,37 @@ What `dsprep COMMAND --help` says. This page is written by `make docs`.
 """
 
 
-def commands(command: click.Command, name: str) -> Iterator[tuple[str, click.Command]]:
+def contexts(
+    command: click.Command, parent: click.Context | None = None
+) -> Iterator[click.Context]:
     """List a command and those below it, in the order of its help.
 
     Args:
         command: The command, or a group of them.
-        name: What is typed to call it, such as `dsprep pack`.
+        parent: The context of the group that it belongs to.
 
     Yields:
-        Each command's full name, and the command.
+        Each command's context, as wide as a terminal of 88 columns.
     """
-    yield name, command
+    name = (command.name or "") if parent else "dsprep"
+    context = click.Context(command, parent, name, terminal_width=88, max_content_width=88)
+    yield context
     if isinstance(command, click.Group):
-        context = click.Context(command, info_name=name)
         for child in command.list_commands(context):
             found = command.get_command(context, child)
             if found is not None and not found.hidden:
-                yield from commands(found, f"{name} {child}")
+                yield from contexts(found, context)
 
 
-def help_text(command: click.Command, name: str) -> str:
-    """Return a command's help as a terminal of 88 columns shows it."""
-    context = click.Context(command, info_name=name, terminal_width=88, max_content_width=88)
-    return click.unstyle(command.get_help(context))
+def help_text(context: click.Context) -> str:
+    """Return what a command's `--help` prints."""
+    return click.unstyle(context.command.get_help(context))
 
 
 def page() -> str:
     """Return the whole page."""
     sections = (
-        f"## {name}\n\n```text\n{help_text(command, name)}\n```\n"
-        for name, command in commands(cli, "dsprep")
+        f"## {each.command_path}\n\n```text\n{help_text(each)}\n```\n" for each in contexts(cli)
     )
     return HEAD + "\n".join(sections)
 
