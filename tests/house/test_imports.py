@@ -21,10 +21,10 @@ LAYERS = [
     "errors findings labels progress sample units",
     "images catalog formats stores",
     "destination estimate manifest plan sources",
-    "recipe shard worker",
-    "pool run state",
-    "commit planning",
-    "loaders packing verify",
+    "inspection recipe shard worker",
+    "pool state",
+    "commit planning run",
+    "comparison loaders packing verifying",
     "__init__",
     "cli __main__",
 ]
@@ -44,7 +44,7 @@ ALLOWED_IN = {
 
 # What a worker process imports: it starts in tens of milliseconds, and polars is not fork-safe.
 WORKER = [
-    *("errors", "labels", "recipe", "sample", "shard", "units", "worker"),
+    *("errors", "inspection", "labels", "recipe", "sample", "shard", "units", "worker"),
     *("formats", "formats.*", "images", "images.*", "stores", "stores.*"),
     *("sources", "sources.scan"),
 ]
