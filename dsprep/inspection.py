@@ -12,10 +12,10 @@ from typing import NamedTuple
 
 from dsprep.errors import BadImage, BadSample, DamagedShard, SourceError
 from dsprep.formats import FORMATS
-from dsprep.formats.base import Entry
+from dsprep.formats.base import Entry, Rows
 from dsprep.formats.stream import ShardStream
 from dsprep.images.check import make_check
-from dsprep.recipe import Recipe, Rows, image_maker, read_file
+from dsprep.recipe import Recipe, image_maker, read_file
 from dsprep.sample import Sample
 from dsprep.shard import Report
 
@@ -114,7 +114,7 @@ def inspect_shard(task: ShardTask, report: Report) -> Inspected:
             for entry in FORMATS[task.format]().read(stream):
                 sample = entry.sample
                 found.samples += 1
-                positions.append((sample.index, entry.offset))
+                positions.append((sample.id, entry.offset))
                 if FORMATS[task.format].keys_must_differ and sample.key in seen:
                     problem(
                         entry.offset,
@@ -152,7 +152,7 @@ def _decode(sample: Sample, check: Callable[[bytes], object]) -> None:
 def _note(found: Inspected, entry: Entry) -> None:
     image = entry.sample.image()
     found.keys.append(entry.sample.key)
-    found.ids.append(entry.sample.index)
+    found.ids.append(entry.sample.id)
     found.offsets.append(entry.offset)
     found.digests.append(digest(image[1]) if image else "")
     found.labels.append(label_text(_labels(entry.sample)))
@@ -220,7 +220,7 @@ def digest_source(task: SourceTask, report: Report) -> list[str]:
     root = task.recipe.root.rstrip("/") + "/"
     digests = []
     done = 0
-    for path, size in zip(task.rows.path, task.rows.size, strict=True):
+    for path, size in zip(task.rows.paths, task.rows.sizes, strict=True):
         try:
             digests.append(digest(make_image(path, read_file(root + path, size))[1]))
         except BadSample:
@@ -229,5 +229,5 @@ def digest_source(task: SourceTask, report: Report) -> list[str]:
         if done == _REPORT_EVERY:
             report(done, 0, [])
             done = 0
-    report(done, sum(task.rows.size), [])
+    report(done, sum(task.rows.sizes), [])
     return digests

@@ -1,4 +1,4 @@
-"""Labels as text: a line of a ``.lst``, and a number in it."""
+"""Labels as text: the lines of a ``.lst``, and a number in one."""
 
 from __future__ import annotations
 
@@ -10,6 +10,23 @@ def format_number(value: float) -> str:
     return str(int(value)) if value == int(value) else repr(value)
 
 
-def format_lst_line(index: int, labels: Sequence[float], path: str) -> str:
-    """Write one line of a ``.lst``: id, labels and path, separated by tabs."""
-    return "\t".join((str(index), *map(format_number, labels), path)) + "\n"
+def format_lst(
+    ids: Sequence[int],
+    labels: Sequence[int] | Sequence[tuple[float, ...]] | None,
+    paths: Sequence[str],
+) -> str:
+    """Write a ``.lst``: id, labels and path of each sample, separated by tabs.
+
+    Args:
+        ids: Ids.
+        labels: Class numbers, or tuples of numbers; None for samples without labels, which get a 0,
+            as the format has no line without a label.
+        paths: Paths below the root.
+    """
+    texts = ["0"] * len(ids) if labels is None else map(_label, labels)
+    columns = zip(ids, texts, paths, strict=True)
+    return "".join(f"{id}\t{label}\t{path}\n" for id, label, path in columns)
+
+
+def _label(label: int | tuple[float, ...]) -> str:
+    return str(label) if isinstance(label, int) else "\t".join(map(format_number, label))

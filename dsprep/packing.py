@@ -236,7 +236,7 @@ def _layout(
     if format_name == "tfrecord":
         return TFRecord(choose_features(features or "dsprep", rename), gzip)
     if format_name == "webdataset":
-        return WebDataset(metadata, rename)
+        return WebDataset(metadata, dict(rename))
     if rename:
         raise OptionError("--map: RecordIO has no names to map; it holds an image and its label")
     return RecordIO()

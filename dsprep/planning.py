@@ -13,11 +13,12 @@ from dsprep.errors import SourceError
 from dsprep.estimate import SAMPLE, fit
 from dsprep.findings import Finding
 from dsprep.formats import Format
+from dsprep.formats.base import Rows
 from dsprep.formats.recordio import MAX_EXACT_LABEL
 from dsprep.images.transform import Transform
 from dsprep.plan import DEFAULT_TARGET, PlannedShard, ShardSize, plan_shards
 from dsprep.pool import Pool
-from dsprep.recipe import Measured, Recipe, Rows, measure
+from dsprep.recipe import Measured, Recipe, measure
 from dsprep.sources.reading import Source, read_source
 
 if TYPE_CHECKING:
@@ -185,7 +186,8 @@ def rows_of(catalog: Catalog) -> Rows:
         labels = table[catalog.label_column].to_list()
         if catalog.label_column == "label":
             labels = [tuple(label) for label in labels]
-    return Rows(table["index"].to_list(), table["path"].to_list(), table["size"].to_list(), labels)
+    ids, paths, sizes = (table[name].to_list() for name in ("index", "path", "size"))
+    return Rows(ids, paths, sizes, labels)
 
 
 def _weights(layout: Format, catalog: Catalog, image_sizes: Sequence[int]) -> list[int]:

@@ -7,32 +7,15 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import NamedTuple
 
 from dsprep.errors import BadSample
-from dsprep.formats.base import Format, Row
-from dsprep.images.check import make_check
+from dsprep.formats.base import Format, Rows
+from dsprep.images.check import make_check, require_readable
 from dsprep.images.transform import Transform
 from dsprep.sample import Sample, Value, image_kind_of, key_of
-
-
-@dataclass(slots=True)
-class Rows:
-    """A run of a catalog as plain lists, one for each column.
-
-    Attributes:
-        index: Ids.
-        path: Paths below the root.
-        size: Bytes of each file.
-        labels: Class numbers, tuples of numbers, or None for samples without labels.
-    """
-
-    index: Sequence[int]
-    path: Sequence[str]
-    size: Sequence[int]
-    labels: Sequence[int] | Sequence[tuple[float, ...]] | None
 
 
 @dataclass(frozen=True)
@@ -79,7 +62,7 @@ def measure(task: tuple[Recipe, Rows]) -> Measured:
     recipe, rows = task
     began = time.perf_counter()
     sizes: list[int | None] = []
-    for _, sample in make_samples(recipe, rows):
+    for sample in make_samples(recipe, rows):
         image = None if isinstance(sample, BadSample) else sample.image()
         if image is not None and not isinstance(sample, BadSample):
             recipe.layout.encode(sample)
@@ -87,43 +70,37 @@ def measure(task: tuple[Recipe, Rows]) -> Measured:
     return Measured(sizes, time.perf_counter() - began)
 
 
-def make_samples(recipe: Recipe, rows: Rows) -> Iterator[tuple[Row, Sample | BadSample]]:
+def make_samples(recipe: Recipe, rows: Rows) -> Iterator[Sample | BadSample]:
     """Read the rows' images and make samples of them.
 
     Yields:
-        What a sidecar says of the row, and the sample or the reason why there is none.
+        For each row its sample, or the reason why there is none.
     """
     make_image = image_maker(recipe)
     wants = recipe.layout.wants
-    labels = rows.labels
-    by_class = recipe.classes
+    classes = recipe.classes if "class" in wants else None
+    with_name, with_size = "filename" in wants, "width" in wants
+    key_from_path = recipe.key == "path"
     root = recipe.root.rstrip("/") + "/"
-    for number, (index, path, size) in enumerate(
-        zip(rows.index, rows.path, rows.size, strict=True)
-    ):
-        fields: dict[str, Value] = {}
-        label = labels[number] if labels is not None else None
-        row = Row(index, label if isinstance(label, tuple) else (label or 0,), path)
+    labels = rows.labels if rows.labels is not None else [None] * len(rows.ids)
+    for id, path, size, label in zip(rows.ids, rows.paths, rows.sizes, labels, strict=True):
         try:
-            data = read_file(root + path, size)
-            kind, data, width, height = make_image(path, data)
+            kind, data, width, height = make_image(path, read_file(root + path, size))
         except BadSample as error:
-            yield row, error
+            yield error
             continue
-        fields[kind] = data
+        fields: dict[str, Value] = {kind: data}
         if isinstance(label, int):
             fields["cls"] = label
+            if classes:
+                fields["class"] = classes[label]
         elif label is not None:
             fields["label"] = label
-        if wants:
-            if "class" in wants and by_class and isinstance(label, int):
-                fields["class"] = by_class[label]
-            if "filename" in wants:
-                fields["filename"] = path
-            if "width" in wants:
-                fields["width"], fields["height"] = width, height
-        key = key_of(path) if recipe.key == "path" else f"{index:09d}"
-        yield row, Sample(key, fields, index)
+        if with_name:
+            fields["filename"] = path
+        if with_size:
+            fields["width"], fields["height"] = width, height
+        yield Sample(key_of(path) if key_from_path else f"{id:09d}", fields, id)
 
 
 def image_maker(recipe: Recipe) -> Callable[[str, bytes], tuple[str, bytes, int, int]]:
@@ -139,7 +116,9 @@ def image_maker(recipe: Recipe) -> Callable[[str, bytes], tuple[str, bytes, int,
 
     def transformed(path: str, data: bytes) -> tuple[str, bytes, int, int]:
         assert transform is not None
-        return transform.apply(data, recipe.max_pixels)
+        image = transform.apply(data, recipe.max_pixels)
+        require_readable(image.kind, recipe.readable)
+        return image
 
     return copied if transform is None else transformed
 

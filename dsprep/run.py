@@ -90,15 +90,14 @@ class Run:
             for position, written in pool.run(write_piece, map(self._task, missing), self._report):
                 self._finish(missing[position].name, written)
             joins = [
-                shard.name
+                shard
                 for shard in self._shards
                 if len(units[shard.name]) > 1 and shard.name not in self._state.done
             ]
-            tasks = (self._join(name, units[name]) for name in joins)
+            tasks = (self._join(shard, units[shard.name]) for shard in joins)
             for position, written in pool.run(join_pieces, tasks, self._report):
-                name = joins[position]
+                name = joins[position].name
                 parts = [self._state.done[unit.name] for unit in units[name]]
-                written.samples = sum(part.samples for part in parts)
                 written.rejects = [reject for part in parts for reject in part.rejects]
                 self._finish(name, written)
                 for unit in units[name]:
@@ -126,14 +125,19 @@ class Run:
             str(path), self._recipe, self._plan.rows(unit.start, unit.stop), unit.whole
         )
 
-    def _join(self, name: str, units: Sequence[_Unit]) -> JoinTask:
-        parts = [self._state.done[unit.name] for unit in units]
+    def _join(self, shard: PlannedShard, units: Sequence[_Unit]) -> JoinTask:
+        parts = [(unit, self._state.done[unit.name]) for unit in units]
+        rejected = {
+            unit.start - shard.start + position
+            for unit, part in parts
+            for position in part.rejected
+        }
         return JoinTask(
-            str(self._state.partial / name),
+            str(self._state.partial / shard.name),
             self._recipe.layout,
             [str(self._state.path_of(unit.name)) for unit in units],
-            [row for part in parts for row in part.rows],
-            [size for part in parts for size in part.sizes],
+            self._plan.rows(shard.start, shard.stop).without(rejected),
+            [size for _, part in parts for size in part.sizes],
         )
 
     def _finish(self, name: str, written: Written) -> None:

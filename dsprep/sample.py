@@ -46,12 +46,12 @@ class Sample:
     Attributes:
         key: Its name, unique in the data set; may hold ``/`` but, after the last one, no dot.
         fields: Its parts by field name, in the order in which they are written.
-        index: Its id: the position in the source, or the id that a ``.lst`` gave it.
+        id: The position in the source, or what a ``.lst`` says it is.
     """
 
     key: str
     fields: dict[str, Value]
-    index: int = 0
+    id: int = 0
 
     def image(self) -> tuple[str, bytes] | None:
         """The kind and the bytes of the encoded image, or None if there is none."""
@@ -73,6 +73,8 @@ def key_of(path: str) -> str:
     Returns:
         The path without its extension, the dots that remain in its base name made ``_``.
     """
+    if path.find(".") == len(path) - 4:  # one dot, where nearly all names have it
+        return path[:-4]
     directory, slash, name = path.rpartition("/")
     stem = name.rpartition(".")[0] or name
     return directory + slash + stem.replace(".", "_")
@@ -80,4 +82,6 @@ def key_of(path: str) -> str:
 
 def image_kind_of(path: str) -> str | None:
     """The image field that a file name's extension promises, or None if it promises no image."""
+    if path.endswith(".jpg"):
+        return "jpg"
     return IMAGE_EXTENSIONS.get(path.rpartition(".")[2].lower())

@@ -17,12 +17,15 @@ from typing import NamedTuple, TypeAlias
 from google_crc32c import extend
 
 from dsprep.errors import BadSample, RunStopped
-from dsprep.formats.base import Format, Row
-from dsprep.recipe import Recipe, Rows, make_samples
+from dsprep.formats.base import Format, Rows
+from dsprep.recipe import Recipe, make_samples
 from dsprep.stores.local import destination_errors
 
 _BUFFER = 1 << 20
 """Bytes per write: fewer system calls, and still in the processor's cache for the checksum."""
+
+_LARGE_PART = 16384
+"""Parts larger than this, on average, are written one by one rather than joined first."""
 
 
 class Reject(NamedTuple):
@@ -61,18 +64,18 @@ class Written:
         bytes: Its size on disk.
         crc32c: Of its bytes on disk.
         rejects: Those of its samples that were not packed.
+        rejected: Their positions among its rows.
         sidecars: Size and crc32c of each file beside it, by suffix.
-        sizes: The bytes of each sample, where a sidecar will need them.
-        rows: The samples that it holds, likewise.
+        sizes: The bytes of each sample, where joining the piece will need them.
     """
 
     samples: int
     bytes: int
     crc32c: int
     rejects: list[Reject]
+    rejected: list[int]
     sidecars: dict[str, tuple[int, int]]
     sizes: Sequence[int] = ()
-    rows: Sequence[Row] = ()
 
 
 def write_piece(task: PieceTask, report: Report) -> Written:
@@ -82,41 +85,41 @@ def write_piece(task: PieceTask, report: Report) -> Written:
         DestinationError: If it cannot be written.
         RunStopped: At the first reject, if the recipe says so.
     """
-    recipe, layout = task.recipe, task.recipe.layout
-    has_sidecars = type(layout).sidecars is not Format.sidecars
+    recipe, rows, layout = task.recipe, task.rows, task.recipe.layout
     rejects: list[Reject] = []
+    rejected: list[int] = []
     sizes = array("q")
-    kept: list[Row] = []
-    samples = reported = refused = 0
+    told_samples = told_rejects = 0
     with destination_errors(task.path), Sink(task.path, layout.compressed) as sink:
-        for row, sample in make_samples(recipe, task.rows):
+
+        def tell(written: int) -> None:
+            nonlocal told_samples, told_rejects
+            report(len(sizes) - told_samples, written, rejects[told_rejects:])
+            told_samples, told_rejects = len(sizes), len(rejects)
+
+        for position, sample in enumerate(make_samples(recipe, rows)):
             try:
                 if isinstance(sample, BadSample):
                     raise sample
                 parts = layout.encode(sample)
             except BadSample as error:
+                path = rows.paths[position]
                 if recipe.fail:
-                    raise RunStopped(
-                        f"{row.path}: {error}; stopped because of --on-error fail"
-                    ) from None
-                rejects.append(Reject(row.path, str(error)))
+                    raise RunStopped(f"{path}: {error}; stopped as --on-error fail says") from None
+                rejects.append(Reject(path, str(error)))
+                rejected.append(position)
                 continue
-            samples += 1
-            weight = sink.add(parts)
-            if has_sidecars:
-                sizes.append(weight)
-                kept.append(row)
+            sizes.append(sink.add(parts))
             if sink.pending >= _BUFFER:
-                report(samples - reported, sink.flush(), rejects[refused:])
-                reported, refused = samples, len(rejects)
+                tell(sink.flush())
         if task.whole:
             sink.add([layout.trailer(sink.content)])
-        report(samples - reported, sink.finish(), rejects[refused:])
+        tell(sink.finish())
         sidecars = {}
-        if task.whole and has_sidecars:
-            sidecars = write_sidecars(task.path, layout, kept, sizes)
-            sizes, kept = array("q"), []
-        return Written(samples, sink.bytes, sink.crc32c, rejects, sidecars, list(sizes), kept)
+        if task.whole and layout.has_sidecars:
+            sidecars = write_sidecars(task.path, layout, rows.without(set(rejected)), sizes)
+        kept_sizes = list(sizes) if layout.has_sidecars and not task.whole else ()
+        return Written(len(sizes), sink.bytes, sink.crc32c, rejects, rejected, sidecars, kept_sizes)
 
 
 class JoinTask(NamedTuple):
@@ -126,14 +129,14 @@ class JoinTask(NamedTuple):
         path: The file to write, under a temporary name.
         layout: The format.
         pieces: The pieces' files, in order.
-        rows: The samples that they hold, where a sidecar needs them.
-        sizes: The bytes of each of those samples.
+        rows: The samples that they hold.
+        sizes: The bytes of each of those samples, if there are sidecars.
     """
 
     path: str
     layout: Format
     pieces: Sequence[str]
-    rows: Sequence[Row]
+    rows: Rows
     sizes: Sequence[int]
 
 
@@ -149,13 +152,13 @@ def join_pieces(task: JoinTask, report: Report) -> Written:
         sink.add([task.layout.trailer(sink.content)])
         sink.finish()
         sidecars = {}
-        if task.rows:
+        if task.layout.has_sidecars:
             sidecars = write_sidecars(task.path, task.layout, task.rows, task.sizes)
-        return Written(0, sink.bytes, sink.crc32c, [], sidecars)
+        return Written(len(task.rows.ids), sink.bytes, sink.crc32c, [], [], sidecars)
 
 
 def write_sidecars(
-    path: str, layout: Format, rows: Sequence[Row], sizes: Sequence[int]
+    path: str, layout: Format, rows: Rows, sizes: Sequence[int]
 ) -> dict[str, tuple[int, int]]:
     """Write the sidecars of a shard beside it, named after it.
 
@@ -198,11 +201,15 @@ class Sink:
 
     def flush(self) -> int:
         """Write what is pending; returns how much that was before compression."""
-        data = b"".join(self._parts)
-        if self._deflate is not None:
-            data = self._deflate.compress(data)
-        self._write(data)
-        written, self.pending, self._parts = self.pending, 0, []
+        written, parts = self.pending, self._parts
+        self.pending, self._parts = 0, []
+        if self._deflate is None and written > len(parts) * _LARGE_PART:
+            # A photograph is written from where it was read to, without being copied once more.
+            for data in parts:
+                self._write(data)
+            return written
+        data = b"".join(parts)
+        self._write(data if self._deflate is None else self._deflate.compress(data))
         return written
 
     def finish(self) -> int:

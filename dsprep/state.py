@@ -16,7 +16,6 @@ from typing import Any
 
 from dsprep.destination import Destination
 from dsprep.errors import DestinationError
-from dsprep.formats.base import Row
 from dsprep.manifest import Manifest, read_manifest
 from dsprep.shard import Reject, Written
 from dsprep.stores.local import Lock, destination_errors, write_whole
@@ -153,7 +152,6 @@ def _same_sizes(path: Path, written: Written) -> bool:
 def _written(values: dict[str, Any]) -> Written:
     values["rejects"] = [Reject(*each) for each in values["rejects"]]
     values["sidecars"] = {suffix: tuple(each) for suffix, each in values["sidecars"].items()}
-    values["rows"] = [Row(index, tuple(labels), path) for index, labels, path in values["rows"]]
     return Written(**values)
 
 

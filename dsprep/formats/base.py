@@ -9,9 +9,9 @@ will weigh, and reads a shard back.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, ClassVar, NamedTuple
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
 from dsprep.sample import Sample
 
@@ -36,12 +36,32 @@ class Entry(NamedTuple):
 
 
 @dataclass(slots=True)
-class Row:
-    """What a sidecar says of one sample: its id, its labels and its path."""
+class Rows:
+    """A run of samples as plain lists, one for each column.
 
-    index: int
-    labels: tuple[float, ...]
-    path: str
+    Attributes:
+        ids: Ids.
+        paths: Paths below the root of the source.
+        sizes: Bytes of each image's file.
+        labels: Class numbers, tuples of numbers, or None for samples without labels.
+    """
+
+    ids: Sequence[int]
+    paths: Sequence[str]
+    sizes: Sequence[int]
+    labels: Sequence[int] | Sequence[tuple[float, ...]] | None
+
+    def without(self, rejected: Collection[int]) -> Rows:
+        """The rows that are not at one of the positions."""
+        if not rejected:
+            return self
+        kept = [position for position in range(len(self.ids)) if position not in rejected]
+
+        def chosen(column: Sequence[Any]) -> list[Any]:
+            return [column[position] for position in kept]
+
+        labels = None if self.labels is None else chosen(self.labels)
+        return Rows(chosen(self.ids), chosen(self.paths), chosen(self.sizes), labels)
 
 
 class ShardFacts(NamedTuple):
@@ -58,11 +78,13 @@ class Format(ABC):
 
     name: ClassVar[str]
     suffix: ClassVar[str]
+    has_sidecars: ClassVar[bool] = False
+    """Whether files stand beside each shard."""
     keys_must_differ: ClassVar[bool] = False
     """Whether two samples with one key would become one."""
 
     def shard_name(self, name: str, number: int, count: int) -> str:
-        """The file name of shard ``number`` (from 0) of ``count``, as the format's users write it."""
+        """The file name of shard ``number`` (from 0) of ``count``, as its users write it."""
         return f"{name}-{number:05d}{self.file_suffix}"
 
     @property
@@ -120,7 +142,7 @@ class Format(ABC):
             DamagedShard: Where the bytes break the format; everything before has been yielded.
         """
 
-    def sidecars(self, rows: Sequence[Row], sizes: Sequence[int]) -> dict[str, bytes]:
+    def sidecars(self, rows: Rows, sizes: Sequence[int]) -> dict[str, bytes]:
         """The files that stand beside a shard, by the suffix that replaces the shard's own.
 
         Args:

@@ -38,8 +38,7 @@ class Int64List(tuple[int, ...]):
 Feature: TypeAlias = BytesList | FloatList | Int64List
 
 
-def varint(number: int) -> bytes:
-    """Encode an unsigned integer: seven bits a byte, the lowest first."""
+def _varint(number: int) -> bytes:
     out = bytearray()
     while number >= 0x80:
         out.append(number & 0x7F | 0x80)
@@ -48,63 +47,71 @@ def varint(number: int) -> bytes:
     return bytes(out)
 
 
+_SHORT_VARINTS = [_varint(number) for number in range(1 << 12)]
+
+
+def varint(number: int) -> bytes:
+    """Encode an unsigned integer: seven bits a byte, the lowest first."""
+    return _SHORT_VARINTS[number] if number < 1 << 12 else _varint(number)
+
+
 def varint_size(number: int) -> int:
     """How many bytes an unsigned integer takes as a varint."""
     return max(1, (number.bit_length() + 6) // 7)
 
 
-def _message(tag: bytes, size: int) -> bytes:
-    return tag + varint(size)
+def encode_example(features: Mapping[str, Feature]) -> bytes:
+    """Encode an Example."""
+    body = b"".join(encode_entry(name, features[name]) for name in sorted(features))
+    return example_head(len(body)) + body
 
 
-def encode_example(features: Mapping[str, Feature]) -> list[bytes]:
-    """Encode an Example.
-
-    Returns:
-        Its bytes, in pieces to be joined; a large value is a piece of its own, not copied.
-    """
-    parts = [b""]
-    for name in sorted(features):
-        feature = features[name]
-        if type(feature) is BytesList and len(feature) == 1 and len(feature[0]) > 1024:
-            parts += [_head_of_bytes(name, len(feature[0])), feature[0]]
-        else:
-            parts.append(_entry(name, feature))
-    parts[0] = _message(b"\x0a", sum(map(len, parts)))
-    return parts
+def example_head(size: int) -> bytes:
+    """What stands before the features of an Example: the head of the message that holds them."""
+    return b"\x0a" + varint(size)
 
 
-def _head_of_bytes(name: str, size: int) -> bytes:
-    """All of the map entry of a single bytes value but the value itself, which ends the entry."""
-    key = name.encode()
-    head = _message(b"\x0a", size)
-    head = _message(b"\x0a", len(head) + size) + head
-    head = _message(b"\x12", len(head) + size) + head
-    head = _message(b"\x0a", len(key)) + key + head
-    return _message(b"\x0a", len(head) + size) + head
-
-
-# Labels and class names repeat, so most entries but the image's come from the cache. It tells the
-# three kinds of list apart by their type: as tuples, (1,) and (1.0,) are equal.
-@lru_cache(maxsize=4096, typed=True)
-def _entry(name: str, feature: Feature) -> bytes:
-    key = name.encode()
+def encode_entry(name: str, feature: Feature) -> bytes:
+    """Encode a feature with its name, as an entry of the map that the features are."""
     value = _encode_feature(feature)
-    body = _message(b"\x0a", len(key)) + key + _message(b"\x12", len(value)) + value
-    return _message(b"\x0a", len(body)) + body
+    body = _key(name) + b"\x12" + varint(len(value)) + value
+    return b"\x0a" + varint(len(body)) + body
+
+
+def head_of_bytes(name: str, size: int) -> bytes:
+    """All of the entry of a single bytes value but the value itself, with which it ends.
+
+    Args:
+        name: The feature's name.
+        size: The bytes of the value.
+    """
+    key = _key(name)
+    item = varint(size)
+    size += len(item) + 1
+    items = varint(size)
+    size += len(items) + 1
+    feature = varint(size)
+    size += len(feature) + 1 + len(key)
+    return b"".join((b"\x0a", varint(size), key, b"\x12", feature, b"\x0a", items, b"\x0a", item))
+
+
+@lru_cache(maxsize=256)
+def _key(name: str) -> bytes:
+    encoded = name.encode()
+    return b"\x0a" + varint(len(encoded)) + encoded
 
 
 def _encode_feature(feature: Feature) -> bytes:
     if isinstance(feature, BytesList):
-        body = b"".join(_message(b"\x0a", len(each)) + each for each in feature)
-        return _message(b"\x0a", len(body)) + body
+        body = b"".join(b"\x0a" + varint(len(each)) + each for each in feature)
+        return b"\x0a" + varint(len(body)) + body
     if isinstance(feature, FloatList):
         packed, tag = struct.pack(f"<{len(feature)}f", *feature), b"\x12"
     else:
         # A negative number is the ten-byte varint of its two's complement.
         packed, tag = b"".join(varint(each & (1 << 64) - 1) for each in feature), b"\x1a"
-    body = _message(b"\x0a", len(packed)) + packed if packed else b""
-    return _message(tag, len(body)) + body
+    body = b"\x0a" + varint(len(packed)) + packed if packed else b""
+    return tag + varint(len(body)) + body
 
 
 def decode_example(data: bytes) -> dict[str, Feature]:

@@ -44,6 +44,13 @@ class Preset:
     names: Mapping[str, str]
     first_class: int = 0
 
+    def in_order(self) -> list[tuple[str, str]]:
+        """Feature name and field of each feature, in the order of the names."""
+        single = {field: name for field, name in self.names.items() if field != "boxes"}
+        if "boxes" in self.names:
+            single |= {side: f"{self.names['boxes']}/{side}" for side in BOXES}
+        return sorted((name, field) for field, name in single.items())
+
 
 PRESETS: Mapping[str, Preset] = MappingProxyType(
     {
@@ -104,52 +111,48 @@ def choose_features(preset: str, renamed: Mapping[str, str]) -> Preset:
     return Preset(names, PRESETS[preset].first_class)
 
 
-def features_of(sample: Sample, preset: Preset) -> dict[str, Feature]:
-    """The features of one sample.
+def fields_for(sample: Sample, preset: Preset) -> dict[str, Value]:
+    """A sample's fields under the names that presets have for them.
 
     Raises:
         BadSample: If the preset is for detection and the sample's label is not a detection label.
     """
-    names = preset.names
-    fields = sample.fields
-    by_field: dict[str, Feature] = {}
-    for field, value in fields.items():
-        if field == "cls" and isinstance(value, int):
-            by_field["cls"] = Int64List((value + preset.first_class,))
-        elif isinstance(value, bytes):
-            by_field["image"] = BytesList((value,))
-            by_field["format"] = BytesList((FORMAT_NAMES[field].encode(),))
-        elif isinstance(value, int):
-            by_field[field] = Int64List((value,))
-        elif isinstance(value, str):
-            by_field[field] = BytesList((value.encode(),))
+    found: dict[str, Value] = {}
+    for field, value in sample.fields.items():
+        if field in IMAGE_KINDS:
+            found["image"], found["format"] = value, FORMAT_NAMES[field]
         else:
-            by_field[field] = FloatList(value)
-    if "class" in by_field:
-        by_field["synset"] = by_field["class"]
-    by_field["source_id"] = BytesList((str(sample.index).encode(),))
-    found = {names[field]: feature for field, feature in by_field.items() if field in names}
+            found[field] = value
+    names = preset.names
+    if "synset" in names and "class" in found:
+        found["synset"] = found["class"]
+    if "source_id" in names:
+        found["source_id"] = str(sample.id)
     if "boxes" in names:
-        found.update(_detection(fields.get("label"), names, preset.first_class))
+        found.update(_boxes(found.get("label")))
     return found
 
 
-def _detection(
-    label: Value | None, names: Mapping[str, str], first_class: int
-) -> dict[str, Feature]:
-    """The boxes of MXNet's detection label: ``A B [A-2 more] (class xmin ymin xmax ymax …)*``."""
+def feature_of(field: str, value: Value, first_class: int) -> Feature:
+    """The feature that holds one field."""
+    if isinstance(value, tuple):
+        if field == "classes":
+            return Int64List(int(number) + first_class for number in value)
+        return FloatList(value)
+    if isinstance(value, int):
+        return Int64List((value + first_class if field == "cls" else value,))
+    return BytesList((value.encode() if isinstance(value, str) else value,))
+
+
+def _boxes(label: Value | None) -> dict[str, Value]:
+    """The parts of MXNet's detection label: ``A B [A-2 more] (class xmin ymin xmax ymax …)*``."""
     if not isinstance(label, tuple) or not is_detection_label(label):
         raise BadSample(
             "--features detection needs a detection label: A B … then class xmin ymin xmax ymax"
         )
     head, width = int(label[0]), int(label[1])
-    classes, *sides = (label[head + column :: width] for column in range(5))
-    found: dict[str, Feature] = {
-        names["classes"]: Int64List(int(number) + first_class for number in classes)
-    }
-    for side, values in zip(BOXES, sides, strict=True):
-        found[f"{names['boxes']}/{side}"] = FloatList(values)
-    return found
+    columns = [label[head + column :: width] for column in range(5)]
+    return dict(zip(("classes", *BOXES), columns, strict=True))
 
 
 def is_detection_label(label: tuple[float, ...]) -> bool:

@@ -13,9 +13,9 @@ from itertools import accumulate
 from typing import TYPE_CHECKING, ClassVar
 
 from dsprep.errors import BadSample
-from dsprep.formats.base import Entry, Format, Row
+from dsprep.formats.base import Entry, Format, Rows
 from dsprep.images.header import sniff
-from dsprep.labels import format_lst_line
+from dsprep.labels import format_lst
 from dsprep.sample import Sample, Value
 
 if TYPE_CHECKING:
@@ -42,11 +42,12 @@ class RecordIO(Format):
 
     name: ClassVar[str] = "recordio"
     suffix: ClassVar[str] = ".rec"
+    has_sidecars: ClassVar[bool] = True
 
     def encode(self, sample: Sample) -> list[bytes]:
         """Lay one sample out; the fields other than the image and its label are not written."""
-        image = sample.image()
         head = _header(sample)
+        image = sample.image()
         data = image[1] if image else b""
         size = len(head) + len(data)
         if size > MAX_RECORD:
@@ -78,26 +79,26 @@ class RecordIO(Format):
             payload = _read_record(stream)
             yield Entry(offset, stream.offset - offset, _decode(payload, stream, offset))
 
-    def sidecars(self, rows: Sequence[Row], sizes: Sequence[int]) -> dict[str, bytes]:
+    def sidecars(self, rows: Rows, sizes: Sequence[int]) -> dict[str, bytes]:
         """The ``.idx`` that MXIndexedRecordIO needs, and the ``.lst`` that im2rec would take."""
         offsets = accumulate(sizes, initial=0)
-        idx = "".join(
-            f"{row.index}\t{offset}\n" for row, offset in zip(rows, offsets, strict=False)
-        )
-        lst = "".join(format_lst_line(row.index, row.labels, row.path) for row in rows)
-        return {".idx": idx.encode(), ".lst": lst.encode()}
+        idx = "".join(f"{id}\t{offset}\n" for id, offset in zip(rows.ids, offsets, strict=False))
+        return {
+            ".idx": idx.encode(),
+            ".lst": format_lst(rows.ids, rows.labels, rows.paths).encode(),
+        }
 
 
 def _header(sample: Sample) -> bytes:
     label = sample.fields.get("cls", sample.fields.get("label", 0))
     if isinstance(label, int):
-        return _HEADER.pack(0, label, sample.index, 0)
+        return _HEADER.pack(0, label, sample.id, 0)
     if not isinstance(label, tuple):
         raise BadSample(f"the label {label!r} is not a number")
     if len(label) == 1:
-        return _HEADER.pack(0, label[0], sample.index, 0)
+        return _HEADER.pack(0, label[0], sample.id, 0)
     count = len(label)
-    return _HEADER.pack(count, 0.0, sample.index, 0) + struct.pack(f"<{count}f", *label)
+    return _HEADER.pack(count, 0.0, sample.id, 0) + struct.pack(f"<{count}f", *label)
 
 
 def _split(payload: bytes) -> list[bytes]:

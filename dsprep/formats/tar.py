@@ -43,24 +43,27 @@ _FILE_REST, _FILE_SUM = _blank(b"0")
 _PAX_REST, _PAX_SUM = _blank(b"x")
 
 
-def member(name: str, size: int) -> bytes:
+def member(name: bytes, size: int) -> bytes:
     """The header of a regular file, with a PAX header before it if the name is long.
+
+    Args:
+        name: Its name in UTF-8.
+        size: Its bytes.
 
     Raises:
         BadSample: If the size is more than the format holds.
     """
     if size > MAX_SIZE:
         raise BadSample(f"{size} bytes, but a tar member holds {MAX_SIZE}")
-    encoded = name.encode()
-    if len(encoded) <= MAX_NAME:
-        return _header(encoded, size, _FILE_REST, _FILE_SUM)
-    record = _pax_record(b"path", encoded)
+    if len(name) <= MAX_NAME:
+        return _header(name, size, _FILE_REST, _FILE_SUM)
+    record = _pax_record(b"path", name)
     return b"".join(
         (
             _header(b"././@PaxHeader", len(record), _PAX_REST, _PAX_SUM),
             record,
             padding(len(record)),
-            _header(encoded[:MAX_NAME], size, _FILE_REST, _FILE_SUM),
+            _header(name[:MAX_NAME], size, _FILE_REST, _FILE_SUM),
         )
     )
 

@@ -9,15 +9,16 @@ from __future__ import annotations
 import struct
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from functools import cached_property
+from functools import cached_property, lru_cache
 from typing import TYPE_CHECKING, ClassVar
 
-from google_crc32c import extend, value
+from google_crc32c import extend
+from google_crc32c import value as value_of
 
 from dsprep.formats.base import Entry, Format
-from dsprep.formats.example import decode_example, encode_example
-from dsprep.formats.features import PRESETS, Preset, features_of, sample_of
-from dsprep.sample import Sample
+from dsprep.formats.example import decode_example, encode_entry, example_head, head_of_bytes
+from dsprep.formats.features import PRESETS, Preset, feature_of, fields_for, sample_of
+from dsprep.sample import Sample, Value
 
 if TYPE_CHECKING:
     import polars as pl
@@ -26,6 +27,9 @@ if TYPE_CHECKING:
 
 _LENGTH = struct.Struct("<Q")
 _CRC = struct.Struct("<I")
+
+_OWN = frozenset({"filename", "source_id"})
+"""Texts that no two samples share."""
 
 
 @dataclass(frozen=True)
@@ -65,13 +69,39 @@ class TFRecord(Format):
         )
 
     def encode(self, sample: Sample) -> list[bytes]:
-        """Lay one sample out as the record of an Example."""
-        parts = encode_example(features_of(sample, self.preset))
-        length = _LENGTH.pack(sum(map(len, parts)))
-        crc = 0
-        for part in parts:
-            crc = extend(crc, part)
-        return [length + _masked(value(length)), *parts, _masked(crc)]
+        """Lay one sample out as the record of an Example, its features sorted by name.
+
+        What many samples share, such as a label, is encoded once; what each has for itself, the
+        image and texts, is laid out around its bytes.
+        """
+        first_class = self.preset.first_class
+        fields = fields_for(sample, self.preset)
+        before: list[bytes] = []
+        after: list[bytes] = []
+        image = b""
+        entries = before
+        for name, field_name in self._order:
+            value = fields.get(field_name)
+            if value is None:
+                continue
+            if isinstance(value, bytes):
+                image = value
+                before.append(head_of_bytes(name, len(image)))
+                entries = after
+            elif field_name in _OWN and isinstance(value, str):
+                text = value.encode()
+                entries += (head_of_bytes(name, len(text)), text)
+            else:
+                entries.append(_shared_entry(name, field_name, value, first_class))
+        head, tail = b"".join(before), b"".join(after)
+        head = example_head(len(head) + len(image) + len(tail)) + head
+        length = _LENGTH.pack(len(head) + len(image) + len(tail))
+        crc = extend(extend(value_of(head), image), tail)
+        return [length + _masked(value_of(length)) + head, image, tail + _masked(crc)]
+
+    @cached_property
+    def _order(self) -> list[tuple[str, str]]:
+        return self.preset.in_order()
 
     def capacity(self, target: int) -> int:
         """All of it; but gzip can make what it cannot compress a little larger."""
@@ -90,10 +120,10 @@ class TFRecord(Format):
         while not stream.at_end():
             offset = stream.offset
             head = stream.read(_LENGTH.size, "the length of a record")
-            if stream.read(_CRC.size, "the checksum of a length") != _masked(value(head)):
+            if stream.read(_CRC.size, "the checksum of a length") != _masked(value_of(head)):
                 raise stream.damaged("the checksum of a record's length is wrong", offset)
             data = stream.read(_LENGTH.unpack(head)[0], "a record")
-            if stream.read(_CRC.size, "the checksum of a record") != _masked(value(data)):
+            if stream.read(_CRC.size, "the checksum of a record") != _masked(value_of(data)):
                 raise stream.damaged("the checksum of a record's data is wrong", offset)
             try:
                 sample = sample_of(decode_example(data), position)
@@ -103,6 +133,11 @@ class TFRecord(Format):
                 ) from None
             yield Entry(offset, stream.offset - offset, sample)
             position += 1
+
+
+@lru_cache(maxsize=4096)
+def _shared_entry(name: str, field_name: str, value: Value, first_class: int) -> bytes:
+    return encode_entry(name, feature_of(field_name, value, first_class))
 
 
 def _masked(crc: int) -> bytes:

@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from typing import TYPE_CHECKING, ClassVar
 
 from dsprep.errors import BadSample, OptionError
@@ -51,7 +51,7 @@ class WebDataset(Format):
     suffix: ClassVar[str] = ".tar"
     keys_must_differ: ClassVar[bool] = True
     metadata: bool = False
-    renamed: Mapping[str, str] = field(default_factory=dict)
+    renamed: dict[str, str] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         """Refuse extensions that readers would take for something else.
@@ -82,30 +82,34 @@ class WebDataset(Format):
 
     def encode(self, sample: Sample) -> list[bytes]:
         """Lay one sample out: a member for each field."""
-        if _PASSED_OVER.match(sample.key):
-            raise BadSample(
-                f"webdataset passes over names that begin with {sample.key.split('/')[0]}/"
-            )
+        key = sample.key
+        if key.startswith("__") and _PASSED_OVER.match(key):
+            raise BadSample(f"webdataset passes over names that begin with {key.split('/')[0]}/")
+        stem = key.encode() + b"."
         parts: list[bytes] = []
         metadata: dict[str, Value] = {}
         for name, value in sample.fields.items():
-            if name in METADATA:
+            if isinstance(value, bytes):
+                data, end = value, tar.padding(len(value))
+            elif name in METADATA:
                 metadata[name] = value
                 continue
-            data, end = (
-                (value, tar.padding(len(value))) if isinstance(value, bytes) else _text(value)
-            )
-            parts += (tar.member(f"{sample.key}.{self._extension(name)}", len(data)), data, end)
+            else:
+                data, end = _text(value)
+            parts += (tar.member(stem + self._extensions[name], len(data)), data, end)
         if metadata:
             data = _json(metadata)
-            parts += (tar.member(f"{sample.key}.json", len(data)), data, tar.padding(len(data)))
+            parts += (tar.member(stem + b"json", len(data)), data, tar.padding(len(data)))
         return parts
 
-    def _extension(self, name: str) -> str:
-        default = "label.json" if name == "label" else name
-        if not self.renamed:
-            return default
-        return self.renamed.get("image" if name in IMAGE_KINDS else name, default)
+    @cached_property
+    def _extensions(self) -> dict[str, bytes]:
+        """The member extension of every field, the image under each of its kinds."""
+        own = {"label": "label.json"}
+        names = {name: own.get(name, name) for name in (*IMAGE_KINDS, *RENAMABLE)} | self.renamed
+        if "image" in self.renamed:
+            names |= dict.fromkeys(IMAGE_KINDS, self.renamed["image"])
+        return _OtherExtensions({name: extension.encode() for name, extension in names.items()})
 
     def trailer(self, size: int) -> bytes:
         """Two zero blocks, padded to a record of 10240 bytes."""
@@ -123,10 +127,10 @@ class WebDataset(Format):
         total = _member_weights(key, self.renamed.get("image", _LONGEST_KIND), rows["image"])
         if "cls" in rows.columns:
             digits = rows["cls"].cast(str).str.len_bytes().cast(int)
-            total += _member_weights(key, self._extension("cls"), digits)
+            total += _member_weights(key, self._extensions["cls"].decode(), digits)
         elif "label" in rows.columns:
             text = rows["label"].list.len().cast(int) * _LONGEST_NUMBER + 2
-            total += _member_weights(key, self._extension("label"), text)
+            total += _member_weights(key, self._extensions["label"].decode(), text)
         if self.metadata:
             text = _json_sizes(rows["path"]) + _LARGEST_DIMENSIONS + len('{"filename":}')
             if "class" in rows.columns:
@@ -171,6 +175,13 @@ class WebDataset(Format):
             "shardlist": shardlist,
         }
         return {f"{name}.json": json.dumps(index, indent=1).encode() + b"\n"}
+
+
+class _OtherExtensions(dict[str, bytes]):
+    """Fields that are not in the table stand in members of their own name."""
+
+    def __missing__(self, name: str) -> bytes:
+        return name.encode()
 
 
 @lru_cache(maxsize=4096)
