@@ -111,7 +111,7 @@ def scan_directories(task: ScanTask) -> Scanned:
     scanned = Scanned("", array("q"), array("q"), [], [])
     paths: list[str] = []
     for directory in task.directories:
-        place = os.path.join(task.root, directory.path)
+        place = os.path.join(task.root, directory.path) if directory.path else task.root
         try:
             descriptor = os.open(place, os.O_RDONLY | os.O_DIRECTORY)
             try:
@@ -147,7 +147,8 @@ def _scan_one(
             mode = os.lstat(name, dir_fd=descriptor).st_mode
             findings.append(Finding("hidden", printable(path) + "/" * S_ISDIR(mode)))
             continue
-        is_image = name.rpartition(".")[2].lower() in extensions
+        stem, _, extension = name.rpartition(".")
+        is_image = extension.lower() in extensions and stem != ""
         try:
             status = os.stat(name, dir_fd=descriptor)
         except OSError as error:

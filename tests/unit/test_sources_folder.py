@@ -1,0 +1,179 @@
+"""Folders of classes, and the list that numbers them."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from dsprep.errors import SourceError
+from dsprep.findings import Finding
+from dsprep.sources.classes import format_classes, number_classes, read_classes
+from dsprep.sources.folder import read_folder
+
+
+def fill(root: Path, *names: str) -> None:
+    for name in names:
+        path = root / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(name.encode())
+
+
+def test_each_directory_is_a_class(tmp_path: Path) -> None:
+    fill(tmp_path, "dog/2.jpg", "dog/1.png", "cat/1.JPG", "birds/owl/a.webp")
+    catalog, findings = read_folder(str(tmp_path))
+    assert findings == []
+    assert catalog.root == str(tmp_path)
+    assert catalog.classes == ("birds/owl", "cat", "dog")
+    assert catalog.table.select("index", "path", "size", "cls").rows() == [
+        (0, "birds/owl/a.webp", 16, 0),
+        (1, "cat/1.JPG", 9, 1),
+        (2, "dog/1.png", 9, 2),
+        (3, "dog/2.jpg", 9, 2),
+    ]
+    assert catalog.table["mtime"][3] == os.stat(tmp_path / "dog/2.jpg").st_mtime_ns
+
+
+def test_order_is_by_byte(tmp_path: Path) -> None:
+    names = [
+        "a/1.jpg",
+        "a-b/1.jpg",
+        "Z/1.jpg",
+        "é/1.jpg",
+        "a/b/1.jpg",
+        "\U0001f431/1.jpg",
+        "猫/1.jpg",
+    ]
+    fill(tmp_path, *names)
+    catalog, _ = read_folder(str(tmp_path))
+    assert catalog.table["path"].to_list() == sorted(names, key=str.encode)
+    classes = [os.path.dirname(name) for name in names]
+    assert list(catalog.classes or ()) == sorted(classes, key=str.encode)
+    assert [catalog.classes[number] + "/1.jpg" for number in catalog.table["cls"]] == sorted(
+        names, key=str.encode
+    )
+
+
+def test_a_directory_without_images_is_no_class(tmp_path: Path) -> None:
+    fill(tmp_path, "cat/1.jpg", "notes/read.txt", "dog/.1.jpg", "deep/er/1.jpg")
+    (tmp_path / "empty").mkdir()
+    catalog, findings = read_folder(str(tmp_path))
+    assert catalog.classes == ("cat", "deep/er")
+    assert findings == [Finding("hidden", "dog/.1.jpg"), Finding("not-an-image", "notes/read.txt")]
+
+
+def test_a_flat_folder_has_no_classes(tmp_path: Path) -> None:
+    fill(tmp_path, "b.jpg", "a.jpg", "notes/read.txt")
+    catalog, _ = read_folder(str(tmp_path))
+    assert catalog.classes is None
+    assert catalog.table.columns == ["index", "path", "size", "mtime"]
+    assert catalog.table["path"].to_list() == ["a.jpg", "b.jpg"]
+
+
+def test_extensions_are_a_choice(tmp_path: Path) -> None:
+    fill(tmp_path, "a/1.jpg", "a/2.ppm")
+    catalog, findings = read_folder(str(tmp_path), extensions=frozenset({"ppm"}))
+    assert catalog.table["path"].to_list() == ["a/2.ppm"]
+    assert findings == [Finding("not-an-image", "a/1.jpg")]
+
+
+def test_images_beside_class_directories_are_refused(tmp_path: Path) -> None:
+    fill(tmp_path, "preview.jpg", "cat/1.jpg", "cat/2.jpg")
+    with pytest.raises(SourceError, match=r"1 of 3 images lie in no directory.*'preview\.jpg'"):
+        read_folder(str(tmp_path))
+
+
+def test_a_folder_without_images_is_refused(tmp_path: Path) -> None:
+    fill(tmp_path, "a/read.txt", ".hidden/1.jpg")
+    with pytest.raises(SourceError, match="holds no images .*but 2 other files"):
+        read_folder(str(tmp_path))
+
+
+# Given classes
+
+
+def test_given_classes_keep_their_numbers(tmp_path: Path) -> None:
+    fill(tmp_path, "cat/1.jpg", "owl/1.jpg")
+    catalog, _ = read_folder(str(tmp_path), classes=("owl", "dog", "cat"))
+    assert catalog.classes == ("owl", "dog", "cat")
+    assert catalog.table.select("path", "cls").rows() == [("cat/1.jpg", 2), ("owl/1.jpg", 0)]
+    assert catalog.samples_per_class() == {0: 1, 1: 0, 2: 1}
+
+
+def test_unknown_classes_are_refused(tmp_path: Path) -> None:
+    fill(tmp_path, "cat/1.jpg", "wolf/1.jpg", "ape/1.jpg")
+    with pytest.raises(SourceError, match=r"'ape' \(2 such\) is not among the 1 classes"):
+        read_folder(str(tmp_path), classes=("cat",))
+
+
+def test_classes_without_directories_are_refused(tmp_path: Path) -> None:
+    fill(tmp_path, "1.jpg")
+    with pytest.raises(SourceError, match="have no class, but a list of 1 classes was given"):
+        read_folder(str(tmp_path), classes=("cat",))
+
+
+@pytest.mark.parametrize("name", ["two\nlines", "two\rlines", " "])
+def test_class_names_that_no_line_holds_are_refused(tmp_path: Path, name: str) -> None:
+    fill(tmp_path, f"{name}/1.jpg")
+    with pytest.raises(SourceError, match="does not fit on a line"):
+        read_folder(str(tmp_path))
+
+
+# The list of classes
+
+
+@given(
+    st.sets(
+        st.text(
+            st.characters(exclude_categories=["Cs"], exclude_characters="\n\r\ufeff"), min_size=1
+        ).filter(str.strip),
+        min_size=1,
+    )
+)
+def test_classes_survive_their_file(
+    tmp_path_factory: pytest.TempPathFactory, names: set[str]
+) -> None:
+    path = tmp_path_factory.mktemp("classes") / "classes.txt"
+    classes = number_classes(names, "here")
+    path.write_text(format_classes(classes), "utf-8", newline="")
+    assert read_classes(str(path)) == classes == tuple(sorted(names, key=str.encode))
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        b"owl\ndog\ncat",
+        b"owl\ndog\ncat\n",
+        b"\xef\xbb\xbfowl\r\ndog\r\ncat\r\n",
+        b"owl\ndog\ncat\n\n \n",
+    ],
+)
+def test_classes_as_editors_write_them(tmp_path: Path, data: bytes) -> None:
+    path = tmp_path / "classes.txt"
+    path.write_bytes(data)
+    assert read_classes(str(path)) == ("owl", "dog", "cat")
+
+
+@pytest.mark.parametrize(
+    ("data", "problem"),
+    [
+        (b"owl\ndog\nowl\n", r"classes.txt:3: 'owl' stands in line 1 already"),
+        (b"owl\n\ndog\n", r"classes.txt:2: blank"),
+        (b"", r"classes.txt: names no class"),
+        (b"\n\n", r"classes.txt: names no class"),
+        (b"owl\ncaf\xe9\n", r"classes.txt:2: not UTF-8"),
+    ],
+)
+def test_a_wrong_list_of_classes(tmp_path: Path, data: bytes, problem: str) -> None:
+    path = tmp_path / "classes.txt"
+    path.write_bytes(data)
+    with pytest.raises(SourceError, match=problem):
+        read_classes(str(path))
+
+
+def test_a_list_of_classes_that_is_not_there(tmp_path: Path) -> None:
+    with pytest.raises(SourceError, match=r"classes.txt: cannot be read: No such file"):
+        read_classes(str(tmp_path / "classes.txt"))
