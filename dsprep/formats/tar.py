@@ -26,9 +26,9 @@ MAX_SIZE = 0o77777777777
 _MAX_META = 1 << 20
 """A PAX header or long name beyond this is an attack, not a name."""
 
-_OWNER = b"0000644\00000000\00000000\0"
-_TIME = b" 00000000000\0"
-_TAIL = b"ustar\00000" + bytes(247)
+_OWNER = b"%07o\0%07o\0%07o\0" % (0o644, 0, 0)
+_TIME = b" %011o\0" % 0
+_TAIL = b"ustar\x0000" + bytes(247)
 
 
 def _blank(kind: bytes) -> tuple[bytes, int]:
