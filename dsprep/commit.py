@@ -7,12 +7,11 @@ import json
 from collections.abc import Iterable
 
 from dsprep.errors import DestinationError, SourceError
-from dsprep.findings import REJECT_KINDS, SKIP_KINDS, Finding
+from dsprep.findings import Reject
 from dsprep.formats.base import ShardFacts
 from dsprep.manifest import FileReceipt, Manifest
 from dsprep.planning import Plan
 from dsprep.run import Outcome
-from dsprep.shard import Reject
 from dsprep.state import RunState
 from dsprep.stores.local import checksum, free_bytes, sync_directory, write_whole
 from dsprep.units import format_size
@@ -81,7 +80,7 @@ def require_room(plan: Plan, state: RunState, overwrite: bool) -> None:
 def commit(plan: Plan, state: RunState, outcome: Outcome, identity: dict[str, str]) -> Manifest:
     """Write what stands beside the shards, and last of all the manifest."""
     packing, destination = plan.packing, plan.packing.destination
-    rejects = [*lost_samples(plan.findings), *outcome.rejects]
+    rejects = [*plan.lost, *outcome.rejects]
     samples = sum(shard.samples for shard in outcome.shards)
     if not samples:
         first = rejects[0]
@@ -100,10 +99,9 @@ def commit(plan: Plan, state: RunState, outcome: Outcome, identity: dict[str, st
     facts = [ShardFacts(shard.name, shard.samples, shard.bytes) for shard in outcome.shards]
     for name, data in packing.layout.dataset_index(packing.name, facts).items():
         write(name, data)
-    skipped = [finding for finding in plan.findings if finding.kind in SKIP_KINDS]
     for name, entries in (
         ("rejects.jsonl", [reject._asdict() for reject in rejects]),
-        ("skipped.jsonl", [finding._asdict() for finding in skipped]),
+        ("skipped.jsonl", [finding._asdict() for finding in plan.skipped]),
     ):
         path = destination.companion(name)
         if entries:
@@ -127,19 +125,6 @@ def commit(plan: Plan, state: RunState, outcome: Outcome, identity: dict[str, st
     sync_directory(destination.directory)
     state.remove()
     return manifest
-
-
-def lost_samples(findings: Iterable[Finding]) -> list[Reject]:
-    """The samples that the source names and nobody can read."""
-    reasons = {
-        "missing": "is listed, but not on the disk",
-        "bad-name": "has a name that is not UTF-8",
-    }
-    return [
-        Reject(finding.path, finding.detail or reasons[finding.kind])
-        for finding in findings
-        if finding.kind in REJECT_KINDS
-    ]
 
 
 def read_rejects(plan: Plan, finished: Manifest) -> list[Reject]:

@@ -14,6 +14,13 @@ NOTE_KINDS = frozenset({"duplicate"})
 """Something odd about samples that are in the catalog."""
 
 
+class Reject(NamedTuple):
+    """A sample of the source that is not packed: its path and the reason."""
+
+    path: str
+    reason: str
+
+
 class Finding(NamedTuple):
     """One thing that indexing noticed.
 

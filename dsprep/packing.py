@@ -10,14 +10,13 @@ from typing import Any
 from dsprep.commit import (
     commit,
     identity_of,
-    lost_samples,
     read_rejects,
     require_room,
     require_same,
 )
 from dsprep.destination import parse_destination
 from dsprep.errors import Interrupted, OptionError
-from dsprep.findings import SKIP_KINDS, Finding
+from dsprep.findings import Finding, Reject
 from dsprep.formats import FORMATS, Format
 from dsprep.formats.base import ShardFacts
 from dsprep.formats.features import choose_features
@@ -32,7 +31,6 @@ from dsprep.planning import Packing, Plan, make_plan
 from dsprep.pool import Pool, available_cores
 from dsprep.progress import Progress
 from dsprep.run import Run
-from dsprep.shard import Reject
 from dsprep.sources.reading import make_source
 from dsprep.state import RunState, finished_manifest, remove_data_set
 
@@ -190,7 +188,7 @@ def pack(
             if finished is not None:
                 remove_data_set(destination, finished)
             require_room(plan, state, overwrite)
-            run = Run(plan, state, max_errors, fail_on_reject)
+            run = Run(plan, state, 0 if fail_on_reject else max_errors)
             outcome = run.carry_out(pool, progress or Progress())
             manifest = commit(plan, state, outcome, identity)
         except KeyboardInterrupt:
@@ -201,7 +199,7 @@ def pack(
             ) from None
         finally:
             state.release()
-        rejects = [*lost_samples(plan.findings), *outcome.rejects]
+        rejects = [*plan.lost, *outcome.rejects]
         how = "continued" if state.resumed else "packed"
         return _report(plan, manifest, rejects, how, time.monotonic() - began)
 
@@ -252,7 +250,7 @@ def _planned(plan: Plan, seconds: float) -> PackReport:
         samples=len(plan.catalog),
         bytes=sum(shard.bytes for shard in shards),
         estimated=plan.estimated or plan.packing.layout.compressed,
-        rejects=lost_samples(plan.findings),
+        rejects=plan.lost,
         seconds=seconds,
         **_common(plan),
     )
@@ -276,11 +274,10 @@ def _report(
 
 
 def _common(plan: Plan) -> dict[str, Any]:
-    skipped = [finding for finding in plan.findings if finding.kind in SKIP_KINDS]
     return {
         "classes": plan.catalog.classes,
         "per_class": plan.catalog.samples_per_class(),
-        "skipped": skipped,
+        "skipped": plan.skipped,
         "notes": _notes(plan),
     }
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from dsprep.destination import Destination
 from dsprep.errors import SourceError
 from dsprep.estimate import SAMPLE, fit
-from dsprep.findings import Finding
+from dsprep.findings import REJECT_KINDS, SKIP_KINDS, Finding, Reject
 from dsprep.formats import Format
 from dsprep.formats.base import Rows
 from dsprep.formats.recordio import MAX_EXACT_LABEL
@@ -102,6 +102,24 @@ class Plan:
     collisions: Sequence[tuple[str, list[str]]]
     shards: Sequence[PlannedShard]
     estimated: bool
+
+    @property
+    def lost(self) -> list[Reject]:
+        """The samples that the source names and nobody can read."""
+        reasons = {
+            "missing": "is listed, but not on the disk",
+            "bad-name": "has a name that is not UTF-8",
+        }
+        return [
+            Reject(finding.path, finding.detail or reasons[finding.kind])
+            for finding in self.findings
+            if finding.kind in REJECT_KINDS
+        ]
+
+    @property
+    def skipped(self) -> list[Finding]:
+        """What lies in the source and is no sample."""
+        return [finding for finding in self.findings if finding.kind in SKIP_KINDS]
 
     @property
     def recipe(self) -> Recipe:

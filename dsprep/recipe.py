@@ -31,7 +31,6 @@ class Recipe:
         max_pixels: The most pixels that an image may have.
         classes: Class names by number.
         key: ``path`` or ``index``: where keys come from.
-        fail: Whether the first reject ends the run.
     """
 
     root: str
@@ -42,7 +41,6 @@ class Recipe:
     max_pixels: int
     classes: tuple[str, ...] | None
     key: str
-    fail: bool = False
 
 
 class Measured(NamedTuple):

@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 
 from dsprep.errors import RunStopped
+from dsprep.findings import Reject
 from dsprep.manifest import FileReceipt, ShardReceipt
 from dsprep.plan import PlannedShard, cut_pieces
 from dsprep.planning import Plan
 from dsprep.pool import Pool
 from dsprep.progress import Progress
 from dsprep.recipe import Recipe
-from dsprep.shard import JoinTask, PieceTask, Reject, Written, join_pieces, write_piece
+from dsprep.shard import JoinTask, PieceTask, Written, join_pieces, write_piece
 from dsprep.state import RunState
 from dsprep.stores.local import publish
 
@@ -51,21 +52,18 @@ class _Unit:
 class Run:
     """One attempt to carry out a plan."""
 
-    def __init__(
-        self, plan: Plan, state: RunState, max_errors: int | None, fail_on_reject: bool
-    ) -> None:
+    def __init__(self, plan: Plan, state: RunState, max_errors: int | None) -> None:
         """Prepare.
 
         Args:
             plan: What is to be written.
             state: What is done already, and where to note the rest.
             max_errors: How many rejects are too many; None for any number.
-            fail_on_reject: Whether one is too many.
         """
         self._plan, self._state = plan, state
         self._shards = plan.shards
         self._sizes: list[int] = plan.catalog.table["size"].to_list()
-        self._recipe = replace(plan.recipe, fail=fail_on_reject)
+        self._recipe = plan.recipe
         self._max_errors = max_errors
         self._rejects = sum(len(written.rejects) for written in state.done.values())
 
@@ -76,6 +74,7 @@ class Run:
             DsprepError: If it cannot be done; what is done is noted, and the next attempt goes on.
         """
         self._progress = progress
+        self._count(self._plan.lost)
         units = {shard.name: self._units(shard, pool.size) for shard in self._shards}
         every = [unit for shard in units.values() for unit in shard]
         missing = [
@@ -151,12 +150,15 @@ class Run:
 
     def _report(self, samples: int, size: int, rejects: list[Reject]) -> None:
         self._progress.advance(samples + len(rejects), size)
+        self._count(rejects)
+
+    def _count(self, rejects: list[Reject]) -> None:
         self._rejects += len(rejects)
         if self._max_errors is not None and self._rejects > self._max_errors and rejects:
             last = rejects[-1]
             raise RunStopped(
-                f"{self._rejects} samples cannot be packed, more than --max-errors "
-                f"{self._max_errors}; the last one: {last.path}: {last.reason}"
+                f"stopped: {self._rejects:,} samples cannot be packed, and {self._max_errors:,} may; "
+                f"the last one is {last.path}: {last.reason}"
             )
 
 

@@ -16,7 +16,8 @@ from typing import NamedTuple, TypeAlias
 
 from google_crc32c import extend
 
-from dsprep.errors import BadSample, RunStopped
+from dsprep.errors import BadSample
+from dsprep.findings import Reject
 from dsprep.formats.base import Format, Rows
 from dsprep.recipe import Recipe, make_samples
 from dsprep.stores.local import destination_errors
@@ -26,13 +27,6 @@ _BUFFER = 1 << 20
 
 _LARGE_PART = 16384
 """Parts larger than this, on average, are written one by one rather than joined first."""
-
-
-class Reject(NamedTuple):
-    """A sample that could not be packed: its path and the reason."""
-
-    path: str
-    reason: str
 
 
 Report: TypeAlias = Callable[[int, int, list[Reject]], None]
@@ -83,7 +77,6 @@ def write_piece(task: PieceTask, report: Report) -> Written:
 
     Raises:
         DestinationError: If it cannot be written.
-        RunStopped: At the first reject, if the recipe says so.
     """
     recipe, rows, layout = task.recipe, task.rows, task.recipe.layout
     rejects: list[Reject] = []
@@ -103,10 +96,7 @@ def write_piece(task: PieceTask, report: Report) -> Written:
                     raise sample
                 parts = layout.encode(sample)
             except BadSample as error:
-                path = rows.paths[position]
-                if recipe.fail:
-                    raise RunStopped(f"{path}: {error}; stopped as --on-error fail says") from None
-                rejects.append(Reject(path, str(error)))
+                rejects.append(Reject(rows.paths[position], str(error)))
                 rejected.append(position)
                 continue
             sizes.append(sink.add(parts))

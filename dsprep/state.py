@@ -16,8 +16,9 @@ from typing import Any
 
 from dsprep.destination import Destination
 from dsprep.errors import DestinationError
+from dsprep.findings import Reject
 from dsprep.manifest import Manifest, read_manifest
-from dsprep.shard import Reject, Written
+from dsprep.shard import Written
 from dsprep.stores.local import Lock, destination_errors, write_whole
 
 
