@@ -157,7 +157,7 @@ class Run:
         if self._max_errors is not None and self._rejects > self._max_errors and rejects:
             last = rejects[-1]
             raise RunStopped(
-                f"stopped: {self._rejects:,} samples cannot be packed, and {self._max_errors:,} may; "
+                f"stopped: {self._rejects:,} samples cannot be packed, {self._max_errors:,} may; "
                 f"the last one is {last.path}: {last.reason}"
             )
 
