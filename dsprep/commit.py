@@ -19,7 +19,7 @@ from dsprep.units import format_size
 
 def identity_of(plan: Plan) -> dict[str, str]:
     """What tells this command from others; the values end up in ``run.json`` only."""
-    options = json.dumps([plan.packing.options(), plan.packing.layout.name, plan.packing.name])
+    options = json.dumps([plan.packing.options(), plan.packing.name])
     return {
         "options": hashlib.sha256(options.encode()).hexdigest(),
         "source": plan.catalog.digest(),
@@ -36,8 +36,8 @@ def require_same(plan: Plan, finished: Manifest, identity: dict[str, str]) -> No
     packing = plan.packing
     wanted = json.loads(json.dumps(packing.options()))
     other = [key for key, value in wanted.items() if finished.options.get(key) != value]
-    if (finished.format, finished.name) != (packing.layout.name, packing.name):
-        other.append("format or name")
+    if finished.name != packing.name:
+        other.append("name")
     if finished.source != identity["source"]:
         other.append("source")
     if other:

@@ -67,7 +67,7 @@ class Packing:
     def options(self) -> dict[str, Any]:
         """The options as the manifest records them: no paths, nothing of this machine."""
         return {
-            "layout": asdict(self.layout),
+            "format": {"name": self.layout.name, **asdict(self.layout)},
             "transform": asdict(self.transform) if self.transform else None,
             "size": asdict(self.size),
             "single_file": self.destination.single is not None,

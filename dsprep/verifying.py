@@ -269,7 +269,7 @@ def _compare_source(
         classes=catalog.classes,
         key=options.get("key", "path"),
     )
-    preset = options.get("layout", {}).get("preset", {})
+    preset = options.get("format", {}).get("preset", {})
     progress.begin("reading the source", len(catalog), 0)
     try:
         return compare(

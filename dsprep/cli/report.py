@@ -79,7 +79,9 @@ def _shards_line(report: PackReport, about: str) -> str:
 
 def _classes_line(report: PackReport) -> str:
     counts = list(report.per_class.values())
-    return f"{len(counts):,}, of {min(counts):,} to {max(counts):,} samples"
+    fewest, most = min(counts), max(counts)
+    span = f"{most:,} samples each" if fewest == most else f"{fewest:,} to {most:,} samples"
+    return f"{len(counts):,}, of {span}"
 
 
 def _skipped_line(report: PackReport) -> str:
