@@ -153,32 +153,28 @@ def _refuse_repeated_ids(rows: pl.DataFrame, source: str) -> None:
 
 
 def _refuse_ragged_labels(rows: pl.DataFrame, source: str) -> None:
-    """Different numbers of labels are right for detection alone.
+    """Let labels differ in length for detection alone.
 
-    Its labels are A, B, A - 2 more header values, and B values for each object (formats as MXNet's
-    ``ImageDetIter`` reads them).
+    Its labels are A, B, A - 2 more header values, and B values for each object, as MXNet's
+    ``ImageDetIter`` reads them.
     """
-    labels = pl.col("labels")
-    counts = rows.select(count=labels.list.len().cast(pl.Int64)).to_series()
-    if counts.n_unique() == 1:
+    rows = rows.with_columns(count=pl.col("labels").list.len().cast(pl.Int64))
+    usual = rows["count"][0]
+    if (rows["count"] == usual).all():
         return
-    header, width = labels.list.get(0), labels.list.get(1, null_on_oob=True)
+    header, width = (pl.col("labels").list.get(place, null_on_oob=True) for place in (0, 1))
     objects = pl.col("count") - header
-    is_detection = (
-        (header >= _LEAST_HEADER)
-        & (width >= _LEAST_OBJECT)
-        & (width % 1 == 0)
-        & (objects >= width)
-        & (objects % width == 0)
-    )
+    large_enough = (header >= _LEAST_HEADER) & (width >= _LEAST_OBJECT) & (objects >= width)
+    is_detection = (large_enough & (width % 1 == 0) & (objects % width == 0)).fill_null(False)
+    all_should_be = rows.head(1).select(is_detection).item()
     refuse(
         source,
-        rows.with_columns(counts),
-        ~is_detection.fill_null(False),
+        rows,
+        ~is_detection if all_should_be else pl.col("count") != usual,
         lambda row: (
-            f"{row['count']} labels, where the first line has {counts[0]}; and they are not a "
-            "detection label (A, B, A - 2 more values, then B values an object; A at least 2, "
-            "B at least 5)"
+            f"{row['count']} labels, where the first line has {usual}: only detection labels may "
+            "differ in length (A, B, A - 2 more values, then B values for each object; A is at "
+            "least 2 and B at least 5)"
         ),
     )
 

@@ -1,0 +1,306 @@
+"""MXNet's lists: read as im2rec reads them, matched with the disk, and refused by line."""
+
+from __future__ import annotations
+
+import importlib.util
+import math
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from dsprep.catalog import Catalog
+from dsprep.errors import SourceError
+from dsprep.findings import Finding
+from dsprep.sources.lst import parse_lst, read_lst
+
+CLASSES = ("cat", "dog", "owl")
+
+
+def fill(root: Path, *names: str) -> None:
+    for name in names:
+        path = root / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(name.encode())
+
+
+def read(root: Path, text: str | bytes, **options: Any) -> tuple[Catalog, list[Finding]]:
+    """Read a list of this text, the images lying in `root/images`."""
+    path = root / "train.lst"
+    path.write_bytes(text.encode() if isinstance(text, str) else text)
+    return read_lst(str(path), str(root / "images"), **options)
+
+
+def refusal(root: Path, text: str | bytes, **options: Any) -> str:
+    with pytest.raises(SourceError) as caught:
+        read(root, text, **options)
+    return str(caught.value).removeprefix(f"{root}/")
+
+
+@pytest.fixture
+def images(tmp_path: Path) -> Path:
+    """A directory whose `images` holds a/1.jpg, a/2.jpg, b/3.jpg and 4.jpg."""
+    fill(tmp_path / "images", "a/1.jpg", "a/2.jpg", "b/3.jpg", "4.jpg")
+    return tmp_path
+
+
+ALL = "7\t0\ta/1.jpg\n5\t1\ta/2.jpg\n6\t2\tb/3.jpg\n0\t1\t4.jpg\n"
+
+
+def test_ids_labels_and_order_are_the_lists(images: Path) -> None:
+    catalog, findings = read(images, ALL)
+    assert findings == []
+    assert (catalog.root, catalog.classes) == (str(images / "images"), None)
+    assert catalog.table.select("index", "path", "size", "cls").rows() == [
+        (7, "a/1.jpg", 7, 0),
+        (5, "a/2.jpg", 7, 1),
+        (6, "b/3.jpg", 7, 2),
+        (0, "4.jpg", 5, 1),
+    ]
+    assert catalog.table["mtime"][3] == (images / "images/4.jpg").stat().st_mtime_ns
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        ALL.replace("\n", "\r\n"),
+        "\ufeff" + ALL,
+        "\n\n" + ALL.replace("\n", "\n \t\n"),
+        ALL.rstrip("\n"),
+        ALL.replace("\t", " \t  "),
+        ALL.replace("\t0\t", "\t0.000000\t").replace("\t2\t", "\t2e0\t"),
+    ],
+    ids=["crlf", "bom", "blank lines", "no last newline", "blanks", "floats"],
+)
+def test_lists_as_editors_and_im2rec_write_them(images: Path, text: str) -> None:
+    assert read(images, text)[0].digest() == read(images, ALL)[0].digest()
+
+
+def test_several_labels_are_a_list(images: Path) -> None:
+    catalog, _ = read(images, "0\t1\t2\ta/1.jpg\n1\t0.5\t-3\ta/2.jpg\n")
+    assert catalog.table["label"].to_list() == [[1.0, 2.0], [0.5, -3.0]]
+
+
+def test_a_fraction_makes_all_labels_lists(images: Path) -> None:
+    catalog, _ = read(images, "0\t1\ta/1.jpg\n1\t0.5\ta/2.jpg\n", classes=CLASSES)
+    assert catalog.table["label"].to_list() == [[1.0], [0.5]]
+
+
+def test_detection_labels_differ_in_length(images: Path) -> None:
+    one = [2, 5, 1, 0.1, 0.2, 0.3, 0.4]
+    two = [4, 5, 640, 480, 0, 0.1, 0.2, 0.3, 0.4, 2, 0.5, 0.5, 1, 1]
+    lines = ["\t".join(map(str, [0, *one, "a/1.jpg"])), "\t".join(map(str, [1, *two, "a/2.jpg"]))]
+    catalog, _ = read(images, "\n".join(lines), classes=CLASSES)
+    assert catalog.table["label"].to_list() == [one, two]
+    assert catalog.classes == CLASSES
+
+
+def test_classes_name_the_numbers(images: Path) -> None:
+    catalog, _ = read(images, ALL, classes=CLASSES)
+    assert catalog.samples_per_class() == {0: 1, 1: 2, 2: 1}
+    problem = refusal(images, ALL, classes=CLASSES[:2])
+    assert problem == "train.lst:3: 2 is none of the 2 classes"
+
+
+@pytest.mark.parametrize(
+    ("text", "problem"),
+    [
+        ("0\t0\ta/1.jpg\n1\ta/2.jpg\n", ":2: fewer than 3 columns"),
+        ("0 0 a/1.jpg\n", ":1: fewer than 3 columns"),
+        ("\n0\t0\ta/1.jpg\none\t0\ta/2.jpg\n", ":3: 'one' is not an id"),
+        ("1.5\t0\ta/1.jpg\n", ":1: '1.5' is not an id"),
+        ("-1\t0\ta/1.jpg\n", ":1: '-1' is not an id"),
+        ("9223372036854775808\t0\ta/1.jpg\n", ":1: '9223372036854775808' is not an id"),
+        ("0\tcat\ta/1.jpg\n", ":1: not all of the labels ['cat'] are numbers"),
+        ("0\t1\t\t2\ta/1.jpg\n", ":1: not all of the labels ['1', '', '2'] are numbers"),
+        ("0\tnan\ta/1.jpg\n", ":1: not all of the labels ['nan'] are numbers"),
+        ("0\tinf\ta/1.jpg\n", ":1: not all of the labels ['inf'] are numbers"),
+        ("3\t0\ta/1.jpg\n4\t0\t4.jpg\n3\t0\ta/2.jpg\n", ":3: the id 3 stands in line 1 already"),
+        ("0\t0\ta/1.jpg\n1\t0\t1\ta/2.jpg\n", ":2: 2 labels, where the first line has 1"),
+        ("0\t0\t/etc/passwd\n", ":1: '/etc/passwd' is not a path below the folder"),
+        ("0\t0\t../train.lst\n", ":1: '../train.lst' is not a path below the folder"),
+        ("0\t0\ta/../../x.jpg\n", ":1: 'a/../../x.jpg' is not a path below the folder"),
+        ("0\t0\ta/..\n", ":1: 'a/..' is not a path below the folder"),
+        ("0\t0\ta\0.jpg\n", ":1: 'a\\x00.jpg' is not a path below the folder"),
+        ("", ": names no files"),
+        ("\n \n", ": names no files"),
+        (b"0\t0\ta/1.jpg\n1\t0\tcaf\xe9.jpg\n", ":2: not UTF-8"),
+        ("0\t0\tx.jpg\n1\t0\ty.jpg\n", ": not one of the 2 files that it names lies below"),
+    ],
+)
+def test_what_cannot_be_right_is_refused_by_line(
+    images: Path, text: str | bytes, problem: str
+) -> None:
+    assert refusal(images, text).startswith(f"train.lst{problem}")
+
+
+@pytest.mark.parametrize(
+    "label",
+    [
+        [1, 5, 0, 0.1, 0.2, 0.3, 0.4],
+        [2, 4, 0, 0.1, 0.2, 0.3],
+        [2, 5],
+        [2],
+        [2, 5, 0, 0.1, 0.2, 0.3],
+        [2, 5, 0, 0.1, 0.2, 0.3, 0.4, 0],
+        [2, 5.5, *range(11)],
+        [2.5, 5, *range(10)],
+    ],
+)
+def test_labels_of_different_lengths_must_be_for_detection(
+    images: Path, label: list[float]
+) -> None:
+    right = [2, 5, *range(15)]
+    lines = [[0, *right, "a/1.jpg"], [1, *label, "a/2.jpg"]]
+    problem = refusal(images, "".join("\t".join(map(str, line)) + "\n" for line in lines))
+    assert problem.startswith(f"train.lst:2: {len(label)} labels, where the first line has 17:")
+
+
+def test_a_name_may_hold_what_a_number_has_not(images: Path) -> None:
+    fill(images / "images", "a b/c {0} é.x.jpg")
+    catalog, _ = read(images, "0\t1\ta b/c {0} é.x.jpg\n")
+    assert catalog.table["path"].to_list() == ["a b/c {0} é.x.jpg"]
+
+
+def test_a_list_that_is_not_there(tmp_path: Path) -> None:
+    with pytest.raises(SourceError, match=r"train.lst: cannot be read: No such file"):
+        read_lst(str(tmp_path / "train.lst"), str(tmp_path))
+
+
+# Against the disk
+
+
+def test_listed_and_missing(images: Path) -> None:
+    catalog, findings = read(images, ALL + "8\t1\ta/9.jpg\n9\t1\tc/9.jpg\n")
+    assert len(catalog) == 4
+    assert findings == [
+        Finding("missing", "a/9.jpg", f"{images}/train.lst:5"),
+        Finding("missing", "c/9.jpg", f"{images}/train.lst:6"),
+    ]
+
+
+def test_on_disk_and_not_listed(images: Path) -> None:
+    fill(images / "images", "a/5.txt", "c/6.jpg", "b/d/7.jpg", "a/.8.jpg")
+    catalog, findings = read(images, "0\t0\ta/1.jpg\n1\t0\tb/3.jpg\n")
+    assert catalog.table["path"].to_list() == ["a/1.jpg", "b/3.jpg"]
+    nothing = "not looked into, as nothing in it is listed"
+    assert findings == [
+        Finding("unlisted", "4.jpg"),
+        Finding("unlisted", "a/2.jpg"),
+        Finding("unlisted", "b/d/", nothing),
+        Finding("unlisted", "c/", nothing),
+        Finding("hidden", "a/.8.jpg"),
+        Finding("not-an-image", "a/5.txt"),
+    ]
+
+
+def test_what_is_listed_may_be_hidden_or_have_any_extension(images: Path) -> None:
+    names = ["a/.5.jpg", ".c/6.jpg", "a/7.ppm", "a/8"]
+    fill(images / "images", *names)
+    text = "".join(f"{number}\t0\t{name}\n" for number, name in enumerate(names))
+    catalog, findings = read(images, text + "8\t0\ta/9.jpg\n")
+    assert catalog.table.select("path", "size").rows() == [(name, len(name)) for name in names]
+    assert [finding[:2] for finding in findings] == [
+        ("missing", "a/9.jpg"),
+        ("unlisted", "4.jpg"),
+        ("unlisted", "a/1.jpg"),
+        ("unlisted", "a/2.jpg"),
+        ("unlisted", "b/"),
+        ("hidden", ".c/"),
+    ]
+
+
+def test_a_listed_directory_is_missing(images: Path) -> None:
+    _, findings = read(images, ALL + "8\t0\tb\n")
+    assert findings == [Finding("missing", "b", f"{images}/train.lst:5")]
+
+
+def test_paths_are_matched_however_they_are_written(images: Path) -> None:
+    written = ["./a/1.jpg", "a//2.jpg", "././b/./3.jpg", ".//4.jpg"]
+    catalog, findings = read(images, "".join(f"{i}\t0\t{p}\n" for i, p in enumerate(written)))
+    assert findings == []
+    assert catalog.table["path"].to_list() == written
+    assert catalog.table["size"].to_list() == [7, 7, 7, 5]
+
+
+def test_duplicates_are_kept_and_said(images: Path) -> None:
+    catalog, findings = read(images, ALL + "8\t1\t./a/1.jpg\n\n9\t2\ta/1.jpg\n10\t0\tx\n11\t0\tx\n")
+    assert catalog.table["path"].to_list()[4:] == ["./a/1.jpg", "a/1.jpg"]
+    source = f"{images}/train.lst"
+    assert findings == [
+        Finding("missing", "x", f"{source}:8"),
+        Finding("missing", "x", f"{source}:9"),
+        Finding("duplicate", "./a/1.jpg", f"{source}:5, and in line 1 already"),
+        Finding("duplicate", "a/1.jpg", f"{source}:7, and in line 1 already"),
+    ]
+
+
+def test_unreadable_files_are_lost_only_if_they_are_listed(images: Path) -> None:
+    (images / "images/a/listed.jpg").symlink_to("nowhere.jpg")
+    (images / "images/a/other.jpg").symlink_to("nowhere.jpg")
+    _, findings = read(images, ALL + "8\t0\ta/listed.jpg\n")
+    assert [finding[:2] for finding in findings] == [
+        ("missing", "a/listed.jpg"),
+        ("unlisted", "a/other.jpg"),
+    ]
+
+
+# im2rec is the judge
+
+
+@pytest.fixture(scope="module")
+def im2rec(mxnet: ModuleType) -> ModuleType:
+    place = Path(str(mxnet.__file__)).parent / "tools" / "im2rec.py"
+    spec = importlib.util.spec_from_file_location("im2rec", place)
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+numbers = st.floats(-1e6, 1e6) | st.integers(-(10**6), 10**6)
+names = st.text(st.characters(codec="ascii", categories=["L", "N", "P", "S", "Zs"]), min_size=1)
+listed = names.map(str.strip).filter(lambda name: name and "/" not in name and name != "..")
+
+
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(
+    st.integers(1, 3).flatmap(
+        lambda count: st.lists(
+            st.tuples(st.integers(0, 10**9), listed, *[numbers] * count),
+            min_size=1,
+            unique_by=lambda item: item[0],
+        )
+    )
+)
+def test_lists_that_im2rec_writes(
+    im2rec: ModuleType, tmp_path: Path, items: list[tuple[Any, ...]]
+) -> None:
+    path = str(tmp_path / "judge.lst")
+    im2rec.write_list(path, items)
+    rows = parse_lst(Path(path).read_text("utf-8"), "judge.lst")
+    found = rows.select("index", "path", "labels").rows()
+    assert [[index, name, *labels] for index, name, labels in found] == list(im2rec.read_list(path))
+
+
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(st.text("01.\t-e \r\nxé", max_size=60))
+def test_what_is_accepted_is_what_im2rec_reads(
+    im2rec: ModuleType, tmp_path: Path, text: str
+) -> None:
+    path = tmp_path / "judge.lst"
+    path.write_bytes(text.encode())
+    try:
+        rows = parse_lst(text, "judge.lst")
+    except SourceError:
+        return
+    found = [
+        [index, name, *labels]
+        for index, name, labels in rows.select("index", "path", "labels").rows()
+    ]
+    assert all(math.isfinite(label) for row in found for label in row[2:])
+    assert found == list(im2rec.read_list(str(path)))
