@@ -38,7 +38,7 @@ class _LazyGroup(click.Group):
 @click.group(cls=_LazyGroup, context_settings={"help_option_names": ["-h", "--help"]})
 @click.version_option(__version__, prog_name="dsprep")
 def cli() -> None:
-    r"""Make a training set ready: images in, shards out.
+    """Make a training set ready: images in, shards out.
 
     The exit code tells how it went: 0 done, nothing lost; 2 wrong command line; 3 done, but samples
     were rejected or problems found; 4 the source is wrong; 5 the destination refuses; 6 stopped

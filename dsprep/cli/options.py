@@ -8,6 +8,7 @@ from typing import Any, TypeVar
 
 import click
 
+from dsprep.cli.help import option_group
 from dsprep.errors import OptionError
 from dsprep.units import parse_size
 
@@ -25,6 +26,26 @@ class Size(click.ParamType[int]):
             return parse_size(value)
         except OptionError as error:
             self.fail(str(error), param, ctx)
+
+
+class Count(click.ParamType[int]):
+    """A whole number that is not too small; like click's IntRange, with less to say in the help."""
+
+    name = "n"
+
+    def __init__(self, least: int = 1) -> None:
+        """Accept numbers from ``least`` on."""
+        self._least = least
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> int:
+        """Read it, or fail as click does."""
+        try:
+            number = int(value)
+        except ValueError:
+            self.fail(f"{value!r} is not a whole number", param, ctx)
+        if number < self._least:
+            self.fail(f"{number} is less than {self._least}", param, ctx)
+        return number
 
 
 class Dimensions(click.ParamType[int | tuple[int, int]]):
@@ -76,47 +97,48 @@ def _together(*options: Callable[[F], F]) -> Callable[[F], F]:
     return decorate
 
 
+_source = option_group("Source")
 source_options = _together(
-    click.option(
+    _source(
         "--list",
         "list_file",
         metavar="FILE",
         help="Take the images and labels that an MXNet .lst names, with paths below SOURCE.",
     ),
-    click.option(
+    _source(
         "--labels",
         metavar="FILE",
         help="Take them from a CSV or TSV file, as Kaggle has them; an id without extension "
         "finds its image.",
     ),
-    click.option("--path-column", metavar="NAME", help="The column of paths or ids in --labels."),
-    click.option(
+    _source("--path-column", metavar="NAME", help="The column of paths or ids in --labels."),
+    _source(
         "--label-column",
         metavar="NAME[,NAME...]",
         help="The column of labels; several give several labels.",
     ),
-    click.option(
+    _source(
         "--classes",
         metavar="FILE",
         help="Class names, one a line, in the order of their numbers: a class that is not among "
         "them is an error, and one without images keeps its number.",
     ),
-    click.option(
+    _source(
         "--extensions",
         metavar="EXT[,EXT...]",
         help="File name extensions of images.  [default: jpg,jpeg,png,webp,gif,bmp,tif,tiff]",
     ),
 )
 
-workers_option = click.option(
+_run = option_group("Run")
+workers_option = _run(
     "-j",
     "--workers",
-    type=click.IntRange(1, 1024),
-    metavar="N",
+    type=Count(),
     help="Processes.  [default: the cores that this process may use]",
 )
 
 output_options = _together(
-    click.option("--json", "as_json", is_flag=True, help="Print the report as JSON."),
-    click.option("-q", "--quiet", is_flag=True, help="No progress, and no report on success."),
+    _run("--json", "as_json", is_flag=True, help="Print the report as JSON."),
+    _run("-q", "--quiet", is_flag=True, help="No progress, and no report on success."),
 )

@@ -7,7 +7,9 @@ from typing import Any
 
 import click
 
+from dsprep.cli.help import GroupedCommand, option_group
 from dsprep.cli.options import (
+    Count,
     Dimensions,
     Size,
     output_options,
@@ -18,106 +20,100 @@ from dsprep.cli.options import (
 )
 from dsprep.errors import REJECTS_EXIT_CODE
 
+_shards = option_group("Shards")
+_images = option_group("Images")
+_samples = option_group("Samples")
+_run = option_group("Run")
 
-@click.command(short_help="Pack images into shards.")
+
+@click.command(cls=GroupedCommand)
 @click.argument("source", metavar="SOURCE")
 @click.argument("dest", metavar="DEST")
 @source_options
-@click.option(
+@_shards(
     "--format",
     type=click.Choice(["webdataset", "tfrecord", "recordio"]),
     help="Format of the shards; the name of a single file tells it by itself.",
 )
-@click.option("--target-size", type=Size(), help="Most bytes of a shard on disk.  [default: 200MB]")
-@click.option("--shards", type=click.IntRange(1), metavar="N", help="Or: how many shards.")
-@click.option(
-    "--samples-per-shard", type=click.IntRange(1), metavar="N", help="Or: how many samples in each."
-)
-@click.option("--name", default="train", show_default=True, help="What names of shards begin with.")
-@click.option(
+@_shards("--target-size", type=Size(), help="Most bytes of a shard on disk.  [default: 200MB]")
+@_shards("--shards", type=Count(), help="Or: how many shards.")
+@_shards("--samples-per-shard", type=Count(), help="Or: how many samples in each.")
+@_shards("--name", default="train", show_default=True, help="What names of shards begin with.")
+@_shards(
     "--compression",
     type=click.Choice(["none", "gzip"]),
     default="none",
     show_default=True,
     help="Of TFRecord shards.",
 )
-@click.option(
+@_shards(
     "--features",
     type=click.Choice(["dsprep", "slim", "inception", "tfds", "detection"]),
     help="Feature names of TFRecord examples.  [default: dsprep]",
 )
-@click.option(
+@_shards(
     "--map",
     "renamed",
     multiple=True,
     metavar="FIELD=NAME",
     help="Another feature name (TFRecord) or extension (WebDataset) for a field; repeatable.",
 )
-@click.option(
+@_shards(
     "--metadata",
     is_flag=True,
     help="Add a .json with class, filename, width and height to each WebDataset sample.",
 )
-@click.option(
+@_samples("--shuffle/--no-shuffle", default=True, help="Shuffle (default), or keep the order.")
+@_samples("--seed", type=int, default=0, show_default=True, help="Of the shuffle.")
+@_samples(
     "--key",
     type=click.Choice(["path", "index"]),
     default="path",
     show_default=True,
     help="Make keys from paths, or from the samples' numbers.",
 )
-@click.option(
-    "--resize",
-    type=Dimensions(),
-    help="Resize: N for the shorter edge, or WxH. Never enlarges by itself.",
-)
-@click.option("--crop", type=Dimensions(), help="Then cut this much out of the center.")
-@click.option("--enlarge", is_flag=True, help="Let --resize enlarge small images.")
-@click.option(
-    "--encode",
-    type=click.Choice(["keep", "jpeg", "png", "webp"]),
-    default="keep",
-    show_default=True,
-    help="Encode images anew.",
-)
-@click.option(
-    "--quality",
-    type=click.IntRange(1, 100),
-    default=90,
-    show_default=True,
-    help="Of JPEG and WebP.",
-)
-@click.option(
-    "--color",
-    type=click.Choice(["keep", "rgb", "gray"]),
-    default="keep",
-    show_default=True,
-    help="Convert colors.",
-)
-@click.option(
-    "--shuffle/--no-shuffle", default=True, show_default=True, help="Shuffle, or keep the order."
-)
-@click.option("--seed", type=int, default=0, show_default=True, help="Of the shuffle.")
-@click.option(
+@_samples(
     "--check",
     type=click.Choice(["decode", "header", "none"]),
-    help="How to check images: decode each, look at its headers and its end, or not at all.  "
-    "[default: header; decode for recordio, as one bad image ends an epoch of MXNet]",
+    help="How to check images: decode each, look at its header and its end, or not at all.  "
+    "[default: header; for recordio decode, as one bad image ends an epoch of MXNet]",
 )
-@click.option(
-    "--max-pixels", type=click.IntRange(1), metavar="N", help="Reject larger images, such as bombs."
-)
-@click.option(
-    "--max-errors", type=click.IntRange(0), metavar="N", help="Stop when more samples are rejected."
-)
-@click.option(
+@_samples("--max-pixels", type=Count(), help="Reject larger images, such as bombs.")
+@_samples("--max-errors", type=Count(0), help="Stop when more samples than this are rejected.")
+@_samples(
     "--on-error",
     type=click.Choice(["skip", "fail"]),
     default="skip",
     show_default=True,
     help="Reject a bad sample and go on, or stop.",
 )
-@click.option("--overwrite", is_flag=True, help="Replace what is at DEST.")
-@click.option("--dry-run", is_flag=True, help="Print the plan, write nothing.")
+@_images(
+    "--resize",
+    type=Dimensions(),
+    metavar="N|WxH",
+    help="Resize: N for the shorter edge, or WxH. Never enlarges by itself.",
+)
+@_images("--crop", type=Dimensions(), metavar="N|WxH", help="Then cut this much out of the center.")
+@_images("--enlarge", is_flag=True, help="Let --resize enlarge small images.")
+@_images(
+    "--encode",
+    type=click.Choice(["keep", "jpeg", "png", "webp"]),
+    default="keep",
+    show_default=True,
+    help="Encode images anew.",
+)
+@_images(
+    "--quality", type=Count(), default=90, show_default=True, help="Of JPEG and WebP, 1 to 100."
+)
+@_images(
+    "--color",
+    type=click.Choice(["keep", "rgb", "gray"]),
+    default="keep",
+    show_default=True,
+    help="Convert colors.",
+)
+@_run("--overwrite", is_flag=True, help="Replace what is at DEST.")
+@_run("--dry-run", is_flag=True, help="Print the plan, write nothing.")
 @workers_option
 @output_options
 def pack(
@@ -135,7 +131,7 @@ def pack(
     quiet: bool,
     **options: Any,
 ) -> int:
-    r"""Pack the images in SOURCE into shards at DEST.
+    """Pack the images in SOURCE into shards at DEST.
 
     SOURCE is a directory. Each directory in it is a class, numbered in sorted order; or --list or
     --labels tell the labels. DEST is a directory, or one file: train.tar, train.rec,

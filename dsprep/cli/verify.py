@@ -6,28 +6,35 @@ import sys
 
 import click
 
-from dsprep.cli.options import output_options, source_options, split_commas, workers_option
+from dsprep.cli.help import GroupedCommand, option_group
+from dsprep.cli.options import (
+    Count,
+    output_options,
+    source_options,
+    split_commas,
+    workers_option,
+)
 from dsprep.errors import REJECTS_EXIT_CODE, OptionError
 
+_check = option_group("Check")
 
-@click.command()
+
+@click.command(cls=GroupedCommand)
 @click.argument("dest", metavar="DEST")
-@click.option("--decode", is_flag=True, help="Decode every image.")
-@click.option(
+@_check("--decode", is_flag=True, help="Decode every image.")
+@_check(
     "--against",
     metavar="SOURCE",
-    help="Compare every sample with the directory that it was packed from; the options below tell "
-    "labels as they do for pack.",
+    help="Compare every sample with the directory that it was packed from; the options of the "
+    "source are those of pack.",
 )
 @source_options
-@click.option(
+@_check(
     "--loader",
     type=click.Choice(["mxnet", "tensorflow", "webdataset"]),
     help="Read the shards with this framework, too; it must be installed.",
 )
-@click.option(
-    "--max-pixels", type=click.IntRange(1), metavar="N", help="Larger images are a problem."
-)
+@_check("--max-pixels", type=Count(), help="Larger images are a problem.")
 @workers_option
 @output_options
 def verify(
@@ -46,7 +53,7 @@ def verify(
     as_json: bool,
     quiet: bool,
 ) -> int:
-    r"""Prove that the shards at DEST are whole.
+    """Prove that the shards at DEST are whole.
 
     DEST is a directory that dsprep packed, or one shard, or a directory of shards that others
     wrote. With a manifest, files, sizes and checksums are compared with it; with or without, each
