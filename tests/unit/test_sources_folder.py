@@ -52,9 +52,9 @@ def test_order_is_by_byte(tmp_path: Path) -> None:
     assert catalog.table["path"].to_list() == sorted(names, key=str.encode)
     classes = [os.path.dirname(name) for name in names]
     assert list(catalog.classes or ()) == sorted(classes, key=str.encode)
-    assert [catalog.classes[number] + "/1.jpg" for number in catalog.table["cls"]] == sorted(
-        names, key=str.encode
-    )
+    assert [
+        (catalog.classes or ())[number] + "/1.jpg" for number in catalog.table["cls"]
+    ] == sorted(names, key=str.encode)
 
 
 def test_a_directory_without_images_is_no_class(tmp_path: Path) -> None:

@@ -1,0 +1,350 @@
+"""Tables beside images: their columns, ids, labels, and what they may get wrong."""
+
+from __future__ import annotations
+
+import csv
+import io
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from dsprep.catalog import Catalog
+from dsprep.errors import OptionError, SourceError
+from dsprep.findings import Finding
+from dsprep.sources.cells import parse_cells
+from dsprep.sources.table import Columns, find_columns, read_table
+
+
+def fill(root: Path, *names: str) -> None:
+    for name in names:
+        path = root / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(name.encode())
+
+
+@pytest.fixture
+def images(tmp_path: Path) -> Path:
+    """A directory whose `images` holds 1.jpg, 2.png, a/3.jpg and b/c/4.jpg."""
+    fill(tmp_path / "images", "1.jpg", "2.png", "a/3.jpg", "b/c/4.jpg")
+    return tmp_path
+
+
+def read(root: Path, text: str | bytes, **options: Any) -> tuple[Catalog, list[Finding]]:
+    """Read a table of this text, the images lying in `root/images`."""
+    path = root / "train.csv"
+    path.write_bytes(text.encode() if isinstance(text, str) else text)
+    return read_table(str(path), str(root / "images"), **options)
+
+
+def refusal(root: Path, text: str | bytes, **options: Any) -> str:
+    with pytest.raises(SourceError) as caught:
+        read(root, text, **options)
+    return str(caught.value).removeprefix(f"{root}/")
+
+
+ALL = "path,label\nb/c/4.jpg,owl\n1.jpg,cat\n2.png,owl\na/3.jpg,dog\n"
+
+
+def test_paths_and_names(images: Path) -> None:
+    catalog, findings = read(images, ALL)
+    assert findings == []
+    assert (catalog.root, catalog.classes) == (str(images / "images"), ("cat", "dog", "owl"))
+    assert catalog.table.select("index", "path", "size", "cls").rows() == [
+        (0, "b/c/4.jpg", 9, 2),
+        (1, "1.jpg", 5, 0),
+        (2, "2.png", 5, 2),
+        (3, "a/3.jpg", 7, 1),
+    ]
+    assert catalog.table["mtime"][1] == (images / "images/1.jpg").stat().st_mtime_ns
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "\ufeff" + ALL.replace("\n", "\r\n"),
+        ALL.replace(",", "\t"),
+        ALL.replace(",", ";"),
+        ALL.replace(",", " , "),
+        ALL.rstrip("\n"),
+        ALL + "\n\n",
+        "\n" + ALL,
+        ALL.replace("\n1.jpg", "\n\n,\n1.jpg"),
+        "".join('"' + line.replace(",", '","') + '"\n' for line in ALL.splitlines()),
+    ],
+    ids=[
+        "windows",
+        "tabs",
+        "semicolons",
+        "blanks",
+        "end",
+        "blank lines",
+        "blank line before",
+        "blank rows",
+        "quotes",
+    ],
+)
+def test_tables_as_programs_write_them(images: Path, text: str) -> None:
+    assert read(images, text)[0].digest() == read(images, ALL)[0].digest()
+
+
+# Columns
+
+
+@pytest.mark.parametrize(
+    ("header", "expected"),
+    [
+        ("path,label", Columns("path", ("label",))),
+        ("id,breed", Columns("id", ("breed",))),
+        ("Image,Id", Columns("Image", ("Id",))),
+        ("image_id,label", Columns("image_id", ("label",))),
+        ("id_code,diagnosis", Columns("id_code", ("diagnosis",))),
+        ("uid,CLASS", Columns("uid", ("CLASS",))),
+        ("filename,dx", Columns("filename", ("dx",))),
+        ("label,width,File_Name,height", Columns("File_Name", ("label",))),
+        ("id,image_path,target", Columns("image_path", ("target",))),
+    ],
+)
+def test_columns_are_found_by_name(header: str, expected: Columns) -> None:
+    assert find_columns(header.split(","), None, (), "train.csv") == expected
+
+
+@pytest.mark.parametrize(
+    ("path", "labels", "expected"),
+    [
+        ("id", ("y",), Columns("id", ("y",))),
+        ("label", ("path",), Columns("label", ("path",))),
+        (None, ("x", "y"), Columns("path", ("x", "y"))),
+        (None, ("path",), Columns("id", ("path",))),
+        ("id", (), Columns("id", ("label",))),
+    ],
+)
+def test_columns_are_those_that_are_given(
+    path: str | None, labels: tuple[str, ...], expected: Columns
+) -> None:
+    header = ["id", "path", "x", "label", *(["y"] if "y" in labels else [])]
+    assert find_columns(header, path, labels, "train.csv") == expected
+
+
+@pytest.mark.parametrize(
+    ("header", "options", "problem"),
+    [
+        ("a,b", {}, "--path-column: 'a', 'b'"),
+        ("a,b,label", {}, "--path-column: 'a', 'b', 'label'"),
+        ("path,a,b", {}, "--label-column: 'path', 'a', 'b'"),
+        ("path,label,class", {}, "--label-column: 'path', 'label', 'class'"),
+        ("path", {}, "--label-column: 'path'"),
+        ("path,label", {"path_column": "file"}, "has no column 'file'; its columns are 'path', "),
+        ("path,label", {"label_columns": ("label", "x")}, "has no column 'x'"),
+    ],
+)
+def test_columns_that_are_not_clear(
+    images: Path, header: str, options: dict[str, Any], problem: str
+) -> None:
+    with pytest.raises(OptionError) as caught:
+        read(images, f"{header}\n{','.join('1' * (header.count(',') + 1))}\n", **options)
+    assert problem in str(caught.value)
+
+
+# Ids
+
+
+def test_ids_find_their_images(images: Path) -> None:
+    fill(images / "images", "x.y.jpg")
+    catalog, findings = read(images, "id,label\n1,a\n2,b\n3,a\nc/4,b\nb/c/4,a\n4.jpg,a\nx.y,a\n")
+    assert catalog.table["path"].to_list() == [
+        *("1.jpg", "2.png", "a/3.jpg"),
+        *("b/c/4.jpg", "b/c/4.jpg"),
+        "x.y.jpg",
+    ]
+    assert catalog.table["index"].to_list() == [0, 1, 2, 4, 5, 6]
+    assert [finding[:2] for finding in findings] == [
+        ("missing", "c/4"),
+        ("duplicate", "4.jpg"),
+    ]
+
+
+def test_a_nearer_name_wins(images: Path) -> None:
+    fill(images / "images", "a/1.jpg", "a/2.jpg", "5", "5.jpg", "a/5.jpg")
+    catalog, _ = read(images, "id,label\n1.jpg,a\n2,a\n5,a\n")
+    assert catalog.table["path"].to_list() == ["1.jpg", "2.png", "5.jpg"]
+
+
+@pytest.mark.parametrize(
+    ("names", "cell", "both"),
+    [
+        (["1.png"], "1", "'1.jpg' or '1.png'"),
+        (["b/3.jpg"], "3", "'a/3.jpg' or 'b/3.jpg'"),
+        (["b/3.jpg"], "3.jpg", "'a/3.jpg' or 'b/3.jpg'"),
+        (["a/3.png"], "a/3", "'a/3.jpg' or 'a/3.png'"),
+    ],
+)
+def test_an_id_must_not_mean_two(images: Path, names: list[str], cell: str, both: str) -> None:
+    fill(images / "images", *names)
+    problem = refusal(images, f"id,label\n2,a\n{cell},b\n")
+    assert problem == f"train.csv:3: {cell!r} may mean {both}"
+
+
+def test_two_images_of_a_name_that_no_id_has(images: Path) -> None:
+    fill(images / "images", "1.png", "b/3.jpg")
+    catalog, findings = read(images, "id,label\n2,a\n")
+    assert catalog.table["path"].to_list() == ["2.png"]
+    assert {finding.kind for finding in findings} == {"unlisted"}
+
+
+# Labels
+
+
+def test_whole_numbers_are_class_numbers(images: Path) -> None:
+    catalog, _ = read(images, "id,label\n1,7\n2,0\n3,-1.0\n")
+    assert catalog.classes is None
+    assert catalog.table["cls"].to_list() == [7, 0, -1]
+
+
+def test_fractions_are_numbers(images: Path) -> None:
+    catalog, _ = read(images, "id,label\n1,0.5\n2,3\n")
+    assert catalog.table["label"].to_list() == [[0.5], [3.0]]
+
+
+def test_several_columns_are_numbers(images: Path) -> None:
+    text = "id,x,y,note\n1,0.5,2,\n2,3,-1e3,hm\n"
+    catalog, _ = read(images, text, label_columns=("y", "x"))
+    assert catalog.table["label"].to_list() == [[2.0, 0.5], [-1000.0, 3.0]]
+    problem = refusal(images, text, label_columns=("x", "note"))
+    assert problem == "train.csv:2: no label in the column 'note'"
+    problem = refusal(images, text.replace(",\n", ",1\n"), label_columns=("x", "note"))
+    assert problem.startswith("train.csv:3: 'hm' in the column 'note' is not a number")
+
+
+def test_names_are_numbered_by_byte(images: Path) -> None:
+    catalog, _ = read(images, "id,label\n1,é\n2,a b\n3,Z\n4,10\n")
+    assert catalog.classes == ("10", "Z", "a b", "é")
+    assert catalog.table["cls"].to_list() == [3, 2, 1, 0]
+
+
+def test_given_classes_number_the_names(images: Path) -> None:
+    classes = ("owl", "ape", "cat", "dog")
+    catalog, _ = read(images, ALL, classes=classes)
+    assert catalog.classes == classes
+    assert catalog.table["cls"].to_list() == [0, 2, 0, 3]
+    problem = refusal(images, ALL, classes=classes[:3])
+    assert problem == "train.csv:5: 'dog' is none of the 3 classes"
+
+
+def test_given_classes_may_look_like_numbers(images: Path) -> None:
+    text = "id,label\n1,2\n2,1\n"
+    assert read(images, text, classes=("2", "1"))[0].table["cls"].to_list() == [0, 1]
+    catalog, _ = read(images, text, classes=("a", "b", "c"))
+    assert catalog.table["cls"].to_list() == [2, 1]
+    assert catalog.classes == ("a", "b", "c")
+    assert refusal(images, text, classes=("a", "b")) == "train.csv:2: 2 is none of the 2 classes"
+
+
+@pytest.mark.parametrize("cell", ["", '""', " ", "NaN", "nan"])
+def test_missing_labels_are_refused(images: Path, cell: str) -> None:
+    problem = refusal(images, f"id,breed\n1,5\n2,{cell}\n")
+    assert problem == "train.csv:3: no label in the column 'breed'"
+
+
+def test_missing_paths_are_refused(images: Path) -> None:
+    assert refusal(images, "id,breed\n1,5\n,6\n") == "train.csv:3: no path in the column 'id'"
+
+
+@pytest.mark.parametrize("path", ["/etc/passwd", "../1.jpg", "a/../1.jpg", ".."])
+def test_paths_that_lead_outside_are_refused(images: Path, path: str) -> None:
+    problem = refusal(images, f"path,label\n1.jpg,5\n{path},6\n")
+    assert problem == f"train.csv:3: {path!r} is not a path below the folder"
+
+
+# Against the disk
+
+
+def test_missing_unlisted_and_duplicates(images: Path) -> None:
+    fill(images / "images", "notes.txt", "b/.hidden.jpg")
+    catalog, findings = read(images, "id,label\n1,a\n9,b\n./1.jpg,a\n")
+    assert catalog.table.select("index", "path").rows() == [(0, "1.jpg"), (2, "1.jpg")]
+    assert catalog.classes == ("a", "b")
+    assert findings == [
+        Finding("missing", "9", f"{images}/train.csv:3"),
+        Finding("duplicate", "./1.jpg", f"{images}/train.csv:4, and in line 2 already"),
+        Finding("unlisted", "2.png"),
+        Finding("unlisted", "a/3.jpg"),
+        Finding("unlisted", "b/c/4.jpg"),
+        Finding("hidden", "b/.hidden.jpg"),
+        Finding("not-an-image", "notes.txt"),
+    ]
+
+
+def test_a_table_of_other_images(images: Path) -> None:
+    problem = refusal(images, "id,label\nx,a\ny,b\n")
+    assert problem.startswith("train.csv: not one of the 2 files that it names lies below")
+
+
+# The file itself
+
+
+@pytest.mark.parametrize(
+    ("text", "problem"),
+    [
+        ("", ": not a table"),
+        ("\n\n", ": not a table"),
+        ("path,label\n", ": names no files"),
+        ("path,label\n,\n\n", ": names no files"),
+        ("path,label,label\n1,2,3\n", ":1: two columns have one name"),
+        ("path,label\n1.jpg,a\n2.png,a,b\n", ":3: 3 cells, where the header has 2"),
+        ('path,label\n1.jpg,a\n2.png,"a\n', ":3: unexpected end of data"),
+        (b"path,label\n1.jpg,caf\xe9\n", ":2: not UTF-8"),
+        ("path,label\n1.jpg,a\n".encode("utf-16"), ":1: not UTF-8"),
+    ],
+)
+def test_a_wrong_table(images: Path, text: str | bytes, problem: str) -> None:
+    assert refusal(images, text).startswith(f"train.csv{problem}")
+
+
+def test_a_table_that_is_not_there(tmp_path: Path) -> None:
+    with pytest.raises(SourceError, match=r"train.csv: cannot be read: No such file"):
+        read_table(str(tmp_path / "train.csv"), str(tmp_path))
+
+
+def test_lines_are_counted_through_cells_of_several(images: Path) -> None:
+    text = 'id,note,label\n\n1,"two\nlines",a\n\n2,"three\n\nlines",\n'
+    assert refusal(images, text) == "train.csv:6: no label in the column 'label'"
+
+
+# Python strips the control characters 28 to 31, too; nobody else does.
+cell = st.text(
+    st.characters(exclude_categories=["Cs"], exclude_characters="\0\r\x1c\x1d\x1e\x1f"), max_size=5
+)
+
+
+@given(
+    st.integers(1, 4).flatmap(
+        lambda width: st.lists(
+            st.lists(cell, min_size=width, max_size=width), min_size=1, max_size=5
+        )
+    ),
+    st.sampled_from(",;\t"),
+    st.sampled_from(["\n", "\r\n"]),
+)
+def test_cells_are_those_that_csv_writes(rows: list[list[str]], separator: str, end: str) -> None:
+    header = [f"column {number}" for number in range(len(rows[0]))]
+    text = io.StringIO()
+    writer = csv.writer(text, delimiter=separator, lineterminator=end, quoting=csv.QUOTE_ALL)
+    writer.writerows([header, *rows])
+    expected = [tuple(cell.strip() for cell in row) for row in rows]
+    expected = [row for row in expected if any(row)]
+    if not expected:
+        with pytest.raises(SourceError, match="names no files"):
+            parse_cells(text.getvalue(), "t")
+        return
+    cells, lines = parse_cells(text.getvalue(), "t")
+    assert cells.columns == header
+    assert cells.rows() == expected
+    starts = [1]
+    for row in [header, *rows]:
+        starts.append(starts[-1] + 1 + sum(cell.count("\n") for cell in row))
+    assert lines.to_list() == [
+        start for start, row in zip(starts[1:], rows, strict=False) if any(map(str.strip, row))
+    ]
