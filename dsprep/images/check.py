@@ -1,0 +1,72 @@
+"""Whether an image may be packed: the levels of ``--check``."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from dsprep.errors import BadImage, OptionError
+from dsprep.images.decode import DEFAULT_MAX_PIXELS as DEFAULT_MAX_PIXELS
+from dsprep.images.decode import require_decodable, require_pixels
+from dsprep.images.header import NAMES, ImageHeader, read_header, require_whole
+
+LEVELS = ("decode", "header", "none")
+
+MXNET_READABLE = frozenset({"jpg", "png", "bmp"})
+"""The kinds of image that MXNet's readers decode, which use the OpenCV 3.4 built into MXNet 1.9.1.
+
+Without WebP and GIF, which they do not know, and without TIFF, which they know in some compressions
+only.
+"""
+
+
+def make_check(
+    level: str,
+    *,
+    readable: frozenset[str] | None = None,
+    max_pixels: int = DEFAULT_MAX_PIXELS,
+) -> Callable[[bytes], ImageHeader | None]:
+    """Make the function that every image goes through before it is packed.
+
+    Args:
+        level: ``header`` tells the kind, and refuses what is no image, not whole, or too large;
+            ``decode`` also decodes the image; ``none`` looks at nothing.
+        readable: The kinds of image that the readers of the output decode; None for any.
+        max_pixels: The most pixels that an image may have.
+
+    Returns:
+        A function from an image's bytes to its header, or to None at level ``none``. It raises
+        ``BadImage`` if the image may not be packed.
+
+    Raises:
+        OptionError: If there is no such level.
+    """
+    if level not in LEVELS:
+        raise OptionError(f"--check {level}: it can be {', '.join(LEVELS)}")
+
+    def unchecked(data: bytes) -> None:
+        return None
+
+    def check(data: bytes) -> ImageHeader:
+        header = read_header(data)
+        require_readable(header.kind, readable)
+        require_pixels(header.width, header.height, max_pixels)
+        require_whole(data, header)
+        if level == "decode":
+            require_decodable(data, header, max_pixels)
+        return header
+
+    return unchecked if level == "none" else check
+
+
+def require_readable(kind: str, readable: frozenset[str] | None) -> None:
+    """Refuse a kind of image that the readers of the output do not decode.
+
+    Raises:
+        BadImage: If ``kind`` is not among ``readable``; with None anything is readable.
+    """
+    if readable is not None and kind not in readable:
+        names = ", ".join(NAMES[each] for each in NAMES if each in readable)
+        raise BadImage(
+            f"{NAMES[kind]}, which readers of this format do not decode (only {names}): "
+            "use --encode jpeg"
+        )

@@ -1,0 +1,186 @@
+"""Opening images with Pillow: the kinds that dsprep knows, quietly, with one kind of error.
+
+Pillow is imported when the first image is opened, so that copying images never pays for it.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import re
+import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
+from functools import cache
+from io import BytesIO
+from typing import TYPE_CHECKING, cast
+
+from dsprep.errors import BadImage
+from dsprep.images.header import NAMES, ImageHeader
+
+if TYPE_CHECKING:
+    from PIL.ImageFile import ImageFile
+    from PIL.JpegImagePlugin import JpegImageFile
+
+_EXIF_ORIENTATION = 0x0112
+
+DEFAULT_MAX_PIXELS = 178_956_970
+"""Images with more pixels are refused before they are decoded.
+
+Pillow's own limit, twice its ``MAX_IMAGE_PIXELS``: above it a training job that opens images with
+Pillow fails. Decoded, an image of this size takes 0.7 GB.
+"""
+
+
+def require_pixels(width: int, height: int, max_pixels: int) -> None:
+    """Refuse an image that is too large to decode, such as a decompression bomb.
+
+    Raises:
+        BadImage: If the image has more than ``max_pixels`` pixels.
+    """
+    if width * height > max_pixels:
+        raise BadImage(f"{width}x{height} pixels are more than --max-pixels {max_pixels}")
+
+
+@contextmanager
+def pillow(what: str, max_pixels: int) -> Iterator[None]:
+    """Run Pillow with its warnings silenced, and whatever it raises made a ``BadImage``.
+
+    Changes settings of the process while it runs, so only one thread at a time may use it.
+
+    Args:
+        what: What is being done, to begin the message with: ``cannot decode this JPEG``.
+        max_pixels: Instead of Pillow's own limit, which some formats check a second time.
+    """
+    from PIL import Image
+
+    limit, Image.MAX_IMAGE_PIXELS = Image.MAX_IMAGE_PIXELS, max_pixels
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            yield
+    except BadImage:
+        raise
+    except Exception as error:  # on hostile bytes Pillow's plugins raise nearly anything
+        raise BadImage(f"{what}: {_reason(error)}") from None
+    finally:
+        Image.MAX_IMAGE_PIXELS = limit
+
+
+def open_image(data: bytes, header: ImageHeader, max_pixels: int) -> ImageFile:
+    """Open an image, not yet decoded, as what its header says it is and nothing else.
+
+    To be called inside ``pillow``. Of an animation this is the first frame.
+
+    Raises:
+        BadImage: If it has more than ``max_pixels`` pixels.
+    """
+    require_pixels(header.width, header.height, max_pixels)
+    image = _openers()[header.kind](BytesIO(data))
+    # Once more, as files can be made that two readers understand differently.
+    require_pixels(*image.size, max_pixels)
+    return image
+
+
+def require_decodable(data: bytes, header: ImageHeader, max_pixels: int) -> None:
+    """Refuse an image that Pillow cannot decode.
+
+    Raises:
+        BadImage: If it cannot.
+    """
+    with pillow(f"cannot decode this {NAMES[header.kind]}", max_pixels):
+        decode_and_drop(open_image(data, header, max_pixels))
+
+
+def decode_and_drop(image: ImageFile) -> None:
+    """Decode an opened image only to see that it can be done. To be called inside ``pillow``.
+
+    JPEG is decoded to gray at an eighth of its size: every bit passes the Huffman decoder, the only
+    place where libjpeg finds damage, and most of the work after it is saved. Damage that libjpeg
+    makes do with is not found, here as with a full decoding.
+    """
+    image.draft("L", (1, 1))
+    load(image)
+
+
+def load(image: ImageFile) -> None:
+    """Decode an opened image. To be called inside ``pillow``."""
+    if image.format != "TIFF":
+        image.load()
+        return
+    with _no_stderr():
+        image.load()
+
+
+def orientation_of(image: ImageFile) -> int:
+    """The EXIF orientation of an opened image, 1 to 8; 1 (upright) if it has none that is valid.
+
+    To be called inside ``pillow``.
+    """
+    if image.format == "PNG":  # where it may come after the pixels
+        image.load()
+    try:
+        orientation: object = image.getexif().get(_EXIF_ORIENTATION)
+    except Exception:  # damaged EXIF data does no harm to the image
+        return 1
+    return orientation if isinstance(orientation, int) and 1 <= orientation <= 8 else 1
+
+
+def stores_luma(image: ImageFile) -> bool:
+    """Whether an opened image is a JPEG in YCbCr, which most of those with three channels are.
+
+    libjpeg takes the others for RGB because an Adobe marker says so, or their channels' names do.
+    """
+    if image.format != "JPEG" or image.mode != "RGB":
+        return False
+    names = bytes(layer[0] for layer in cast("JpegImageFile", image).layer)
+    return image.info.get("adobe_transform") != 0 and names != b"RGB"
+
+
+@contextmanager
+def _no_stderr() -> Iterator[None]:
+    """Send the process's stderr nowhere: libtiff writes its errors there, too."""
+    try:
+        stderr = os.dup(2)
+    except OSError:  # closed
+        yield
+        return
+    try:
+        nowhere = os.open(os.devnull, os.O_WRONLY)
+        os.dup2(nowhere, 2)
+        os.close(nowhere)
+        yield
+    finally:
+        os.dup2(stderr, 2)
+        os.close(stderr)
+
+
+@cache
+def _openers() -> dict[str, type[ImageFile]]:
+    from PIL.BmpImagePlugin import BmpImageFile
+    from PIL.GifImagePlugin import GifImageFile
+    from PIL.JpegImagePlugin import JpegImageFile
+    from PIL.PngImagePlugin import PngImageFile
+    from PIL.TiffImagePlugin import TiffImageFile
+    from PIL.WebPImagePlugin import WebPImageFile
+
+    # Pillow logs some errors besides raising them; without a handler they reach the terminal.
+    logging.getLogger("PIL").addHandler(logging.NullHandler())
+    return {
+        "jpg": JpegImageFile,
+        "png": PngImageFile,
+        "webp": WebPImageFile,
+        "gif": GifImageFile,
+        "bmp": BmpImageFile,
+        "tif": TiffImageFile,
+    }
+
+
+def _reason(error: Exception) -> str:
+    """What Pillow says was wrong, or the kind of error where that says more."""
+    if isinstance(error, MemoryError):
+        return "not enough memory"
+    text = re.sub(r"<.*?>", "", str(error)).strip()
+    if isinstance(error, OSError | SyntaxError | ValueError) and text:
+        return text
+    return f"damaged ({type(error).__name__})"
