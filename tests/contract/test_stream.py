@@ -1,0 +1,125 @@
+"""Reading a file front to back: compression, checksums, and lengths that are not to be believed."""
+
+from __future__ import annotations
+
+import gzip
+import struct
+import tracemalloc
+import zlib
+from pathlib import Path
+
+import pytest
+from google_crc32c import value as crc32c
+
+from dsprep.errors import DamagedShard
+from dsprep.formats.stream import ShardStream, is_gzip
+
+
+def opened(path: Path, data: bytes) -> ShardStream:
+    path.write_bytes(data)
+    return ShardStream(str(path))
+
+
+CONTENT = bytes(range(256)) * 8192
+"""More than one block."""
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        pytest.param(CONTENT, id="plain"),
+        pytest.param(gzip.compress(CONTENT), id="gzip"),
+        pytest.param(gzip.compress(CONTENT, compresslevel=1), id="fast"),
+        pytest.param(gzip.compress(CONTENT[:999]) + gzip.compress(CONTENT[999:]), id="two members"),
+        pytest.param(gzip.compress(b"") + gzip.compress(CONTENT), id="an empty member"),
+    ],
+)
+def test_reads_a_file_to_its_end(tmp_path: Path, data: bytes) -> None:
+    with opened(tmp_path / "file", data) as stream:
+        assert stream.read(999, "the start") == CONTENT[:999]
+        assert stream.offset == 999
+        assert not stream.at_end()
+        assert stream.read(len(CONTENT) - 999, "the rest") == CONTENT[999:]
+        assert stream.at_end()
+        assert stream.offset == len(CONTENT)
+
+
+@pytest.mark.parametrize("consumed", [0, 10, len(CONTENT)])
+@pytest.mark.parametrize("data", [CONTENT, gzip.compress(CONTENT)], ids=["plain", "gzip"])
+def test_the_checksum_is_that_of_the_whole_file(tmp_path: Path, data: bytes, consumed: int) -> None:
+    with opened(tmp_path / "file", data) as stream:
+        stream.read(consumed, "some bytes")
+        assert stream.checksum() == (len(data), crc32c(data))
+
+
+def test_says_how_much_is_missing_and_where(tmp_path: Path) -> None:
+    with opened(tmp_path / "file", b"123456") as stream:
+        stream.read(2, "a head")
+        with pytest.raises(DamagedShard, match="a body needs 9 bytes, but .* after 4") as caught:
+            stream.read(9, "a body")
+    assert caught.value.offset == 2
+
+
+@pytest.mark.parametrize("length", [1 << 31, 1 << 63, (1 << 96) - 1])
+def test_memory_follows_the_bytes_that_are_there(tmp_path: Path, length: int) -> None:
+    with opened(tmp_path / "file", CONTENT) as stream:
+        tracemalloc.start()
+        try:
+            with pytest.raises(DamagedShard):
+                stream.read(length, "a record")
+            _, peak = tracemalloc.get_traced_memory()
+        finally:
+            tracemalloc.stop()
+    assert peak < 30_000_000
+
+
+class TestGzip:
+    def test_a_bomb_is_not_held_in_memory(self, tmp_path: Path) -> None:
+        bomb = zlib.compressobj(9, zlib.DEFLATED, 31)
+        data = b"".join(bomb.compress(bytes(1 << 20)) for _ in range(100)) + bomb.flush()
+        assert len(data) < 1 << 17
+        with opened(tmp_path / "bomb", data) as stream:
+            tracemalloc.start()
+            try:
+                assert stream.read(10, "a head") == bytes(10)
+                assert stream.rest_is_zero()
+                _, peak = tracemalloc.get_traced_memory()
+            finally:
+                tracemalloc.stop()
+            assert stream.offset == 100 << 20
+        assert peak < 10_000_000
+
+    @pytest.mark.parametrize(
+        "garbage", [b"\0", b"x" * 100, b"\x1f\x8b", b"\x1f\x8b\x09" + bytes(99)]
+    )
+    def test_what_follows_the_stream_is_damage(self, tmp_path: Path, garbage: bytes) -> None:
+        with opened(tmp_path / "file", gzip.compress(b"abc") + garbage) as stream:
+            assert stream.read(3, "the content") == b"abc"
+            with pytest.raises(DamagedShard, match="gzip") as caught:
+                stream.at_end()
+        assert caught.value.offset == 3
+
+    def test_a_wrong_checksum_is_damage(self, tmp_path: Path) -> None:
+        data = bytearray(gzip.compress(CONTENT))
+        data[-8] ^= 1
+        with opened(tmp_path / "file", bytes(data)) as stream, pytest.raises(DamagedShard):
+            stream.read(len(CONTENT), "the content")
+            stream.at_end()
+
+    @pytest.mark.parametrize("level", range(10))
+    def test_is_recognized(self, level: int) -> None:
+        deflate = zlib.compressobj(level, zlib.DEFLATED, 31)
+        assert is_gzip(deflate.compress(b"abc") + deflate.flush())
+        assert is_gzip(gzip.compress(b"abc", compresslevel=level))
+
+    def test_no_tfrecord_is_taken_for_it(self) -> None:
+        # Lengths that begin with gzip's magic number and method: 559,903 bytes, and so on.
+        for high in range(256):
+            length = struct.pack("<Q", high << 24 | 0x088B1F)
+            crc = crc32c(length)
+            masked = ((crc >> 15 | crc << 17) + 0xA282EAD8) & 0xFFFF_FFFF
+            assert not is_gzip(length + struct.pack("<I", masked))
+
+    @pytest.mark.parametrize("head", [b"", b"\x1f", b"\x1f\x8b", b"\x1f\x8b\x08", b"PK\3\4" * 3])
+    def test_other_files_are_not(self, head: bytes) -> None:
+        assert not is_gzip(head)
