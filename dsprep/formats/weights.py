@@ -20,8 +20,8 @@ Sizes: TypeAlias = pl.Series | int
 _LONGEST_FORMAT_NAME = len("jpeg")
 """Also that of ``tiff`` and ``webp``, in case the file's name does not tell the right one."""
 
-_LARGEST_DIMENSION = 3
-"""Bytes of a width or height as a varint, up to two million pixels."""
+_LARGEST_DIMENSION = 5
+"""Bytes of a width or height as a varint: PNG has 31 bits for either."""
 
 
 def example_weights(rows: pl.DataFrame, preset: Preset) -> pl.Series:
