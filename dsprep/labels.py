@@ -7,7 +7,12 @@ from collections.abc import Sequence
 
 def format_number(value: float) -> str:
     """Write a label: a whole number without a point, any other as its shortest exact decimal."""
-    return str(int(value)) if value == int(value) else repr(value)
+    return str(int(value)) if abs(value) < 1e16 and value == int(value) else repr(value)
+
+
+def fits_lst(path: str) -> bool:
+    """Whether a ``.lst`` can name a path: readers split lines at tabs and strip what they get."""
+    return path == path.strip() and not ("\t" in path or "\n" in path or "\r" in path)
 
 
 def format_lst(

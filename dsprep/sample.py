@@ -6,7 +6,7 @@ names to its own:
 =============  ====================================================  =======================
 field          value                                                 in a WebDataset shard
 =============  ====================================================  =======================
-jpg, png, ...  the encoded image                                     ``KEY.jpg``
+jpg, png, ...  the encoded image; ``bin`` if its kind is unknown     ``KEY.jpg``
 cls            the class number                                      ``KEY.cls``
 label          several numbers, a detection label, or a fraction     ``KEY.label.json``
 class          the class name                                        in ``KEY.json``
@@ -25,6 +25,9 @@ Value: TypeAlias = bytes | int | str | tuple[float, ...]
 
 IMAGE_KINDS = frozenset({"jpg", "png", "webp", "gif", "bmp", "tif"})
 """The fields that hold an encoded image, each named by what its bytes are."""
+
+UNKNOWN_IMAGE = "bin"
+"""The field that holds an encoded image of a kind that dsprep does not know."""
 
 IMAGE_EXTENSIONS = {
     "jpg": "jpg",
@@ -58,7 +61,8 @@ class Sample:
         for name, value in self.fields.items():
             if name in IMAGE_KINDS and isinstance(value, bytes):
                 return name, value
-        return None
+        unknown = self.fields.get(UNKNOWN_IMAGE)
+        return (UNKNOWN_IMAGE, unknown) if isinstance(unknown, bytes) else None
 
 
 def key_of(path: str) -> str:
@@ -73,7 +77,8 @@ def key_of(path: str) -> str:
     Returns:
         The path without its extension, the dots that remain in its base name made ``_``.
     """
-    if path.find(".") == len(path) - 4:  # one dot, where nearly all names have it
+    # Nearly all names have one dot, before the "jpg" and after a name.
+    if path.endswith(".jpg") and path.find(".") == len(path) - 4 and path[-5:-4] not in ("", "/"):
         return path[:-4]
     directory, slash, name = path.rpartition("/")
     stem = name.rpartition(".")[0] or name

@@ -14,10 +14,10 @@ from types import MappingProxyType
 from dsprep.errors import BadSample, OptionError
 from dsprep.formats.example import BytesList, Feature, FloatList, Int64List
 from dsprep.images.header import sniff
-from dsprep.sample import IMAGE_KINDS, Sample, Value, key_of
+from dsprep.sample import IMAGE_KINDS, UNKNOWN_IMAGE, Sample, Value, key_of
 
 FORMAT_NAMES = {kind: kind for kind in IMAGE_KINDS} | {"jpg": "jpeg", "tif": "tiff"}
-"""What the ``format`` field says for each kind of image."""
+"""What the ``format`` field says for each kind of image; nothing for an unknown one."""
 
 _COMMON = {
     "image": "image/encoded",
@@ -115,14 +115,15 @@ def fields_for(sample: Sample, preset: Preset) -> dict[str, Value]:
     """A sample's fields under the names that presets have for them.
 
     Raises:
-        BadSample: If the preset is for detection and the sample's label is not a detection label.
+        BadSample: If the preset is for detection and the sample's label is not.
     """
     found: dict[str, Value] = {}
     for field, value in sample.fields.items():
-        if field in IMAGE_KINDS:
-            found["image"], found["format"] = value, FORMAT_NAMES[field]
-        else:
+        if not isinstance(value, bytes):
             found[field] = value
+    image = sample.image()
+    if image is not None:
+        found["image"], found["format"] = image[1], FORMAT_NAMES.get(image[0], "")
     names = preset.names
     if "synset" in names and "class" in found:
         found["synset"] = found["class"]
@@ -151,8 +152,11 @@ def _boxes(label: Value | None) -> dict[str, Value]:
             "--features detection needs a detection label: A B … then class xmin ymin xmax ymax"
         )
     head, width = int(label[0]), int(label[1])
-    columns = [label[head + column :: width] for column in range(5)]
-    return dict(zip(("classes", *BOXES), columns, strict=True))
+    classes, *sides = (label[head + column :: width] for column in range(5))
+    for number in classes:
+        if not number.is_integer() or abs(number) >= 1 << 53:
+            raise BadSample(f"the class {number!r} in a detection label is not a whole number")
+    return {"classes": classes, **dict(zip(BOXES, sides, strict=True))}
 
 
 def is_detection_label(label: tuple[float, ...]) -> bool:
@@ -163,39 +167,42 @@ def is_detection_label(label: tuple[float, ...]) -> bool:
     return head >= 2 and width >= 5 and len(label) > head and (len(label) - head) % width == 0
 
 
-def sample_of(features: Mapping[str, Feature], position: int) -> Sample:
+def sample_of(features: Mapping[str, Feature], position: int, preset: Preset) -> Sample:
     """The sample that an Example holds, whichever preset named its features.
 
     Args:
         features: The Example's features by name.
         position: Its place in the shard, which serves as its key when no feature tells one.
+        preset: Whose names come first, and what it numbers the first class.
     """
     fields: dict[str, Value] = {}
-    image = _first(features, "image", BytesList)
+    image = _first(features, "image", BytesList, preset)
     if isinstance(image, bytes):
-        fields[sniff(image) or "bin"] = image
-    label = _first(features, "cls", Int64List)
+        fields[sniff(image) or UNKNOWN_IMAGE] = image
+    label = _first(features, "cls", Int64List, preset)
     if isinstance(label, int):
-        fields["cls"] = label
-    for name in _names_of("label"):
-        if isinstance(features.get(name), FloatList):
-            fields["label"] = tuple(features[name])  # type: ignore[arg-type]
-    filename = _first(features, "filename", BytesList)
+        fields["cls"] = label - preset.first_class
+    for name in _names_of("label", preset):
+        feature = features.get(name)
+        if isinstance(feature, FloatList):
+            fields["label"] = tuple(feature)
+            break
+    filename = _first(features, "filename", BytesList, preset)
     if isinstance(filename, bytes) and filename:
         fields["filename"] = filename.decode(errors="replace")
         return Sample(key_of(str(fields["filename"])), fields, position)
     return Sample(str(position), fields, position)
 
 
-def _names_of(field: str) -> list[str]:
-    names = (preset.names.get(field) for preset in PRESETS.values())
+def _names_of(field: str, preset: Preset) -> list[str]:
+    names = (each.names.get(field) for each in (preset, *PRESETS.values()))
     return list(dict.fromkeys(name for name in names if name))
 
 
 def _first(
-    features: Mapping[str, Feature], field: str, kind: type[Feature]
+    features: Mapping[str, Feature], field: str, kind: type[Feature], preset: Preset
 ) -> bytes | float | int | None:
-    for name in _names_of(field):
+    for name in _names_of(field, preset):
         feature = features.get(name)
         if isinstance(feature, kind) and len(feature) == 1:
             return feature[0]

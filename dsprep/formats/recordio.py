@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING, ClassVar
 from dsprep.errors import BadSample
 from dsprep.formats.base import Entry, Format, Rows
 from dsprep.images.header import sniff
-from dsprep.labels import format_lst
-from dsprep.sample import Sample, Value
+from dsprep.labels import fits_lst, format_lst
+from dsprep.sample import UNKNOWN_IMAGE, Sample, Value
 
 if TYPE_CHECKING:
     import polars as pl
@@ -44,8 +44,18 @@ class RecordIO(Format):
     suffix: ClassVar[str] = ".rec"
     has_sidecars: ClassVar[bool] = True
 
+    @property
+    def wants(self) -> frozenset[str]:
+        """The file name, which stands in the ``.lst``."""
+        return frozenset({"filename"})
+
     def encode(self, sample: Sample) -> list[bytes]:
         """Lay one sample out; the fields other than the image and its label are not written."""
+        path = sample.fields.get("filename")
+        if isinstance(path, str) and not fits_lst(path):
+            raise BadSample(
+                "a .lst cannot hold a name with a tab, a line break or blanks at its ends"
+            )
         head = _header(sample)
         image = sample.image()
         data = image[1] if image else b""
@@ -91,14 +101,17 @@ class RecordIO(Format):
 
 def _header(sample: Sample) -> bytes:
     label = sample.fields.get("cls", sample.fields.get("label", 0))
-    if isinstance(label, int):
+    if isinstance(label, int) and abs(label) <= MAX_EXACT_LABEL:
         return _HEADER.pack(0, label, sample.id, 0)
     if not isinstance(label, tuple):
-        raise BadSample(f"the label {label!r} is not a number")
-    if len(label) == 1:
-        return _HEADER.pack(0, label[0], sample.id, 0)
-    count = len(label)
-    return _HEADER.pack(count, 0.0, sample.id, 0) + struct.pack(f"<{count}f", *label)
+        raise BadSample(f"the label {label!r} is not a number that 32-bit floats hold")
+    try:
+        if len(label) == 1:
+            return _HEADER.pack(0, label[0], sample.id, 0)
+        count = len(label)
+        return _HEADER.pack(count, 0.0, sample.id, 0) + struct.pack(f"<{count}f", *label)
+    except OverflowError:
+        raise BadSample(f"a label of {label!r} is beyond 32-bit floats") from None
 
 
 def _split(payload: bytes) -> list[bytes]:
@@ -157,7 +170,7 @@ def _decode(payload: bytes, stream: ShardStream, offset: int) -> Sample:
     fields: dict[str, Value] = {}
     data = payload[start:]
     if data:  # InsightFace's files begin with a record that is labels only
-        fields[sniff(data) or "bin"] = data
+        fields[sniff(data) or UNKNOWN_IMAGE] = data
     if flag:
         fields["label"] = struct.unpack_from(f"<{flag}f", payload, _HEADER.size)
     elif label.is_integer():

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, ClassVar
 from google_crc32c import extend
 from google_crc32c import value as value_of
 
+from dsprep.errors import BadSample
 from dsprep.formats.base import Entry, Format
 from dsprep.formats.example import decode_example, encode_entry, example_head, head_of_bytes
 from dsprep.formats.features import PRESETS, Preset, feature_of, fields_for, sample_of
@@ -91,6 +92,8 @@ class TFRecord(Format):
             elif field_name in _OWN and isinstance(value, str):
                 text = value.encode()
                 entries += (head_of_bytes(name, len(text)), text)
+            elif isinstance(value, tuple):
+                entries.append(_entry(name, field_name, value, first_class))
             else:
                 entries.append(_shared_entry(name, field_name, value, first_class))
         head, tail = b"".join(before), b"".join(after)
@@ -126,7 +129,7 @@ class TFRecord(Format):
             if stream.read(_CRC.size, "the checksum of a record") != _masked(value_of(data)):
                 raise stream.damaged("the checksum of a record's data is wrong", offset)
             try:
-                sample = sample_of(decode_example(data), position)
+                sample = sample_of(decode_example(data), position, self.preset)
             except (ValueError, UnicodeDecodeError) as error:
                 raise stream.damaged(
                     f"the record is not a tf.train.Example: {error}", offset
@@ -135,9 +138,17 @@ class TFRecord(Format):
             position += 1
 
 
+# Not for floats: 0.0 and -0.0 are the same to a cache, and their bytes differ.
 @lru_cache(maxsize=4096)
-def _shared_entry(name: str, field_name: str, value: Value, first_class: int) -> bytes:
-    return encode_entry(name, feature_of(field_name, value, first_class))
+def _shared_entry(name: str, field_name: str, value: int | str, first_class: int) -> bytes:
+    return _entry(name, field_name, value, first_class)
+
+
+def _entry(name: str, field_name: str, value: Value, first_class: int) -> bytes:
+    try:
+        return encode_entry(name, feature_of(field_name, value, first_class))
+    except OverflowError:
+        raise BadSample(f"a label of {value!r} is beyond 32-bit floats") from None
 
 
 def _masked(crc: int) -> bytes:

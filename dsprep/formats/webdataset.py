@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import cached_property, lru_cache
 from typing import TYPE_CHECKING, ClassVar
@@ -16,8 +17,9 @@ from typing import TYPE_CHECKING, ClassVar
 from dsprep.errors import BadSample, OptionError
 from dsprep.formats import tar
 from dsprep.formats.base import Entry, Format, ShardFacts
+from dsprep.images.header import sniff
 from dsprep.labels import format_number
-from dsprep.sample import IMAGE_KINDS, Sample, Value
+from dsprep.sample import IMAGE_KINDS, UNKNOWN_IMAGE, Sample, Value
 
 if TYPE_CHECKING:
     import polars as pl
@@ -30,8 +32,8 @@ METADATA = ("class", "filename", "width", "height")
 RENAMABLE = ("image", "cls", "label")
 """The fields whose extension can be chosen."""
 
-_EXTENSION = re.compile(r"[a-z0-9_]+([.][a-z0-9_]+)*")
-_NAME = re.compile(r"((?:.*/|)[^.]+)[.]([^/]*)", re.DOTALL)
+_EXTENSION = re.compile(r"[a-z0-9]+([._][a-z0-9]+)*")
+_NAME = re.compile(r"((?:.*/|)[^.]+)[.]([^/]*)")
 _PASSED_OVER = re.compile(r"__[^/]*__($|/)")
 _LONGEST_KIND = "webp"
 _LONGEST_NUMBER = 25
@@ -68,7 +70,9 @@ class WebDataset(Format):
                 raise OptionError(
                     f"--map {name}={extension}: not an extension; use a-z, 0-9, _ and dots"
                 )
-        if len({*self.renamed.values(), "json"}) < len(self.renamed) + 1:
+        images = {self._extensions[kind] for kind in IMAGE_KINDS}
+        taken = [*images, self._extensions["cls"], self._extensions["label"], b"json"]
+        if len(set(taken)) < len(taken):
             raise OptionError("--map: two fields would get the same extension")
 
     def shard_name(self, name: str, number: int, count: int) -> str:
@@ -83,8 +87,10 @@ class WebDataset(Format):
     def encode(self, sample: Sample) -> list[bytes]:
         """Lay one sample out: a member for each field."""
         key = sample.key
-        if key.startswith("__") and _PASSED_OVER.match(key):
+        if key.startswith("__") and _PASSED_OVER.match(key + "."):
             raise BadSample(f"webdataset passes over names that begin with {key.split('/')[0]}/")
+        if "\n" in key:
+            raise BadSample("webdataset may not find the extension of a name with a line break")
         stem = key.encode() + b"."
         parts: list[bytes] = []
         metadata: dict[str, Value] = {}
@@ -95,7 +101,7 @@ class WebDataset(Format):
                 metadata[name] = value
                 continue
             else:
-                data, end = _text(value)
+                data, end = _padded_text(value)
             parts += (tar.member(stem + self._extensions[name], len(data)), data, end)
         if metadata:
             data = _json(metadata)
@@ -108,7 +114,7 @@ class WebDataset(Format):
         own = {"label": "label.json"}
         names = {name: own.get(name, name) for name in (*IMAGE_KINDS, *RENAMABLE)} | self.renamed
         if "image" in self.renamed:
-            names |= dict.fromkeys(IMAGE_KINDS, self.renamed["image"])
+            names |= dict.fromkeys((*IMAGE_KINDS, UNKNOWN_IMAGE), self.renamed["image"])
         return _OtherExtensions({name: extension.encode() for name, extension in names.items()})
 
     def trailer(self, size: int) -> bytes:
@@ -141,7 +147,7 @@ class WebDataset(Format):
     def read(self, stream: ShardStream) -> Iterator[Entry]:
         """Read the samples: runs of members with one key."""
         key: str | None = None
-        fields: dict[str, Value] = {}
+        members: dict[str, bytes] = {}
         start = end = position = 0
         for member in tar.members(stream):
             match = _NAME.fullmatch(member.name.removeprefix("./"))
@@ -149,18 +155,38 @@ class WebDataset(Format):
                 continue
             if match[1] != key:
                 if key is not None:
-                    yield Entry(start, end - start, Sample(key, fields, position))
+                    yield Entry(start, end - start, Sample(key, self._fields(members), position))
                     position += 1
-                key, fields, start = match[1], {}, member.offset
+                key, members, start = match[1], {}, member.offset
             extension = match[2].lower()
-            if extension in fields:
+            if extension in members:
                 raise stream.damaged(
                     f"the sample {key!r} has two members .{extension}", member.offset
                 )
-            fields[extension] = member.data
+            members[extension] = member.data
             end = stream.offset
         if key is not None:
-            yield Entry(start, end - start, Sample(key, fields, position))
+            yield Entry(start, end - start, Sample(key, self._fields(members), position))
+
+    def _fields(self, members: dict[str, bytes]) -> dict[str, Value]:
+        """The fields that the members of a sample hold, each under its own name."""
+        fields: dict[str, Value] = {}
+        for extension, data in members.items():
+            name, value = self._field(extension, data)
+            if name != extension and name in members:  # that field has a member of its own
+                name, value = extension, data
+            fields[name] = value
+        return fields
+
+    def _field(self, extension: str, data: bytes) -> tuple[str, Value]:
+        """The name and the value of a field: what :meth:`encode` makes this very member of."""
+        if extension == self.renamed.get("image"):
+            return sniff(data) or UNKNOWN_IMAGE, data
+        for name, kind in (("cls", int), ("label", tuple)):
+            if extension.encode() == self._extensions[name]:
+                value = _value(data)
+                return (name, value) if isinstance(value, kind) else (extension, data)
+        return extension, data
 
     def dataset_index(self, name: str, shards: Sequence[ShardFacts]) -> dict[str, bytes]:
         """The wids index, with urls relative to itself."""
@@ -185,13 +211,26 @@ class _OtherExtensions(dict[str, bytes]):
 
 
 @lru_cache(maxsize=4096)
-def _text(value: Value) -> tuple[bytes, bytes]:
+def _padded_text(value: Value) -> tuple[bytes, bytes]:
     """The bytes and the padding of a member that holds a label."""
-    if isinstance(value, tuple):
-        data = f"[{','.join(map(format_number, value))}]".encode()
-    else:
-        data = str(value).encode()
+    data = _text(value)
     return data, tar.padding(len(data))
+
+
+def _text(value: Value) -> bytes:
+    if isinstance(value, tuple):
+        return f"[{','.join(map(format_number, value))}]".encode()
+    return str(value).encode()
+
+
+def _value(data: bytes) -> int | tuple[float, ...] | None:
+    """The label whose text a member is; None if it would be written as another text."""
+    text = data.decode("ascii", "replace")
+    with suppress(ValueError):
+        is_list = text.startswith("[")
+        value = tuple(map(float, text[1:-1].split(","))) if is_list else int(text)
+        return value if _text(value) == data else None
+    return None
 
 
 def _json(values: dict[str, Value]) -> bytes:
@@ -200,9 +239,13 @@ def _json(values: dict[str, Value]) -> bytes:
 
 def _member_weights(key: pl.Series, extension: str, size: pl.Series) -> pl.Series:
     name = key + (len(extension.encode()) + 1)
-    blocks = (size + (2 * tar.BLOCK - 1)) // tar.BLOCK
-    pax = (name + (len("1234 path=\n") + 3 * tar.BLOCK - 1)) // tar.BLOCK
-    return (blocks + (name > tar.MAX_NAME).cast(int) * pax) * tar.BLOCK
+    record = name + len("123 path=\n")
+    record += (record > 999).cast(int)
+    return _with_header(size) + (name > tar.MAX_NAME).cast(int) * _with_header(record)
+
+
+def _with_header(size: pl.Series) -> pl.Series:
+    return (size + (2 * tar.BLOCK - 1)) // tar.BLOCK * tar.BLOCK
 
 
 def _json_sizes(text: pl.Series) -> pl.Series:
