@@ -1,0 +1,187 @@
+"""Every format in every variant, and pictures to put into it: what the contract is tested on.
+
+A new format needs nothing here: it is tested with its default options, on every kind of label.
+A set of options that lays samples out differently is a line in `VARIANTS`.
+"""
+
+from __future__ import annotations
+
+import gzip
+import tempfile
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import polars as pl
+
+from dsprep.formats import FORMATS, Entry, Format
+from dsprep.formats.features import PRESETS, choose_features
+from dsprep.formats.recordio import RecordIO
+from dsprep.formats.stream import ShardStream
+from dsprep.formats.tfrecord import TFRecord
+from dsprep.formats.webdataset import WebDataset
+from dsprep.images.header import sniff
+from dsprep.sample import UNKNOWN_IMAGE, Sample, Value, key_of
+from dsprep.shard import Sink
+from tests.images import jpeg, png
+
+VARIANTS: dict[str, dict[str, Format]] = {
+    "webdataset": {
+        "metadata": WebDataset(metadata=True),
+        "renamed": WebDataset(renamed={"image": "img", "cls": "y", "label": "targets.json"}),
+    },
+    "tfrecord": {
+        **{name: TFRecord(preset) for name, preset in PRESETS.items() if name != "dsprep"},
+        "renamed": TFRecord(choose_features("inception", {"image": "img", "cls": "y"})),
+        "gzip": TFRecord(gzip=True),
+    },
+}
+
+LAYOUTS: dict[str, Format] = {
+    "-".join((name, variant)).rstrip("-"): layout
+    for name, kind in FORMATS.items()
+    for variant, layout in ({"": kind()} | VARIANTS.get(name, {})).items()
+}
+"""Every layout by its name: the format's, and the variant's."""
+
+Label = int | tuple[float, ...] | None
+
+LABELS: dict[str, tuple[Label, ...]] = {
+    "none": (None, None, None),
+    "class": (0, 2, 1),
+    "fraction": ((0.5,), (-1.25,), (2.0**-20,)),
+    "several": ((1.0, 0.0, -2.5), (0.0, 1e6, 0.125), (3.0, 2.0, 1.0)),
+    "detection": (
+        (2.0, 5.0, 1.0, 0.0, 0.25, 0.5, 0.75),
+        (2.0, 5.0, 0.0, 0.0, 0.0, 1.0, 1.0, 2.0, 0.125, 0.125, 0.5, 0.5),
+        (4.0, 5.0, 16.0, 12.0, 2.0, 0.25, 0.25, 0.75, 0.75),
+    ),
+}
+"""The labels of three pictures, for every kind of label that a catalog holds."""
+
+CLASSES = ("cat", 'the "dog"', "ねこ")
+WIDTH, HEIGHT = 16, 12
+
+
+@dataclass(frozen=True)
+class Picture:
+    """A row of a catalog, and the bytes of its image."""
+
+    index: int
+    path: str
+    data: bytes
+    label: Label = None
+
+
+JPEG = jpeg(seed=1, size=(WIDTH, HEIGHT))
+PNG = png(seed=2, size=(WIDTH, HEIGHT))
+
+# Names that tars split, escape or extend, and that keys are made from.
+PATHS = (
+    "cat/000.jpg",
+    'dog/it\'s a "dog" with blanks .JPG',
+    "v1.2/a.b.c.jpeg",
+    "ねこ/日本語.png",
+    "x" * 95 + ".jpg",
+    "d" * 60 + "/" + "n" * 60 + ".jpg",
+    "e" * 200 + "/" + "é" * 100 + ".png",
+)
+
+
+def pictures(labels: Sequence[Label], paths: Iterable[str] = PATHS) -> list[Picture]:
+    """A picture at each path, labels taken in turn, with ids that are not positions."""
+    return [
+        Picture(7 * i + 5, path, PNG if path.endswith("png") else JPEG, labels[i % len(labels)])
+        for i, path in enumerate(paths)
+    ]
+
+
+def sample_of(layout: Format, picture: Picture) -> Sample:
+    """The sample that a worker makes of a picture."""
+    fields: dict[str, Value] = {sniff(picture.data) or UNKNOWN_IMAGE: picture.data}
+    if isinstance(picture.label, int):
+        fields["cls"] = picture.label
+        fields["class"] = CLASSES[picture.label % len(CLASSES)]
+    elif picture.label is not None:
+        fields["label"] = picture.label
+    fields |= {"filename": picture.path, "width": WIDTH, "height": HEIGHT}
+    unwanted = {"class", "filename", "width", "height"} - layout.wants
+    fields = {name: value for name, value in fields.items() if name not in unwanted}
+    return Sample(key_of(picture.path), fields, picture.index)
+
+
+def encode(layout: Format, picture: Picture) -> bytes:
+    """The bytes of one sample in a shard."""
+    return b"".join(layout.encode(sample_of(layout, picture)))
+
+
+def shard(layout: Format, samples: Iterable[Picture]) -> bytes:
+    """The bytes of a whole shard, before compression."""
+    content = b"".join(encode(layout, each) for each in samples)
+    return content + layout.trailer(len(content))
+
+
+def write(layout: Format, samples: Iterable[Picture], path: Path) -> Path:
+    """Write a shard as a worker does; returns the path."""
+    with Sink(str(path), layout.compressed) as sink:
+        for each in samples:
+            sink.add(layout.encode(sample_of(layout, each)))
+        sink.add([layout.trailer(sink.content)])
+        sink.finish()
+    return path
+
+
+def compressed(layout: Format, data: bytes) -> bytes:
+    """What lies on the disk of a shard with these bytes."""
+    return gzip.compress(data, mtime=0) if layout.compressed else data
+
+
+def read(layout: Format, data: bytes) -> list[Entry]:
+    """Read a shard from the bytes that lie on the disk."""
+    found: list[Entry] = []
+    read_into(found, layout, data)
+    return found
+
+
+def read_into(found: list[Entry], layout: Format, data: bytes) -> None:
+    """The same, keeping what was read before damage was met."""
+    with tempfile.NamedTemporaryFile() as file:
+        file.write(data)
+        file.flush()
+        with ShardStream(file.name) as stream:
+            found.extend(layout.read(stream))
+
+
+def catalog_rows(samples: Sequence[Picture]) -> pl.DataFrame:
+    """The table that `Format.weights` takes: of pictures that all have one kind of label."""
+    table = pl.DataFrame(
+        {
+            "index": [each.index for each in samples],
+            "path": [each.path for each in samples],
+            "image": [len(each.data) for each in samples],
+        },
+        schema_overrides={"index": pl.Int64, "path": pl.String, "image": pl.Int64},
+    )
+    labels = [each.label for each in samples]
+    if isinstance(labels[0], int):
+        names = [CLASSES[label % len(CLASSES)] for label in labels if isinstance(label, int)]
+        return table.with_columns(
+            pl.Series("cls", labels, dtype=pl.Int64), pl.Series("class", names, dtype=pl.String)
+        )
+    if labels[0] is not None:
+        return table.with_columns(pl.Series("label", labels, dtype=pl.List(pl.Float64)))
+    return table
+
+
+def is_for_detection(layout: Format) -> bool:
+    """Whether a layout turns detection labels into boxes, and takes no others."""
+    return isinstance(layout, TFRecord) and "boxes" in layout.preset.names
+
+
+def key_in_shard(layout: Format, picture: Picture, position: int) -> str:
+    """The key that a sample has when it is read: without a name it is the id or the position."""
+    if isinstance(layout, RecordIO):
+        return str(picture.index)
+    if isinstance(layout, TFRecord) and "filename" not in layout.preset.names:
+        return str(position)
+    return key_of(picture.path)
