@@ -103,7 +103,9 @@ def _parse_lines(text: str, first_line: int, source: str) -> pl.DataFrame:
     lines = lines.with_row_index("line", offset=first_line)
     lines = lines.with_columns(pl.col("text").str.strip_chars()).filter(pl.col("text") != "")
     rows = lines.select(pl.col("line").cast(pl.Int64), fields=pl.col("text").str.split("\t"))
-    fields = pl.col("fields")
+    if rows.is_empty():
+        return _LINES.to_frame()
+    fields, number = pl.col("fields"), pl.element()
     refuse(
         source,
         rows,
@@ -117,9 +119,7 @@ def _parse_lines(text: str, first_line: int, source: str) -> pl.DataFrame:
         words=fields.list.slice(1, fields.list.len() - 2),
     ).with_columns(
         index=pl.col("id").cast(pl.Int64, strict=False),
-        labels=pl.col("words").list.eval(
-            pl.element().str.strip_chars().cast(pl.Float64, strict=False)
-        ),
+        labels=pl.col("words").list.eval(number.str.strip_chars().cast(pl.Float64, strict=False)),
     )
     refuse(
         source,
@@ -130,7 +130,7 @@ def _parse_lines(text: str, first_line: int, source: str) -> pl.DataFrame:
     refuse(
         source,
         rows,
-        ~pl.col("labels").list.eval(pl.element().is_finite().fill_null(False)).list.all(),
+        ~pl.col("labels").list.eval(number.is_finite() & number.is_not_null()).list.all(),
         lambda row: f"not all of the labels {row['words']} are numbers",
     )
     refuse(

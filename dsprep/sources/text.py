@@ -45,5 +45,6 @@ def refuse(
     Raises:
         SourceError: If any row is wrong.
     """
-    for row in rows.filter(wrong).head(1).iter_rows(named=True):
+    first_wrong = rows.filter(rows.select(wrong=wrong)["wrong"]).head(1)
+    for row in first_wrong.iter_rows(named=True):
         raise SourceError(f"{source}:{row['line']}: {problem(row)}")
