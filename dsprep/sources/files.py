@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Iterable
 from typing import NamedTuple
 
 import polars as pl
 
 from dsprep.findings import Finding
-from dsprep.sources.scan import RunAll, Scanned, printable, scan
+from dsprep.sources.scan import Scanned, printable
 
 FILES = pl.Schema({"path": pl.String(), "size": pl.Int64(), "mtime": pl.Int64()})
 """The columns of a table of files; they are those of the same names in a catalog."""
@@ -28,20 +28,17 @@ class Files(NamedTuple):
     passed_by: list[str]
 
 
-def list_files(
-    root: str,
-    extensions: frozenset[str],
-    run_all: RunAll = map,
-    only: Collection[str] | None = None,
-) -> Files:
-    """Find the images below a directory.
+def list_files(scans: Iterable[Scanned], only: Collection[str] | None = None) -> Files:
+    """Put what a scan finds into a table.
 
-    The arguments and errors are those of :func:`dsprep.sources.scan.scan`.
+    Args:
+        scans: What :func:`dsprep.sources.scan.scan` yields; its errors come out of here.
+        only: The directories that it was told to look into; None if it was not.
     """
     tables = [FILES.to_frame()]
     findings: list[Finding] = []
     passed_by: list[str] = []
-    for scanned in scan(root, extensions, run_all, only):
+    for scanned in scans:
         if scanned.sizes:
             tables.append(_table(scanned))
         findings += scanned.findings

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 import polars as pl
 
 from dsprep.catalog import Catalog
@@ -10,7 +12,7 @@ from dsprep.findings import Finding
 from dsprep.sample import IMAGE_EXTENSIONS
 from dsprep.sources.classes import number_classes
 from dsprep.sources.files import list_files
-from dsprep.sources.scan import RunAll
+from dsprep.sources.scan import Scanned, scan
 
 
 def read_folder(
@@ -18,7 +20,7 @@ def read_folder(
     *,
     classes: tuple[str, ...] | None = None,
     extensions: frozenset[str] = frozenset(IMAGE_EXTENSIONS),
-    run_all: RunAll = map,
+    scans: Iterable[Scanned] | None = None,
 ) -> tuple[Catalog, list[Finding]]:
     """Make the catalog of a folder.
 
@@ -29,7 +31,7 @@ def read_folder(
         root: The folder.
         classes: The classes and their order, if they are fixed already.
         extensions: Those of images, in lower case and without the dot.
-        run_all: Runs calls, here or in workers.
+        scans: What a scan of the folder finds; None to scan it here and now.
 
     Returns:
         The catalog, in plain sorted order of the paths, and what was noticed.
@@ -38,7 +40,7 @@ def read_folder(
         SourceError: If there are no images, if only some have a class, if a class is not among
             those given, or if a directory cannot be read.
     """
-    files = list_files(root, extensions, run_all)
+    files = list_files(scan(root, extensions) if scans is None else scans)
     if files.table.is_empty():
         raise SourceError(
             f"{root}: holds no images ({', '.join(sorted(extensions))}), "

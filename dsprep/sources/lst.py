@@ -17,7 +17,7 @@ from dsprep.sample import IMAGE_EXTENSIONS
 from dsprep.sources.files import list_files
 from dsprep.sources.labels import labels_from_numbers
 from dsprep.sources.match import leads_outside, match_files, plain_paths
-from dsprep.sources.scan import RunAll
+from dsprep.sources.scan import RunAll, scan
 from dsprep.sources.text import read_text, refuse
 
 _LEAST_HEADER, _LEAST_OBJECT = 2, 5
@@ -60,7 +60,8 @@ def read_lst(
     files_named = plain_paths(rows["path"]).alias("file")
     labels = labels_from_numbers(rows, classes, list_path)
     rows = rows.select("line", "index", "path", labels, files_named)
-    files = list_files(root, extensions, run_all, _directories(files_named))
+    listed = _directories(files_named)
+    files = list_files(scan(root, extensions, run_all, listed), listed)
     rows, findings = match_files(rows, files, root, list_path)
     table = rows.select("index", "path", "size", "mtime", labels.name)
     return Catalog(table, root, classes), findings

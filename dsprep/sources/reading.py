@@ -5,11 +5,13 @@ from __future__ import annotations
 import os
 from collections.abc import Sequence
 from dataclasses import dataclass
+from importlib import import_module
+from threading import Thread
 from typing import TYPE_CHECKING
 
 from dsprep.errors import OptionError, SourceError
 from dsprep.sample import IMAGE_EXTENSIONS
-from dsprep.sources.scan import RunAll
+from dsprep.sources.scan import RunAll, Scanned, scan
 
 if TYPE_CHECKING:
     from dsprep.catalog import Catalog
@@ -89,7 +91,7 @@ def read_source(source: Source, run_all: RunAll = map) -> tuple[Catalog, list[Fi
     if not os.path.isdir(source.root):
         what = "is not a directory" if os.path.exists(source.root) else "does not exist"
         raise SourceError(f"{source.root}: {what}; give the directory that holds the images")
-    # polars takes a quarter of a second to import; the first tasks of a scan are under way by then.
+    folder = None if source.list or source.table else _scan_ahead(source, run_all)
     from dsprep.sources.classes import read_classes
     from dsprep.sources.folder import read_folder
     from dsprep.sources.lst import read_lst
@@ -108,4 +110,14 @@ def read_source(source: Source, run_all: RunAll = map) -> tuple[Catalog, list[Fi
             extensions=source.extensions,
             run_all=run_all,
         )
-    return read_folder(source.root, classes=classes, extensions=source.extensions, run_all=run_all)
+    return read_folder(source.root, classes=classes, extensions=source.extensions, scans=folder)
+
+
+def _scan_ahead(source: Source, run_all: RunAll) -> list[Scanned]:
+    """Scan a folder while polars is being imported, which takes a quarter of a second."""
+    importing = Thread(target=import_module, args=("polars",))
+    importing.start()
+    try:
+        return list(scan(source.root, source.extensions, run_all))
+    finally:
+        importing.join()

@@ -15,7 +15,7 @@ from dsprep.sources.cells import parse_cells
 from dsprep.sources.files import list_files
 from dsprep.sources.labels import labels_from_names, labels_from_numbers
 from dsprep.sources.match import leads_outside, match_files, plain_paths
-from dsprep.sources.scan import RunAll
+from dsprep.sources.scan import RunAll, scan
 from dsprep.sources.text import read_text, refuse
 
 PATH_COLUMNS = (
@@ -87,7 +87,7 @@ def read_table(
         leads_outside(path),
         lambda row: f"{row['path']!r} is not a path below the folder",
     )
-    files = list_files(root, extensions, run_all)
+    files = list_files(scan(root, extensions, run_all))
     rows = rows.with_columns(file=_find_files(rows, files.table, table_path))
     rows, findings = match_files(rows, files, root, table_path)
     index = pl.col("index").cast(pl.Int64)
