@@ -106,12 +106,9 @@ class Plan:
     @property
     def lost(self) -> list[Reject]:
         """The samples that the source names and nobody can read."""
-        reasons = {
-            "missing": "is listed, but not on the disk",
-            "bad-name": "has a name that is not UTF-8",
-        }
+        reasons = {"missing": "is not on the disk", "bad-name": "cannot be packed"}
         return [
-            Reject(finding.path, finding.detail or reasons[finding.kind])
+            Reject(finding.path, f"{reasons[finding.kind]} ({finding.detail})")
             for finding in self.findings
             if finding.kind in REJECT_KINDS
         ]

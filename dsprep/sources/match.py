@@ -55,10 +55,12 @@ def match_files(
             f"{source}: not one of the {rows.height} files that it names lies below {root}, "
             f"{rows['path'][0]!r} for one: give the directory that its paths start from"
         )
+    # Findings reach the reports that stand beside the shards, which name no path of this machine.
+    name = os.path.basename(source)
     named = {*missing["file"].to_list(), *elsewhere["path"].to_list()}
     return found.drop("place"), [
-        *_missing(missing, source),
-        *_duplicates(found, source),
+        *_missing(missing, name),
+        *_duplicates(found, name),
         *_unlisted(found, files),
         *(finding for finding in _of_scan(files.findings) if finding.path not in named),
     ]

@@ -177,8 +177,8 @@ def test_listed_and_missing(images: Path) -> None:
     catalog, findings = read(images, ALL + "8\t1\ta/9.jpg\n9\t1\tc/9.jpg\n")
     assert len(catalog) == 4
     assert findings == [
-        Finding("missing", "a/9.jpg", f"{images}/train.lst:5"),
-        Finding("missing", "c/9.jpg", f"{images}/train.lst:6"),
+        Finding("missing", "a/9.jpg", "train.lst:5"),
+        Finding("missing", "c/9.jpg", "train.lst:6"),
     ]
 
 
@@ -215,7 +215,7 @@ def test_what_is_listed_may_be_hidden_or_have_any_extension(images: Path) -> Non
 
 def test_a_listed_directory_is_missing(images: Path) -> None:
     _, findings = read(images, ALL + "8\t0\tb\n")
-    assert findings == [Finding("missing", "b", f"{images}/train.lst:5")]
+    assert findings == [Finding("missing", "b", "train.lst:5")]
 
 
 def test_paths_are_matched_however_they_are_written(images: Path) -> None:
@@ -229,7 +229,7 @@ def test_paths_are_matched_however_they_are_written(images: Path) -> None:
 def test_duplicates_are_kept_and_said(images: Path) -> None:
     catalog, findings = read(images, ALL + "8\t1\t./a/1.jpg\n\n9\t2\ta/1.jpg\n10\t0\tx\n11\t0\tx\n")
     assert catalog.table["path"].to_list()[4:] == ["./a/1.jpg", "a/1.jpg"]
-    source = f"{images}/train.lst"
+    source = "train.lst"
     assert findings == [
         Finding("missing", "x", f"{source}:8"),
         Finding("missing", "x", f"{source}:9"),
