@@ -88,7 +88,7 @@ def _varint(number: Sizes) -> Sizes:
         return varint_size(number)
     largest = int(number.cast(float).max() or 0)  # type: ignore[arg-type]
     total = number * 0 + 1 + (number < 0).cast(int) * 9
-    for bits in range(7, largest.bit_length() + 1, 7):
+    for bits in range(7, min(largest.bit_length(), 62) + 1, 7):
         total += (number >= (1 << bits)).cast(int)
     return total
 
