@@ -53,6 +53,7 @@ class PackReport:
         classes: Class names, if there are any.
         per_class: Samples of the source by class number.
         rejects: Samples of the source that are not in the shards, and why.
+        rejects_file: Where they are listed; None if there are none or nothing was written.
         skipped: What lies in the source and is no sample.
         notes: What else there is to say.
         seconds: How long it took; for a dry run, how long it will take.
@@ -68,6 +69,7 @@ class PackReport:
     classes: Sequence[str] | None
     per_class: Mapping[int, int]
     rejects: Sequence[Reject]
+    rejects_file: str | None
     skipped: Sequence[Finding]
     notes: Sequence[str]
     seconds: float
@@ -251,6 +253,7 @@ def _planned(plan: Plan, seconds: float) -> PackReport:
         bytes=sum(shard.bytes for shard in shards),
         estimated=plan.estimated or plan.packing.layout.compressed,
         rejects=plan.lost,
+        rejects_file=None,
         seconds=seconds,
         **_common(plan),
     )
@@ -268,6 +271,7 @@ def _report(
         bytes=manifest.bytes,
         estimated=False,
         rejects=rejects,
+        rejects_file=str(plan.packing.destination.companion("rejects.jsonl")) if rejects else None,
         seconds=seconds,
         **_common(plan),
     )

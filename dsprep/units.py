@@ -1,4 +1,4 @@
-"""Sizes as people write them: ``200MB``, ``1GiB``."""
+"""Numbers as people write them: sizes such as ``200MB``, times, counts."""
 
 from __future__ import annotations
 
@@ -59,3 +59,9 @@ def format_duration(seconds: float) -> str:
     if whole < 3600:
         return f"{whole // 60} min {whole % 60:02d} s"
     return f"{whole // 3600} h {whole % 3600 // 60:02d} min"
+
+
+def format_count(number: int, noun: str) -> str:
+    """Count things for people: ``1 sample``, ``1,281,167 samples``, ``2 classes``."""
+    ending = "" if number == 1 else "es" if noun.endswith("s") else "s"
+    return f"{number:,} {noun}{ending}"

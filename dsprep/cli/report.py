@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from dsprep.units import format_duration, format_size
+from dsprep.units import format_count, format_duration, format_size
 
 if TYPE_CHECKING:
     from dsprep.inspection import Problem
@@ -80,8 +80,9 @@ def _shards_line(report: PackReport, about: str) -> str:
 def _classes_line(report: PackReport) -> str:
     counts = list(report.per_class.values())
     fewest, most = min(counts), max(counts)
-    span = f"{most:,} samples each" if fewest == most else f"{fewest:,} to {most:,} samples"
-    return f"{len(counts):,}, of {span}"
+    if fewest == most:
+        return f"{len(counts):,}, of {format_count(most, 'sample')} each"
+    return f"{len(counts):,}, of {fewest:,} to {most:,} samples"
 
 
 def _skipped_line(report: PackReport) -> str:
@@ -114,14 +115,14 @@ def _time_line(report: PackReport) -> str:
 def _print_plan(report: PackReport) -> None:
     click.echo("\nshards")
     _print_table(
-        (shard.name, f"{shard.samples:,} samples", format_size(shard.bytes))
+        (shard.name, format_count(shard.samples, "sample"), format_size(shard.bytes))
         for shard in _ends(report.shards)
     )
     if report.per_class:
         click.echo("\nclasses")
         names = report.classes
         _print_table(
-            (str(number), names[number] if names else "", f"{count:,} samples")
+            (str(number), names[number] if names else "", format_count(count, "sample"))
             for number, count in _ends(list(report.per_class.items()))
         )
     click.echo("\nnothing was written")
@@ -145,11 +146,11 @@ def _print_table(rows: Iterable[tuple[str, ...]]) -> None:
 def _print_rejects(report: PackReport) -> None:
     if not report.rejects:
         return
-    planned = report.state == "planned"
-    click.echo(
-        f"\n{len(report.rejects):,} samples {'cannot be' if planned else 'were not'} packed"
-        + ("" if planned else "; all of them are listed in rejects.jsonl")
-    )
+    count = format_count(len(report.rejects), "sample")
+    if report.state == "planned":
+        click.echo(f"\n{count} cannot be packed")
+    else:
+        click.echo(f"\n{count} not packed; see {report.rejects_file}")
     for reject in report.rejects[:_SHOWN]:
         click.echo(f"  {reject.path}: {reject.reason}")
     if len(report.rejects) > _SHOWN:
@@ -163,7 +164,7 @@ def _some(names: Sequence[str]) -> str:
 def print_verify_report(report: VerifyReport) -> None:
     """Print what verifying found."""
     problems = report.problems
-    verdict = f"{len(problems):,} problems" if problems else "whole"
+    verdict = format_count(len(problems), "problem") if problems else "whole"
     click.echo(f"{report.destination}: {verdict}")
     click.echo(f"  {'format':<9} {report.format}")
     click.echo(f"  {'samples':<9} {report.samples:,}")
