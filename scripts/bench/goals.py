@@ -133,22 +133,22 @@ def show_bytes(value: float) -> str:
 def _race(race: Race, found: Results) -> Row:
     ours = found[race.contest, "disk", race.ours]
     peers = [found[race.contest, "disk", peer] for peer in race.peers]
-    goal = f"at most {race.bound:g} times its time" if race.at_most else f"{race.bound:g} times"
-    data = race.contest.partition("/")[2] or "–"
-    against = race.against or race.peers[0]
-    if ours.error or any(peer.error for peer in peers):
-        return Row(race.work, data, against, "failed", "failed", "–", goal, None)
-    mine, theirs = seconds(ours), min(map(seconds, peers))
-    ratio = mine / theirs if race.at_most else theirs / mine
+    ran = [peer for peer in peers if not peer.error]
+    best = min(ran, key=seconds) if ran else peers[0]
+    compared = not ours.error and ran
+    times = seconds(ours) / seconds(best) if compared else 0.0
+    ratio = times if race.at_most else 1 / times if times else 0.0
     return Row(
         work=race.work,
-        data=data,
-        against=against,
-        ours=show_seconds(mine),
-        theirs=show_seconds(theirs),
-        result=f"{ratio:.2f} times",
-        goal=goal,
-        met=ratio <= race.bound if race.at_most else ratio >= race.bound,
+        data=race.contest.partition("/")[2] or "–",
+        against=race.against or race.peers[0],
+        ours=_time(ours),
+        theirs=_time(best),
+        result=f"{ratio:.2f} times" if compared else "–",
+        goal=f"at most {race.bound:g} times its time"
+        if race.at_most
+        else f"{race.bound:g} times its speed",
+        met=(ratio <= race.bound if race.at_most else ratio >= race.bound) if compared else None,
         checked=_time(found[race.contest, "disk", race.checked]) if race.checked else "–",
     )
 
@@ -188,14 +188,14 @@ def _dry_run(result: Result) -> Row:
 
 
 def _worker_memory(data: str, ours: list[Result]) -> Row:
-    peak = max(result.worker for result in ours)
+    peak = 0 if any(result.error for result in ours) else max(result.worker for result in ours)
     return Row(
         work="peak memory of a worker, whatever it does",
         data=data,
         against="–",
         ours="–",
         theirs="–",
-        result=show_bytes(peak) if peak else "–",
+        result=show_bytes(peak) if peak else "failed",
         goal=f"at most {show_bytes(_WORKER_MEMORY)}",
         met=peak <= _WORKER_MEMORY if peak else None,
     )
