@@ -1,0 +1,298 @@
+"""Image headers: kind and size, whether the end is there, and no harm from hostile bytes."""
+
+from __future__ import annotations
+
+import io
+import struct
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from PIL import Image
+
+from dsprep.errors import BadImage
+from dsprep.images.header import ImageHeader, read_header, require_whole, sniff
+from tests.images import bmp, draw, encode, gif, jpeg, png, webp
+
+SIZE = (37, 23)
+
+
+def old_bmp() -> bytes:
+    """A BMP with the header of OS/2: 12 bytes, sizes of 16 bits."""
+    rows = bytes((SIZE[0] * 3 + 3) // 4 * 4 * SIZE[1])
+    header = struct.pack("<IHHHH", 12, *SIZE, 1, 24)
+    return struct.pack("<2sIHHI", b"BM", 26 + len(rows), 0, 0, 26) + header + rows
+
+
+def top_down_bmp() -> bytes:
+    """A BMP whose negative height says that its first row is the top one."""
+    data = bytearray(bmp(size=SIZE))
+    struct.pack_into("<i", data, 22, -SIZE[1])
+    return bytes(data)
+
+
+def tiff(mode: str = "RGB", **options: object) -> bytes:
+    return encode(draw(size=SIZE, mode=mode), "TIFF", **options)
+
+
+def segment(marker: int, body: bytes) -> bytes:
+    """A segment of a JPEG."""
+    return bytes([0xFF, marker]) + struct.pack(">H", len(body) + 2) + body
+
+
+def after_start(data: bytes, inserted: bytes) -> bytes:
+    """A JPEG with something inserted after its first marker."""
+    return data[:2] + inserted + data[2:]
+
+
+def with_thumbnail() -> bytes:
+    """A JPEG whose EXIF data holds a whole JPEG."""
+    exif = b"Exif\0\0II*\0\x08\0\0\0\0\0\0\0\0\0" + jpeg(seed=1, size=(16, 12))
+    return after_start(jpeg(size=SIZE), segment(0xE1, exif))
+
+
+IMAGES = {
+    "jpeg": ("jpg", jpeg(size=SIZE)),
+    "jpeg progressive": ("jpg", jpeg(size=SIZE, progressive=True)),
+    "jpeg gray": ("jpg", jpeg(size=SIZE, mode="L")),
+    "jpeg cmyk": ("jpg", jpeg(size=SIZE, mode="CMYK")),
+    "jpeg with exif": ("jpg", jpeg(size=SIZE, orientation=6)),
+    "jpeg with thumbnail": ("jpg", with_thumbnail()),
+    "png": ("png", png(size=SIZE)),
+    "png palette": ("png", png(size=SIZE, mode="P")),
+    "png 16 bits": ("png", png(size=SIZE, mode="I;16")),
+    "webp lossy": ("webp", webp(size=SIZE)),
+    "webp lossless": ("webp", webp(size=SIZE, lossless=True)),
+    "webp alpha": ("webp", webp(size=SIZE, mode="RGBA")),
+    "gif": ("gif", gif(size=SIZE)),
+    "gif animated": ("gif", gif(size=SIZE, frames=3)),
+    "bmp": ("bmp", bmp(size=SIZE)),
+    "bmp gray": ("bmp", bmp(size=SIZE, mode="L")),
+    "bmp of os/2": ("bmp", old_bmp()),
+    "bmp top down": ("bmp", top_down_bmp()),
+    "tiff": ("tif", tiff()),
+    "tiff big-endian": ("tif", tiff(mode="I;16B")),
+    "tiff lzw": ("tif", tiff(compression="tiff_lzw")),
+    "tiff strips": ("tif", tiff(strip_size=400)),
+}
+every_image = pytest.mark.parametrize(("kind", "data"), list(IMAGES.values()), ids=list(IMAGES))
+
+
+def refuse(data: bytes) -> str:
+    """Read a header and look for the end; return why that was refused."""
+    with pytest.raises(BadImage) as refused:
+        require_whole(data, read_header(data))
+    return str(refused.value)
+
+
+def looks_whole(data: bytes) -> bool:
+    """Whether header and end are there; anything but a BadImage is an error."""
+    try:
+        require_whole(data, read_header(data))
+    except BadImage as error:
+        assert str(error)
+        return False
+    return True
+
+
+# What is an image
+
+
+@every_image
+def test_kind_and_size(kind: str, data: bytes) -> None:
+    assert sniff(data) == kind
+    assert read_header(data) == ImageHeader(kind, *SIZE)
+    with Image.open(io.BytesIO(data)) as image:
+        assert image.size == SIZE
+
+
+@pytest.mark.parametrize("size", [(1, 1), (1, 300), (255, 256), (16383, 1)])
+@pytest.mark.parametrize("kind", ["JPEG", "PNG", "WEBP", "GIF", "BMP", "TIFF"])
+def test_sizes_of_all_lengths(kind: str, size: tuple[int, int]) -> None:
+    data = encode(Image.new("RGB", size), kind)
+    header = read_header(data)
+    assert (header.width, header.height) == size
+    require_whole(data, header)
+
+
+def test_a_large_lossless_webp_has_all_its_bits() -> None:
+    data = webp(size=(9001, 5003), lossless=True, method=0, quality=0)
+    assert read_header(data) == ImageHeader("webp", 9001, 5003)
+
+
+@pytest.mark.parametrize(
+    ("data", "reason"),
+    [
+        (b"", "empty file"),
+        (bytes(100_000), "only zero bytes"),
+        (b"<!DOCTYPE html><title>404", "HTML page, not an image"),
+        (b"\xef\xbb\xbf \n<html lang=en>", "HTML page, not an image"),
+        (b'<?xml version="1.0"?><Error>', "XML or SVG text, not an image of pixels"),
+        (b"<svg xmlns=", "XML or SVG text, not an image of pixels"),
+        (b"PK\x03\x04more", "not an image of a known kind (starts with b'PK\\x03\\x04more')"),
+        (b"BMW makes cars", "BMP header cut short"),
+        (b"BMW makes cars and motorcycles", "starts with b'BMW make'"),
+        (b"\xff\xd8", "starts with"),
+        (b"\xff\xd8\xff", "JPEG header cut short"),
+        (b"\xff\xd8\xff\xd9 and more", "JPEG without an image in it"),
+        (b"\x89PNG\r\n\x1a\n", "PNG header cut short"),
+        (b"\x89PNG\r\n\x1a\n" + bytes(20), "PNG that does not begin with its header"),
+        (b"GIF89a\1", "GIF header cut short"),
+        (b"GIF89a\0\0\1\0\0\0\0;", "GIF without pixels (0x1)"),
+        (b"RIFF\x20\0\0\0WEBP", "WebP header cut short"),
+        (b"RIFF\x20\0\0\0WEBPALPH" + bytes(30), "WebP without an image in it"),
+        (b"RIFF\x20\0\0\0WEBPVP8 " + bytes(30), "WebP without an image in it"),
+        (b"II*\0\x08\0\0\0", "TIFF header cut short"),
+        (b"II*\0\x08\0\0\0\0\0\0\0\0\0", "TIFF that does not tell its size"),
+    ],
+)
+def test_what_is_no_image_is_called_what_it_is(data: bytes, reason: str) -> None:
+    with pytest.raises(BadImage) as refused:
+        read_header(data)
+    assert reason in str(refused.value)
+
+
+@pytest.mark.parametrize(
+    ("marker", "bits", "reason"),
+    [(0xC3, 8, "lossless"), (0xC5, 8, "hierarchical"), (0xC1, 12, "12 bits")],
+)
+def test_jpeg_that_nothing_decodes(marker: int, bits: int, reason: str) -> None:
+    data = jpeg(size=SIZE)
+    start = data.index(b"\xff\xc0")
+    changed = data[: start + 1] + bytes([marker]) + data[start + 2 : start + 4] + bytes([bits])
+    assert reason in refuse(changed + data[start + 5 :])
+
+
+def test_jpeg_with_arithmetic_coding_is_a_jpeg() -> None:
+    data = jpeg(size=SIZE).replace(b"\xff\xc0", b"\xff\xc9", 1)
+    assert read_header(data) == ImageHeader("jpg", *SIZE)
+
+
+@pytest.mark.parametrize(
+    "inserted",
+    [
+        b"\xff\xff\xff",  # padding before the next marker
+        b"junk",
+        segment(0xFE, b"a comment with \xff\xc0 and \xff\xda in it"),
+        segment(0xE2, bytes(65533)) * 20,
+    ],
+    ids=["padding", "junk", "comment", "profile"],
+)
+def test_jpeg_as_tolerant_as_its_readers(inserted: bytes) -> None:
+    data = after_start(jpeg(size=SIZE), segment(0xEF, b"") + inserted)
+    with Image.open(io.BytesIO(data)) as image:
+        image.load()
+        assert image.size == SIZE
+    assert read_header(data) == ImageHeader("jpg", *SIZE)
+    assert looks_whole(data)
+
+
+# What is whole
+
+
+@every_image
+def test_cut_anywhere(kind: str, data: bytes) -> None:
+    assert looks_whole(data)
+    for size in range(len(data)):
+        assert not looks_whole(data[:size]), f"{size} of {len(data)} bytes"
+
+
+@every_image
+def test_bytes_after_the_end(kind: str, data: bytes) -> None:
+    assert looks_whole(data + bytes(4096))
+    if kind != "gif":
+        assert looks_whole(data + b"more")
+
+
+def test_a_thumbnail_has_an_end_of_its_own() -> None:
+    data = with_thumbnail()
+    assert data.count(b"\xff\xd9") == 2
+    assert refuse(data[: data.index(b"\xff\xd9") + 2]) == "JPEG header cut short"
+    assert refuse(data[:-2]) == "truncated JPEG: no end marker"
+    assert refuse(data[:-2] + bytes(1000)) == "truncated JPEG: no end marker"
+
+
+@pytest.mark.parametrize(
+    ("data", "cut", "reason"),
+    [
+        (jpeg(size=SIZE), 1, "truncated JPEG: no end marker"),
+        (png(size=SIZE), 1, "truncated PNG: no end chunk"),
+        (gif(size=SIZE), 1, "truncated GIF: no trailer"),
+        (webp(size=SIZE), 9, "truncated WebP: "),
+        (bmp(size=SIZE), 9, "truncated BMP: 2621 of 2630 bytes"),
+        (tiff(), 9, "truncated TIFF: "),
+    ],
+    ids=["jpg", "png", "gif", "webp", "bmp", "tif"],
+)
+def test_the_reason_says_what_is_missing(data: bytes, cut: int, reason: str) -> None:
+    assert refuse(data[:-cut]).startswith(reason)
+
+
+def test_png_is_whole_by_its_lengths_not_by_its_last_bytes() -> None:
+    data = png(size=SIZE)
+    end = data[-12:]
+    assert refuse(data[: len(data) // 2] + end) == "truncated PNG: no end chunk"
+
+
+def test_a_bmp_with_a_wrong_size_in_its_file_header() -> None:
+    data = bytearray(bmp(size=SIZE))
+    struct.pack_into("<I", data, 2, 0xFFFFFFFF)
+    assert looks_whole(bytes(data))
+
+
+# Hostile bytes
+
+
+def test_a_jpeg_of_endless_segments() -> None:
+    for filler in (segment(0xE0, b"") * 200_000, b"\xff" * 1_000_000, b"\xff\x01" * 500_000):
+        assert refuse(after_start(jpeg(size=SIZE), filler)).startswith("JPEG with more than")
+
+
+@pytest.mark.parametrize("count", [2**32 - 1, 2**31, 2**16])
+@pytest.mark.parametrize("tag", [256, 273, 279])
+def test_a_tiff_that_claims_many_values(tag: int, count: int) -> None:
+    data = bytearray(tiff())
+    (directory,) = struct.unpack_from("<I", data, 4)
+    (entries,) = struct.unpack_from("<H", data, directory)
+    for at in range(directory + 2, directory + 2 + 12 * entries, 12):
+        if struct.unpack_from("<H", data, at) == (tag,):
+            struct.pack_into("<HI", data, at + 2, 4, count)
+    assert "TIFF" in refuse(bytes(data))
+
+
+def test_a_bmp_of_the_most_negative_size() -> None:
+    data = bytearray(bmp(size=SIZE))
+    struct.pack_into("<ii", data, 18, 2**31 - 1, -(2**31))
+    assert read_header(bytes(data)) == ImageHeader("bmp", 2**31 - 1, 2**31)
+    assert "truncated BMP" in refuse(bytes(data))
+    struct.pack_into("<ii", data, 18, -(2**31), 5)
+    assert refuse(bytes(data)).startswith("BMP without pixels")
+
+
+starts = st.sampled_from(
+    [data[:length] for _, data in IMAGES.values() for length in (2, 3, 4, 8, 12, 16, 30, 64)]
+)
+
+
+@given(st.binary(max_size=200))
+def test_any_bytes(data: bytes) -> None:
+    looks_whole(data)
+
+
+@given(starts, st.binary(max_size=200))
+def test_any_bytes_after_a_signature(start: bytes, rest: bytes) -> None:
+    looks_whole(start + rest)
+
+
+@given(
+    st.sampled_from([data for _, data in IMAGES.values()]),
+    st.lists(st.tuples(st.floats(0, 1, exclude_max=True), st.binary(max_size=6)), max_size=4),
+    st.floats(0, 1),
+)
+def test_damaged_images(data: bytes, changes: list[tuple[float, bytes]], keep: float) -> None:
+    damaged = bytearray(data)
+    for place, written in changes:
+        at = int(place**3 * len(damaged))  # headers are where a change does most
+        damaged[at : at + len(written)] = written
+    looks_whole(bytes(damaged))
+    looks_whole(bytes(damaged[: int(keep * len(damaged))]))
