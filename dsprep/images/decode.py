@@ -16,7 +16,7 @@ from io import BytesIO
 from typing import TYPE_CHECKING, cast
 
 from dsprep.errors import BadImage
-from dsprep.images.header import NAMES, ImageHeader
+from dsprep.images.header import NAMES, ImageHeader, require_checksums
 
 if TYPE_CHECKING:
     from PIL.ImageFile import ImageFile
@@ -50,7 +50,7 @@ def pillow(what: str, max_pixels: int) -> Iterator[None]:
 
     Args:
         what: What is being done, to begin the message with: ``cannot decode this JPEG``.
-        max_pixels: Instead of Pillow's own limit, which some formats check a second time.
+        max_pixels: Pillow refuses what has more than twice as many, also where it alone knows.
     """
     from PIL import Image
 
@@ -61,6 +61,8 @@ def pillow(what: str, max_pixels: int) -> Iterator[None]:
             yield
     except BadImage:
         raise
+    except Image.DecompressionBombError:
+        raise BadImage(f"it has more pixels than --max-pixels {max_pixels}") from None
     except Exception as error:  # on hostile bytes Pillow's plugins raise nearly anything
         raise BadImage(f"{what}: {_reason(error)}") from None
     finally:
@@ -83,24 +85,25 @@ def open_image(data: bytes, header: ImageHeader, max_pixels: int) -> ImageFile:
 
 
 def require_decodable(data: bytes, header: ImageHeader, max_pixels: int) -> None:
-    """Refuse an image that Pillow cannot decode.
-
-    Raises:
-        BadImage: If it cannot.
-    """
-    with pillow(f"cannot decode this {NAMES[header.kind]}", max_pixels):
-        decode_and_drop(open_image(data, header, max_pixels))
-
-
-def decode_and_drop(image: ImageFile) -> None:
-    """Decode an opened image only to see that it can be done. To be called inside ``pillow``.
+    """Refuse an image that cannot be decoded. The pixels are thrown away.
 
     JPEG is decoded to gray at an eighth of its size: every bit passes the Huffman decoder, the only
     place where libjpeg finds damage, and most of the work after it is saved. Damage that libjpeg
     makes do with is not found, here as with a full decoding.
+
+    Args:
+        data: The encoded image, which ``require_whole`` let pass.
+        header: What ``read_header`` said of it.
+        max_pixels: The most pixels that it may have.
+
+    Raises:
+        BadImage: If Pillow cannot decode it, or another common reader could not.
     """
-    image.draft("L", (1, 1))
-    load(image)
+    require_checksums(data, header)
+    with pillow(f"cannot decode this {NAMES[header.kind]}", max_pixels):
+        image = open_image(data, header, max_pixels)
+        image.draft("L", (1, 1))
+        load(image)
 
 
 def load(image: ImageFile) -> None:

@@ -11,8 +11,9 @@ BITMAPFILEHEADER and BITMAPINFOHEADER of the Windows SDK; TIFF, revision 6.0.
 from __future__ import annotations
 
 import struct
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import NamedTuple
+from zlib import crc32
 
 from dsprep.errors import BadImage
 
@@ -97,6 +98,31 @@ def require_whole(data: bytes, header: ImageHeader) -> None:
         raise BadImage(f"truncated {NAMES[header.kind]}: {missing}")
 
 
+def require_checksums(data: bytes, header: ImageHeader) -> None:
+    """Refuse a PNG in which a checksum is wrong of a chunk that readers need.
+
+    Pillow does not look at those of the pixels. libpng does, and so OpenCV, MXNet and TensorFlow.
+
+    Args:
+        data: The encoded image, which ``require_whole`` let pass.
+        header: What ``read_header`` said of it.
+
+    Raises:
+        BadImage: If a checksum is wrong.
+    """
+    if header.kind != "png":
+        return
+    view = memoryview(data)
+    for name, start, checksum in _png_chunks(data):
+        # An upper-case first letter marks the chunks that a reader must understand.
+        if name[:1].isupper() and crc32(view[start - 4 : checksum]) != int.from_bytes(
+            view[checksum : checksum + 4], "big"
+        ):
+            raise BadImage(f"cannot decode this PNG: wrong checksum in chunk {name!r}")
+        if name == b"IEND":
+            return
+
+
 def _what_else(data: bytes) -> str:
     """Say what bytes are that are no image."""
     if not data:
@@ -177,17 +203,23 @@ def _png_size(data: bytes) -> tuple[int, int]:
     return width, height
 
 
-def _png_missing(data: bytes) -> str | None:
+def _png_chunks(data: bytes) -> Iterator[tuple[bytes, int, int]]:
+    """The chunks of a PNG, as far as they go: name, and where data and checksum begin."""
     position = 8
     while position <= len(data) - _PNG_CHUNK.size:
         length, name = _PNG_CHUNK.unpack_from(data, position)
+        yield name, position + 8, position + 8 + length
         position += length + 12
-        if name == b"IEND" and position <= len(data):
+
+
+def _png_missing(data: bytes) -> str | None:
+    for name, _, checksum in _png_chunks(data):
+        if name == b"IEND" and checksum + 4 <= len(data):
             return None
     return "no end chunk"
 
 
-# GIF: the size of the screen that its frames are drawn on; at the end a semicolon.
+# GIF: the size of the screen that frames are drawn on; blocks, each ended by a zero; a semicolon.
 
 
 def _gif_size(data: bytes) -> tuple[int, int]:
@@ -196,8 +228,8 @@ def _gif_size(data: bytes) -> tuple[int, int]:
 
 
 def _gif_missing(data: bytes) -> str | None:
-    whole = data.endswith(b";") or data.rstrip(b"\0").endswith(b";")
-    return None if whole else "no trailer"
+    end = b"\0;"
+    return None if data.endswith(end) or data.rstrip(b"\0").endswith(end) else "no trailer"
 
 
 # WebP: a RIFF file whose first chunk is VP8 (lossy), VP8L (lossless), or VP8X (more chunks follow).
@@ -254,46 +286,52 @@ def _bmp_missing(data: bytes) -> str | None:
     return _fewer_bytes(data, start + packed)
 
 
-# TIFF: a directory of entries of tag, type, count, and the values or where they are.
-_TIFF_WIDTH, _TIFF_HEIGHT = 256, 257
-_TIFF_PIECES = ((273, 279), (324, 325))  # offsets and sizes: of strips, of tiles
+# TIFF: a directory of entries of tag, type, count, and the values or, if they take more than four
+# bytes, where they are. A type is a number; these are their sizes and, of integers, their codes.
+_TIFF_SIZES = {1: 1, 2: 1, 3: 2, 4: 4, 5: 8, 6: 1, 7: 1, 8: 2, 9: 4, 10: 8, 11: 4, 12: 8}
 _TIFF_INTEGERS = {1: "B", 3: "H", 4: "I"}
+_TIFF_WIDTH, _TIFF_HEIGHT = 256, 257
+_TIFF_PIECES = ((273, 279), (324, 325))  # where they are and how many bytes: of strips, of tiles
 
 
-def _tiff_integers(data: bytes, wanted: frozenset[int]) -> dict[int, tuple[int, ...]]:
-    """Read the wanted tags of the first directory that hold integers."""
+def _tiff_entries(data: bytes) -> Iterator[tuple[int, int, int, int]]:
+    """The entries of the first directory: tag, type, count, and the offset of the values."""
     order = "<" if data.startswith(b"II") else ">"
     (start,) = struct.unpack_from(order + "I", data, 4)
     (entries,) = struct.unpack_from(order + "H", data, start)
-    found = {}
+    entry = struct.Struct(order + "HHII")
     for position in range(start + 2, start + 2 + 12 * entries, 12):
-        tag, code, count = struct.unpack_from(order + "HHI", data, position)
-        if tag not in wanted or code not in _TIFF_INTEGERS:
-            continue
-        values = f"{order}{count}{_TIFF_INTEGERS[code]}"
-        at = position + 8
-        if struct.calcsize(values) > 4:
-            (at,) = struct.unpack_from(order + "I", data, at)
-        found[tag] = struct.unpack_from(values, data, at)
-    return found
+        tag, code, count, offset = entry.unpack_from(data, position)
+        yield tag, code, count, offset if _TIFF_SIZES.get(code, 1) * count > 4 else position + 8
+
+
+def _tiff_integers(data: bytes, code: int, count: int, offset: int) -> tuple[int, ...]:
+    order = "<" if data.startswith(b"II") else ">"
+    return struct.unpack_from(f"{order}{count}{_TIFF_INTEGERS[code]}", data, offset)
 
 
 def _tiff_size(data: bytes) -> tuple[int, int]:
-    tags = _tiff_integers(data, frozenset({_TIFF_WIDTH, _TIFF_HEIGHT}))
-    width, height = tags.get(_TIFF_WIDTH), tags.get(_TIFF_HEIGHT)
-    if not width or not height:
+    edges = {}
+    for tag, code, count, offset in _tiff_entries(data):
+        if tag in (_TIFF_WIDTH, _TIFF_HEIGHT) and code in _TIFF_INTEGERS and count > 0:
+            (edges[tag],) = _tiff_integers(data, code, 1, offset)
+    if len(edges) < 2:
         raise BadImage("TIFF that does not tell its size")
-    return width[0], height[0]
+    return edges[_TIFF_WIDTH], edges[_TIFF_HEIGHT]
 
 
 def _tiff_missing(data: bytes) -> str | None:
-    tags = _tiff_integers(data, frozenset(tag for pair in _TIFF_PIECES for tag in pair))
-    ends = [
-        offset + size
-        for offsets, sizes in _TIFF_PIECES
-        for offset, size in zip(tags.get(offsets, ()), tags.get(sizes, ()), strict=False)
-    ]
-    return _fewer_bytes(data, max(ends, default=0))
+    end = 0
+    found = {}
+    for tag, code, count, offset in _tiff_entries(data):
+        end = max(end, offset + _TIFF_SIZES.get(code, 1) * count)
+        if code in _TIFF_INTEGERS and end <= len(data):
+            found[tag] = code, count, offset
+    for offsets, sizes in _TIFF_PIECES:
+        if offsets in found and sizes in found and end <= len(data):
+            starts, lengths = (_tiff_integers(data, *found[tag]) for tag in (offsets, sizes))
+            end = max(end, *map(sum, zip(starts, lengths, strict=False)))
+    return _fewer_bytes(data, end)
 
 
 def _fewer_bytes(data: bytes, size: int) -> str | None:

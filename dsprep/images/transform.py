@@ -15,11 +15,11 @@ from typing import TYPE_CHECKING, NamedTuple
 from dsprep.errors import OptionError
 from dsprep.images.decode import (
     DEFAULT_MAX_PIXELS,
-    decode_and_drop,
     load,
     open_image,
     orientation_of,
     pillow,
+    require_decodable,
     require_pixels,
     stores_luma,
 )
@@ -139,7 +139,7 @@ class Transform:
             window = self._window(size)
             moved = orientation != 1 or size != upright or window != (0, 0, *upright)
             if not (moved or self.encode != "keep" or self._recolors(image)):
-                decode_and_drop(image)
+                require_decodable(data, header, max_pixels)
                 return Encoded(header.kind, data, header.width, header.height)
             require_pixels(window[2] - window[0], window[3] - window[1], max_pixels)
             window = stored_window(window, size, turn)
