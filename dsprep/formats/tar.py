@@ -8,6 +8,7 @@ sizes and PAX headers, as GNU tar and Python's tarfile write them.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -26,8 +27,11 @@ MAX_SIZE = 0o77777777777
 _MAX_META = 1 << 20
 """A PAX header or long name beyond this is an attack, not a name."""
 
+_OCTAL = re.compile(rb" *([0-7]*) *(?:\0.*)?", re.DOTALL)
+_DECIMAL = re.compile(r"[0-9]{1,20}")
+
 _OWNER = b"%07o\0%07o\0%07o\0" % (0o644, 0, 0)
-_TIME = b" %011o\0" % 0
+_TIME = b"\0%011o\0" % 0
 _TAIL = b"ustar\x0000" + bytes(247)
 
 
@@ -132,7 +136,10 @@ def members(stream: ShardStream) -> Iterator[Member]:
             if kind == b"x":
                 pax = _parse_pax(meta, stream, offset)
                 long_name = pax.get("path", long_name)
-                long_size = int(pax["size"]) if pax.get("size", "").isdecimal() else long_size
+                if "size" in pax:
+                    if not _DECIMAL.fullmatch(pax["size"]):
+                        raise stream.damaged("a PAX header whose size is no number", offset)
+                    long_size = int(pax["size"])
             elif kind == b"L":
                 long_name = meta.rstrip(b"\0").decode(errors="surrogateescape")
             continue
@@ -151,8 +158,9 @@ def members(stream: ShardStream) -> Iterator[Member]:
 def _check_ending(stream: ShardStream) -> None:
     if stream.at_end() or any(stream.read(BLOCK, "the second end block")):
         raise stream.damaged("the tar's second end block is missing")
+    offset = stream.offset
     if not stream.rest_is_zero():
-        raise stream.damaged("something follows the end blocks of the tar")
+        raise stream.damaged("something follows the end blocks of the tar", offset)
 
 
 def _read_meta(stream: ShardStream, size: int, offset: int) -> bytes:
@@ -181,14 +189,10 @@ def _parse(block: bytes, stream: ShardStream, offset: int) -> tuple[bytes, str, 
 def _number(field: bytes, stream: ShardStream, offset: int) -> int:
     if field[0] == 0x80:  # GNU's base-256, for what octal digits cannot hold
         return int.from_bytes(field[1:], "big")
-    text = field.split(b"\0", 1)[0].strip()
-    try:
-        number = int(text or b"0", 8)
-    except ValueError:
-        number = -1
-    if number < 0:
+    match = _OCTAL.fullmatch(field)
+    if match is None:
         raise stream.damaged(f"{field!r} in a tar header is not a number", offset)
-    return number
+    return int(match[1] or b"0", 8)
 
 
 def _parse_pax(data: bytes, stream: ShardStream, offset: int) -> dict[str, str]:
