@@ -114,7 +114,7 @@ def read_manifest(path: Path) -> Manifest:
     except (ValueError, KeyError, TypeError, AttributeError) as error:
         raise SourceError(f"{path}: is not a manifest that dsprep wrote ({error})") from None
     for file in manifest.every_file():
-        if Path(file.name).name != file.name:
+        if file.name in ("", ".", "..") or "/" in file.name:
             raise SourceError(f"{path}: names a file outside its directory: {file.name!r}")
     return manifest
 
