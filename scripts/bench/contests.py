@@ -138,11 +138,9 @@ def _resize(data: DataSet) -> tuple[Contender, ...]:
 
 
 def _dry_run(data: DataSet) -> Contender:
-    lst = str(data.lst)
-    return Contender(
-        "dsprep",
-        (_dsprep("pack", str(data.root), f"{OUT}/train", "--list", lst, "--dry-run"),),
-    )
+    """For WebDataset, whose plan is the most work: it must also see that keys do not collide."""
+    planning = _dsprep("pack", str(data.root), f"{OUT}/train", "--format", "webdataset")
+    return Contender("dsprep", ((*planning, "--list", str(data.lst), "--dry-run"),))
 
 
 def _help() -> tuple[Contender, ...]:

@@ -25,7 +25,7 @@ _METHOD = """\
 
 - Data sets are generated: pictures whose frequencies fall as those of photographs do, with objects
   that cover one another; each file has its own bytes. They lie in class folders, all in the page
-  cache.
+  cache. The dry run's list (`listed`) names 1,000 files again and again, by hard links.
 - A time is that of whole processes, from start to exit: the median of {runs} runs, in which the
   contenders take turns. Each run writes to a new directory, and begins when everything written
   before is on the disk. A round before, which is not timed, warms the caches up and samples memory.
