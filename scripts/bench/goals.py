@@ -107,8 +107,8 @@ def rows(results: Iterable[Result]) -> Iterator[Row]:
     held = {contest for contest, _, _ in found}
     yield from (_race(race, found) for race in RACES if race.contest in held)
     yield from (_fidelity(contest, found) for contest in _FIDELITY if contest in held)
-    if "dry-run" in held:
-        yield _dry_run(found["dry-run", "disk", "dsprep"])
+    if "dry-run/listed" in held:
+        yield _dry_run(found["dry-run/listed", "disk", "dsprep"])
     for data in ("small", "photos", "large"):
         ours = [r for r in found.values() if _is_ours(r) and r.contest.endswith(f"/{data}")]
         if ours:
