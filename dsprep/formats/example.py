@@ -10,9 +10,9 @@ several times as long as reading the image does.
 from __future__ import annotations
 
 import struct
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from functools import lru_cache
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 _VARINT, _FIXED64, _BYTES, _FIXED32 = 0, 1, 2, 5
 
@@ -58,12 +58,6 @@ def varint(number: int) -> bytes:
 def varint_size(number: int) -> int:
     """How many bytes an unsigned integer takes as a varint."""
     return max(1, (number.bit_length() + 6) // 7)
-
-
-def encode_example(features: Mapping[str, Feature]) -> bytes:
-    """Encode an Example."""
-    body = b"".join(encode_entry(name, features[name]) for name in sorted(features))
-    return example_head(len(body)) + body
 
 
 def example_head(size: int) -> bytes:
@@ -151,15 +145,17 @@ def _decode_entry(data: bytes) -> tuple[str, Feature]:
 
 
 def _decode_feature(data: bytes, feature: Feature) -> Feature:
+    kind: type[Feature] = type(feature)
+    values: list[Any] = list(feature)
     for number, wire, value in _fields(data):
         if wire != _BYTES or number not in (1, 2, 3):
             continue
-        kind = (BytesList, FloatList, Int64List)[number - 1]
         # A list given in two parts is one list; one of another kind replaces it.
-        before: tuple[object, ...] = feature if type(feature) is kind else ()
-        values = (*before, *_values(kind, _as_bytes(value)))
-        feature = kind(values)  # type: ignore[arg-type]
-    return feature
+        before, kind = kind, (BytesList, FloatList, Int64List)[number - 1]
+        if kind is not before:
+            values = []
+        values += _values(kind, _as_bytes(value))
+    return kind(values)
 
 
 def _values(kind: type[Feature], data: bytes) -> Iterator[bytes | float | int]:
@@ -190,6 +186,8 @@ def _fields(data: bytes) -> Iterator[tuple[int, int, bytes | int]]:
     while at < end:
         tag, at = _read_varint(data, at)
         number, wire = tag >> 3, tag & 7
+        if not 0 < number < 1 << 29:
+            raise ValueError("a field that has no number")
         if wire == _VARINT:
             value, at = _read_varint(data, at)
             yield number, wire, value
@@ -200,8 +198,8 @@ def _fields(data: bytes) -> Iterator[tuple[int, int, bytes | int]]:
             size = 8 if wire == _FIXED64 else 4
         else:
             raise ValueError(f"wire type {wire} is not one that an Example holds")
-        if not number or size > end - at:
-            raise ValueError("a field that is longer than the message, or has no number")
+        if size > end - at:
+            raise ValueError("a field that is longer than the message")
         yield number, wire, data[at : at + size]
         at += size
 
