@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import os
 from dataclasses import dataclass
 from pathlib import Path
 
 from dsprep.errors import OptionError
 from dsprep.formats import format_of_file
+
+_LONGEST_NAME = 200
+"""Bytes that a name may have, so that there is room for numbers in a file name of 255."""
 
 
 @dataclass(frozen=True)
@@ -41,9 +45,47 @@ class Destination:
         """The directory for an unfinished run's state; there is none when it is done."""
         return self.directory / (f".{self.stem}.dsprep" if self.stem else ".dsprep")
 
+    @property
+    def is_gzip(self) -> bool:
+        """Whether its name says that the one shard is compressed."""
+        return (self.single or "").endswith(".gz")
+
+    def prefixes_below(self, root: str) -> tuple[str, ...]:
+        """What paths of this data set begin with below a directory; nothing, if it is not there."""
+        where = os.path.relpath(os.path.realpath(self.directory), os.path.realpath(root))
+        if where.split("/")[0] == "..":
+            return ()
+        below = "" if where == "." else where + "/"
+        return (f"{below}{self.stem}.", f"{below}{self.scratch.name}/") if self.stem else (below,)
+
     def __str__(self) -> str:
         """The path that the user gave."""
         return str(self.directory / self.single if self.single else self.directory)
+
+
+def require_name(name: str) -> str:
+    """Accept what shard names are to begin with.
+
+    Raises:
+        OptionError: If files of such names could not be, would be hidden, or lie elsewhere.
+    """
+    if not name or not name.isprintable() or "/" in name or name.startswith("."):
+        raise OptionError(f"--name {name!r}: cannot be the beginning of a file name")
+    if name == "manifest":
+        raise OptionError("--name manifest: is the name of another file; choose another")
+    if len(name.encode()) > _LONGEST_NAME:
+        raise OptionError(f"--name {name!r}: is longer than {_LONGEST_NAME} bytes")
+    return name
+
+
+def require_apart(path: str, source: str) -> None:
+    """Refuse to write shards among the images that they are made of.
+
+    Raises:
+        OptionError: If a destination is the source itself; it may lie below it.
+    """
+    if os.path.realpath(path) == os.path.realpath(source):
+        raise OptionError(f"{path}: is the source, too; choose another directory for the shards")
 
 
 def parse_destination(path: str, format_name: str | None) -> tuple[Destination, str]:
@@ -62,7 +104,7 @@ def parse_destination(path: str, format_name: str | None) -> tuple[Destination, 
     if not path:
         raise OptionError("the destination is empty")
     where = Path(path)
-    told = None if where.is_dir() or path.endswith("/") else format_of_file(path)
+    told = None if os.path.isdir(path) or path.endswith("/") else format_of_file(path)
     if told is None:
         if format_name is None:
             raise OptionError(

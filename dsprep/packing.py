@@ -8,13 +8,13 @@ from dataclasses import dataclass
 from typing import Any
 
 from dsprep.commit import (
+    begin,
     commit,
     identity_of,
     read_rejects,
-    require_room,
     require_same,
 )
-from dsprep.destination import parse_destination
+from dsprep.destination import parse_destination, require_apart, require_name
 from dsprep.errors import Interrupted, OptionError
 from dsprep.findings import Finding, Reject
 from dsprep.formats import FORMATS, Format
@@ -32,7 +32,7 @@ from dsprep.pool import Pool, available_cores
 from dsprep.progress import Progress
 from dsprep.run import Run
 from dsprep.sources.reading import make_source
-from dsprep.state import RunState, finished_manifest, remove_data_set
+from dsprep.state import RunState, finished_manifest, remove_leftovers
 
 CHECKS = ("decode", "header", "none")
 
@@ -150,6 +150,7 @@ def pack(
         RunStopped: If it ended early; calling again goes on.
     """
     began = time.monotonic()
+    require_apart(dest, source)
     destination, format_name = parse_destination(dest, format)
     size = _shard_size(destination.single, target_size, shards, samples_per_shard)
     _require_one_of("--check", check, (*CHECKS, None))
@@ -165,10 +166,10 @@ def pack(
             extensions=extensions,
         ),
         destination=destination,
-        layout=_layout(format_name, gzip or dest.endswith(".gz"), features, rename or {}, metadata),
+        layout=_layout(format_name, gzip or destination.is_gzip, features, rename or {}, metadata),
         transform=transform,
         size=size,
-        name=destination.stem or name,
+        name=destination.stem or require_name(name),
         seed=seed,
         check=check or ("decode" if format_name == "recordio" else "header"),
         readable=MXNET_READABLE if format_name == "recordio" and check != "none" else None,
@@ -180,16 +181,15 @@ def pack(
         if dry_run:
             return _planned(plan, plan.seconds(pool))
         identity = identity_of(plan)
-        finished = finished_manifest(destination)
-        if finished is not None and not overwrite:
+        finished = None if overwrite else finished_manifest(destination)
+        if finished is not None:
             require_same(plan, finished, identity)
+            remove_leftovers(destination)
             rejects = read_rejects(plan, finished)
             return _report(plan, finished, rejects, "already packed", time.monotonic() - began)
-        state = RunState(destination, identity, overwrite)
+        state = RunState(destination, identity)
         try:
-            if finished is not None:
-                remove_data_set(destination, finished)
-            require_room(plan, state, overwrite)
+            begin(plan, state, overwrite)
             run = Run(plan, state, 0 if fail_on_reject else max_errors)
             outcome = run.carry_out(pool, progress or Progress())
             manifest = commit(plan, state, outcome, identity)
@@ -200,6 +200,7 @@ def pack(
                 "give the same command again to continue"
             ) from None
         finally:
+            pool.close()  # before anything is removed that a worker may be writing
             state.release()
         rejects = [*plan.lost, *outcome.rejects]
         how = "continued" if state.resumed else "packed"

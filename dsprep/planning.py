@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
 from itertools import chain
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from dsprep.destination import Destination
@@ -115,8 +116,13 @@ class Plan:
 
     @property
     def skipped(self) -> list[Finding]:
-        """What lies in the source and is no sample."""
-        return [finding for finding in self.findings if finding.kind in SKIP_KINDS]
+        """What lies in the source and is no sample, without what this run puts there."""
+        own = self.packing.destination.prefixes_below(self.packing.source.root)
+        return [
+            finding
+            for finding in self.findings
+            if finding.kind in SKIP_KINDS and not finding.path.startswith(own)
+        ]
 
     @property
     def recipe(self) -> Recipe:
@@ -126,6 +132,17 @@ class Plan:
     def rows(self, start: int, stop: int) -> Rows:
         """The rows from ``start`` up to, and without, ``stop``."""
         return rows_of(self.catalog.slice(start, stop - start))
+
+    def files(self) -> Iterator[str]:
+        """The names of all files that the run may write, the manifest excepted."""
+        destination, layout = self.packing.destination, self.packing.layout
+        suffixes = layout.sidecars(Rows([], [], [], None), [])
+        for shard in self.shards:
+            yield shard.name
+            yield from (Path(shard.name).with_suffix(suffix).name for suffix in suffixes)
+        yield from layout.dataset_index(self.packing.name, [])
+        for name in ("classes.txt", "rejects.jsonl", "skipped.jsonl"):
+            yield destination.companion(name).name
 
     def seconds(self, pool: Pool) -> float:
         """How long the run will take, by trying some samples now."""

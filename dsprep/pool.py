@@ -141,6 +141,10 @@ class Pool:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
+        """End the workers."""
+        self.close()
+
+    def close(self) -> None:
         """End the workers: they hold nothing that another run would not find."""
         for worker in self._workers:
             worker.kill()

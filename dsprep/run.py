@@ -140,13 +140,13 @@ class Run:
         )
 
     def _finish(self, name: str, written: Written) -> None:
-        """Give a file, after its sidecars, its final name, and note that."""
+        """Give a file, after its sidecars, its final name, having noted that."""
+        self._state.record(name, written)
         final = self._state.path_of(name)
         partial = self._state.partial / name.replace("/", "-")
         for suffix in written.sidecars:
             publish(Path(f"{partial}{suffix}"), final.with_suffix(suffix))
         publish(partial, final)
-        self._state.record(name, written)
 
     def _report(self, samples: int, size: int, rejects: list[Reject]) -> None:
         self._progress.advance(samples + len(rejects), size)

@@ -1,8 +1,9 @@
 """The state of an unfinished run, in a hidden directory at its destination.
 
-``run.json`` tells which command is running, ``receipts.jsonl`` gets a line for each shard that has
-reached its final name, and the ``partial-*`` directory holds files that have not. All of it
-is removed when the manifest is written.
+``run.json`` tells which command is running. ``receipts.jsonl`` gets a line for each shard, and each
+other file, before it gets its final name; files that have none yet are in a ``partial-*``
+directory. ``replaced.json`` is the manifest of a data set that is being removed. All of it goes
+when the manifest is written.
 """
 
 from __future__ import annotations
@@ -10,12 +11,14 @@ from __future__ import annotations
 import json
 import os
 import shutil
+from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
 from dsprep.destination import Destination
-from dsprep.errors import DestinationError
+from dsprep.errors import DestinationError, SourceError
 from dsprep.findings import Reject
 from dsprep.manifest import Manifest, read_manifest
 from dsprep.shard import Written
@@ -30,71 +33,68 @@ class RunState:
         partial: A directory for files that are not whole yet.
         pieces: A directory for pieces, which a later run can use.
         resumed: Whether an earlier run of this command was here.
+        other: How the unfinished run of another command that is here differs, or empty.
     """
 
-    def __init__(self, destination: Destination, identity: dict[str, str], overwrite: bool) -> None:
-        """Begin a run, or go on with one.
+    def __init__(self, destination: Destination, identity: dict[str, Any]) -> None:
+        """Lock a destination, and see what an earlier run left there.
 
         Args:
-            destination: Where it writes.
+            destination: Where the run writes.
             identity: What tells this command from others.
-            overwrite: Whether to remove what another command left or finished there.
 
         Raises:
-            DestinationError: If the destination cannot be written, is in use, or holds something
-                else.
+            DestinationError: If the destination cannot be written, or is in use.
         """
-        self._destination = destination
-        scratch = destination.scratch
+        self._destination, self._identity = destination, identity
+        self._scratch = destination.scratch
+        self._receipts = self._scratch / "receipts.jsonl"
+        self.pieces = self._scratch / "pieces"
+        self.partial = self._scratch / f"partial-{os.getpid()}"
+        self.done: dict[str, Written] = {}
+        self._noted: set[Path] = set()
         with destination_errors(destination.directory):
-            scratch.mkdir(parents=True, exist_ok=True)
-        self._lock = Lock(scratch / "lock")
+            above = (destination.directory, *destination.directory.parents)
+            self._made = [path for path in above if not path.exists()]
+            self._scratch.mkdir(parents=True, exist_ok=True)
+        self._lock = Lock(self._scratch / "lock")
         try:
-            self._receipts = scratch / "receipts.jsonl"
-            self.pieces = scratch / "pieces"
-            self.partial = scratch / f"partial-{os.getpid()}"
-            self.done: dict[str, Written] = {}
-            with destination_errors(scratch):
-                self._begin(identity, overwrite)
+            with destination_errors(self._scratch):
+                known = _read_json(self._scratch / "run.json")
+                self.resumed = known == identity
+                self.other = "" if known is None else differences(known, identity)
+                self._read_receipts()
         except BaseException:
-            self.release()
+            self._lock.release()
             raise
-
-    def _begin(self, identity: dict[str, str], overwrite: bool) -> None:
-        scratch = self._destination.scratch
-        for leftover in scratch.glob("partial-*"):
-            shutil.rmtree(leftover, ignore_errors=True)
-        known = _read_json(scratch / "run.json")
-        if known is not None and known != identity:
-            if not overwrite:
-                raise DestinationError(
-                    f"{self._destination}: an unfinished run of another command is there "
-                    f"({_difference(known, identity)}); give that command again to finish it, "
-                    "or --overwrite to start over"
-                )
-            self._remove_unfinished()
-        self.resumed = known == identity
-        self.partial.mkdir()
-        self.pieces.mkdir(exist_ok=True)
-        if not self.resumed:
-            write_whole(scratch / "run.json", json.dumps(identity).encode(), self.partial)
-        self._read_receipts()
-        self._log = self._receipts.open("a")
 
     def _read_receipts(self) -> None:
         if not self._receipts.exists():
             return
-        whole = []
-        for line in self._receipts.read_text().splitlines():
+        lines = self._receipts.read_text(errors="replace").splitlines(keepends=True)
+        for number, line in enumerate(lines):
             try:
                 unit, values = json.loads(line)
-                written = _written(values)
+                written = _written(values) if values else None
             except (ValueError, KeyError, TypeError):
-                break  # the run was killed while it wrote this line
-            whole.append(line + "\n")
-            if _same_sizes(self.path_of(unit), written):
+                # The run was killed while it wrote this line.
+                self._receipts.write_text("".join(lines[:number]))
+                return
+            self._noted.update(self._files(unit, written))
+            if written is not None and self._is_there(unit, written):
                 self.done[unit] = written
-        self._receipts.write_text("".join(whole))
+
+    def begin(self) -> None:
+        """Begin to write, or go on; what has the name of a shard is taken to be one from now on."""
+        with destination_errors(self._scratch):
+            for leftover in self._scratch.glob("partial-*"):
+                shutil.rmtree(leftover, ignore_errors=True)
+            self.partial.mkdir()
+            self.pieces.mkdir(exist_ok=True)
+            if not self.resumed:
+                known = json.dumps(self._identity).encode()
+                write_whole(self._scratch / "run.json", known, self.partial)
+            self._log = self._receipts.open("a")
 
     def path_of(self, unit: str) -> Path:
         """The final path of a unit: a piece's has a slash in its name."""
@@ -103,51 +103,98 @@ class RunState:
         return self._destination.directory / unit
 
     def record(self, unit: str, written: Written) -> None:
-        """Note that a unit has its final name."""
+        """Note what a unit is that is about to get its final name."""
+        self._note(unit, written)
         self.done[unit] = written
-        self._log.write(json.dumps([unit, asdict(written)]) + "\n")
-        self._log.flush()
 
-    def _remove_unfinished(self) -> None:
-        self._read_receipts()
-        for unit, written in self.done.items():
-            path = self.path_of(unit)
-            path.unlink(missing_ok=True)
-            for suffix in written.sidecars:
-                path.with_suffix(suffix).unlink(missing_ok=True)
-        self.done.clear()
-        self._receipts.unlink(missing_ok=True)
+    def announce(self, name: str) -> None:
+        """Note that a file which is no unit of work is about to get its final name."""
+        self._note(name, None)
+
+    def _note(self, unit: str, written: Written | None) -> None:
+        self._noted.update(self._files(unit, written))
+        with destination_errors(self._receipts):
+            self._log.write(json.dumps([unit, written and asdict(written)]) + "\n")
+            self._log.flush()
+
+    def _files(self, unit: str, written: Written | None) -> Iterator[Path]:
+        yield self.path_of(unit)
+        for suffix in written.sidecars if written else ():
+            yield self.path_of(unit).with_suffix(suffix)
+
+    def _is_there(self, unit: str, written: Written) -> bool:
+        sizes = [written.bytes, *(size for size, _ in written.sidecars.values())]
+        return all(
+            path.exists() and path.stat().st_size == size
+            for path, size in zip(self._files(unit, written), sizes, strict=True)
+        )
+
+    def forget(self) -> None:
+        """Remove all that an unfinished run has written: there will be nothing to go on with."""
+        with destination_errors(self._scratch):
+            for path in self._noted:
+                path.unlink(missing_ok=True)
+            for name in ("run.json", "receipts.jsonl"):
+                (self._scratch / name).unlink(missing_ok=True)
         shutil.rmtree(self.pieces, ignore_errors=True)
+        self._noted.clear()
+        self.done.clear()
+        self.resumed, self.other = False, ""
 
     def remove(self) -> None:
         """Remove all traces: the run is finished."""
-        self._log.close()
-        shutil.rmtree(self._destination.scratch, ignore_errors=True)
+        shutil.rmtree(self._scratch, ignore_errors=True)
         self._lock.release()
 
     def release(self) -> None:
-        """Stop, leaving what a later run needs."""
+        """Stop, leaving what a later run needs: nothing, if nothing was written."""
         shutil.rmtree(self.partial, ignore_errors=True)
+        if not (self._noted or self.other or _replaced(self._destination).exists()):
+            shutil.rmtree(self._scratch, ignore_errors=True)
+            with suppress(OSError):  # somebody else has put something there
+                for path in self._made:
+                    path.rmdir()
         self._lock.release()
 
 
 def finished_manifest(destination: Destination) -> Manifest | None:
-    """The manifest of the data set that is at a destination, or None if there is none."""
-    return read_manifest(destination.manifest) if destination.manifest.exists() else None
+    """The manifest of the data set that is at a destination, or None if there is none.
 
-
-def remove_data_set(destination: Destination, manifest: Manifest) -> None:
-    """Remove a finished data set, its manifest first."""
+    Raises:
+        DestinationError: If something else has the manifest's name.
+    """
     with destination_errors(destination.manifest):
-        destination.manifest.unlink()
-        for file in manifest.every_file():
-            (destination.directory / file.name).unlink(missing_ok=True)
+        if not destination.manifest.exists():
+            return None
+    try:
+        return read_manifest(destination.manifest)
+    except SourceError as error:
+        raise DestinationError(f"{error}; give --overwrite to replace it") from None
 
 
-def _same_sizes(path: Path, written: Written) -> bool:
-    sizes = {path: written.bytes}
-    sizes.update({path.with_suffix(suffix): size for suffix, (size, _) in written.sidecars.items()})
-    return all(each.exists() and each.stat().st_size == size for each, size in sizes.items())
+def remove_data_set(destination: Destination, overwrite: bool) -> None:
+    """Remove a finished data set, its manifest first; or end what a killed run began of that."""
+    replaced = _replaced(destination)
+    with destination_errors(destination.manifest):
+        if overwrite and destination.manifest.exists():
+            destination.manifest.replace(replaced)
+        if replaced.exists():
+            with suppress(SourceError):  # not a manifest of ours, so no other file is
+                for file in read_manifest(replaced).every_file():
+                    (destination.directory / file.name).unlink(missing_ok=True)
+            replaced.unlink()
+
+
+def remove_leftovers(destination: Destination) -> None:
+    """Remove the state that a run left which was killed after it had written its manifest."""
+    if destination.scratch.exists():
+        lock = Lock(destination.scratch / "lock")
+        shutil.rmtree(destination.scratch, ignore_errors=True)
+        lock.release()
+
+
+def _replaced(destination: Destination) -> Path:
+    return destination.scratch / "replaced.json"
 
 
 def _written(values: dict[str, Any]) -> Written:
@@ -163,6 +210,11 @@ def _read_json(path: Path) -> Any:
         return None
 
 
-def _difference(known: dict[str, str], identity: dict[str, str]) -> str:
-    keys = [key for key in identity if known.get(key) != identity[key]]
-    return "other " + " and ".join(keys) if keys else "another version"
+def differences(known: dict[str, Any], identity: dict[str, Any]) -> str:
+    """How another command differs from this one, in words; empty if it does not."""
+    if known == identity:
+        return ""
+    keys = [
+        key for key in identity if not isinstance(known, dict) or known.get(key) != identity[key]
+    ]
+    return "other " + ", ".join(keys) if keys else "another version"

@@ -140,6 +140,13 @@ def verify(
 
 def _find(path: Path) -> _Shards:
     """Tell what a path names: a manifest, a data set, or shards that somebody else wrote."""
+    try:
+        return _look(path)
+    except OSError as error:
+        raise SourceError(f"{path}: cannot be read ({error.strerror})") from None
+
+
+def _look(path: Path) -> _Shards:
     if path.name.endswith("manifest.json") and path.is_file():
         return _with_manifest(path)
     if path.is_file():

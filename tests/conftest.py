@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 import importlib
 import os
 import subprocess
@@ -12,6 +13,10 @@ from types import ModuleType
 from typing import NamedTuple
 
 import pytest
+
+# linux/prctl.h and linux/capability.h
+PR_CAPBSET_DROP = 24
+CAP_DAC_OVERRIDE, CAP_DAC_READ_SEARCH = 1, 2
 
 # Read by TensorFlow when it loads, here or in a subprocess: no log lines, no GPU, one way to round.
 os.environ.update(TF_CPP_MIN_LOG_LEVEL="3", CUDA_VISIBLE_DEVICES="", TF_ENABLE_ONEDNN_OPTS="0")
@@ -37,6 +42,15 @@ def webdataset() -> ModuleType:
     return importlib.import_module("webdataset")
 
 
+def bind_to_permissions() -> None:
+    """Take from root, at the next exec, the right to read and write what nobody may."""
+    if os.geteuid() == 0:
+        libc = ctypes.CDLL(None, use_errno=True)
+        for capability in (CAP_DAC_OVERRIDE, CAP_DAC_READ_SEARCH):
+            if libc.prctl(PR_CAPBSET_DROP, capability, 0, 0, 0):
+                raise OSError(ctypes.get_errno(), "prctl")
+
+
 class Finished(NamedTuple):
     """How a command ended."""
 
@@ -46,16 +60,27 @@ class Finished(NamedTuple):
 
 
 @pytest.fixture(scope="session")
-def run_cli() -> Callable[..., Finished]:
-    """Call the installed `dsprep` as a shell would: `run_cli("pack", source, dest, "-q")`."""
+def command() -> Path:
+    """The installed `dsprep`."""
     command = Path(sys.executable).with_name("dsprep")
     assert command.exists(), f"{command} is missing: install dsprep (`make setup`)"
+    return command
+
+
+@pytest.fixture(scope="session")
+def run_cli(command: Path) -> Callable[..., Finished]:
+    """Call `dsprep` as a shell would: `run_cli("pack", source, dest, "-q")`.
+
+    Whatever a test does to it, it never shows a traceback. With `bound=True` permissions bind it
+    even where root runs the tests.
+    """
 
     def run(
         *args: object,
         cwd: Path | None = None,
         env: dict[str, str] | None = None,
         timeout: float = 120,
+        bound: bool = False,
     ) -> Finished:
         done = subprocess.run(
             [command, *map(str, args)],
@@ -65,9 +90,12 @@ def run_cli() -> Callable[..., Finished]:
             capture_output=True,
             text=True,
             encoding="utf-8",
+            errors="backslashreplace",
             timeout=timeout,
+            preexec_fn=bind_to_permissions if bound else None,
             check=False,
         )
+        assert "Traceback" not in done.stderr, done.stderr
         return Finished(done.returncode, done.stdout, done.stderr)
 
     return run

@@ -143,7 +143,7 @@ def pack(
     \b
     Examples:
       dsprep pack photos/ shards/ --format webdataset
-      dsprep pack photos/ train.rec --list train.lst
+      dsprep pack photos/ rec/train.rec --list train.lst
       dsprep pack photos/ shards/ --format tfrecord --labels train.csv --target-size 100MB
       dsprep pack photos/ shards/ --format recordio --resize 256 --encode jpeg
       dsprep pack photos/ shards/ --format webdataset --dry-run
