@@ -205,7 +205,7 @@ class Transform:
         hamming is worse than im2rec. The reduced decoding of JPEG from half the size down blurs a
         little; there lanczos is the one that is better than im2rec at every ratio (34.1 dB to 33.9
         where it is closest, at 2.04), and with so few pixels left it costs little more: 3264x2448
-        made 341x256 gets 30.7 dB at 1.8 of im2rec's speed; im2rec 22.7.
+        made 341x256 gets 30.7 dB at about 1.8 of im2rec's speed; im2rec 22.7.
         """
         if self.filter != "auto":
             return self.filter
