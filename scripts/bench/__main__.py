@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import os
+import shutil
 import sys
 from collections.abc import Sequence
 from contextlib import ExitStack
@@ -19,6 +20,9 @@ from .run import hold
 
 _ROOT = Path(__file__).parents[2]
 _PAGE = _ROOT / "docs" / "benchmarks.md"
+
+# In bytes, with room to spare: a copy of the photographs.
+_LARGEST_OUTPUT = 2_000_000_000
 
 
 def main() -> int:
@@ -50,7 +54,10 @@ def _measure(args: argparse.Namespace) -> Figures:
     used = {c.data.name: c.data for c in chosen if c.data}
     sizes = {name: ensure(each) for name, each in used.items()}
     with ExitStack() as stack:
-        directories = {"disk": args.output_dir or cache, "memory": args.memory_dir}
+        directories = {
+            "disk": args.output_dir or cache,
+            "memory": None if args.disk_only else args.memory_dir,
+        }
         places = {
             place: Path(stack.enter_context(TemporaryDirectory(prefix="out-", dir=directory)))
             for place, directory in directories.items()
@@ -112,10 +119,18 @@ def _arguments() -> argparse.Namespace:
         "--memory-dir",
         metavar="DIR",
         type=Path,
-        default=Path("/dev/shm") if Path("/dev/shm").is_dir() else None,
-        help="a directory in memory, for a second measurement of the copies",
+        default=_memory_dir(),
+        help="a directory in memory, where the copies are measured once more "
+        "(default: /dev/shm, if it has room)",
     )
+    parser.add_argument("--disk-only", action="store_true", help="no second measurement in memory")
     return parser.parse_args()
+
+
+def _memory_dir() -> Path | None:
+    shared = Path("/dev/shm")
+    roomy = shared.is_dir() and shutil.disk_usage(shared).free >= _LARGEST_OUTPUT
+    return shared if roomy else None
 
 
 if __name__ == "__main__":
