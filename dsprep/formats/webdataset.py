@@ -150,7 +150,7 @@ class WebDataset(Format):
         members: dict[str, bytes] = {}
         start = end = position = 0
         for member in tar.members(stream):
-            match = _NAME.fullmatch(member.name.removeprefix("./"))
+            match = _NAME.fullmatch(member.name)
             if match is None or _PASSED_OVER.match(member.name):
                 continue
             if match[1] != key:

@@ -81,6 +81,7 @@ PATHS = (
     "cat/000.jpg",
     'dog/it\'s a "dog" with blanks .JPG',
     "v1.2/a.b.c.jpeg",
+    "./e/f.jpg",
     "ねこ/日本語.png",
     "x" * 95 + ".jpg",
     "d" * 60 + "/" + "n" * 60 + ".jpg",
