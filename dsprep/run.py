@@ -21,6 +21,9 @@ from dsprep.stores.local import publish
 _PIECE_BYTES = 16_000_000
 """Smaller pieces are not worth the joining; see :func:`_needs_pieces` for when there are any."""
 
+_SMALL_FILE = 32_000
+"""Bytes of a file that takes longer to open than to copy twice."""
+
 _PIECES = 32
 """Into about how many pieces a run of few shards is cut, so that all workers end together."""
 
@@ -110,7 +113,8 @@ class Run:
         )
 
     def _units(self, shard: PlannedShard, workers: int) -> list[_Unit]:
-        if not _needs_pieces(len(self._shards), workers, self._recipe):
+        mean_size = sum(self._sizes) / len(self._sizes)
+        if not _needs_pieces(len(self._shards), workers, self._recipe, mean_size):
             return [_Unit(shard.name, shard.start, shard.stop, whole=True)]
         piece = max(_PIECE_BYTES, sum(self._sizes) // _PIECES)
         cuts = cut_pieces(self._sizes, shard.start, shard.stop, piece)
@@ -134,7 +138,7 @@ class Run:
         return JoinTask(
             str(self._state.partial / shard.name),
             self._recipe.layout,
-            [str(self._state.path_of(unit.name)) for unit in units],
+            [(str(self._state.path_of(unit.name)), part.crc32c) for unit, part in parts],
             self._plan.rows(shard.start, shard.stop).without(rejected),
             [size for _, part in parts for size in part.sizes],
         )
@@ -162,15 +166,17 @@ class Run:
             )
 
 
-def _needs_pieces(shards: int, workers: int, recipe: Recipe) -> bool:
-    """Whether workers would be idle if each shard were written by one.
+def _needs_pieces(shards: int, workers: int, recipe: Recipe, mean_size: float) -> bool:
+    """Whether workers would be idle if each shard were written by one, and joining is worth it.
 
-    Copying costs less than joining pieces does, so there only a shard that stands alone is worth
-    it. A compressed shard is one stream, which cannot be joined.
+    Joining copies all bytes once more. Decoding an image costs more than that, and so does opening
+    a small file, but not copying a large one. A compressed shard is one stream, never joined.
     """
     if recipe.layout.compressed or workers == 1:
         return False
-    return shards < (2 if recipe.transform is None and recipe.check != "decode" else 4 * workers)
+    if recipe.transform is not None or recipe.check == "decode":
+        return shards < 4 * workers
+    return shards == 1 and mean_size < _SMALL_FILE
 
 
 def shard_receipt(name: str, written: Written) -> ShardReceipt:

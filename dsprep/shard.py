@@ -16,7 +16,7 @@ from typing import NamedTuple, TypeAlias
 
 from google_crc32c import extend
 
-from dsprep.errors import BadSample
+from dsprep.errors import BadSample, DestinationError
 from dsprep.findings import Reject
 from dsprep.formats.base import Format, Rows
 from dsprep.recipe import Recipe, make_samples
@@ -104,7 +104,8 @@ def write_piece(task: PieceTask, report: Report) -> Written:
                 tell(sink.flush())
         if task.whole:
             sink.add([layout.trailer(sink.content)])
-        tell(sink.finish())
+        # A piece need not outlive a power cut: joining compares its checksum.
+        tell(sink.finish(durable=task.whole))
         sidecars = {}
         if task.whole and layout.has_sidecars:
             sidecars = write_sidecars(task.path, layout, rows.without(set(rejected)), sizes)
@@ -118,27 +119,37 @@ class JoinTask(NamedTuple):
     Attributes:
         path: The file to write, under a temporary name.
         layout: The format.
-        pieces: The pieces' files, in order.
+        pieces: The pieces' files and their checksums, in order.
         rows: The samples that they hold.
         sizes: The bytes of each of those samples, if there are sidecars.
     """
 
     path: str
     layout: Format
-    pieces: Sequence[str]
+    pieces: Sequence[tuple[str, int]]
     rows: Rows
     sizes: Sequence[int]
 
 
 def join_pieces(task: JoinTask, report: Report) -> Written:
-    """Join pieces into a shard with its trailer and its sidecars."""
+    """Join pieces into a shard with its trailer and its sidecars.
+
+    Raises:
+        DestinationError: If it cannot be written, or a piece is not as it was written.
+    """
     with destination_errors(task.path), Sink(task.path, compressed=False) as sink:
-        for piece in task.pieces:
+        for piece, checksum in task.pieces:
+            crc = 0
             with Path(piece).open("rb", buffering=0) as file:
                 while block := file.read(_BUFFER):
+                    crc = extend(crc, block)
                     sink.add([block])
                     sink.flush()
                     report(0, 0, [])
+            if crc != checksum:
+                raise DestinationError(
+                    f"{piece}: is not as it was written; give --overwrite to start over"
+                )
         sink.add([task.layout.trailer(sink.content)])
         sink.finish()
         sidecars = {}
@@ -202,12 +213,17 @@ class Sink:
         self._write(data if self._deflate is None else self._deflate.compress(data))
         return written
 
-    def finish(self) -> int:
-        """Write everything and see it onto the disk; returns as :meth:`flush`."""
+    def finish(self, *, durable: bool = True) -> int:
+        """Write everything, and if it is to be durable see it onto the disk.
+
+        Returns:
+            As :meth:`flush`.
+        """
         written = self.flush()
         if self._deflate is not None:
             self._write(self._deflate.flush())
-        os.fsync(self._fd)
+        if durable:
+            os.fsync(self._fd)
         return written
 
     def _write(self, data: bytes) -> None:
