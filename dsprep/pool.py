@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import os
 import selectors
+import signal
 import subprocess
 import sys
 from collections.abc import Callable, Iterable, Iterator
@@ -38,12 +39,20 @@ class Pool:
     def __init__(self, workers: int) -> None:
         """Start the workers; they are usable at once, and ready some tens of milliseconds later."""
         code = f"import sys; sys.path[:] = {sys.path!r}; from dsprep.worker import main; main()"
-        self._workers = [
-            subprocess.Popen(
-                [sys.executable, "-P", "-c", code], stdin=subprocess.PIPE, stdout=subprocess.PIPE
-            )
-            for _ in range(workers)
-        ]
+        # Workers inherit what is blocked. Ctrl-C, and some schedulers' SIGTERM, reach every process
+        # of a run, but this one alone decides what they mean.
+        before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT, signal.SIGTERM})
+        try:
+            self._workers = [
+                subprocess.Popen(
+                    [sys.executable, "-P", "-c", code],
+                    stdin=subprocess.PIPE,
+                    stdout=subprocess.PIPE,
+                )
+                for _ in range(workers)
+            ]
+        finally:
+            signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
     @property
     def size(self) -> int:

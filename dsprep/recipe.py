@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from dsprep.errors import BadSample
+from dsprep.errors import BadSample, SourceError
 from dsprep.formats.base import Format, Rows
 from dsprep.images.check import make_check, require_readable
 from dsprep.images.transform import Transform
@@ -73,6 +73,9 @@ def make_samples(recipe: Recipe, rows: Rows) -> Iterator[Sample | BadSample]:
 
     Yields:
         For each row its sample, or the reason why there is none.
+
+    Raises:
+        SourceError: If the whole source is gone, which is no reason to reject what was in it.
     """
     make_image = image_maker(recipe)
     wants = recipe.layout.wants
@@ -85,6 +88,10 @@ def make_samples(recipe: Recipe, rows: Rows) -> Iterator[Sample | BadSample]:
         try:
             kind, data, width, height = make_image(path, read_file(root + path, size))
         except BadSample as error:
+            if not os.path.isdir(root):
+                raise SourceError(
+                    f"{recipe.root}: is gone; give the same command again when it is back"
+                ) from None
             yield error
             continue
         fields: dict[str, Value] = {kind: data}

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import os
 import pickle
-import signal
 import struct
 import sys
 import traceback
@@ -49,8 +48,6 @@ def receive(file: Reader) -> Any:
 
 def main() -> None:
     """Answer calls until stdin is closed."""
-    # Ctrl-C reaches the whole process group; the parent alone decides what it means.
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
     parent = os.getppid()
     calls = os.fdopen(os.dup(0), "rb")
     results = os.fdopen(os.dup(1), "wb")

@@ -2,21 +2,19 @@
 
 from __future__ import annotations
 
-import ctypes
 import importlib
 import os
+import signal
 import subprocess
 import sys
-from collections.abc import Callable
+import uuid
+from collections.abc import Callable, Iterator
+from contextlib import suppress
 from pathlib import Path
 from types import ModuleType
 from typing import NamedTuple
 
 import pytest
-
-# linux/prctl.h and linux/capability.h
-PR_CAPBSET_DROP = 24
-CAP_DAC_OVERRIDE, CAP_DAC_READ_SEARCH = 1, 2
 
 # Read by TensorFlow when it loads, here or in a subprocess: no log lines, no GPU, one way to round.
 os.environ.update(TF_CPP_MIN_LOG_LEVEL="3", CUDA_VISIBLE_DEVICES="", TF_ENABLE_ONEDNN_OPTS="0")
@@ -42,15 +40,6 @@ def webdataset() -> ModuleType:
     return importlib.import_module("webdataset")
 
 
-def bind_to_permissions() -> None:
-    """Take from root, at the next exec, the right to read and write what nobody may."""
-    if os.geteuid() == 0:
-        libc = ctypes.CDLL(None, use_errno=True)
-        for capability in (CAP_DAC_OVERRIDE, CAP_DAC_READ_SEARCH):
-            if libc.prctl(PR_CAPBSET_DROP, capability, 0, 0, 0):
-                raise OSError(ctypes.get_errno(), "prctl")
-
-
 class Finished(NamedTuple):
     """How a command ended."""
 
@@ -71,8 +60,7 @@ def command() -> Path:
 def run_cli(command: Path) -> Callable[..., Finished]:
     """Call `dsprep` as a shell would: `run_cli("pack", source, dest, "-q")`.
 
-    Whatever a test does to it, it never shows a traceback. With `bound=True` permissions bind it
-    even where root runs the tests.
+    Whatever a test does to it, it never shows a traceback.
     """
 
     def run(
@@ -80,7 +68,7 @@ def run_cli(command: Path) -> Callable[..., Finished]:
         cwd: Path | None = None,
         env: dict[str, str] | None = None,
         timeout: float = 120,
-        bound: bool = False,
+        preexec: Callable[[], None] | None = None,
     ) -> Finished:
         done = subprocess.run(
             [command, *map(str, args)],
@@ -92,10 +80,64 @@ def run_cli(command: Path) -> Callable[..., Finished]:
             encoding="utf-8",
             errors="backslashreplace",
             timeout=timeout,
-            preexec_fn=bind_to_permissions if bound else None,
+            preexec_fn=preexec,
             check=False,
         )
         assert "Traceback" not in done.stderr, done.stderr
         return Finished(done.returncode, done.stdout, done.stderr)
 
     return run
+
+
+class Running:
+    """A command that was started, in a process group of its own, with all its descendants."""
+
+    def __init__(self, command: Path, args: tuple[object, ...]) -> None:
+        self._mark = f"DSPREP_TEST={uuid.uuid4()}"
+        name, _, value = self._mark.partition("=")
+        self.process = subprocess.Popen(
+            [command, *map(str, args)],
+            env={**os.environ, name: value},
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+            start_new_session=True,
+        )
+
+    def end(self, timeout: float = 60) -> Finished:
+        """Wait for it to end; it has never shown a traceback."""
+        out, err = self.process.communicate(timeout=timeout)
+        assert "Traceback" not in err, err
+        return Finished(self.process.returncode, out, err)
+
+    def family(self) -> list[int]:
+        """The ids of it and its descendants that are still alive."""
+        return [int(each.name) for each in Path("/proc").glob("[0-9]*") if self._is_of_us(each)]
+
+    def workers(self) -> list[int]:
+        """The ids of its worker processes."""
+        return [each for each in self.family() if each != self.process.pid]
+
+    def _is_of_us(self, process: Path) -> bool:
+        try:
+            return self._mark.encode() in (process / "environ").read_bytes().split(b"\0")
+        except OSError:
+            return False  # it has ended, or is none of ours
+
+
+@pytest.fixture
+def start_cli(command: Path) -> Iterator[Callable[..., Running]]:
+    """Start `dsprep` and return at once; what still runs at the end of the test is killed."""
+    started: list[Running] = []
+
+    def start(*args: object) -> Running:
+        started.append(Running(command, args))
+        return started[-1]
+
+    yield start
+    for running in started:
+        for process in running.family():
+            with suppress(ProcessLookupError):
+                os.kill(process, signal.SIGKILL)
+        running.process.wait()

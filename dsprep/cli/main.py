@@ -18,6 +18,9 @@ COMMANDS = {
 }
 """The commands, and what ``dsprep --help`` says of each without importing it."""
 
+_INTERRUPTS = (signal.SIGINT, signal.SIGTERM)
+"""Ctrl-C, and how schedulers end a job."""
+
 
 class _LazyGroup(click.Group):
     def list_commands(self, ctx: click.Context) -> list[str]:
@@ -53,16 +56,15 @@ def cli() -> None:
 
 def main() -> None:
     """Run the command line; the console script calls this."""
-    signal.signal(signal.SIGTERM, _interrupt)
+    for number in _INTERRUPTS:
+        signal.signal(number, _interrupt)
     try:
         code = cli.main(standalone_mode=False)
     except click.ClickException as error:
         error.show()
         code = error.exit_code
-    except click.Abort:
-        code = _fail("interrupted", 130)
-    except KeyboardInterrupt:
-        code = _fail("interrupted; nothing was written", 130)
+    except (click.Abort, KeyboardInterrupt):
+        code = _fail("interrupted; give the same command again", 130)
     except DsprepError as error:
         code = _fail(str(error), error.exit_code)
     except BrokenPipeError:
@@ -78,5 +80,7 @@ def _fail(message: str, code: int) -> int:
 
 
 def _interrupt(signum: int, frame: FrameType | None) -> None:
-    """Schedulers end a job with SIGTERM; it is handled like Ctrl-C."""
+    """Begin to clean up, which takes no time and is not to be interrupted again."""
+    for number in _INTERRUPTS:
+        signal.signal(number, signal.SIG_IGN)
     raise KeyboardInterrupt

@@ -11,6 +11,7 @@ import pytest
 
 import dsprep
 from dsprep.errors import DestinationError
+from tests.attack.limits import bind_to_permissions
 from tests.attack.trees import contents, names, places
 from tests.conftest import Finished
 from tests.images import image_folder
@@ -330,7 +331,9 @@ class TestARefusal:
         closed = tmp_path / "closed"
         closed.mkdir(mode=mode)
         for dest in (closed, closed / "new", closed / "train.rec"):
-            refused = run_cli("pack", photos, dest, "--format", "recordio", bound=True)
+            refused = run_cli(
+                "pack", photos, dest, "--format", "recordio", preexec=bind_to_permissions
+            )
             assert refused.code == 5
             assert str(closed) in refused.err
             assert "permission" in refused.err
