@@ -72,6 +72,7 @@ def encode_entry(name: str, feature: Feature) -> bytes:
     return b"\x0a" + varint(len(body)) + body
 
 
+@lru_cache(maxsize=4096)
 def head_of_bytes(name: str, size: int) -> bytes:
     """All of the entry of a single bytes value but the value itself, with which it ends.
 

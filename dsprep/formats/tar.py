@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from functools import lru_cache
 from typing import TYPE_CHECKING, NamedTuple
 
 from dsprep.errors import BadSample
@@ -83,9 +84,15 @@ def ending(size: int) -> bytes:
 
 
 def _header(name: bytes, size: int, rest: bytes, fixed: int) -> bytes:
-    digits = b"%011o" % size
-    checksum = fixed + sum(name) + sum(digits)
+    digits, digit_sum = _octal(size)
+    checksum = fixed + sum(name) + digit_sum
     return b"".join((name.ljust(100, b"\0"), _OWNER, digits, _TIME, b"%06o" % checksum, rest))
+
+
+@lru_cache(maxsize=4096)
+def _octal(size: int) -> tuple[bytes, int]:
+    digits = b"%011o" % size
+    return digits, sum(digits)
 
 
 def _pax_record(key: bytes, value: bytes) -> bytes:

@@ -98,9 +98,9 @@ class TFRecord(Format):
                 entries.append(_shared_entry(name, field_name, value, first_class))
         head, tail = b"".join(before), b"".join(after)
         head = example_head(len(head) + len(image) + len(tail)) + head
-        length = _LENGTH.pack(len(head) + len(image) + len(tail))
         crc = extend(extend(value_of(head), image), tail)
-        return [length + _masked(value_of(length)) + head, image, tail + _masked(crc)]
+        record_head = _record_head(len(head) + len(image) + len(tail))
+        return [record_head + head, image, tail + _masked(crc)]
 
     @cached_property
     def _order(self) -> list[tuple[str, str]]:
@@ -136,6 +136,12 @@ class TFRecord(Format):
                 ) from None
             yield Entry(offset, stream.offset - offset, sample)
             position += 1
+
+
+@lru_cache(maxsize=4096)
+def _record_head(size: int) -> bytes:
+    length = _LENGTH.pack(size)
+    return length + _masked(value_of(length))
 
 
 # Not for floats: 0.0 and -0.0 are the same to a cache, and their bytes differ.
