@@ -1,0 +1,51 @@
+"""What a destination's name means."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from dsprep.destination import Destination, parse_destination
+from dsprep.errors import OptionError
+
+
+@pytest.mark.parametrize(
+    ("name", "format_name", "stem"),
+    [
+        ("train.rec", "recordio", "train"),
+        ("train.tar", "webdataset", "train"),
+        ("train.tfrecord", "tfrecord", "train"),
+        ("train.tfrecord.gz", "tfrecord", "train"),
+        ("my.data.rec", "recordio", "my.data"),
+    ],
+)
+def test_a_file_tells_its_format(tmp_path: Path, name: str, format_name: str, stem: str) -> None:
+    destination, told = parse_destination(str(tmp_path / name), None, "images")
+    assert told == format_name
+    assert destination == Destination(tmp_path, name, stem)
+    assert destination.manifest == tmp_path / f"{stem}.manifest.json"
+    assert destination.scratch == tmp_path / f".{stem}.dsprep"
+
+
+def test_a_directory_needs_a_format(tmp_path: Path) -> None:
+    destination, told = parse_destination(str(tmp_path / "out"), "tfrecord", "images")
+    assert (destination, told) == (Destination(tmp_path / "out"), "tfrecord")
+    assert destination.manifest == tmp_path / "out" / "manifest.json"
+    with pytest.raises(OptionError, match="--format"):
+        parse_destination(str(tmp_path / "out"), None, "images")
+
+
+def test_a_directory_may_be_called_like_a_shard(tmp_path: Path) -> None:
+    (tmp_path / "x.rec").mkdir()
+    destination, _ = parse_destination(str(tmp_path / "x.rec"), "webdataset", "images")
+    assert destination.single is None
+    destination, _ = parse_destination(str(tmp_path / "y.rec") + "/", "webdataset", "images")
+    assert destination.single is None
+
+
+def test_name_and_option_must_agree(tmp_path: Path) -> None:
+    with pytest.raises(OptionError, match="recordio, but --format says tfrecord"):
+        parse_destination(str(tmp_path / "x.rec"), "tfrecord", "images")
+    with pytest.raises(OptionError, match="empty"):
+        parse_destination("", "tfrecord", "images")
