@@ -21,7 +21,7 @@ from dsprep.errors import OptionError
     ],
 )
 def test_a_file_tells_its_format(tmp_path: Path, name: str, format_name: str, stem: str) -> None:
-    destination, told = parse_destination(str(tmp_path / name), None, "images")
+    destination, told = parse_destination(str(tmp_path / name), None)
     assert told == format_name
     assert destination == Destination(tmp_path, name, stem)
     assert destination.manifest == tmp_path / f"{stem}.manifest.json"
@@ -29,23 +29,23 @@ def test_a_file_tells_its_format(tmp_path: Path, name: str, format_name: str, st
 
 
 def test_a_directory_needs_a_format(tmp_path: Path) -> None:
-    destination, told = parse_destination(str(tmp_path / "out"), "tfrecord", "images")
+    destination, told = parse_destination(str(tmp_path / "out"), "tfrecord")
     assert (destination, told) == (Destination(tmp_path / "out"), "tfrecord")
     assert destination.manifest == tmp_path / "out" / "manifest.json"
     with pytest.raises(OptionError, match="--format"):
-        parse_destination(str(tmp_path / "out"), None, "images")
+        parse_destination(str(tmp_path / "out"), None)
 
 
 def test_a_directory_may_be_called_like_a_shard(tmp_path: Path) -> None:
     (tmp_path / "x.rec").mkdir()
-    destination, _ = parse_destination(str(tmp_path / "x.rec"), "webdataset", "images")
+    destination, _ = parse_destination(str(tmp_path / "x.rec"), "webdataset")
     assert destination.single is None
-    destination, _ = parse_destination(str(tmp_path / "y.rec") + "/", "webdataset", "images")
+    destination, _ = parse_destination(str(tmp_path / "y.rec") + "/", "webdataset")
     assert destination.single is None
 
 
 def test_name_and_option_must_agree(tmp_path: Path) -> None:
     with pytest.raises(OptionError, match="recordio, but --format says tfrecord"):
-        parse_destination(str(tmp_path / "x.rec"), "tfrecord", "images")
+        parse_destination(str(tmp_path / "x.rec"), "tfrecord")
     with pytest.raises(OptionError, match="empty"):
-        parse_destination("", "tfrecord", "images")
+        parse_destination("", "tfrecord")
