@@ -15,7 +15,7 @@ from dsprep.errors import BadSample, SourceError
 from dsprep.formats.base import Format, Rows
 from dsprep.images.check import make_check, require_readable
 from dsprep.images.transform import Transform
-from dsprep.sample import Sample, Value, image_kind_of, key_of
+from dsprep.sample import UNKNOWN_IMAGE, Sample, Value, image_kind_of, key_of
 
 
 @dataclass(frozen=True)
@@ -110,13 +110,17 @@ def make_samples(recipe: Recipe, rows: Rows) -> Iterator[Sample | BadSample]:
 
 def image_maker(recipe: Recipe) -> Callable[[str, bytes], tuple[str, bytes, int, int]]:
     """A function from a path and the file's bytes to the image's kind, bytes, width and height."""
-    check = make_check(recipe.check, readable=recipe.readable, max_pixels=recipe.max_pixels)
+    # A width that is to be written has to be read, whatever need not be checked.
+    level = "header" if recipe.check == "none" and "width" in recipe.layout.wants else recipe.check
+    check = make_check(level, readable=recipe.readable, max_pixels=recipe.max_pixels)
     transform = recipe.transform
 
-    def copied(path: str, data: bytes) -> tuple[str, bytes, int, int]:
+    def unchecked(path: str, data: bytes) -> tuple[str, bytes, int, int]:
+        return image_kind_of(path) or UNKNOWN_IMAGE, data, 0, 0
+
+    def checked(path: str, data: bytes) -> tuple[str, bytes, int, int]:
         header = check(data)
-        if header is None:
-            return image_kind_of(path) or "bin", data, 0, 0
+        assert header is not None
         return header.kind, data, header.width, header.height
 
     def transformed(path: str, data: bytes) -> tuple[str, bytes, int, int]:
@@ -125,7 +129,9 @@ def image_maker(recipe: Recipe) -> Callable[[str, bytes], tuple[str, bytes, int,
         require_readable(image.kind, recipe.readable)
         return image
 
-    return copied if transform is None else transformed
+    if transform is not None:
+        return transformed
+    return unchecked if level == "none" else checked
 
 
 def read_file(path: str, size: int) -> bytes:
