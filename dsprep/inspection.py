@@ -154,7 +154,7 @@ def _note(found: Inspected, entry: Entry) -> None:
     found.keys.append(entry.sample.key)
     found.ids.append(entry.sample.id)
     found.offsets.append(entry.offset)
-    found.digests.append(digest(image[1]) if image else "")
+    found.digests.append(digest(image[1] if image else b""))
     found.labels.append(label_text(_labels(entry.sample)))
 
 

@@ -256,38 +256,39 @@ def _planned(plan: Plan, seconds: float) -> PackReport:
         rejects=plan.lost,
         rejects_file=None,
         seconds=seconds,
-        **_common(plan),
+        **_common(plan, shards),
     )
 
 
 def _report(
     plan: Plan, manifest: Manifest, rejects: Sequence[Reject], state: str, seconds: float
 ) -> PackReport:
+    shards = [ShardFacts(each.name, each.samples, each.bytes) for each in manifest.shards]
     return PackReport(
         destination=str(plan.packing.destination),
         format=manifest.format,
         state=state,
-        shards=[ShardFacts(each.name, each.samples, each.bytes) for each in manifest.shards],
+        shards=shards,
         samples=manifest.samples,
         bytes=manifest.bytes,
         estimated=False,
         rejects=rejects,
         rejects_file=str(plan.packing.destination.companion("rejects.jsonl")) if rejects else None,
         seconds=seconds,
-        **_common(plan),
+        **_common(plan, shards),
     )
 
 
-def _common(plan: Plan) -> dict[str, Any]:
+def _common(plan: Plan, shards: Sequence[ShardFacts]) -> dict[str, Any]:
     return {
         "classes": plan.catalog.classes,
         "per_class": plan.catalog.samples_per_class(),
         "skipped": plan.skipped,
-        "notes": _notes(plan),
+        "notes": _notes(plan, shards),
     }
 
 
-def _notes(plan: Plan) -> list[str]:
+def _notes(plan: Plan, shards: Sequence[ShardFacts]) -> list[str]:
     """What a user would want to know before training on the result."""
     notes = []
     twice = [finding.path for finding in plan.findings if finding.kind == "duplicate"]
@@ -303,6 +304,9 @@ def _notes(plan: Plan) -> list[str]:
     ]
     if empty:
         notes.append(f"{len(empty):,} classes have no sample: {_some(empty)}")
+    void = [shard.name for shard in shards if not shard.samples]
+    if void:
+        notes.append(f"{len(void):,} shards are empty, their samples rejected: {_some(void)}")
     return notes
 
 

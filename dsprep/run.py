@@ -33,8 +33,8 @@ class Outcome:
     """What a run wrote, over all its attempts.
 
     Attributes:
-        shards: Receipts, in the order of the plan; a shard all of whose samples were rejected is
-            not written.
+        shards: Receipts, in the order of the plan; a shard is empty if all of its samples were
+            rejected.
         rejects: In the order of the catalog, shard by shard.
     """
 
