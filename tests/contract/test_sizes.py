@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from dsprep.errors import OptionError
 from dsprep.formats import Format
+from dsprep.formats.webdataset import WebDataset
 from dsprep.plan import ShardSize, cut_by_bytes, cut_into, cut_pieces, plan_shards
 from tests.contract.layouts import (
     CLASSES,
@@ -41,8 +42,12 @@ def predicted(layout: Format, samples: list[Picture]) -> list[int]:
 
 
 def tells_all(layout: Format, picture: Picture) -> bool:
-    """Whether the catalog knows all that is written: labels of one number, names, no dimensions."""
-    return not isinstance(picture.label, tuple) and "width" not in layout.wants
+    """Whether the catalog knows the size of all that is written: not of dimensions, or of texts."""
+    if isinstance(picture.label, tuple) and (
+        isinstance(layout, WebDataset) or is_for_detection(layout)
+    ):
+        return False
+    return "width" not in layout.wants
 
 
 class TestWeights:

@@ -20,13 +20,16 @@ LAYOUT = WebDataset()
 END = bytes(1024)
 
 
-def header(name: bytes, size: bytes, kind: bytes = b"0") -> bytes:
+def header(
+    name: bytes, size: bytes, kind: bytes = b"0", magic: bytes = b"ustar\x0000", prefix: bytes = b""
+) -> bytes:
     """A header with any bytes in its size field, and a right checksum."""
     block = bytearray(512)
     block[: len(name)] = name
     block[124 : 124 + len(size)] = size
     block[156:157] = kind
-    block[257:265] = b"ustar\x0000"
+    block[257:265] = magic
+    block[345 : 345 + len(prefix)] = prefix
     block[148:156] = b"%06o\0 " % (sum(block) + 8 * ord(" "))
     return bytes(block)
 
@@ -133,6 +136,12 @@ class TestHeaders:
     def test_types_that_are_not_read_are_said(self, kind: bytes) -> None:
         with pytest.raises(DamagedShard, match="type .*, which dsprep does not read"):
             read(LAYOUT, header(b"a.jpg", b"0", kind) + END)
+
+    def test_only_ustar_has_prefixes(self) -> None:
+        prefix = b"dir/of.it"
+        assert names(header(b"a.jpg", b"0", prefix=prefix) + END) == ["dir/of.it/a"]
+        for magic in (b"ustar  \0", bytes(8)):  # GNU's, where times stand there; and Unix V7's
+            assert names(header(b"a.jpg", b"0", magic=magic, prefix=prefix) + END) == ["a"]
 
     def test_names_that_are_not_utf8_are_kept(self) -> None:
         (name,) = names(file(b"\xff\xfe.jpg") + END)

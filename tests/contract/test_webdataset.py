@@ -132,6 +132,12 @@ class TestWebdatasetReads:
         assert found["__key__"] == entry.sample.key
         assert extension in found
 
+    @pytest.mark.parametrize(
+        "path", ["__x__.jpg", "____.jpg", "__x/a.jpg", "a/__x__/b.jpg", *PATHS]
+    )
+    def test_names_that_it_reads_are_not_refused(self, path: str) -> None:
+        assert admits(PLAIN, Picture(0, path, JPEG))
+
     @pytest.mark.parametrize("path", ["__x__/a.jpg", "____/a.jpg", "a.b/c\nd/e.jpg"])
     def test_names_that_it_would_not_read_are_refused(self, path: str) -> None:
         with pytest.raises(BadSample, match="webdataset"):
