@@ -24,6 +24,8 @@ Identity: TypeAlias = tuple[int, int]
 _LEFT_BEHIND = frozenset({"__MACOSX", "Thumbs.db", "desktop.ini"})
 _MOST_DIRECTORIES_PER_CALL = 16
 _CALLS_PER_LEVEL = 64
+_MOST_DIRECTORIES = 1_000_000
+"""More than any data set has, but links between directories can make up any number."""
 
 
 class Directory(NamedTuple):
@@ -89,10 +91,17 @@ def scan(
         What some of the directories hold.
 
     Raises:
-        SourceError: If a directory cannot be read.
+        SourceError: If a directory cannot be read, or there is no end of them.
     """
     level = [Directory("")]
+    seen = 0
     while level:
+        seen += len(level)
+        if seen > _MOST_DIRECTORIES:
+            raise SourceError(
+                f"{root}: holds more than {_MOST_DIRECTORIES:,} directories, the last of them "
+                f"{level[-1].path}; do links lead to and fro?"
+            )
         count = min(max(len(level) // _CALLS_PER_LEVEL, 1), _MOST_DIRECTORIES_PER_CALL)
         batches = (level[start : start + count] for start in range(0, len(level), count))
         tasks = [ScanTask(root, batch, extensions) for batch in batches]

@@ -12,6 +12,7 @@ import pytest
 
 from dsprep.errors import SourceError
 from dsprep.findings import Finding
+from dsprep.sources import scan as scan_module
 from dsprep.sources.scan import Directory, Scanned, ScanTask, scan, scan_directories
 
 EXTENSIONS = frozenset({"jpg", "png"})
@@ -165,16 +166,31 @@ def test_a_directory_that_is_none(tmp_path: Path) -> None:
         look(tmp_path / "file.jpg")
 
 
-@pytest.mark.skipif(os.geteuid() == 0, reason="root may read everything")
-@pytest.mark.parametrize("mode", [0o000, 0o600])
-def test_a_directory_that_is_locked(tmp_path: Path, mode: int) -> None:
+def test_a_directory_that_is_locked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    # Not with chmod: root may read everything, and the tests may run as root.
     fill(tmp_path, "a/b.jpg")
-    (tmp_path / "a").chmod(mode)
-    try:
-        with pytest.raises(SourceError, match="a: cannot be read as a directory: Permission"):
-            look(tmp_path)
-    finally:
-        (tmp_path / "a").chmod(0o700)
+    real = os.open
+
+    def locked(path: Any, *args: Any, **options: Any) -> int:
+        if str(path) == str(tmp_path / "a"):
+            raise PermissionError(13, "Permission denied")
+        return real(path, *args, **options)
+
+    monkeypatch.setattr(os, "open", locked)
+    with pytest.raises(SourceError, match="a: cannot be read as a directory: Permission"):
+        look(tmp_path)
+
+
+def test_directories_without_end(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Links between siblings are no loop, but there are more ways through them than atoms."""
+    names = "abcdefghijklmnop"
+    for name in names:
+        (tmp_path / name).mkdir()
+        for other in names.replace(name, ""):
+            (tmp_path / name / other).symlink_to(f"../{other}")
+    monkeypatch.setattr(scan_module, "_MOST_DIRECTORIES", 1000)
+    with pytest.raises(SourceError, match="more than 1,000 directories"):
+        look(tmp_path)
 
 
 @pytest.fixture
