@@ -4,29 +4,37 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable
+from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
+from dsprep.destination import Destination
 from dsprep.errors import DestinationError, SourceError
 from dsprep.findings import Reject
 from dsprep.formats.base import ShardFacts
 from dsprep.manifest import FileReceipt, Manifest
 from dsprep.planning import Plan
 from dsprep.run import Outcome
-from dsprep.state import RunState, differences, remove_data_set
+from dsprep.state import RunState, data_set_to_replace, differences, remove_data_set
 from dsprep.stores.local import checksum, free_bytes, sync_directory, write_whole
 from dsprep.units import format_size
 
 
 def identity_of(plan: Plan) -> dict[str, Any]:
-    """What tells this command from others; the times of files end up in ``run.json`` only."""
+    """What tells this command from others.
+
+    The times of files, and the library that encodes images, end up in ``run.json`` only.
+    """
     packing = plan.packing
-    return {
+    identity = {
         **json.loads(json.dumps(packing.options())),
         "name": packing.name,
         "source": plan.catalog.digest(),
         "file times": plan.catalog.mtimes_digest(),
     }
+    if packing.transform is not None:
+        identity["Pillow"] = version("pillow")
+    return identity
 
 
 def require_same(plan: Plan, finished: Manifest, identity: dict[str, Any]) -> None:
@@ -36,8 +44,9 @@ def require_same(plan: Plan, finished: Manifest, identity: dict[str, Any]) -> No
         DestinationError: If it holds something else, or not all of it.
     """
     packing = plan.packing
+    _require_own(packing.destination, finished)
     known = {**finished.options, "name": finished.name, "source": finished.source}
-    other = differences({**known, "file times": identity["file times"]}, identity)
+    other = differences({**identity, **known}, identity)
     if other:
         raise DestinationError(
             f"{packing.destination}: holds a data set that another command wrote ({other}); "
@@ -69,26 +78,60 @@ def begin(plan: Plan, state: RunState, overwrite: bool) -> None:
             f"{destination}: an unfinished run of another command is there ({state.other}); "
             "give that command again to finish it, or --overwrite to start over"
         )
+    replaced = data_set_to_replace(destination) if overwrite else None
+    _spare_inputs(plan, replaced)
+    _require_room(plan, state, replaced)
     if overwrite and (state.other or destination.manifest.exists()):
         state.forget()
     remove_data_set(destination, overwrite)
     _refuse_files_of_others(plan, state.resumed or overwrite)
-    missing = [shard for shard in plan.shards if shard.name not in state.done]
-    needed, free = sum(shard.bytes for shard in missing), free_bytes(destination.directory)
+    state.begin()
+
+
+def _spare_inputs(plan: Plan, replaced: Manifest | None) -> None:
+    """Refuse to replace what is being read, or what belongs to another single file."""
+    destination, source = plan.packing.destination, plan.packing.source
+    names = set(plan.files())
+    if replaced is not None:
+        _require_own(destination, replaced)
+        names.update(file.name for file in replaced.every_file())
+    elif source.classes and Path(source.classes).read_bytes() == _classes(plan):
+        names.discard(destination.companion("classes.txt").name)
+    for path in filter(Path.exists, (destination.directory / name for name in sorted(names))):
+        if any(path.samefile(read) for read in source.files()):
+            raise DestinationError(
+                f"{path}: is read by this command, which would replace it; copy it to another "
+                "place and name it there, or choose another destination"
+            )
+
+
+def _require_own(destination: Destination, finished: Manifest) -> None:
+    """Refuse a manifest that belongs to a single file of another format."""
+    names = [shard.name for shard in finished.shards]
+    if destination.single and destination.single not in names:
+        raise DestinationError(
+            f"{destination.manifest}: belongs to {', '.join(names)}; choose another name than "
+            f"{destination.stem}, or another directory"
+        )
+
+
+def _require_room(plan: Plan, state: RunState, replaced: Manifest | None) -> None:
+    """Refuse to begin what the disk cannot hold, where its size is known."""
+    directory = plan.packing.destination.directory
+    needed = sum(shard.bytes for shard in plan.shards if shard.name not in state.done)
+    freed = sum(file.bytes for file in replaced.every_file()) if replaced else 0
+    free = free_bytes(directory) + freed
     if needed > free and not plan.estimated:
         raise DestinationError(
-            f"{destination.directory}: {format_size(needed)} are to be written, but only "
+            f"{directory}: {format_size(needed)} are to be written, but only "
             f"{format_size(free)} are free on its disk"
         )
-    state.begin()
 
 
 def _refuse_files_of_others(plan: Plan, may_replace: bool) -> None:
     """Refuse to write over a file that is not known to be this command's."""
-    directory, source = plan.packing.destination.directory, plan.packing.source
+    directory = plan.packing.destination.directory
     for path in filter(Path.exists, (directory / name for name in plan.files())):
-        if any(read and path.samefile(read) for read in (source.list, source.table)):
-            raise DestinationError(f"{path}: is what is to be packed; choose another destination")
         is_classes = path.name.endswith("classes.txt") and path.read_bytes() == _classes(plan)
         if not (may_replace or is_classes):
             raise DestinationError(
@@ -158,7 +201,9 @@ def read_rejects(plan: Plan, finished: Manifest) -> list[Reject]:
 
 
 def _classes(plan: Plan) -> bytes:
-    return _lines(plan.catalog.classes or ())
+    from dsprep.sources.classes import format_classes  # not before polars is there
+
+    return format_classes(plan.catalog.classes or ()).encode()
 
 
 def _lines(lines: Iterable[str]) -> bytes:

@@ -8,6 +8,7 @@ from pathlib import Path
 
 from dsprep.errors import OptionError
 from dsprep.formats import format_of_file
+from dsprep.formats.tfrecord import TFRecord
 
 _LONGEST_NAME = 200
 """Bytes that a name may have, so that there is room for numbers in a file name of 255."""
@@ -105,6 +106,10 @@ def parse_destination(path: str, format_name: str | None) -> tuple[Destination, 
         raise OptionError("the destination is empty")
     where = Path(path)
     told = None if os.path.isdir(path) or path.endswith("/") else format_of_file(path)
+    if told is not None and path.endswith(".gz") and told is not TFRecord:
+        raise OptionError(
+            f"{path}: only TFRecord shards can be compressed; name it {path.removesuffix('.gz')}"
+        )
     if told is None:
         if format_name is None:
             raise OptionError(

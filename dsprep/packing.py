@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from dsprep.commit import (
@@ -21,20 +21,20 @@ from dsprep.formats import FORMATS, Format
 from dsprep.formats.base import ShardFacts
 from dsprep.formats.features import choose_features
 from dsprep.formats.recordio import RecordIO
+from dsprep.formats.tar import MAX_NAME
 from dsprep.formats.tfrecord import TFRecord
 from dsprep.formats.webdataset import WebDataset
-from dsprep.images.check import DEFAULT_MAX_PIXELS, MXNET_READABLE
+from dsprep.images.check import DEFAULT_MAX_PIXELS, LEVELS, MXNET_READABLE
 from dsprep.images.transform import Transform
 from dsprep.manifest import Manifest
 from dsprep.plan import ShardSize
-from dsprep.planning import Packing, Plan, make_plan
+from dsprep.planning import Packing, Plan, make_plan, require_distinct_keys
 from dsprep.pool import Pool, available_cores
 from dsprep.progress import Progress
 from dsprep.run import Run
 from dsprep.sources.reading import make_source
 from dsprep.state import RunState, finished_manifest, remove_leftovers
-
-CHECKS = ("decode", "header", "none")
+from dsprep.units import format_count, format_some, parse_size
 
 
 @dataclass(frozen=True)
@@ -55,6 +55,9 @@ class PackReport:
         rejects: Samples of the source that are not in the shards, and why.
         rejects_file: Where they are listed; None if there are none or nothing was written.
         skipped: What lies in the source and is no sample.
+        duplicates: Paths that a list names more than once.
+        collisions: Keys of more than one sample, with the samples' paths. For WebDataset, whose
+            keys must differ, only a dry run has any.
         notes: What else there is to say.
         seconds: How long it took; for a dry run, how long it will take.
     """
@@ -71,6 +74,8 @@ class PackReport:
     rejects: Sequence[Reject]
     rejects_file: str | None
     skipped: Sequence[Finding]
+    duplicates: Sequence[Finding]
+    collisions: Sequence[tuple[str, Sequence[str]]]
     notes: Sequence[str]
     seconds: float
 
@@ -86,11 +91,11 @@ def pack(
     classes: str | None = None,
     extensions: Sequence[str] = (),
     format: str | None = None,
-    target_size: int | None = None,
+    target_size: int | str | None = None,
     shards: int | None = None,
     samples_per_shard: int | None = None,
     name: str = "train",
-    gzip: bool = False,
+    compression: str = "none",
     features: str | None = None,
     rename: Mapping[str, str] | None = None,
     metadata: bool = False,
@@ -100,7 +105,7 @@ def pack(
     check: str | None = None,
     max_pixels: int = DEFAULT_MAX_PIXELS,
     max_errors: int | None = None,
-    fail_on_reject: bool = False,
+    on_error: str = "skip",
     overwrite: bool = False,
     dry_run: bool = False,
     workers: int | None = None,
@@ -119,11 +124,11 @@ def pack(
         classes: A file with the class names, one a line, in the order of their numbers.
         extensions: File name extensions of images.
         format: ``webdataset``, ``tfrecord`` or ``recordio``; may be left out for a single file.
-        target_size: The most bytes that a shard takes on disk.
+        target_size: The most bytes that a shard takes on disk; a number, or a text like ``200MB``.
         shards: Or, how many shards.
         samples_per_shard: Or, how many samples in each.
         name: What shard names begin with.
-        gzip: Whether to compress TFRecord shards.
+        compression: ``none``, or ``gzip`` for TFRecord shards.
         features: The preset of feature names for TFRecord.
         rename: Feature names, or extensions of WebDataset members, by field.
         metadata: Whether to write class, filename, width and height into WebDataset shards.
@@ -134,7 +139,7 @@ def pack(
             RecordIO.
         max_pixels: Images with more are rejected.
         max_errors: Stop when more samples than this are rejected.
-        fail_on_reject: Stop at the first one.
+        on_error: ``skip`` rejects a bad sample and goes on, ``fail`` stops.
         overwrite: Replace what is at the destination.
         dry_run: Plan, and write nothing.
         workers: How many processes; by default the cores that this process may use.
@@ -152,8 +157,11 @@ def pack(
     began = time.monotonic()
     require_apart(dest, source)
     destination, format_name = parse_destination(dest, format)
-    size = _shard_size(destination.single, target_size, shards, samples_per_shard)
-    _require_one_of("--check", check, (*CHECKS, None))
+    target = None if target_size is None else parse_size(target_size)
+    size = _shard_size(destination.single, target, shards, samples_per_shard)
+    _require_one_of("--compression", compression, ("none", "gzip"))
+    _require_one_of("--on-error", on_error, ("skip", "fail"))
+    _require_one_of("--check", check, (*LEVELS, None))
     _require_one_of("--key", key, ("path", "index"))
     packing = Packing(
         source=make_source(
@@ -166,7 +174,13 @@ def pack(
             extensions=extensions,
         ),
         destination=destination,
-        layout=_layout(format_name, gzip or destination.is_gzip, features, rename or {}, metadata),
+        layout=_layout(
+            format_name,
+            compression == "gzip" or destination.is_gzip,
+            features,
+            rename or {},
+            metadata,
+        ),
         transform=transform,
         size=size,
         name=destination.stem or require_name(name),
@@ -180,17 +194,20 @@ def pack(
         plan = make_plan(packing, pool)
         if dry_run:
             return _planned(plan, plan.seconds(pool))
+        require_distinct_keys(plan)
         identity = identity_of(plan)
         finished = None if overwrite else finished_manifest(destination)
         if finished is not None:
             require_same(plan, finished, identity)
             remove_leftovers(destination)
             rejects = read_rejects(plan, finished)
-            return _report(plan, finished, rejects, "already packed", time.monotonic() - began)
+            report = _report(plan, finished, rejects, "already packed", time.monotonic() - began)
+            compared = "paths, sizes and labels are the same; verify --against compares contents"
+            return replace(report, notes=[*report.notes, compared])
         state = RunState(destination, identity)
         try:
             begin(plan, state, overwrite)
-            run = Run(plan, state, 0 if fail_on_reject else max_errors)
+            run = Run(plan, state, 0 if on_error == "fail" else max_errors)
             outcome = run.carry_out(pool, progress or Progress())
             manifest = commit(plan, state, outcome, identity)
         except KeyboardInterrupt:
@@ -284,6 +301,8 @@ def _common(plan: Plan, shards: Sequence[ShardFacts]) -> dict[str, Any]:
         "classes": plan.catalog.classes,
         "per_class": plan.catalog.samples_per_class(),
         "skipped": plan.skipped,
+        "duplicates": [each for each in plan.findings if each.kind == "duplicate"],
+        "collisions": plan.collisions,
         "notes": _notes(plan, shards),
     }
 
@@ -291,24 +310,22 @@ def _common(plan: Plan, shards: Sequence[ShardFacts]) -> dict[str, Any]:
 def _notes(plan: Plan, shards: Sequence[ShardFacts]) -> list[str]:
     """What a user would want to know before training on the result."""
     notes = []
-    twice = [finding.path for finding in plan.findings if finding.kind == "duplicate"]
-    if twice:
-        notes.append(f"{len(twice):,} paths are listed more than once: {_some(twice)}")
-    if plan.collisions:
-        keys = [key for key, _ in plan.collisions]
-        notes.append(f"{len(keys):,} keys belong to more than one sample: {_some(keys)}")
     empty = [
         plan.catalog.classes[number]
         for number, count in plan.catalog.samples_per_class().items()
         if plan.catalog.classes and not count
     ]
     if empty:
-        notes.append(f"{len(empty):,} classes have no sample: {_some(empty)}")
+        notes.append(f"{format_count(len(empty), 'class')} without samples: {format_some(empty)}")
     void = [shard.name for shard in shards if not shard.samples]
     if void:
-        notes.append(f"{len(void):,} shards are empty, their samples rejected: {_some(void)}")
+        notes.append(f"{format_count(len(void), 'empty shard')}: {format_some(void)}")
+    if isinstance(plan.packing.layout, WebDataset) and plan.packing.key == "path":
+        names = plan.catalog.keys()
+        long = names.filter(names.str.len_bytes() > MAX_NAME - len(".jpeg"))
+        if len(long):
+            notes.append(
+                f"{format_count(len(long), 'name')} of about {MAX_NAME} bytes or more, which wids "
+                f"and DALI do not read: {format_some(long.to_list())}"
+            )
     return notes
-
-
-def _some(names: Sequence[str]) -> str:
-    return ", ".join(names[:3]) + (", …" if len(names) > 3 else "")

@@ -21,6 +21,7 @@ from dsprep.plan import DEFAULT_TARGET, PlannedShard, ShardSize, plan_shards
 from dsprep.pool import Pool
 from dsprep.recipe import Measured, Recipe, measure
 from dsprep.sources.reading import Source, read_source
+from dsprep.units import format_count
 
 if TYPE_CHECKING:
     from dsprep.catalog import Catalog
@@ -146,7 +147,7 @@ class Plan:
 
     def seconds(self, pool: Pool) -> float:
         """How long the run will take, by trying some samples now."""
-        tried = _try_samples(self.packing, self.catalog, pool, min(_TIMED, len(self.catalog)))
+        tried = _try_samples(self.packing, _sample(self.catalog, _TIMED), pool)
         spent = sum(each.seconds for each in tried)
         count = sum(len(each.sizes) for each in tried)
         return spent / count * len(self.catalog) / pool.size
@@ -163,28 +164,36 @@ def make_plan(packing: Packing, pool: Pool) -> Plan:
     if not len(catalog):
         raise SourceError(f"{packing.source.root}: holds no image that could be packed")
     collisions = catalog.collisions() if packing.key == "path" else []
-    if collisions and packing.layout.keys_must_differ:
-        raise SourceError(_collision_message(packing.source.root, collisions))
     _require_exact_labels(packing, catalog)
+    indexed = catalog
     if packing.seed is not None:
         catalog = catalog.shuffle(packing.seed)
     image_sizes: Sequence[int] = catalog.table["size"].to_list()
     capacity = None
     estimated = packing.transform is not None
     if estimated and packing.size.by_bytes:
-        image_sizes, capacity = _estimate(packing, catalog, image_sizes, pool)
+        sample = _sample(indexed, SAMPLE)
+        image_sizes, capacity = _estimate(packing, catalog, sample, image_sizes, pool)
     weights = _weights(packing.layout, catalog, image_sizes)
     shards = plan_shards(weights, packing.size, packing.layout, packing.shard_name, capacity)
     return Plan(packing, catalog, findings, collisions, shards, estimated)
 
 
-def _collision_message(root: str, collisions: Sequence[tuple[str, list[str]]]) -> str:
-    lines = [f"{root}: {len(collisions):,} keys belong to more than one sample:"]
-    lines += [f"  {key}: {', '.join(paths)}" for key, paths in collisions[:_NAMED]]
-    if len(collisions) > _NAMED:
-        lines.append(f"  and {len(collisions) - _NAMED:,} more")
+def require_distinct_keys(plan: Plan) -> None:
+    """Refuse samples that readers could not tell apart.
+
+    Raises:
+        SourceError: If keys belong to more than one sample, and the format cannot have that.
+    """
+    if not plan.collisions or not plan.packing.layout.keys_must_differ:
+        return
+    count = len(plan.collisions)
+    lines = [f"{plan.catalog.root}: {format_count(count, 'key')} would be that of several samples:"]
+    lines += [f"  {key}: {', '.join(paths)}" for key, paths in plan.collisions[:_NAMED]]
+    if count > _NAMED:
+        lines.append(f"  and {count - _NAMED:,} more")
     lines.append("rename files, or give --key index to make keys from the samples' numbers")
-    return "\n".join(lines)
+    raise SourceError("\n".join(lines))
 
 
 def _require_exact_labels(packing: Packing, catalog: Catalog) -> None:
@@ -233,18 +242,14 @@ def _weights(layout: Format, catalog: Catalog, image_sizes: Sequence[int]) -> li
 
 
 def _estimate(
-    packing: Packing, catalog: Catalog, sizes: Sequence[int], pool: Pool
+    packing: Packing, catalog: Catalog, sample: Catalog, sizes: Sequence[int], pool: Pool
 ) -> tuple[list[int], int]:
     """Encoded bytes of each image, and how full to plan a shard with them."""
     target = packing.layout.capacity(packing.size.target or DEFAULT_TARGET)
-    tried = _try_samples(packing, catalog, pool, min(SAMPLE, len(catalog)))
+    tried = _try_samples(packing, sample, pool)
     encoded = list(chain.from_iterable(each.sizes for each in tried))
-    chosen = _sample(catalog, len(encoded))
-    known = {
-        index: size
-        for index, size in zip(chosen.table["index"].to_list(), encoded, strict=True)
-        if size
-    }
+    measured = zip(sample.table["index"].to_list(), encoded, strict=True)
+    known = {index: size for index, size in measured if size}
     if not known:
         raise SourceError(
             f"{packing.source.root}: none of the {len(encoded)} images that were tried can "
@@ -260,12 +265,11 @@ def _estimate(
     return predicted, model.safe_capacity(target, mean)
 
 
-def _try_samples(packing: Packing, catalog: Catalog, pool: Pool, count: int) -> list[Measured]:
-    """Make some samples of the catalog, all workers sharing the work, and measure them."""
-    sample = _sample(catalog, count)
-    share = math.ceil(count / (4 * pool.size))
-    recipe = _recipe(packing, catalog)
-    tasks = [(recipe, rows_of(sample.slice(at, share))) for at in range(0, count, share)]
+def _try_samples(packing: Packing, sample: Catalog, pool: Pool) -> list[Measured]:
+    """Make the samples of a small catalog, all workers sharing the work, and measure them."""
+    share = math.ceil(len(sample) / (4 * pool.size))
+    recipe = _recipe(packing, sample)
+    tasks = [(recipe, rows_of(sample.slice(at, share))) for at in range(0, len(sample), share)]
     return pool.map(measure, tasks)
 
 

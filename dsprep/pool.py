@@ -16,7 +16,7 @@ from collections.abc import Callable, Iterable, Iterator
 from types import TracebackType
 from typing import Any, TypeVar
 
-from dsprep.errors import RunStopped
+from dsprep.errors import OptionError, RunStopped
 from dsprep.worker import receive, send
 
 A = TypeVar("A")
@@ -37,7 +37,13 @@ class Pool:
     """
 
     def __init__(self, workers: int) -> None:
-        """Start the workers; they are usable at once, and ready some tens of milliseconds later."""
+        """Start the workers; they are usable at once, and ready some tens of milliseconds later.
+
+        Raises:
+            OptionError: If there would be none.
+        """
+        if workers < 1:
+            raise OptionError(f"--workers {workers}: one at least is needed")
         code = f"import sys; sys.path[:] = {sys.path!r}; from dsprep.worker import main; main()"
         # Workers inherit what is blocked. Ctrl-C, and some schedulers' SIGTERM, reach every process
         # of a run, but this one alone decides what they mean.

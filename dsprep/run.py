@@ -17,6 +17,7 @@ from dsprep.recipe import Recipe
 from dsprep.shard import JoinTask, PieceTask, Written, join_pieces, write_piece
 from dsprep.state import RunState
 from dsprep.stores.local import publish
+from dsprep.units import format_count
 
 _PIECE_BYTES = 16_000_000
 """Smaller pieces are not worth the joining; see :func:`_needs_pieces` for when there are any."""
@@ -68,7 +69,7 @@ class Run:
         self._sizes: list[int] = plan.catalog.table["size"].to_list()
         self._recipe = plan.recipe
         self._max_errors = max_errors
-        self._rejects = sum(len(written.rejects) for written in state.done.values())
+        self._rejects = 0
 
     def carry_out(self, pool: Pool, progress: Progress) -> Outcome:
         """Write all that is not done yet.
@@ -77,15 +78,20 @@ class Run:
             DsprepError: If it cannot be done; what is done is noted, and the next attempt goes on.
         """
         self._progress = progress
-        self._count(self._plan.lost)
         units = {shard.name: self._units(shard, pool.size) for shard in self._shards}
-        every = [unit for shard in units.values() for unit in shard]
-        missing = [
-            unit
-            for unit in every
-            if unit.name not in self._state.done
-            and unit.name.partition("/")[0] not in self._state.done
-        ]
+        done = self._state.done
+        rejects = list(self._plan.lost)
+        missing = []
+        for shard in self._shards:
+            if shard.name in done:
+                rejects += done[shard.name].rejects
+                continue
+            for unit in units[shard.name]:
+                if unit.name in done:
+                    rejects += done[unit.name].rejects
+                else:
+                    missing.append(unit)
+        self._count(rejects)
         rows = sum(unit.stop - unit.start for unit in missing)
         progress.begin("packing", rows, sum(self._sizes))
         try:
@@ -106,10 +112,9 @@ class Run:
                     self._state.path_of(unit.name).unlink(missing_ok=True)
         finally:
             progress.end()
-        done = [(shard.name, self._state.done[shard.name]) for shard in self._shards]
         return Outcome(
-            [shard_receipt(name, written) for name, written in done],
-            [reject for _, written in done for reject in written.rejects],
+            [shard_receipt(shard.name, done[shard.name]) for shard in self._shards],
+            [reject for shard in self._shards for reject in done[shard.name].rejects],
         )
 
     def _units(self, shard: PlannedShard, workers: int) -> list[_Unit]:
@@ -161,8 +166,9 @@ class Run:
         if self._max_errors is not None and self._rejects > self._max_errors and rejects:
             last = rejects[-1]
             raise RunStopped(
-                f"stopped: {self._rejects:,} samples cannot be packed, {self._max_errors:,} may; "
-                f"the last one is {last.path}: {last.reason}"
+                f"stopped: {format_count(self._rejects, 'sample')} cannot be packed, the last one "
+                f"being {last.path}: {last.reason}; mend or remove such samples, or let more of "
+                f"them be rejected (--on-error skip, --max-errors {self._rejects} or more)"
             )
 
 

@@ -16,7 +16,7 @@ from typing import NamedTuple, TypeAlias
 
 from google_crc32c import extend
 
-from dsprep.errors import BadSample, DestinationError
+from dsprep.errors import BadSample, RunStopped
 from dsprep.findings import Reject
 from dsprep.formats.base import Format, Rows
 from dsprep.recipe import Recipe, make_samples
@@ -135,7 +135,8 @@ def join_pieces(task: JoinTask, report: Report) -> Written:
     """Join pieces into a shard with its trailer and its sidecars.
 
     Raises:
-        DestinationError: If it cannot be written, or a piece is not as it was written.
+        DestinationError: If it cannot be written.
+        RunStopped: If a piece is not as it was written; it will be written again.
     """
     with destination_errors(task.path), Sink(task.path, compressed=False) as sink:
         for piece, checksum in task.pieces:
@@ -147,8 +148,10 @@ def join_pieces(task: JoinTask, report: Report) -> Written:
                     sink.flush()
                     report(0, 0, [])
             if crc != checksum:
-                raise DestinationError(
-                    f"{piece}: is not as it was written; give --overwrite to start over"
+                os.unlink(piece)
+                raise RunStopped(
+                    f"{piece}: was not as it had been written, and is removed; "
+                    "give the same command again to continue"
                 )
         sink.add([task.layout.trailer(sink.content)])
         sink.finish()

@@ -172,6 +172,13 @@ def finished_manifest(destination: Destination) -> Manifest | None:
         raise DestinationError(f"{error}; give --overwrite to replace it") from None
 
 
+def data_set_to_replace(destination: Destination) -> Manifest | None:
+    """The manifest of the data set that is to be removed, if it can be read."""
+    with suppress(DestinationError):
+        return finished_manifest(destination)
+    return None
+
+
 def remove_data_set(destination: Destination, overwrite: bool) -> None:
     """Remove a finished data set, its manifest first; or end what a killed run began of that."""
     replaced = _replaced(destination)

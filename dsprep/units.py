@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 
 from dsprep.errors import OptionError
 
@@ -65,3 +66,8 @@ def format_count(number: int, noun: str) -> str:
     """Count things for people: ``1 sample``, ``1,281,167 samples``, ``2 classes``."""
     ending = "" if number == 1 else "es" if noun.endswith("s") else "s"
     return f"{number:,} {noun}{ending}"
+
+
+def format_some(names: Sequence[str]) -> str:
+    """Name the first few: ``a.jpg, b.jpg, c.jpg, …``."""
+    return ", ".join(names[:3]) + (", …" if len(names) > 3 else "")

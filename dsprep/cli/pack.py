@@ -18,7 +18,7 @@ from dsprep.cli.options import (
     split_commas,
     workers_option,
 )
-from dsprep.errors import REJECTS_EXIT_CODE
+from dsprep.errors import REJECTS_EXIT_CODE, SourceError
 
 _shards = option_group("Shards")
 _images = option_group("Images")
@@ -121,11 +121,9 @@ def pack(
     dest: str,
     label_column: str | None,
     extensions: str | None,
-    compression: str,
     renamed: tuple[str, ...],
     shuffle: bool,
     seed: int,
-    on_error: str,
     max_pixels: int | None,
     as_json: bool,
     quiet: bool,
@@ -150,6 +148,7 @@ def pack(
     """
     from dsprep import packing
     from dsprep.cli.report import print_json, print_pack_report
+    from dsprep.formats import FORMATS
     from dsprep.images.check import DEFAULT_MAX_PIXELS
     from dsprep.images.transform import Transform
     from dsprep.progress import progress_for
@@ -168,11 +167,9 @@ def pack(
         dest,
         label_columns=split_commas(label_column),
         extensions=split_commas(extensions),
-        gzip=compression == "gzip",
         rename=parse_pairs(renamed, "--map"),
         transform=None if transform.is_copy else transform,
         seed=seed if shuffle else None,
-        fail_on_reject=on_error == "fail",
         max_pixels=max_pixels or DEFAULT_MAX_PIXELS,
         progress=progress_for(sys.stderr, quiet),
         **options,
@@ -181,4 +178,9 @@ def pack(
         print_json(report)
     elif not quiet:
         print_pack_report(report)
+    if report.collisions and FORMATS[report.format].keys_must_differ:
+        raise SourceError(
+            f"{source}: would be refused, as several samples have one key; rename files, or give "
+            "--key index to make keys from the samples' numbers"
+        )
     return REJECTS_EXIT_CODE if report.rejects else 0

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import fields, is_dataclass
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from dsprep.units import format_count, format_duration, format_size
+from dsprep.units import format_count, format_duration, format_size, format_some
 
 if TYPE_CHECKING:
     from dsprep.inspection import Problem
@@ -59,11 +59,21 @@ def print_pack_report(report: PackReport) -> None:
     click.echo(f"{report.destination}: {report.state} as {report.format}")
     for name, value in rows:
         click.echo(f"  {name:<9} {value}")
-    for note in report.notes:
+    for note in (*_notes(report), *report.notes):
         click.echo(f"  note      {note}")
     if planned:
         _print_plan(report)
     _print_rejects(report)
+
+
+def _notes(report: PackReport) -> Iterator[str]:
+    if report.duplicates:
+        names = format_some([finding.path for finding in report.duplicates])
+        yield f"{format_count(len(report.duplicates), 'path')} listed more than once: {names}"
+    for key, paths in report.collisions[:_SHOWN]:
+        yield f"the key {key} is that of {', '.join(paths)}"
+    if len(report.collisions) > _SHOWN:
+        yield f"{len(report.collisions) - _SHOWN:,} more keys are those of several samples"
 
 
 def _shards_line(report: PackReport, about: str) -> str:
@@ -96,7 +106,8 @@ def _skipped_line(report: PackReport) -> str:
     for finding in report.skipped:
         kinds.setdefault(finding.kind, []).append(finding.path)
     return "; ".join(
-        f"{len(paths):,} {words.get(kind, kind)} ({_some(paths)})" for kind, paths in kinds.items()
+        f"{len(paths):,} {words.get(kind, kind)} ({format_some(paths)})"
+        for kind, paths in kinds.items()
     )
 
 
@@ -155,10 +166,6 @@ def _print_rejects(report: PackReport) -> None:
         click.echo(f"  {reject.path}: {reject.reason}")
     if len(report.rejects) > _SHOWN:
         click.echo(f"  and {len(report.rejects) - _SHOWN:,} more")
-
-
-def _some(names: Sequence[str]) -> str:
-    return ", ".join(names[:3]) + (", …" if len(names) > 3 else "")
 
 
 def print_verify_report(report: VerifyReport) -> None:

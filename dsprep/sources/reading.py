@@ -40,6 +40,10 @@ class Source:
     classes: str | None = None
     extensions: frozenset[str] = frozenset(IMAGE_EXTENSIONS)
 
+    def files(self) -> tuple[str, ...]:
+        """The files that are read besides the images."""
+        return tuple(each for each in (self.list, self.table, self.classes) if each)
+
     def __post_init__(self) -> None:
         """Refuse what makes no sense.
 
