@@ -13,6 +13,7 @@ from types import MappingProxyType
 
 from dsprep.errors import BadSample, OptionError
 from dsprep.formats.example import BytesList, Feature, FloatList, Int64List
+from dsprep.formats.floats import require_exact
 from dsprep.images.header import sniff
 from dsprep.sample import IMAGE_KINDS, UNKNOWN_IMAGE, Sample, Value, key_of
 
@@ -135,10 +136,16 @@ def fields_for(sample: Sample, preset: Preset) -> dict[str, Value]:
 
 
 def feature_of(field: str, value: Value, first_class: int) -> Feature:
-    """The feature that holds one field."""
+    """The feature that holds one field.
+
+    Raises:
+        BadSample: If a label holds a whole number that the feature's 32-bit floats cannot.
+        OverflowError: If a label holds a number beyond them.
+    """
     if isinstance(value, tuple):
         if field == "classes":
             return Int64List(int(number) + first_class for number in value)
+        require_exact(value)
         return FloatList(value)
     if isinstance(value, int):
         return Int64List((value + first_class if field == "cls" else value,))

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, ClassVar
 
 from dsprep.errors import BadSample
 from dsprep.formats.base import Entry, Format, Rows
+from dsprep.formats.floats import require_exact
 from dsprep.images.header import sniff
 from dsprep.labels import fits_lst, format_lst
 from dsprep.sample import UNKNOWN_IMAGE, Sample, Value
@@ -43,6 +44,7 @@ class RecordIO(Format):
     name: ClassVar[str] = "recordio"
     suffix: ClassVar[str] = ".rec"
     has_sidecars: ClassVar[bool] = True
+    known_by: ClassVar[str] = "id"
 
     @property
     def wants(self) -> frozenset[str]:
@@ -106,6 +108,7 @@ def _header(sample: Sample) -> bytes:
     if not isinstance(label, tuple):
         raise BadSample(f"the label {label!r} is not a number that 32-bit floats hold")
     try:
+        require_exact(label)
         if len(label) == 1:
             return _HEADER.pack(0, label[0], sample.id, 0)
         count = len(label)
