@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
 
@@ -11,6 +12,8 @@ from hypothesis import strategies as st
 
 from dsprep.errors import OptionError
 from dsprep.formats import Format
+from dsprep.formats.features import Preset
+from dsprep.formats.tfrecord import TFRecord
 from dsprep.formats.webdataset import WebDataset
 from dsprep.plan import ShardSize, cut_by_bytes, cut_into, cut_pieces, plan_shards
 from tests.contract.layouts import (
@@ -23,6 +26,7 @@ from tests.contract.layouts import (
     catalog_rows,
     encode,
     is_for_detection,
+    sample_of,
     shard,
     write,
 )
@@ -68,6 +72,10 @@ class TestWeights:
         @example([Picture(0, "a.jpg", JPEG, 2**63 - 2)])
         @example([Picture(0, "a.jpg", JPEG, -(2**63))])
         @example([Picture(0, "a.jpg", JPEG, (1e300, -1e-300))])
+        @example([Picture(0, "a.jpg", JPEG, (-2.2250738585072014e-308,) * 41)])
+        @example([Picture(0, "a.jpg", JPEG, (2.0, 5.0, *[-9.0, 0.0, 0.0, 1.0, 1.0] * 99))])
+        @example([Picture(0, "\x01" * 200 + ".jpg", JPEG, 1)])
+        @example([Picture(0, '"' * 300 + ".jpg", JPEG, 1)])
         def check(samples: list[Picture]) -> None:
             weights = predicted(layout, samples)
             assert len(weights) == len(samples)
@@ -88,6 +96,20 @@ class TestWeights:
             size = len(encode(layout, picture))
             # Were the image a WebP, its name might take two blocks more.
             assert size <= weight <= size + 2 * BLOCK
+
+    @every_layout
+    def test_of_the_largest_image(self, layout: Format) -> None:
+        picture = Picture(0, "a.jpg", JPEG, LABELS["detection"][0])
+        sample = sample_of(layout, picture)
+        largest = dict.fromkeys(layout.wants & {"width", "height"}, 2**31 - 1)
+        parts = layout.encode(replace(sample, fields=sample.fields | largest))
+        assert predicted(layout, [picture])[0] >= sum(map(len, parts))
+
+    @pytest.mark.parametrize("number", [-2, -1, 0, 126, 127, 128, 16_382, 16_383])
+    def test_of_classes_that_count_from_one(self, number: int) -> None:
+        layout = TFRecord(Preset({"image": "image", "cls": "label"}, first_class=1))
+        picture = Picture(0, "a.jpg", JPEG, number)
+        assert predicted(layout, [picture]) == [len(encode(layout, picture))]
 
     @every_layout
     def test_of_no_samples(self, layout: Format) -> None:
@@ -220,6 +242,14 @@ class TestCuts:
         cuts = cut_into(weights, count)
         assert (cuts[0], cuts[-1], len(cuts)) == (0, len(weights), count + 1)
         assert all(start < stop for start, stop in pairwise(cuts))
+
+    def test_are_where_shards_become_most_alike(self) -> None:
+        assert cut_into([10, 5, 9], 2) == [0, 1, 3]
+        assert cut_into([9, 5, 10], 2) == [0, 2, 3]
+
+    def test_a_sample_that_is_alone_leaves_the_others_balanced(self) -> None:
+        cuts = cut_by_bytes([10] * 15 + [10_000] + [10] * 15, 100)
+        assert [stop - start for start, stop in pairwise(cuts)] == [8, 7, 1, 8, 7]
 
     def test_equal_samples_make_equal_shards(self) -> None:
         assert cut_into([5] * 12, 4) == [0, 3, 6, 9, 12]

@@ -24,6 +24,11 @@ CONTENT = bytes(range(256)) * 8192
 """More than one block."""
 
 
+_deflate = zlib.compressobj(0, zlib.DEFLATED, 31)
+A_BLOCK = _deflate.compress(CONTENT[:1_048_473]) + _deflate.flush()
+"""As much of it, not compressed, as makes a file of one block of 1 MiB."""
+
+
 @pytest.mark.parametrize(
     "data",
     [
@@ -32,6 +37,7 @@ CONTENT = bytes(range(256)) * 8192
         pytest.param(gzip.compress(CONTENT, compresslevel=1), id="fast"),
         pytest.param(gzip.compress(CONTENT[:999]) + gzip.compress(CONTENT[999:]), id="two members"),
         pytest.param(gzip.compress(b"") + gzip.compress(CONTENT), id="an empty member"),
+        pytest.param(A_BLOCK + gzip.compress(CONTENT[1_048_473:]), id="a member of one block"),
     ],
 )
 def test_reads_a_file_to_its_end(tmp_path: Path, data: bytes) -> None:
