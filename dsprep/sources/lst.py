@@ -15,7 +15,7 @@ from dsprep.errors import SourceError
 from dsprep.findings import Finding
 from dsprep.sample import IMAGE_EXTENSIONS
 from dsprep.sources.files import list_files
-from dsprep.sources.labels import labels_from_numbers
+from dsprep.sources.labels import is_too_large, labels_from_numbers
 from dsprep.sources.match import leads_outside, match_files, plain_paths
 from dsprep.sources.scan import RunAll, scan
 from dsprep.sources.text import read_text, refuse
@@ -133,6 +133,12 @@ def _parse_lines(text: str, first_line: int, source: str) -> pl.DataFrame:
         rows,
         ~pl.col("labels").list.eval(number.is_finite() & number.is_not_null()).list.all(),
         lambda row: f"not all of the labels {row['words']} are numbers",
+    )
+    refuse(
+        source,
+        rows,
+        pl.col("words").list.eval(is_too_large(number.str.strip_chars())).list.any(),
+        lambda row: f"the labels {row['words']}: whole numbers have to be below 2^53",
     )
     refuse(
         source,

@@ -13,7 +13,7 @@ from dsprep.findings import Finding
 from dsprep.sample import IMAGE_EXTENSIONS
 from dsprep.sources.cells import parse_cells
 from dsprep.sources.files import list_files
-from dsprep.sources.labels import labels_from_names, labels_from_numbers
+from dsprep.sources.labels import is_too_large, labels_from_names, labels_from_numbers
 from dsprep.sources.match import leads_outside, match_files, plain_paths
 from dsprep.sources.scan import RunAll, scan
 from dsprep.sources.text import read_text, refuse
@@ -138,6 +138,8 @@ def _labels(
     are_numbers = [_are_numbers(column, lines, several, source) for column in cells]
     names = cells.to_series().alias("name")
     if all(are_numbers) and (several or not classes or not names.is_in(classes).all()):
+        for column in cells:
+            _refuse_too_large(column, lines, source)
         labels = cells.select(lines, labels=pl.concat_list(pl.all().cast(pl.Float64)))
         return labels_from_numbers(labels, classes, source), classes
     return labels_from_names(pl.DataFrame([lines, names]), classes, source)
@@ -155,6 +157,13 @@ def _are_numbers(column: pl.Series, lines: pl.Series, must_be: bool, source: str
         reason = f"{where} is not a number, as each of several labels must be"
         refuse(source, rows, ~pl.col("is_number"), lambda row: f"{row['label']!r} {reason}")
     return bool(rows["is_number"].all())
+
+
+def _refuse_too_large(column: pl.Series, lines: pl.Series, source: str) -> None:
+    rows = pl.DataFrame([lines, column.alias("label")])
+    reason = f"in the column {column.name!r} is too large: whole numbers have to be below 2^53"
+    wrong = is_too_large(pl.col("label"))
+    refuse(source, rows, wrong, lambda row: f"{row['label']!r} {reason}")
 
 
 def _find_files(rows: pl.DataFrame, files: pl.DataFrame, source: str) -> pl.Series:

@@ -118,6 +118,8 @@ def test_classes_name_the_numbers(images: Path) -> None:
         ("0\t1\t\t2\ta/1.jpg\n", ":1: not all of the labels ['1', '', '2'] are numbers"),
         ("0\tnan\ta/1.jpg\n", ":1: not all of the labels ['nan'] are numbers"),
         ("0\tinf\ta/1.jpg\n", ":1: not all of the labels ['inf'] are numbers"),
+        ("0\t9007199254740993\ta/1.jpg\n", ":1: the labels ['9007199254740993']: whole"),
+        ("0\t1\t-9007199254740993.0\ta/1.jpg\n", ":1: the labels ['1', '-90071992547"),
         ("3\t0\ta/1.jpg\n4\t0\t4.jpg\n3\t0\ta/2.jpg\n", ":3: the id 3 stands in line 1 already"),
         ("0\t0\ta/1.jpg\n1\t0\t1\ta/2.jpg\n", ":2: 2 labels, where the first line has 1"),
         ("0\t0\t/etc/passwd\n", ":1: '/etc/passwd' is not a path below the folder"),
@@ -157,6 +159,13 @@ def test_labels_of_different_lengths_must_be_for_detection(
     lines = [[0, *right, "a/1.jpg"], [1, *label, "a/2.jpg"]]
     problem = refusal(images, "".join("\t".join(map(str, line)) + "\n" for line in lines))
     assert problem.startswith(f"train.lst:2: {len(label)} labels, where the first line has 17:")
+
+
+def test_labels_are_exact_below_2_to_the_53rd(images: Path) -> None:
+    catalog, _ = read(images, f"0\t{2**53 - 1}\ta/1.jpg\n1\t{1 - 2**53}.0\ta/2.jpg\n")
+    assert catalog.table["cls"].to_list() == [2**53 - 1, 1 - 2**53]
+    catalog, _ = read(images, "0\t1.5e300\t1234567890123456.5\ta/1.jpg\n")
+    assert catalog.table["label"].to_list() == [[1.5e300, 1234567890123456.5]]
 
 
 def test_a_name_may_hold_what_a_number_has_not(images: Path) -> None:

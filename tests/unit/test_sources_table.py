@@ -218,6 +218,18 @@ def test_several_columns_are_numbers(images: Path) -> None:
     assert problem.startswith("train.csv:3: 'hm' in the column 'note' is not a number")
 
 
+@pytest.mark.parametrize("label", ["9007199254740993", "-9007199254740993", "9007199254740993.0"])
+def test_whole_numbers_that_would_change_are_refused(images: Path, label: str) -> None:
+    reason = "in the column 'label' is too large: whole numbers have to be below 2^53"
+    text = f"id,label,x\n1,{2**53 - 1},1\n2,{label},1\n"
+    assert refusal(images, text) == f"train.csv:3: {label!r} {reason}"
+    assert refusal(images, text, label_columns=("x", "label")) == f"train.csv:3: {label!r} {reason}"
+    catalog, _ = read(images, text.replace(label, "1.5e300"))
+    assert catalog.table["label"].to_list() == [[2.0**53 - 1], [1.5e300]]
+    catalog, _ = read(images, text + "a/3,cat,1\n")
+    assert catalog.classes == tuple(sorted([str(2**53 - 1), label, "cat"]))
+
+
 def test_names_are_numbered_by_byte(images: Path) -> None:
     catalog, _ = read(images, "id,label\n1,é\n2,a b\n3,Z\n4,10\n")
     assert catalog.classes == ("10", "Z", "a b", "é")
