@@ -106,10 +106,11 @@ def choose_features(preset: str, renamed: Mapping[str, str]) -> Preset:
             raise OptionError(
                 f"--map {field}=…: no such field; there are {', '.join(sorted(known))}"
             )
-    names = {**PRESETS[preset].names, **renamed}
-    if len(set(names.values())) < len(names):
+    chosen = Preset({**PRESETS[preset].names, **renamed}, PRESETS[preset].first_class)
+    names = [name for name, _ in chosen.in_order()]
+    if len(set(names)) < len(names):
         raise OptionError("--map gives two fields the same feature name")
-    return Preset(names, PRESETS[preset].first_class)
+    return chosen
 
 
 def fields_for(sample: Sample, preset: Preset) -> dict[str, Value]:

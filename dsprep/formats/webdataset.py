@@ -70,7 +70,7 @@ class WebDataset(Format):
                 raise OptionError(
                     f"--map {name}={extension}: not an extension; use a-z, 0-9, _ and dots"
                 )
-        images = {self._extensions[kind] for kind in IMAGE_KINDS}
+        images = {self._extensions[kind] for kind in (*IMAGE_KINDS, UNKNOWN_IMAGE)}
         taken = [*images, self._extensions["cls"], self._extensions["label"], b"json"]
         if len(set(taken)) < len(taken):
             raise OptionError("--map: two fields would get the same extension")

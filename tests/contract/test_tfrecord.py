@@ -385,6 +385,8 @@ class TestFeatures:
             ("slim", {"size": "x"}, "--map size=…: no such field; there are boxes, class"),
             ("slim", {"cls": "image/encoded"}, "two fields the same feature name"),
             ("slim", {"cls": "x", "image": "x"}, "two fields the same feature name"),
+            ("detection", {"filename": "image/object/bbox/xmin"}, "the same feature name"),
+            ("detection", {"boxes": "b", "classes": "b/ymax"}, "the same feature name"),
         ],
     )
     def test_names_that_make_no_sense(

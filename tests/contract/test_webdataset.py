@@ -274,6 +274,7 @@ class TestRenaming:
             {"image": "json"},
             {"cls": "jpg"},
             {"cls": "webp"},
+            {"cls": "bin"},
             {"cls": "y", "label": "y"},
             {"label": "json"},
         ],
