@@ -10,6 +10,7 @@ BITMAPFILEHEADER and BITMAPINFOHEADER of the Windows SDK; TIFF, revision 6.0.
 
 from __future__ import annotations
 
+import re
 import struct
 from collections.abc import Callable, Iterator
 from typing import NamedTuple
@@ -219,7 +220,13 @@ def _png_missing(data: bytes) -> str | None:
     return "no end chunk"
 
 
-# GIF: the size of the screen that frames are drawn on; blocks, each ended by a zero; a semicolon.
+# GIF: the size of the screen that frames are drawn on and its color table; blocks; a semicolon. A
+# block is an extension, or a frame with its color table and pixels; either ends in pieces of up to
+# 255 bytes, each behind its length, the last one empty.
+_GIF_SCREEN_FLAGS, _GIF_SCREEN_END = 10, 13
+_GIF_FRAME_FLAGS, _GIF_FRAME_END = 9, 10  # from the comma on
+_GIF_FRAME, _GIF_TRAILER = b",;"
+_GIF_BLOCK = re.compile(b"[!,;]")
 
 
 def _gif_size(data: bytes) -> tuple[int, int]:
@@ -227,9 +234,31 @@ def _gif_size(data: bytes) -> tuple[int, int]:
     return width, height
 
 
+def _gif_colors(flags: int) -> int:
+    """The bytes of the color table that a screen or a frame with these flags has."""
+    return 3 << (flags & 7) + 1 if flags & 0x80 else 0
+
+
 def _gif_missing(data: bytes) -> str | None:
-    end = b"\0;"
-    return None if data.endswith(end) or data.rstrip(b"\0").endswith(end) else "no trailer"
+    if data.endswith(b"\0;"):  # as nearly all do; only the others are walked through
+        return None
+    try:
+        position = _GIF_SCREEN_END + _gif_colors(data[_GIF_SCREEN_FLAGS])
+        while block := _GIF_BLOCK.search(data, position):  # decoders skip junk between blocks
+            position = block.start()
+            if data[position] == _GIF_TRAILER:
+                return None
+            if data[position] == _GIF_FRAME:
+                colors = _gif_colors(data[position + _GIF_FRAME_FLAGS])
+                position += _GIF_FRAME_END + colors + 1  # and the bits of a pixel
+            else:
+                position += 2
+            while data[position]:
+                position += data[position] + 1
+            position += 1
+    except IndexError:
+        pass
+    return "no trailer"
 
 
 # WebP: a RIFF file whose first chunk is VP8 (lossy), VP8L (lossless), or VP8X (more chunks follow).

@@ -200,8 +200,7 @@ def test_cut_anywhere(kind: str, data: bytes) -> None:
 @every_image
 def test_bytes_after_the_end(kind: str, data: bytes) -> None:
     assert looks_whole(data + bytes(4096))
-    if kind != "gif":
-        assert looks_whole(data + b"more")
+    assert looks_whole(data + b"more")
 
 
 def test_a_thumbnail_has_an_end_of_its_own() -> None:
@@ -240,7 +239,27 @@ def test_a_bmp_with_a_wrong_size_in_its_file_header() -> None:
     assert looks_whole(bytes(data))
 
 
+@pytest.mark.parametrize("frames", [1, 3])
+def test_a_gif_is_whole_by_its_blocks_not_by_its_last_bytes(frames: int) -> None:
+    data = gif(size=SIZE, frames=frames)
+    for size in range(len(data)):
+        cut = data[:size] + b"!"  # a byte after which no cut ends in a trailer
+        assert not looks_whole(cut), f"{size} of {len(data)} bytes"
+
+
+def test_a_gif_with_junk_between_blocks_and_after_its_end() -> None:
+    data = gif(size=SIZE, frames=2)
+    at = data.index(b"!\xf9")
+    assert looks_whole(data[:at] + bytes(9) + data[at:] + b"<more>")
+
+
 # Hostile bytes
+
+
+def test_a_gif_of_endless_blocks() -> None:
+    start = gif(size=SIZE)[:10] + bytes(3)
+    for filler in (b"!\xfe\0", b"!", b"\0", b",", b"!\xfe" + b"\1x" * 9):
+        assert refuse(start + filler * 100_000 + b"x").startswith("truncated GIF")
 
 
 def test_a_jpeg_of_endless_segments() -> None:
