@@ -148,7 +148,7 @@ def members(stream: ShardStream) -> Iterator[Member]:
                         raise stream.damaged("a PAX header whose size is no number", offset)
                     long_size = int(pax["size"])
             elif kind == b"L":
-                long_name = meta.rstrip(b"\0").decode(errors="surrogateescape")
+                long_name = meta.rstrip(b"\0").decode(errors="backslashreplace")
             continue
         size = size if long_size is None else long_size
         if kind in (b"0", b"\0", b"7"):
@@ -188,7 +188,7 @@ def _parse(block: bytes, stream: ShardStream, offset: int) -> tuple[bytes, str, 
         name = block[345:500].split(b"\0", 1)[0] + b"/" + name
     return (
         block[156:157],
-        name.decode(errors="surrogateescape"),
+        name.decode(errors="backslashreplace"),
         _number(block[124:136], stream, offset),
     )
 
@@ -212,6 +212,6 @@ def _parse_pax(data: bytes, stream: ShardStream, offset: int) -> dict[str, str]:
         key, equals, value = record.partition(b"=")
         if not equals or not value.endswith(b"\n") or at + length > len(data):
             raise stream.damaged("a PAX header that is not made of records", offset)
-        found[key.decode(errors="replace")] = value[:-1].decode(errors="surrogateescape")
+        found[key.decode(errors="replace")] = value[:-1].decode(errors="backslashreplace")
         at += length
     return found

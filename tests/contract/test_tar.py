@@ -145,7 +145,7 @@ class TestHeaders:
 
     def test_names_that_are_not_utf8_are_kept(self) -> None:
         (name,) = names(file(b"\xff\xfe.jpg") + END)
-        assert name.encode(errors="surrogateescape") == b"\xff\xfe"
+        assert name == r"\xff\xfe"
 
     def test_links_have_no_data_whatever_their_size(self) -> None:
         assert names(header(b"a.jpg", b"777", b"1") + file(b"b.jpg") + END) == ["b"]
