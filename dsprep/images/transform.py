@@ -8,11 +8,11 @@ them.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from io import BytesIO
 from typing import TYPE_CHECKING, NamedTuple
 
-from dsprep.errors import OptionError
+from dsprep.errors import OptionError, SourceError
 from dsprep.images.decode import (
     DEFAULT_MAX_PIXELS,
     load,
@@ -107,6 +107,27 @@ class Transform:
             value = getattr(self, name)
             if value not in choices:
                 raise OptionError(f"--{name} {value}: it can be {', '.join(choices)}")
+
+    @classmethod
+    def from_json(cls, values: object) -> Transform:
+        """The transform whose attributes a manifest records; JSON makes lists of its sizes.
+
+        Raises:
+            SourceError: If they are not the attributes of a transform.
+        """
+        try:
+            known = {**values} if isinstance(values, dict) else {"": values}
+            for name in ("resize", "crop"):
+                if isinstance(known.get(name), list):
+                    known[name] = tuple(known[name])
+            transform = cls(**known)
+        except (TypeError, ValueError, OptionError) as error:
+            raise SourceError(f"the transform is not one that dsprep knows ({error})") from None
+        for field in fields(cls):
+            value = getattr(transform, field.name)
+            if not _has_type(value, field.name):
+                raise SourceError(f"the transform's {field.name} cannot be {value!r:.40}")
+        return transform
 
     @property
     def is_copy(self) -> bool:
@@ -223,3 +244,12 @@ class Transform:
         else:
             pixels.save(out, "JPEG", quality=self.quality, subsampling="4:2:0")
         return out.getvalue()
+
+
+def _has_type(value: object, name: str) -> bool:
+    """Whether an attribute of a transform has the type that it is declared with."""
+    if name in ("resize", "crop"):
+        if isinstance(value, tuple):
+            return [type(edge) for edge in value] == [int, int]
+        return value is None or (name == "resize" and type(value) is int)
+    return type(value) is type(getattr(Transform, name))
