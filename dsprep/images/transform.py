@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, fields
 from io import BytesIO
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from dsprep.errors import OptionError, SourceError
 from dsprep.images.decode import (
@@ -116,7 +116,7 @@ class Transform:
             SourceError: If they are not the attributes of a transform.
         """
         try:
-            known = {**values} if isinstance(values, dict) else {"": values}
+            known: dict[str, Any] = {**values} if isinstance(values, dict) else {"": values}
             for name in ("resize", "crop"):
                 if isinstance(known.get(name), list):
                     known[name] = tuple(known[name])
