@@ -9,7 +9,6 @@ import polars as pl
 from dsprep.catalog import Catalog
 from dsprep.errors import SourceError
 from dsprep.findings import Finding
-from dsprep.sample import IMAGE_EXTENSIONS
 from dsprep.sources.classes import number_classes
 from dsprep.sources.files import list_files
 from dsprep.sources.scan import Scanned, scan
@@ -19,7 +18,7 @@ def read_folder(
     root: str,
     *,
     classes: tuple[str, ...] | None = None,
-    extensions: frozenset[str] = frozenset(IMAGE_EXTENSIONS),
+    extensions: frozenset[str],
     scans: Iterable[Scanned] | None = None,
 ) -> tuple[Catalog, list[Finding]]:
     """Make the catalog of a folder.

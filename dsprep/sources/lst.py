@@ -13,7 +13,6 @@ import polars as pl
 from dsprep.catalog import Catalog
 from dsprep.errors import SourceError
 from dsprep.findings import Finding
-from dsprep.sample import IMAGE_EXTENSIONS
 from dsprep.sources.files import list_files
 from dsprep.sources.labels import is_too_large, labels_from_numbers
 from dsprep.sources.match import leads_outside, match_files, plain_paths
@@ -32,7 +31,7 @@ def read_lst(
     root: str,
     *,
     classes: tuple[str, ...] | None = None,
-    extensions: frozenset[str] = frozenset(IMAGE_EXTENSIONS),
+    extensions: frozenset[str],
     run_all: RunAll = map,
 ) -> tuple[Catalog, list[Finding]]:
     """Make the catalog of a list.

@@ -103,7 +103,13 @@ def read_source(source: Source, run_all: RunAll = map) -> tuple[Catalog, list[Fi
 
     classes = read_classes(source.classes) if source.classes else None
     if source.list:
-        return read_lst(source.list, source.root, classes=classes, run_all=run_all)
+        return read_lst(
+            source.list,
+            source.root,
+            classes=classes,
+            extensions=source.extensions,
+            run_all=run_all,
+        )
     if source.table:
         return read_table(
             source.table,

@@ -10,7 +10,6 @@ import polars as pl
 from dsprep.catalog import Catalog
 from dsprep.errors import OptionError
 from dsprep.findings import Finding
-from dsprep.sample import IMAGE_EXTENSIONS
 from dsprep.sources.cells import parse_cells
 from dsprep.sources.files import list_files
 from dsprep.sources.labels import is_too_large, labels_from_names, labels_from_numbers
@@ -48,7 +47,7 @@ def read_table(
     path_column: str | None = None,
     label_columns: Sequence[str] = (),
     classes: tuple[str, ...] | None = None,
-    extensions: frozenset[str] = frozenset(IMAGE_EXTENSIONS),
+    extensions: frozenset[str],
     run_all: RunAll = map,
 ) -> tuple[Catalog, list[Finding]]:
     """Make the catalog of a table.

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from dsprep.catalog import Catalog
 from dsprep.errors import SourceError
 from dsprep.findings import Finding
+from dsprep.sample import IMAGE_EXTENSIONS
 from dsprep.sources.classes import format_classes, number_classes, read_classes
 from dsprep.sources.folder import read_folder
 
@@ -22,9 +25,13 @@ def fill(root: Path, *names: str) -> None:
         path.write_bytes(name.encode())
 
 
+def read(root: Path, **options: Any) -> tuple[Catalog, list[Finding]]:
+    return read_folder(str(root), **{"extensions": frozenset(IMAGE_EXTENSIONS)} | options)
+
+
 def test_each_directory_is_a_class(tmp_path: Path) -> None:
     fill(tmp_path, "dog/2.jpg", "dog/1.png", "cat/1.JPG", "birds/owl/a.webp")
-    catalog, findings = read_folder(str(tmp_path))
+    catalog, findings = read(tmp_path)
     assert findings == []
     assert catalog.root == str(tmp_path)
     assert catalog.classes == ("birds/owl", "cat", "dog")
@@ -48,7 +55,7 @@ def test_order_is_by_byte(tmp_path: Path) -> None:
         "猫/1.jpg",
     ]
     fill(tmp_path, *names)
-    catalog, _ = read_folder(str(tmp_path))
+    catalog, _ = read(tmp_path)
     assert catalog.table["path"].to_list() == sorted(names, key=str.encode)
     classes = [os.path.dirname(name) for name in names]
     assert list(catalog.classes or ()) == sorted(classes, key=str.encode)
@@ -60,14 +67,14 @@ def test_order_is_by_byte(tmp_path: Path) -> None:
 def test_a_directory_without_images_is_no_class(tmp_path: Path) -> None:
     fill(tmp_path, "cat/1.jpg", "notes/read.txt", "dog/.1.jpg", "deep/er/1.jpg")
     (tmp_path / "empty").mkdir()
-    catalog, findings = read_folder(str(tmp_path))
+    catalog, findings = read(tmp_path)
     assert catalog.classes == ("cat", "deep/er")
     assert findings == [Finding("hidden", "dog/.1.jpg"), Finding("not-an-image", "notes/read.txt")]
 
 
 def test_a_flat_folder_has_no_classes(tmp_path: Path) -> None:
     fill(tmp_path, "b.jpg", "a.jpg", "notes/read.txt")
-    catalog, _ = read_folder(str(tmp_path))
+    catalog, _ = read(tmp_path)
     assert catalog.classes is None
     assert catalog.table.columns == ["index", "path", "size", "mtime"]
     assert catalog.table["path"].to_list() == ["a.jpg", "b.jpg"]
@@ -75,7 +82,7 @@ def test_a_flat_folder_has_no_classes(tmp_path: Path) -> None:
 
 def test_extensions_are_a_choice(tmp_path: Path) -> None:
     fill(tmp_path, "a/1.jpg", "a/2.ppm")
-    catalog, findings = read_folder(str(tmp_path), extensions=frozenset({"ppm"}))
+    catalog, findings = read(tmp_path, extensions=frozenset({"ppm"}))
     assert catalog.table["path"].to_list() == ["a/2.ppm"]
     assert findings == [Finding("not-an-image", "a/1.jpg")]
 
@@ -83,13 +90,13 @@ def test_extensions_are_a_choice(tmp_path: Path) -> None:
 def test_images_beside_class_directories_are_refused(tmp_path: Path) -> None:
     fill(tmp_path, "preview.jpg", "cat/1.jpg", "cat/2.jpg")
     with pytest.raises(SourceError, match=r"1 of 3 images lie in no directory.*'preview\.jpg'"):
-        read_folder(str(tmp_path))
+        read(tmp_path)
 
 
 def test_a_folder_without_images_is_refused(tmp_path: Path) -> None:
     fill(tmp_path, "a/read.txt", ".hidden/1.jpg")
     with pytest.raises(SourceError, match="holds no images .*but 2 other files"):
-        read_folder(str(tmp_path))
+        read(tmp_path)
 
 
 # Given classes
@@ -97,7 +104,7 @@ def test_a_folder_without_images_is_refused(tmp_path: Path) -> None:
 
 def test_given_classes_keep_their_numbers(tmp_path: Path) -> None:
     fill(tmp_path, "cat/1.jpg", "owl/1.jpg")
-    catalog, _ = read_folder(str(tmp_path), classes=("owl", "dog", "cat"))
+    catalog, _ = read(tmp_path, classes=("owl", "dog", "cat"))
     assert catalog.classes == ("owl", "dog", "cat")
     assert catalog.table.select("path", "cls").rows() == [("cat/1.jpg", 2), ("owl/1.jpg", 0)]
     assert catalog.samples_per_class() == {0: 1, 1: 0, 2: 1}
@@ -106,20 +113,20 @@ def test_given_classes_keep_their_numbers(tmp_path: Path) -> None:
 def test_unknown_classes_are_refused(tmp_path: Path) -> None:
     fill(tmp_path, "cat/1.jpg", "wolf/1.jpg", "ape/1.jpg")
     with pytest.raises(SourceError, match=r"'ape' \(2 such\) is not among the 1 classes"):
-        read_folder(str(tmp_path), classes=("cat",))
+        read(tmp_path, classes=("cat",))
 
 
 def test_classes_without_directories_are_refused(tmp_path: Path) -> None:
     fill(tmp_path, "1.jpg")
     with pytest.raises(SourceError, match="have no class, but a list of 1 classes was given"):
-        read_folder(str(tmp_path), classes=("cat",))
+        read(tmp_path, classes=("cat",))
 
 
 @pytest.mark.parametrize("name", ["two\nlines", "two\rlines", " "])
 def test_class_names_that_no_line_holds_are_refused(tmp_path: Path, name: str) -> None:
     fill(tmp_path, f"{name}/1.jpg")
     with pytest.raises(SourceError, match="does not fit on a line"):
-        read_folder(str(tmp_path))
+        read(tmp_path)
 
 
 # The list of classes

@@ -15,7 +15,9 @@ from hypothesis import strategies as st
 from dsprep.catalog import Catalog
 from dsprep.errors import SourceError
 from dsprep.findings import Finding
+from dsprep.sample import IMAGE_EXTENSIONS
 from dsprep.sources.lst import parse_lst, read_lst
+from dsprep.sources.reading import make_source, read_source
 
 CLASSES = ("cat", "dog", "owl")
 
@@ -31,6 +33,7 @@ def read(root: Path, text: str | bytes, **options: Any) -> tuple[Catalog, list[F
     """Read a list of this text, the images lying in `root/images`."""
     path = root / "train.lst"
     path.write_bytes(text.encode() if isinstance(text, str) else text)
+    options = {"extensions": frozenset(IMAGE_EXTENSIONS)} | options
     return read_lst(str(path), str(root / "images"), **options)
 
 
@@ -176,7 +179,7 @@ def test_a_name_may_hold_what_a_number_has_not(images: Path) -> None:
 
 def test_a_list_that_is_not_there(tmp_path: Path) -> None:
     with pytest.raises(SourceError, match=r"train.lst: cannot be read: No such file"):
-        read_lst(str(tmp_path / "train.lst"), str(tmp_path))
+        read_lst(str(tmp_path / "train.lst"), str(tmp_path), extensions=frozenset())
 
 
 # Against the disk
@@ -204,6 +207,17 @@ def test_on_disk_and_not_listed(images: Path) -> None:
         Finding("hidden", "a/.8.jpg"),
         Finding("not-an-image", "a/5.txt"),
     ]
+
+
+def test_extensions_say_what_is_unlisted(images: Path) -> None:
+    fill(images / "images", "a/5.ppm")
+    (images / "train.lst").write_text("0\t0\ta/1.jpg\n1\t0\t4.jpg\n2\t0\tb/3.jpg\n")
+    source = make_source(
+        str(images / "images"), list_file=str(images / "train.lst"), extensions=[".PPM"]
+    )
+    catalog, findings = read_source(source)
+    assert len(catalog) == 3
+    assert findings == [Finding("unlisted", "a/5.ppm"), Finding("not-an-image", "a/2.jpg")]
 
 
 def test_what_is_listed_may_be_hidden_or_have_any_extension(images: Path) -> None:

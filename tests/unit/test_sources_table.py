@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from dsprep.catalog import Catalog
 from dsprep.errors import OptionError, SourceError
 from dsprep.findings import Finding
+from dsprep.sample import IMAGE_EXTENSIONS
 from dsprep.sources.cells import parse_cells
 from dsprep.sources.table import Columns, find_columns, read_table
 
@@ -36,6 +37,7 @@ def read(root: Path, text: str | bytes, **options: Any) -> tuple[Catalog, list[F
     """Read a table of this text, the images lying in `root/images`."""
     path = root / "train.csv"
     path.write_bytes(text.encode() if isinstance(text, str) else text)
+    options = {"extensions": frozenset(IMAGE_EXTENSIONS)} | options
     return read_table(str(path), str(root / "images"), **options)
 
 
@@ -317,7 +319,7 @@ def test_a_wrong_table(images: Path, text: str | bytes, problem: str) -> None:
 
 def test_a_table_that_is_not_there(tmp_path: Path) -> None:
     with pytest.raises(SourceError, match=r"train.csv: cannot be read: No such file"):
-        read_table(str(tmp_path / "train.csv"), str(tmp_path))
+        read_table(str(tmp_path / "train.csv"), str(tmp_path), extensions=frozenset())
 
 
 def test_lines_are_counted_through_cells_of_several(images: Path) -> None:
