@@ -120,7 +120,6 @@ def image_maker(recipe: Recipe) -> Callable[[str, bytes], tuple[str, bytes, int,
 
     def checked(path: str, data: bytes) -> tuple[str, bytes, int, int]:
         header = check(data)
-        assert header is not None
         return header.kind, data, header.width, header.height
 
     def transformed(path: str, data: bytes) -> tuple[str, bytes, int, int]:

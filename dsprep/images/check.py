@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from dsprep.errors import BadImage, OptionError
+from dsprep.errors import BadImage
 from dsprep.images.decode import DEFAULT_MAX_PIXELS as DEFAULT_MAX_PIXELS
 from dsprep.images.decode import require_decodable, require_pixels
 from dsprep.images.header import NAMES, ImageHeader, read_header, require_whole
 
 LEVELS = ("decode", "header", "none")
+"""What ``--check`` can be; at ``none`` nobody looks at the image."""
 
 MXNET_READABLE = frozenset({"jpg", "png", "bmp"})
 """The kinds of image that MXNet's readers decode, which use the OpenCV 3.4 built into MXNet 1.9.1.
@@ -24,27 +25,19 @@ def make_check(
     *,
     readable: frozenset[str] | None = None,
     max_pixels: int = DEFAULT_MAX_PIXELS,
-) -> Callable[[bytes], ImageHeader | None]:
+) -> Callable[[bytes], ImageHeader]:
     """Make the function that every image goes through before it is packed.
 
     Args:
         level: ``header`` tells the kind, and refuses what is no image, not whole, or too large;
-            ``decode`` also decodes the image; ``none`` looks at nothing.
+            ``decode`` also decodes the image.
         readable: The kinds of image that the readers of the output decode; None for any.
         max_pixels: The most pixels that an image may have.
 
     Returns:
-        A function from an image's bytes to its header, or to None at level ``none``. It raises
-        ``BadImage`` if the image may not be packed.
-
-    Raises:
-        OptionError: If there is no such level.
+        A function from an image's bytes to its header. It raises ``BadImage`` if the image may not
+        be packed.
     """
-    if level not in LEVELS:
-        raise OptionError(f"--check {level}: it can be {', '.join(LEVELS)}")
-
-    def unchecked(data: bytes) -> None:
-        return None
 
     def check(data: bytes) -> ImageHeader:
         header = read_header(data)
@@ -55,7 +48,7 @@ def make_check(
             require_decodable(data, header, max_pixels)
         return header
 
-    return unchecked if level == "none" else check
+    return check
 
 
 def require_readable(kind: str, readable: frozenset[str] | None) -> None:

@@ -17,10 +17,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 from PIL import Image
 
-from dsprep.errors import BadImage, OptionError
-from dsprep.images.check import LEVELS, MXNET_READABLE, make_check, require_readable
+from dsprep.errors import BadImage
+from dsprep.formats.webdataset import WebDataset
+from dsprep.images.check import MXNET_READABLE, make_check, require_readable
 from dsprep.images.decode import DEFAULT_MAX_PIXELS
 from dsprep.images.header import ImageHeader
+from dsprep.recipe import Recipe, image_maker
 from tests.images import bmp, bomb, draw, encode, gif, jpeg, png, truncated, webp
 
 KINDS = {
@@ -89,15 +91,10 @@ def test_a_good_image(kind: str, level: str) -> None:
     assert make_check(level)(KINDS[kind]) == ImageHeader(kind, 64, 48)
 
 
-def test_none_looks_at_nothing() -> None:
-    check = make_check("none", readable=frozenset(), max_pixels=1)
-    assert check(b"") is None
-    assert check(bomb()) is None
-
-
-def test_no_such_level() -> None:
-    with pytest.raises(OptionError, match=f"--check full: it can be {', '.join(LEVELS)}"):
-        make_check("full")
+@pytest.mark.parametrize("data", [b"", bomb()], ids=["empty", "bomb"])
+def test_none_looks_at_nothing(data: bytes) -> None:
+    recipe = Recipe("", WebDataset(), None, "none", frozenset(), 1, None, "path")
+    assert image_maker(recipe)("a.png", data) == ("png", data, 0, 0)
 
 
 @every_kind
