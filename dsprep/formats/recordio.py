@@ -16,7 +16,7 @@ from dsprep.errors import BadSample
 from dsprep.formats.base import Entry, Format, Rows
 from dsprep.formats.floats import require_exact
 from dsprep.images.header import sniff
-from dsprep.labels import fits_lst, format_lst
+from dsprep.lst import fits_lst, format_lst
 from dsprep.sample import UNKNOWN_IMAGE, Sample, Value
 
 if TYPE_CHECKING:

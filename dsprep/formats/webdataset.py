@@ -18,7 +18,7 @@ from dsprep.errors import BadSample, OptionError
 from dsprep.formats import tar
 from dsprep.formats.base import Entry, Format, ShardFacts
 from dsprep.images.header import sniff
-from dsprep.labels import format_number
+from dsprep.lst import format_number
 from dsprep.sample import IMAGE_KINDS, UNKNOWN_IMAGE, Sample, Value
 
 if TYPE_CHECKING:

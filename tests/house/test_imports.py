@@ -18,7 +18,7 @@ PACKAGE = Path(__file__).parents[2] / "dsprep"
 # Lowest first. A module imports its own layer and those above it in this table, never those below.
 # A name is a module of dsprep, or a package with all its modules; dsprep itself is `__init__`.
 LAYERS = [
-    "errors findings labels progress sample units",
+    "errors findings lst progress sample units",
     "images catalog formats stores",
     "destination estimate manifest plan sources",
     "inspection recipe shard worker",
@@ -44,7 +44,7 @@ ALLOWED_IN = {
 
 # What a worker process imports: it starts in tens of milliseconds, and polars is not fork-safe.
 WORKER = [
-    *("errors", "inspection", "labels", "recipe", "sample", "shard", "units", "worker"),
+    *("errors", "inspection", "lst", "recipe", "sample", "shard", "units", "worker"),
     *("formats", "formats.*", "images", "images.*", "stores", "stores.*"),
     *("sources", "sources.scan"),
 ]

@@ -1,4 +1,4 @@
-"""Labels as text: the lines of a ``.lst``, and a number in one."""
+"""A ``.lst`` as text: its lines, and a number in one."""
 
 from __future__ import annotations
 
