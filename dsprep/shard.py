@@ -104,8 +104,7 @@ def write_piece(task: PieceTask, report: Report) -> Written:
                 tell(sink.flush())
         if task.whole:
             sink.add([layout.trailer(sink.content)])
-        # A piece need not outlive a power cut: joining compares its checksum.
-        tell(sink.finish(durable=task.whole))
+        tell(sink.finish())
         sidecars = {}
         if task.whole and layout.has_sidecars:
             sidecars = write_sidecars(task.path, layout, rows.without(set(rejected)), sizes)
@@ -216,17 +215,11 @@ class Sink:
         self._write(data if self._deflate is None else self._deflate.compress(data))
         return written
 
-    def finish(self, *, durable: bool = True) -> int:
-        """Write everything, and if it is to be durable see it onto the disk.
-
-        Returns:
-            As :meth:`flush`.
-        """
+    def finish(self) -> int:
+        """Write everything; returns as :meth:`flush`."""
         written = self.flush()
         if self._deflate is not None:
             self._write(self._deflate.flush())
-        if durable:
-            os.fsync(self._fd)
         return written
 
     def _write(self, data: bytes) -> None:

@@ -82,5 +82,6 @@ def _fail(message: str, code: int) -> int:
 def _interrupt(signum: int, frame: FrameType | None) -> None:
     """Begin to clean up, which takes no time and is not to be interrupted again."""
     for number in _INTERRUPTS:
-        signal.signal(number, signal.SIG_IGN)
+        # Not SIG_IGN: Python complains when it finds that for a signal that has come already.
+        signal.signal(number, lambda *_: None)
     raise KeyboardInterrupt

@@ -49,8 +49,17 @@ def sync_directory(path: Path) -> None:
 
 
 def publish(temporary: Path, final: Path) -> None:
-    """Give a file, whose bytes are already on the disk, its final name."""
+    """See a file's bytes onto the disk, then give it its final name.
+
+    Raises:
+        DestinationError: If they do not get there.
+    """
     with destination_errors(final):
+        fd = os.open(temporary, os.O_RDONLY)
+        try:
+            os.fsync(fd)
+        finally:
+            os.close(fd)
         temporary.replace(final)
 
 
@@ -67,11 +76,8 @@ def write_whole(final: Path, data: bytes, scratch: Path) -> None:
     """
     temporary = scratch / (final.name + ".partial")
     with destination_errors(final):
-        with temporary.open("wb") as file:
-            file.write(data)
-            file.flush()
-            os.fsync(file.fileno())
-        temporary.replace(final)
+        temporary.write_bytes(data)
+    publish(temporary, final)
 
 
 def checksum(data: bytes) -> int:

@@ -101,11 +101,14 @@ def _tfrecord(data: DataSet) -> tuple[Contender, ...]:
 
 
 def _recordio(data: DataSet) -> tuple[Contender, ...]:
+    """Shards for dsprep, as in the other formats; im2rec writes one file."""
+    target = TARGETS[data.name]
+    options = ("--format", "recordio", "--target-size", str(target))
     prefix = f"{OUT}/train"
     listing = _peer("im2rec", "--list", "--recursive", prefix, str(data.root))
     packing = _peer("im2rec", "--pass-through", prefix, str(data.root))
     return (
-        *_copies(data, f"{OUT}/train.rec", "--format", "recordio"),
+        *_copies(data, prefix, *options),
         Contender("im2rec, 1 thread", (listing, packing)),
         Contender("im2rec, 2 threads", (listing, (*packing, "--num-thread", "2"))),
     )
