@@ -21,6 +21,7 @@ code  meaning
 from __future__ import annotations
 
 REJECTS_EXIT_CODE = 3
+INTERRUPTED_EXIT_CODE = 130
 
 
 class DsprepError(Exception):
@@ -90,4 +91,4 @@ class RunStopped(DsprepError):
 class Interrupted(RunStopped):
     """The user pressed Ctrl-C, or the process was asked to end."""
 
-    exit_code = 130
+    exit_code = INTERRUPTED_EXIT_CODE

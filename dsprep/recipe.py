@@ -61,11 +61,19 @@ def measure(task: tuple[Recipe, Rows]) -> Measured:
     began = time.perf_counter()
     sizes: list[int | None] = []
     for sample in make_samples(recipe, rows):
-        image = None if isinstance(sample, BadSample) else sample.image()
-        if image is not None and not isinstance(sample, BadSample):
-            recipe.layout.encode(sample)
-        sizes.append(len(image[1]) if image else None)
+        sizes.append(_image_size(recipe, sample))
     return Measured(sizes, time.perf_counter() - began)
+
+
+def _image_size(recipe: Recipe, sample: Sample | BadSample) -> int | None:
+    """Encode a sample; return the bytes of its image, or None if it would be rejected."""
+    if isinstance(sample, BadSample) or (image := sample.image()) is None:
+        return None
+    try:
+        recipe.layout.encode(sample)
+    except BadSample:
+        return None
+    return len(image[1])
 
 
 def make_samples(recipe: Recipe, rows: Rows) -> Iterator[Sample | BadSample]:

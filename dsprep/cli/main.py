@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import signal
 import sys
 from importlib import import_module
@@ -10,7 +11,7 @@ from types import FrameType
 import click
 
 from dsprep import __version__
-from dsprep.errors import DsprepError
+from dsprep.errors import INTERRUPTED_EXIT_CODE, DsprepError
 
 COMMANDS = {
     "pack": "Pack images into WebDataset, TFRecord or RecordIO shards.",
@@ -64,13 +65,17 @@ def main() -> None:
         error.show()
         code = error.exit_code
     except (click.Abort, KeyboardInterrupt):
-        code = _fail("interrupted; give the same command again", 130)
+        code = _fail("interrupted; give the same command again", INTERRUPTED_EXIT_CODE)
     except DsprepError as error:
         code = _fail(str(error), error.exit_code)
     except BrokenPipeError:
         # Whoever read our output has read enough. Python would complain again when it flushes.
         sys.stdout = None
         code = 141
+    if code == INTERRUPTED_EXIT_CODE:
+        # At once: another Ctrl-C while Python takes its leave would end it with another exit code.
+        sys.stderr.flush()
+        os._exit(code)
     sys.exit(code or 0)
 
 

@@ -159,3 +159,19 @@ def test_the_estimate_does_not_depend_on_the_order(tmp_path: Path) -> None:
         for seed in (0, 1, 2)
     ]
     assert len({report.bytes for report in planned}) == 1
+
+
+def test_samples_that_cannot_be_encoded_are_rejects_of_the_estimate_too(
+    run_cli: RunCli, folder: Path, tmp_path: Path
+) -> None:
+    """A label that the format cannot hold is met before anything is planned."""
+    paths = sorted(str(path.relative_to(folder)) for path in folder.rglob("*.jp*g"))
+    lines = [f"{n}\t{n}\t1\t{path}\n" for n, path in enumerate(paths)]
+    lines[3] = f"3\t16777217\t1\t{paths[3]}\n"
+    listed = tmp_path / "some.lst"
+    listed.write_text("".join(lines))
+    options = ("--list", listed, "--format", "recordio", "--resize", "16", "--target-size", "5KB")
+    done = run_cli("pack", folder, tmp_path / "out", *options)
+    assert done.code == 3
+    assert f"{paths[3]}: the label 16777217 cannot be held" in done.out
+    assert f"samples   {len(paths) - 1}" in done.out
