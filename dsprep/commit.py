@@ -12,7 +12,7 @@ from dsprep.destination import Destination
 from dsprep.errors import DestinationError, SourceError
 from dsprep.findings import Reject
 from dsprep.formats.base import ShardFacts
-from dsprep.manifest import FileReceipt, Manifest
+from dsprep.manifest import FileReceipt, Manifest, read_rejects
 from dsprep.planning import Plan
 from dsprep.run import Outcome
 from dsprep.state import RunState, data_set_to_replace, differences, remove_data_set
@@ -192,12 +192,17 @@ def commit(plan: Plan, state: RunState, outcome: Outcome, identity: dict[str, st
     return manifest
 
 
-def read_rejects(plan: Plan, finished: Manifest) -> list[Reject]:
-    """The rejects of a finished run, from its report."""
-    path = plan.packing.destination.companion("rejects.jsonl")
-    if not finished.rejected or not path.exists():
-        return []
-    return [Reject(**json.loads(line)) for line in path.read_text().splitlines()]
+def rejects_of(plan: Plan, finished: Manifest) -> list[Reject]:
+    """The rejects of a finished run, from its report.
+
+    Raises:
+        DestinationError: If that is not what was written.
+    """
+    try:
+        path = plan.packing.destination.companion("rejects.jsonl")
+        return read_rejects(path) if finished.rejected else []
+    except SourceError as error:
+        raise DestinationError(f"{error}; give --overwrite to pack again") from None
 
 
 def _classes(plan: Plan) -> bytes:

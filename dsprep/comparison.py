@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 import polars as pl
@@ -19,23 +19,36 @@ if TYPE_CHECKING:
 
 _TASKS_PER_WORKER = 16
 
+_FOUND = pl.Schema(
+    {
+        "file": pl.String(),
+        "offset": pl.Int64(),
+        "key": pl.String(),
+        "name": pl.String(),
+        "digest": pl.String(),
+        "label": pl.String(),
+    }
+)
+"""A sample of a shard: where it lies, its key, what it is known by, and what it holds."""
+
 
 def compare(
     shards: Sequence[tuple[str, Inspected]],
     catalog: Catalog,
     recipe: Recipe,
-    first_class: int,
     rejected: frozenset[str],
     pool: Pool,
     report: Report,
 ) -> list[Problem]:
     """Find the samples that are missing, too many, or not what the source holds.
 
+    Samples are paired by name. Where no name of the shards is one of the source's, as with features
+    that tell no name, the contents must be the same, in whatever order.
+
     Args:
         shards: Names and contents, with digests.
         catalog: The source.
         recipe: How samples were made of it.
-        first_class: What the first class is numbered in the shards.
         rejected: The paths of samples that are known not to be in them.
         pool: Reads the source.
         report: Is told how far that is.
@@ -43,20 +56,15 @@ def compare(
     Returns:
         What is wrong, shard by shard.
     """
-    found = _found(shards)
-    source = _expected(catalog, recipe, first_class, pool, report)
-    if recipe.layout.name == "recordio":
-        found, source = found.drop("key"), source.drop("key")
-        on = "id"
-    elif found["key"].is_in(source["key"].implode()).any() or found.is_empty():
-        on = "key"
-    else:
-        # Features that tell no name: the contents must be the same, in whatever order.
-        on = "digest"
-        found, source = (_numbered(table) for table in (found, source))
+    found, source = _found(shards), _expected(catalog, recipe, pool, report)
+    named = found.is_empty() or found["name"].is_in(source["name"].implode()).any()
+    on = ["name" if named else "digest", "number"]
+    found, source = (_numbered(table, on[0]) for table in (found, source))
+    pairs = found.join(source, on=on, how="inner", suffix="_source")
     expected = source.filter(~pl.col("path").is_in(list(rejected)))
     return [
-        *_differences(found.join(source, on=on, how="inner", suffix="_source"), on),
+        *_other_images(pairs),
+        *_other_labels(pairs, labeled=(found["label"] != "").any()),
         *_extra(found.join(source, on=on, how="anti")),
         *_missing(expected.join(found, on=on, how="anti")),
     ]
@@ -66,70 +74,77 @@ def _found(shards: Sequence[tuple[str, Inspected]]) -> pl.DataFrame:
     tables = [
         pl.DataFrame(
             {
+                "file": [file] * len(shard.keys),
+                "offset": list(shard.offsets),
                 "key": shard.keys,
-                "id": pl.Series(shard.ids, dtype=pl.UInt64),
+                "name": shard.names,
                 "digest": shard.digests,
                 "label": shard.labels,
-                "offset": pl.Series(shard.offsets, dtype=pl.Int64),
             },
-            schema_overrides={"key": pl.String, "digest": pl.String, "label": pl.String},
-        ).with_columns(file=pl.lit(name))
-        for name, shard in shards
+            schema=_FOUND,
+        )
+        for file, shard in shards
     ]
-    return pl.concat(tables)
+    return pl.concat([_FOUND.to_frame(), *tables])
 
 
-def _expected(
-    catalog: Catalog, recipe: Recipe, first_class: int, pool: Pool, report: Report
-) -> pl.DataFrame:
+def _expected(catalog: Catalog, recipe: Recipe, pool: Pool, report: Report) -> pl.DataFrame:
     share = max(1, math.ceil(len(catalog) / (_TASKS_PER_WORKER * pool.size)))
     starts = range(0, len(catalog), share)
     tasks = (SourceTask(recipe, rows_of(catalog.slice(start, share))) for start in starts)
     parts = dict(pool.run(digest_source, tasks, report))
     digests = [digest for number in range(len(starts)) for digest in parts[number]]
-    index = catalog.table["index"]
-    keys = catalog.keys() if recipe.key == "path" else index.cast(str).str.zfill(9)
     labels = [""] * len(catalog)
     if catalog.label_column == "cls":
-        labels = [label_text((cls + first_class,)) for cls in catalog.table["cls"]]
+        labels = [label_text((cls,)) for cls in catalog.table["cls"]]
     elif catalog.label_column == "label":
         labels = [label_text(label) for label in catalog.table["label"].to_list()]
-    return pl.DataFrame(
-        {
-            "key": keys,
-            "id": index.cast(pl.UInt64),
-            "path": catalog.table["path"],
-            "digest": digests,
-            "label": labels,
-        }
-    )
+    columns = {
+        "name": _names(catalog, recipe),
+        "path": catalog.table["path"],
+        "digest": digests,
+        "label": labels,
+    }
+    return pl.DataFrame(columns)
 
 
-def _numbered(table: pl.DataFrame) -> pl.DataFrame:
-    """Tell apart the samples of equal content, so that a join pairs them one by one."""
-    number = pl.int_range(pl.len()).over("digest").cast(str)
-    return table.with_columns(digest=pl.col("digest") + "/" + number)
+def _names(catalog: Catalog, recipe: Recipe) -> pl.Series:
+    """What samples of the source are known by in the shards."""
+    index = catalog.table["index"].cast(str)
+    if recipe.layout.known_by == "path":
+        return catalog.table["path"]
+    if recipe.layout.known_by == "id":
+        return index
+    return catalog.keys() if recipe.key == "path" else index.str.zfill(9)
 
 
-def _differences(pairs: pl.DataFrame, on: str) -> Iterator[Problem]:
-    other_image = pl.lit(False) if on == "digest" else pl.col("digest") != pl.col("digest_source")
-    both = (pl.col("label") != "") & (pl.col("label_source") != "")
-    other_label = both & (pl.col("label") != pl.col("label_source"))
-    for row in pairs.filter(other_image).iter_rows(named=True):
-        yield _problem(row, f"its image is not that of {row['path']}")
-    for row in pairs.filter(other_label).iter_rows(named=True):
-        yield _problem(row, f"its label is not that of {row['path']}")
+def _numbered(table: pl.DataFrame, by: str) -> pl.DataFrame:
+    """Tell apart samples of one name, or of one content, so that a join pairs them one by one."""
+    ordered = table.sort(by, "digest", "label", maintain_order=True)
+    return ordered.with_columns(number=pl.int_range(pl.len()).over(by))
+
+
+def _other_images(pairs: pl.DataFrame) -> Iterator[Problem]:
+    if "digest_source" in pairs.columns:
+        other = pairs.filter(pl.col("digest") != pl.col("digest_source"))
+        yield from _problems(other, lambda row: f"its image is not that of {row['path']}")
+
+
+def _other_labels(pairs: pl.DataFrame, labeled: bool) -> Iterator[Problem]:
+    known = (pl.col("label_source") != "") & labeled
+    other = pairs.filter(known & (pl.col("label") != pl.col("label_source")))
+    yield from _problems(other, lambda row: f"its label is not that of {row['path']}")
 
 
 def _extra(table: pl.DataFrame) -> Iterator[Problem]:
-    for row in table.iter_rows(named=True):
-        yield _problem(row, "the source holds no such sample")
+    yield from _problems(table, lambda row: "the source holds no such sample")
 
 
 def _missing(table: pl.DataFrame) -> Iterator[Problem]:
-    for path in table["path"]:
+    for path in table["path"].sort():
         yield Problem("", None, path, "is in the source, but neither in a shard nor rejected")
 
 
-def _problem(row: dict[str, Any], message: str) -> Problem:
-    return Problem(row["file"], row["offset"], str(row.get("key", row.get("id"))), message)
+def _problems(table: pl.DataFrame, message: Callable[[dict[str, Any]], str]) -> Iterator[Problem]:
+    for row in table.sort("file", "offset").iter_rows(named=True):
+        yield Problem(row["file"], row["offset"], row["key"], message(row))

@@ -11,8 +11,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from dsprep.errors import BadImage, BadSample, DamagedShard, SourceError
-from dsprep.formats import FORMATS
-from dsprep.formats.base import Entry, Rows
+from dsprep.formats.base import Entry, Format, Rows
 from dsprep.formats.stream import ShardStream
 from dsprep.images.check import make_check
 from dsprep.recipe import Recipe, image_maker, read_file
@@ -47,7 +46,7 @@ class ShardTask(NamedTuple):
 
     Attributes:
         path: The file.
-        format: The format's name.
+        layout: The format.
         decode: Whether to decode every image.
         max_pixels: The most pixels that an image may have.
         readable: The kinds of image that may be in it; None for any.
@@ -56,7 +55,7 @@ class ShardTask(NamedTuple):
     """
 
     path: str
-    format: str
+    layout: Format
     decode: bool
     max_pixels: int
     readable: frozenset[str] | None
@@ -73,8 +72,9 @@ class Inspected:
         bytes: Its size on disk.
         crc32c: Of its bytes on disk.
         problems: What is wrong with it.
-        keys: The key of every sample, if digests were asked for.
-        ids: The id of every sample, likewise.
+        names: What every sample is known by, if digests were asked for: its key, path or id as the
+            format has it; empty if the shard does not tell.
+        keys: The key of every sample, likewise.
         offsets: Where every sample begins, likewise.
         digests: A digest of the image of every sample, likewise.
         labels: The label of every sample as :func:`label_text` has it, likewise.
@@ -84,8 +84,8 @@ class Inspected:
     bytes: int = 0
     crc32c: int = 0
     problems: list[Problem] = field(default_factory=list)
+    names: list[str] = field(default_factory=list)
     keys: list[str] = field(default_factory=list)
-    ids: array[int] = field(default_factory=lambda: array("Q"))
     offsets: array[int] = field(default_factory=lambda: array("q"))
     digests: list[str] = field(default_factory=list)
     labels: list[str] = field(default_factory=list)
@@ -95,51 +95,59 @@ def inspect_shard(task: ShardTask, report: Report) -> Inspected:
     """Look through a shard from its first byte to its last."""
     name = Path(task.path).name
     found = Inspected()
-    check = make_check("decode", readable=task.readable, max_pixels=task.max_pixels)
-    seen: set[str] = set()
-    reported = 0
 
     def problem(offset: int | None, sample: str, message: str) -> None:
         if len(found.problems) < _MOST_PROBLEMS:
             found.problems.append(Problem(name, offset, sample, message))
 
     try:
-        stream = ShardStream(task.path)
+        with ShardStream(task.path) as stream:
+            try:
+                positions = _read_samples(task, stream, found, problem, report)
+            except DamagedShard as error:
+                problem(error.offset, "", error.problem)
+            else:
+                if task.idx is not None and (wrong := _check_index(task.idx, positions)):
+                    found.problems.append(Problem(Path(task.idx).name, None, "", wrong))
+            found.bytes, found.crc32c = stream.checksum()
     except SourceError as error:
         problem(None, "", str(error))
-        return found
-    positions: list[tuple[int, int]] = []
-    with stream:
-        try:
-            for entry in FORMATS[task.format]().read(stream):
-                sample = entry.sample
-                found.samples += 1
-                positions.append((sample.id, entry.offset))
-                if FORMATS[task.format].keys_must_differ and sample.key in seen:
-                    problem(
-                        entry.offset,
-                        sample.key,
-                        "the key was there before: readers see two samples",
-                    )
-                seen.add(sample.key)
-                if task.decode:
-                    try:
-                        _decode(sample, check)
-                    except BadSample as error:
-                        problem(entry.offset, sample.key, str(error))
-                if task.digests:
-                    _note(found, entry)
-                if found.samples - reported >= _REPORT_EVERY:
-                    report(found.samples - reported, 0, [])
-                    reported = found.samples
-        except DamagedShard as error:
-            problem(error.offset, "", error.problem)
-        found.bytes, found.crc32c = stream.checksum()
-    if task.idx is not None:
-        for message in _check_index(Path(task.idx), positions):
-            found.problems.append(Problem(Path(task.idx).name, None, "", message))
-    report(found.samples - reported, found.bytes, [])
+    except OSError as error:
+        problem(None, "", f"cannot be read ({error.strerror})")
     return found
+
+
+def _read_samples(
+    task: ShardTask,
+    stream: ShardStream,
+    found: Inspected,
+    problem: Callable[[int | None, str, str], None],
+    report: Report,
+) -> list[tuple[int, int]]:
+    """Look at every sample; returns the id and the offset of each."""
+    check = make_check("decode", readable=task.readable, max_pixels=task.max_pixels)
+    positions: list[tuple[int, int]] = []
+    seen: set[str] = set()
+    reported = 0
+    for entry in task.layout.read(stream):
+        sample = entry.sample
+        found.samples += 1
+        positions.append((sample.id, entry.offset))
+        if task.layout.keys_must_differ and sample.key in seen:
+            problem(entry.offset, sample.key, "the key was there before: readers see two samples")
+        seen.add(sample.key)
+        if task.decode:
+            try:
+                _decode(sample, check)
+            except BadSample as error:
+                problem(entry.offset, sample.key, str(error))
+        if task.digests:
+            _note(found, task.layout, entry)
+        if found.samples - reported >= _REPORT_EVERY:
+            report(found.samples - reported, 0, [])
+            reported = found.samples
+    report(found.samples - reported, stream.offset, [])
+    return positions
 
 
 def _decode(sample: Sample, check: Callable[[bytes], object]) -> None:
@@ -149,13 +157,15 @@ def _decode(sample: Sample, check: Callable[[bytes], object]) -> None:
     check(image[1])
 
 
-def _note(found: Inspected, entry: Entry) -> None:
-    image = entry.sample.image()
-    found.keys.append(entry.sample.key)
-    found.ids.append(entry.sample.id)
+def _note(found: Inspected, layout: Format, entry: Entry) -> None:
+    sample = entry.sample
+    image = sample.image()
+    names = {"key": sample.key, "path": sample.fields.get("filename", ""), "id": sample.id}
+    found.names.append(str(names[layout.known_by]))
+    found.keys.append(sample.key)
     found.offsets.append(entry.offset)
     found.digests.append(digest(image[1] if image else b""))
-    found.labels.append(label_text(_labels(entry.sample)))
+    found.labels.append(label_text(_labels(sample)))
 
 
 def digest(data: bytes) -> str:
@@ -165,7 +175,10 @@ def digest(data: bytes) -> str:
 
 def label_text(labels: Sequence[float]) -> str:
     """Labels in the precision that all formats share, 32-bit floats, for a comparison."""
-    return struct.pack(f"<{len(labels)}f", *labels).hex()
+    try:
+        return struct.pack(f"<{len(labels)}f", *labels).hex()
+    except OverflowError:
+        return repr(labels)
 
 
 def _labels(sample: Sample) -> Sequence[float]:
@@ -184,22 +197,22 @@ def _labels(sample: Sample) -> Sequence[float]:
     return ()
 
 
-def _check_index(path: Path, positions: Sequence[tuple[int, int]]) -> list[str]:
-    """Compare an ``.idx`` with where the samples really are."""
+def _check_index(path: str, positions: list[tuple[int, int]]) -> str | None:
+    """Say what is wrong with an ``.idx``, given the id and the offset of every sample."""
     try:
-        lines = path.read_text().splitlines()
+        lines = Path(path).read_text().splitlines()
         listed = [(int(key), int(offset)) for key, offset in (line.split("\t") for line in lines)]
-    except (OSError, ValueError) as error:
-        return [f"cannot be read as an index: {error}"]
-    if listed == list(positions):
-        return []
+    except (OSError, ValueError):
+        return "cannot be read as an index"
     for number, (have, want) in enumerate(zip(listed, positions, strict=False), start=1):
         if have != want:
-            return [
+            return (
                 f"line {number}: says id {have[0]} at byte {have[1]}, "
                 f"but id {want[0]} is at byte {want[1]}"
-            ]
-    return [f"lists {len(listed):,} samples, but the shard holds {len(positions):,}"]
+            )
+    if len(listed) != len(positions):
+        return f"lists {len(listed):,} samples, but the shard holds {len(positions):,}"
+    return None
 
 
 class SourceTask(NamedTuple):

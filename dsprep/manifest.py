@@ -6,11 +6,17 @@ import json
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from dsprep.errors import SourceError
+from dsprep.findings import Reject
 
 VERSION = 1
+
+_LONGEST_NAME = 255
+"""Bytes of a file name, as nearly all file systems have it."""
+
+T = TypeVar("T")
 
 
 @dataclass(frozen=True)
@@ -100,30 +106,69 @@ def read_manifest(path: Path) -> Manifest:
     """
     try:
         values = json.loads(path.read_bytes())
-        version = values.pop("dsprep_manifest")
-        if version != VERSION:
-            raise SourceError(f"{path}: version {version}; this dsprep reads version {VERSION}")
-        values["classes"] = (
-            None if values["classes"] is None else tuple(map(str, values["classes"]))
-        )
-        values["shards"] = [_shard(each) for each in values["shards"]]
-        values["files"] = [_file(each) for each in values["files"]]
-        manifest = Manifest(**values)
+        version = values["dsprep_manifest"]
+        if version == VERSION:
+            return _manifest(values)
     except OSError as error:
         raise SourceError(f"{path}: cannot be read ({error.strerror})") from None
-    except (ValueError, KeyError, TypeError, AttributeError) as error:
-        raise SourceError(f"{path}: is not a manifest that dsprep wrote ({error})") from None
-    for file in manifest.every_file():
-        if file.name in ("", ".", "..") or "/" in file.name:
-            raise SourceError(f"{path}: names a file outside its directory: {file.name!r}")
-    return manifest
+    except (ValueError, LookupError, TypeError, RecursionError) as error:
+        raise SourceError(f"{path}: is not a manifest that dsprep wrote ({error!s:.200})") from None
+    raise SourceError(f"{path}: version {version!s:.20}; this dsprep reads version {VERSION}")
+
+
+def read_rejects(path: Path) -> list[Reject]:
+    """Read ``rejects.jsonl``, which may come from anywhere, too.
+
+    Raises:
+        SourceError: If it is not one.
+    """
+    try:
+        # Not by splitlines, as paths may hold what that takes for the end of a line.
+        lines = path.read_text("utf-8").removesuffix("\n").split("\n")
+        entries = [json.loads(line) for line in lines]
+        return [Reject(_is(str, entry["path"]), _is(str, entry["reason"])) for entry in entries]
+    except OSError as error:
+        raise SourceError(f"{path}: cannot be read ({error.strerror})") from None
+    except (ValueError, LookupError, TypeError, RecursionError):
+        raise SourceError(f"{path}: is not the list of rejects that dsprep wrote") from None
+
+
+def _manifest(values: dict[str, Any]) -> Manifest:
+    classes = values["classes"]
+    return Manifest(
+        format=_is(str, values["format"]),
+        name=_is(str, values["name"]),
+        classes=None if classes is None else tuple(_is(str, each) for each in classes),
+        samples=_is(int, values["samples"]),
+        rejected=_is(int, values["rejected"]),
+        bytes=_is(int, values["bytes"]),
+        source=_is(str, values["source"]),
+        options=_is(dict, values["options"]),
+        shards=[_shard(each) for each in values["shards"]],
+        files=[_file(each) for each in values["files"]],
+    )
 
 
 def _file(values: dict[str, Any]) -> FileReceipt:
-    return FileReceipt(str(values["name"]), int(values["bytes"]), int(values["crc32c"], 16))
+    crc32c = int(_is(str, values["crc32c"]), 16)
+    return FileReceipt(_file_name(values["name"]), _is(int, values["bytes"]), crc32c)
 
 
 def _shard(values: dict[str, Any]) -> ShardReceipt:
-    sidecars = tuple(_file(each) for each in values["sidecars"])
     file = _file(values)
-    return ShardReceipt(file.name, file.bytes, file.crc32c, int(values["samples"]), sidecars)
+    sidecars = tuple(_file(each) for each in values["sidecars"])
+    return ShardReceipt(file.name, file.bytes, file.crc32c, _is(int, values["samples"]), sidecars)
+
+
+def _file_name(value: Any) -> str:
+    """Accept the name of a file that can only lie in the directory of the manifest."""
+    name = _is(str, value)
+    if name in ("", ".", "..") or "/" in name or "\0" in name or len(name.encode()) > _LONGEST_NAME:
+        raise ValueError(f"{name!r:.100} names no file in its directory")
+    return name
+
+
+def _is(kind: type[T], value: Any) -> T:
+    if type(value) is not kind:
+        raise TypeError(f"{value!r:.100} should be of type {kind.__name__}")
+    return value

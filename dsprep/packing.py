@@ -11,7 +11,7 @@ from dsprep.commit import (
     begin,
     commit,
     identity_of,
-    read_rejects,
+    rejects_of,
     require_same,
 )
 from dsprep.destination import parse_destination, require_apart, require_name
@@ -200,7 +200,7 @@ def pack(
         if finished is not None:
             require_same(plan, finished, identity)
             remove_leftovers(destination)
-            rejects = read_rejects(plan, finished)
+            rejects = rejects_of(plan, finished)
             report = _report(plan, finished, rejects, "already packed", time.monotonic() - began)
             compared = "paths, sizes and labels are the same; verify --against compares contents"
             return replace(report, notes=[*report.notes, compared])

@@ -6,19 +6,18 @@ import time
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from dsprep.destination import Destination
 from dsprep.errors import RunStopped, SourceError
 from dsprep.formats import FORMATS, format_of_file
 from dsprep.images.check import DEFAULT_MAX_PIXELS, MXNET_READABLE
-from dsprep.images.transform import Transform
 from dsprep.inspection import Inspected, Problem, ShardTask, inspect_shard
 from dsprep.loaders import count_samples, require_loader
-from dsprep.manifest import Manifest, read_manifest
+from dsprep.manifest import Manifest, read_manifest, read_rejects
 from dsprep.pool import Pool, available_cores
 from dsprep.progress import Progress
 from dsprep.recipe import Recipe
+from dsprep.recorded import Recorded, recorded_options
 from dsprep.sources.reading import Source, read_source
 from dsprep.stores.local import checksum
 
@@ -56,14 +55,14 @@ class _Shards:
 
     Attributes:
         directory: Where the shards are.
-        format: Their format's name.
+        made: How they were made, or else what their names tell of that.
         names: Their file names: those that should be there.
         manifest: What they should be; None if nothing tells.
         scratch: Where an unfinished run of theirs would have its state.
     """
 
     directory: Path
-    format: str
+    made: Recorded
     names: Sequence[str]
     manifest: Manifest | None
     scratch: Path
@@ -102,7 +101,7 @@ def verify(
     shards = _find(Path(dest))
     manifest = shards.manifest
     if loader is not None:
-        require_loader(loader, shards.format)
+        require_loader(loader, shards.made.layout.name)
     problems = _compare_files(shards)
     present = [name for name in shards.names if (shards.directory / name).is_file()]
     checked = ["structure"] if manifest is None else ["manifest", "sizes", "checksums", "structure"]
@@ -127,7 +126,7 @@ def verify(
         problems += _load(loader, shards.directory, inspected)
     return VerifyReport(
         destination=dest,
-        format=shards.format,
+        format=shards.made.layout.name,
         manifest=manifest is not None,
         shards=len(present),
         samples=sum(shard.samples for _, shard in inspected),
@@ -157,7 +156,7 @@ def _look(path: Path) -> _Shards:
         companion = Destination(path.parent, path.name, stem)
         if companion.manifest.exists():
             return _with_manifest(companion.manifest)
-        return _Shards(path.parent, layout.name, [path.name], None, companion.scratch)
+        return _Shards(path.parent, Recorded(layout()), [path.name], None, companion.scratch)
     if not path.is_dir():
         raise SourceError(f"{path}: does not exist; give a directory of shards, or a shard")
     if (path / "manifest.json").exists():
@@ -167,12 +166,14 @@ def _look(path: Path) -> _Shards:
 
 def _with_manifest(path: Path) -> _Shards:
     manifest = read_manifest(path)
-    if manifest.format not in FORMATS:
-        raise SourceError(f"{path}: the format {manifest.format!r} is not one that dsprep knows")
+    try:
+        made = recorded_options(manifest)
+    except SourceError as error:
+        raise SourceError(f"{path}: {error}") from None
     stem = path.name.removesuffix("manifest.json").rstrip(".")
     destination = Destination(path.parent, stem=stem)
     names = [shard.name for shard in manifest.shards]
-    return _Shards(path.parent, manifest.format, names, manifest, destination.scratch)
+    return _Shards(path.parent, made, names, manifest, destination.scratch)
 
 
 def _without_manifest(directory: Path) -> _Shards:
@@ -188,7 +189,8 @@ def _without_manifest(directory: Path) -> _Shards:
             f"{directory}: holds shards of {' and '.join(by_format)}; verify them file by file"
         )
     ((format_name, names),) = by_format.items()
-    return _Shards(directory, format_name, names, None, Destination(directory).scratch)
+    made = Recorded(FORMATS[format_name]())
+    return _Shards(directory, made, names, None, Destination(directory).scratch)
 
 
 def _samples_of(manifest: Manifest | None) -> Iterable[int]:
@@ -196,16 +198,15 @@ def _samples_of(manifest: Manifest | None) -> Iterable[int]:
 
 
 def _task(shards: _Shards, name: str, decode: bool, max_pixels: int, digests: bool) -> ShardTask:
-    path = shards.directory / name
-    recordio = shards.format == "recordio"
+    path, layout = shards.directory / name, shards.made.layout
     index = path.with_suffix(".idx")
     return ShardTask(
         path=str(path),
-        format=shards.format,
+        layout=layout,
         decode=decode,
         max_pixels=max_pixels,
-        readable=MXNET_READABLE if recordio else None,
-        idx=str(index) if recordio and index.exists() else None,
+        readable=MXNET_READABLE if layout.name == "recordio" else None,
+        idx=str(index) if layout.name == "recordio" and index.exists() else None,
         digests=digests,
     )
 
@@ -233,7 +234,11 @@ def _compare_files(shards: _Shards) -> list[Problem]:
     if not shards.manifest.options.get("single_file"):
         for path in sorted(shards.directory.iterdir()):
             layout = format_of_file(path.name)
-            if path.name not in known and layout is not None and layout.name == shards.format:
+            if (
+                path.name not in known
+                and layout is not None
+                and layout.name == shards.made.layout.name
+            ):
                 problems.append(Problem(path.name, None, "", "is there, but not in the manifest"))
     return problems
 
@@ -263,27 +268,24 @@ def _compare_source(
 ) -> list[Problem]:
     from dsprep.comparison import compare
 
-    options: dict[str, Any] = dict(shards.manifest.options) if shards.manifest else {}
+    made = shards.made
     catalog, _ = read_source(against, pool.map)
-    transform = Transform(**options["transform"]) if options.get("transform") else None
     recipe = Recipe(
         root=catalog.root,
-        layout=FORMATS[shards.format](),
-        transform=transform,
+        layout=made.layout,
+        transform=made.transform,
         check="none",
         readable=None,
-        max_pixels=options.get("max_pixels", DEFAULT_MAX_PIXELS),
+        max_pixels=made.max_pixels,
         classes=catalog.classes,
-        key=options.get("key", "path"),
+        key=made.key,
     )
-    preset = options.get("format", {}).get("preset", {})
     progress.begin("reading the source", len(catalog), 0)
     try:
         return compare(
             inspected,
             catalog,
             recipe,
-            preset.get("first_class", 0),
             _rejected_paths(shards),
             pool,
             lambda samples, size, _: progress.advance(samples, size),
@@ -293,13 +295,14 @@ def _compare_source(
 
 
 def _rejected_paths(shards: _Shards) -> frozenset[str]:
-    import json
-
+    """The samples of the source that are known not to be in the shards."""
     for file in shards.manifest.files if shards.manifest else ():
         path = shards.directory / file.name
         if file.name.endswith("rejects.jsonl") and path.exists():
-            lines = path.read_text().splitlines()
-            return frozenset(json.loads(line)["path"] for line in lines)
+            try:
+                return frozenset(reject.path for reject in read_rejects(path))
+            except SourceError:  # it has changed, which is a problem that was found already
+                break
     return frozenset()
 
 
@@ -315,7 +318,7 @@ def _load(
                 (count,) = pool.map(count_samples, [(loader, str(directory / name))])
             except RunStopped:
                 yield Problem(name, None, "", f"{loader} dies of it")
-                pool.__exit__(None, None, None)
+                pool.close()
                 pool = None
                 continue
             if isinstance(count, str):
@@ -326,4 +329,4 @@ def _load(
                 )
     finally:
         if pool is not None:
-            pool.__exit__(None, None, None)
+            pool.close()

@@ -9,9 +9,9 @@ will weigh, and reads a shard back.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Self
 
 from dsprep.sample import Sample
 
@@ -82,6 +82,17 @@ class Format(ABC):
     """Whether files stand beside each shard."""
     keys_must_differ: ClassVar[bool] = False
     """Whether two samples with one key would become one."""
+    known_by: ClassVar[str] = "key"
+    """What tells samples of a shard apart: ``key``, ``path`` or ``id``."""
+
+    @classmethod
+    def from_options(cls, options: Mapping[str, Any]) -> Self:
+        """The format that has the options which ``dataclasses.asdict`` made of one.
+
+        Raises:
+            OptionError: If they make no sense, which nobody has made sure of.
+        """
+        return cls(**options)
 
     def shard_name(self, name: str, number: int, count: int) -> str:
         """The file name of shard ``number`` (from 0) of ``count``, as its users write it."""

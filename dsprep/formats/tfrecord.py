@@ -7,10 +7,10 @@ the length, data, u32 masked crc32c of the data``, little-endian.
 from __future__ import annotations
 
 import struct
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property, lru_cache
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 from google_crc32c import extend
 from google_crc32c import value as value_of
@@ -44,8 +44,16 @@ class TFRecord(Format):
 
     name: ClassVar[str] = "tfrecord"
     suffix: ClassVar[str] = ".tfrecord"
+    known_by: ClassVar[str] = "path"
     preset: Preset = field(default=PRESETS["dsprep"])
     gzip: bool = False
+
+    @classmethod
+    def from_options(cls, options: Mapping[str, Any]) -> Self:
+        """The format that has the options which ``dataclasses.asdict`` made of one."""
+        preset = options["preset"]
+        names = {str(field): str(name) for field, name in preset["names"].items()}
+        return cls(Preset(names, int(preset["first_class"])), bool(options["gzip"]))
 
     def shard_name(self, name: str, number: int, count: int) -> str:
         """``train-00000-of-00128.tfrecord``."""

@@ -19,8 +19,9 @@ def photos(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="session")
 def flawed(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Eleven good images, and a last one that is cut off."""
+    """Eleven good images, and a last one that is cut off, with a line separator in its name."""
     root = tmp_path_factory.mktemp("flawed") / "flawed"
     image_folder(root, ("cat", "dog"), per_class=6)
-    (root / "dog" / "005.jpg").write_bytes(truncated(jpeg(seed=11)))
+    (root / "dog" / "005.jpg").unlink()
+    (root / "dog" / "005\u2028.jpg").write_bytes(truncated(jpeg(seed=11)))
     return root

@@ -46,11 +46,12 @@ def write_images(root: Path, *, backwards: bool = False) -> None:
 
 
 def write_large_images(root: Path) -> None:
-    """Forty-eight megabytes: what makes one shard that several workers write."""
+    """Fifty megabytes in small files: what makes one shard that several workers write."""
     root.mkdir(parents=True)
-    for number in range(48):
-        (root / f"{number:02}.bmp").write_bytes(bmp(number, (640, 521)))
-    (root / "cut.bmp").write_bytes(truncated(bmp(0, (640, 521))))
+    images = [bmp(number, (100, 100)) for number in range(10)]
+    for number in range(1660):
+        (root / f"{number:04}.bmp").write_bytes(images[number % 10])
+    (root / "cut.bmp").write_bytes(truncated(images[0]))
 
 
 @pytest.fixture(scope="module")

@@ -37,5 +37,5 @@ def manifest(directory: Path) -> dict[str, Any]:
 
 def rejects(directory: Path) -> dict[str, str]:
     """The reasons in `rejects.jsonl` by path."""
-    lines = (directory / "rejects.jsonl").read_text().splitlines()
+    lines = (directory / "rejects.jsonl").read_text().removesuffix("\n").split("\n")
     return {entry["path"]: entry["reason"] for entry in map(json.loads, lines)}

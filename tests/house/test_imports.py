@@ -20,7 +20,7 @@ PACKAGE = Path(__file__).parents[2] / "dsprep"
 LAYERS = [
     "errors findings lst progress sample units",
     "images catalog formats stores",
-    "destination estimate manifest plan sources",
+    "destination estimate manifest plan recorded sources",
     "inspection recipe shard worker",
     "pool state",
     "commit planning run",
