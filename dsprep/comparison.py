@@ -36,6 +36,7 @@ def compare(
     shards: Sequence[tuple[str, Inspected]],
     catalog: Catalog,
     recipe: Recipe,
+    labeled: bool,
     rejected: frozenset[str],
     pool: Pool,
     report: Report,
@@ -49,6 +50,7 @@ def compare(
         shards: Names and contents, with digests.
         catalog: The source.
         recipe: How samples were made of it.
+        labeled: Whether each sample must have its label; if not, none of them may have one.
         rejected: The paths of samples that are known not to be in them.
         pool: Reads the source.
         report: Is told how far that is.
@@ -64,7 +66,7 @@ def compare(
     expected = source.filter(~pl.col("path").is_in(list(rejected)))
     return [
         *_other_images(pairs),
-        *_other_labels(pairs, labeled=(found["label"] != "").any()),
+        *_other_labels(pairs, labeled=labeled or (found["label"] != "").any()),
         *_extra(found.join(source, on=on, how="anti")),
         *_missing(expected.join(found, on=on, how="anti")),
     ]

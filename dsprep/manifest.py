@@ -126,7 +126,9 @@ def read_rejects(path: Path) -> list[Reject]:
         # Not by splitlines, as paths may hold what that takes for the end of a line.
         lines = path.read_text("utf-8").removesuffix("\n").split("\n")
         entries = [json.loads(line) for line in lines]
-        return [Reject(_is(str, entry["path"]), _is(str, entry["reason"])) for entry in entries]
+        rejects = [Reject(_is(str, entry["path"]), _is(str, entry["reason"])) for entry in entries]
+        "".join(text for reject in rejects for text in reject).encode()  # no half characters
+        return rejects
     except OSError as error:
         raise SourceError(f"{path}: cannot be read ({error.strerror})") from None
     except (ValueError, LookupError, TypeError, RecursionError):

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import sys
 import time
+from contextlib import suppress
 from typing import Any, TextIO
 
 from dsprep.units import format_duration, format_size
@@ -54,12 +55,14 @@ class LogProgress(Progress):
         seconds = now - self._began
         rate = self._done / seconds
         left = (self._samples - self._done) / rate if rate else 0.0
-        print(
-            f"{self._task}: {self._done:,} of {self._samples:,} samples, {rate:,.0f} samples/s, "
-            f"{format_size(self._bytes / seconds)}/s, {format_duration(left)} left",
-            file=self._stream,
-            flush=True,
-        )
+        with suppress(OSError):  # nobody listens any more
+            print(
+                f"{self._task}: {self._done:,} of {self._samples:,} samples, "
+                f"{rate:,.0f} samples/s, {format_size(self._bytes / seconds)}/s, "
+                f"{format_duration(left)} left",
+                file=self._stream,
+                flush=True,
+            )
 
 
 class BarProgress(Progress):
@@ -80,31 +83,42 @@ class BarProgress(Progress):
         self._done += samples
         self._bytes += size
         seconds = time.monotonic() - self._began
-        if self._bar is None:
-            if seconds < _PATIENCE:
-                return
-            from tqdm import tqdm
+        if seconds < _PATIENCE:
+            return
+        with suppress(OSError):  # nobody looks any more
+            if self._bar is None:
+                self._bar = self._new_bar(seconds)
+            self._bar.set_postfix_str(f"{format_size(self._bytes / seconds)}/s", refresh=False)
+            self._bar.update(self._done - self._bar.n)
 
-            self._bar = tqdm(
-                desc=self._task,
-                total=self._samples,
-                unit=" samples",
-                unit_scale=False,
-                dynamic_ncols=True,
-                file=self._stream,
-                leave=False,
-                bar_format="{desc} {percentage:3.0f}% |{bar}| {n:,}/{total:,}  {rate_fmt}  "
-                "{postfix}  {remaining} left",
-            )
-            self._bar.start_t -= seconds
-            self._bar.update(self._done - samples)
-        self._bar.set_postfix_str(f"{format_size(self._bytes / seconds)}/s", refresh=False)
-        self._bar.update(samples)
+    def _new_bar(self, seconds: float) -> Any:
+        """A bar for something that began some seconds ago; it is drawn at its first update."""
+        from tqdm import tqdm
+
+        bar = tqdm(
+            desc=self._task,
+            total=self._samples,
+            unit=" samples",
+            unit_scale=False,
+            dynamic_ncols=True,
+            file=self._stream,
+            leave=False,
+            delay=_PATIENCE,
+            smoothing=0,
+            bar_format="{desc} {percentage:3.0f}% |{bar}| {n:,}/{total:,}  {rate_fmt}{postfix}  "
+            "{remaining} left",
+        )
+        bar.start_t -= seconds
+        return bar
 
     def end(self) -> None:
         """Remove the bar."""
         if self._bar is not None:
-            self._bar.close()
+            with suppress(OSError):
+                self._bar.close()
+                # After a Ctrl-C while it was drawing, tqdm does not know that there is a bar.
+                self._stream.write("\r\x1b[K")
+                self._stream.flush()
             self._bar = None
 
 

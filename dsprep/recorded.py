@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 
 from dsprep.errors import OptionError, SourceError
 from dsprep.formats import FORMATS, Format
@@ -39,11 +39,16 @@ def recorded_options(manifest: Manifest) -> Recorded:
     try:
         options = manifest.options
         layout = {name: value for name, value in options["format"].items() if name != "name"}
-        return Recorded(
+        made = Recorded(
             FORMATS[manifest.format].from_options(layout),
             None if options["transform"] is None else Transform.from_json(options["transform"]),
             int(options["max_pixels"]),
             str(options["key"]),
         )
+        # What was converted to the right type, or left out, is not what was recorded.
+        told = {"name": made.layout.name, **asdict(made.layout)}
+        if (told, made.max_pixels) == (options["format"], options["max_pixels"]):
+            return made
     except (LookupError, TypeError, ValueError, AttributeError, ArithmeticError, OptionError):
-        raise SourceError("its options are not those of this version of dsprep") from None
+        pass
+    raise SourceError("its options are not those of this version of dsprep")

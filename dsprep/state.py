@@ -15,7 +15,7 @@ from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import asdict
 from pathlib import Path
-from typing import Any
+from typing import Any, TextIO
 
 from dsprep.destination import Destination
 from dsprep.errors import DestinationError, SourceError
@@ -53,6 +53,7 @@ class RunState:
         self.partial = self._scratch / f"partial-{os.getpid()}"
         self.done: dict[str, Written] = {}
         self._noted: set[Path] = set()
+        self._log: TextIO | None = None
         with destination_errors(destination.directory):
             above = (destination.directory, *destination.directory.parents)
             self._made = [path for path in above if not path.exists()]
@@ -112,6 +113,7 @@ class RunState:
         self._note(name, None)
 
     def _note(self, unit: str, written: Written | None) -> None:
+        assert self._log is not None, "begin() comes first"
         self._noted.update(self._files(unit, written))
         with destination_errors(self._receipts):
             self._log.write(json.dumps([unit, written and asdict(written)]) + "\n")
@@ -144,7 +146,7 @@ class RunState:
     def remove(self) -> None:
         """Remove all traces: the run is finished."""
         shutil.rmtree(self._scratch, ignore_errors=True)
-        self._lock.release()
+        self.release()
 
     def release(self) -> None:
         """Stop, leaving what a later run needs: nothing, if nothing was written."""
@@ -154,6 +156,9 @@ class RunState:
             with suppress(OSError):  # somebody else has put something there
                 for path in self._made:
                     path.rmdir()
+        if self._log is not None:
+            with suppress(OSError):  # the disk is full, which was said
+                self._log.close()
         self._lock.release()
 
 

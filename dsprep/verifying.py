@@ -5,12 +5,14 @@ from __future__ import annotations
 import time
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from itertools import chain
 from pathlib import Path
 
 from dsprep.destination import Destination
-from dsprep.errors import RunStopped, SourceError
-from dsprep.formats import FORMATS, format_of_file
-from dsprep.images.check import DEFAULT_MAX_PIXELS, MXNET_READABLE
+from dsprep.errors import OptionError, RunStopped, SourceError
+from dsprep.formats import FORMATS, Format, format_of_file
+from dsprep.formats.tfrecord import TFRecord
+from dsprep.images.check import MXNET_READABLE
 from dsprep.inspection import Inspected, Problem, ShardTask, inspect_shard
 from dsprep.loaders import count_samples, require_loader
 from dsprep.manifest import Manifest, read_manifest, read_rejects
@@ -59,6 +61,7 @@ class _Shards:
         names: Their file names: those that should be there.
         manifest: What they should be; None if nothing tells.
         scratch: Where an unfinished run of theirs would have its state.
+        manifest_name: The file name of the manifest.
     """
 
     directory: Path
@@ -66,6 +69,7 @@ class _Shards:
     names: Sequence[str]
     manifest: Manifest | None
     scratch: Path
+    manifest_name: str = ""
 
 
 def verify(
@@ -74,7 +78,7 @@ def verify(
     decode: bool = False,
     against: Source | None = None,
     loader: str | None = None,
-    max_pixels: int = DEFAULT_MAX_PIXELS,
+    max_pixels: int | None = None,
     workers: int | None = None,
     progress: Progress | None = None,
 ) -> VerifyReport:
@@ -85,7 +89,7 @@ def verify(
         decode: Whether to decode every image.
         against: The source that the shards must hold the samples of.
         loader: A framework to read the shards with: ``mxnet``, ``tensorflow`` or ``webdataset``.
-        max_pixels: The most pixels that an image may have.
+        max_pixels: The most pixels that an image may have; by default what the manifest says.
         workers: How many processes; by default the cores that this process may use.
         progress: Is told how far it is.
 
@@ -98,34 +102,65 @@ def verify(
     """
     began = time.monotonic()
     progress = progress or Progress()
-    shards = _find(Path(dest))
-    manifest = shards.manifest
+    found = _find(Path(dest))
+    if against is not None and len(found) > 1:
+        raise OptionError(f"{dest}: --against goes with one data set; name one of these manifests")
     if loader is not None:
-        require_loader(loader, shards.made.layout.name)
+        for shards in found:
+            require_loader(loader, shards.made.layout.name)
+    with Pool(available_cores() if workers is None else workers) as pool:
+        reports = [
+            _verify(shards, decode, against, loader, max_pixels, pool, progress) for shards in found
+        ]
+    strays = _strays(Path(dest), found)
+    return VerifyReport(
+        destination=dest,
+        format=" and ".join(dict.fromkeys(each.format for each in reports)),
+        manifest=all(each.manifest for each in reports),
+        shards=sum(each.shards for each in reports),
+        samples=sum(each.samples for each in reports),
+        bytes=sum(each.bytes for each in reports),
+        checked=reports[0].checked,
+        problems=[*chain.from_iterable(each.problems for each in reports), *strays],
+        seconds=time.monotonic() - began,
+    )
+
+
+def _verify(
+    shards: _Shards,
+    decode: bool,
+    against: Source | None,
+    loader: str | None,
+    max_pixels: int | None,
+    pool: Pool,
+    progress: Progress,
+) -> VerifyReport:
+    """Verify one data set."""
+    began = time.monotonic()
+    manifest = shards.manifest
     problems = _compare_files(shards)
     present = [name for name in shards.names if (shards.directory / name).is_file()]
     checked = ["structure"] if manifest is None else ["manifest", "sizes", "checksums", "structure"]
-    with Pool(available_cores() if workers is None else workers) as pool:
-        tasks = [_task(shards, name, decode, max_pixels, against is not None) for name in present]
-        progress.begin("verifying", sum(_samples_of(manifest)), 0)
-        results = dict(
-            pool.run(inspect_shard, tasks, lambda samples, size, _: progress.advance(samples, size))
-        )
-        progress.end()
-        inspected = [(name, results[position]) for position, name in enumerate(present)]
-        for name, shard in inspected:
-            problems += shard.problems
-            problems += _compare_receipt(manifest, name, shard)
-        if decode:
-            checked.append("images")
-        if against is not None:
-            checked.append("source")
-            problems += _compare_source(shards, inspected, against, pool, progress)
+    tasks = [_task(shards, name, decode, max_pixels, against is not None) for name in present]
+    progress.begin("verifying", sum(_samples_of(manifest)), 0)
+    results = dict(
+        pool.run(inspect_shard, tasks, lambda samples, size, _: progress.advance(samples, size))
+    )
+    progress.end()
+    inspected = [(name, results[position]) for position, name in enumerate(present)]
+    for name, shard in inspected:
+        problems += shard.problems
+        problems += _compare_receipt(manifest, name, shard)
+    if decode:
+        checked.append("images")
+    if against is not None:
+        checked.append("source" if _tells_labels(shards.made.layout) else "images of the source")
+        problems += _compare_source(shards, inspected, against, pool, progress)
     if loader is not None:
         checked.append(loader)
         problems += _load(loader, shards.directory, inspected)
     return VerifyReport(
-        destination=dest,
+        destination=str(shards.directory),
         format=shards.made.layout.name,
         manifest=manifest is not None,
         shards=len(present),
@@ -137,17 +172,17 @@ def verify(
     )
 
 
-def _find(path: Path) -> _Shards:
-    """Tell what a path names: a manifest, a data set, or shards that somebody else wrote."""
+def _find(path: Path) -> list[_Shards]:
+    """Tell what a path names: a manifest, data sets, or shards that somebody else wrote."""
     try:
         return _look(path)
     except OSError as error:
         raise SourceError(f"{path}: cannot be read ({error.strerror})") from None
 
 
-def _look(path: Path) -> _Shards:
+def _look(path: Path) -> list[_Shards]:
     if path.name.endswith("manifest.json") and path.is_file():
-        return _with_manifest(path)
+        return [_with_manifest(path)]
     if path.is_file():
         layout = format_of_file(path.name)
         if layout is None:
@@ -155,13 +190,14 @@ def _look(path: Path) -> _Shards:
         stem = path.name.removesuffix(".gz").removesuffix(layout.suffix)
         companion = Destination(path.parent, path.name, stem)
         if companion.manifest.exists():
-            return _with_manifest(companion.manifest)
-        return _Shards(path.parent, Recorded(layout()), [path.name], None, companion.scratch)
+            return [_with_manifest(companion.manifest)]
+        return [_Shards(path.parent, Recorded(layout()), [path.name], None, companion.scratch)]
     if not path.is_dir():
         raise SourceError(f"{path}: does not exist; give a directory of shards, or a shard")
     if (path / "manifest.json").exists():
-        return _with_manifest(path / "manifest.json")
-    return _without_manifest(path)
+        return [_with_manifest(path / "manifest.json")]
+    singles = sorted(path.glob("[!.]*.manifest.json"))
+    return [_with_manifest(each) for each in singles] or [_without_manifest(path)]
 
 
 def _with_manifest(path: Path) -> _Shards:
@@ -173,7 +209,7 @@ def _with_manifest(path: Path) -> _Shards:
     stem = path.name.removesuffix("manifest.json").rstrip(".")
     destination = Destination(path.parent, stem=stem)
     names = [shard.name for shard in manifest.shards]
-    return _Shards(path.parent, made, names, manifest, destination.scratch)
+    return _Shards(path.parent, made, names, manifest, destination.scratch, path.name)
 
 
 def _without_manifest(directory: Path) -> _Shards:
@@ -197,14 +233,16 @@ def _samples_of(manifest: Manifest | None) -> Iterable[int]:
     return (shard.samples for shard in manifest.shards) if manifest else ()
 
 
-def _task(shards: _Shards, name: str, decode: bool, max_pixels: int, digests: bool) -> ShardTask:
+def _task(
+    shards: _Shards, name: str, decode: bool, max_pixels: int | None, digests: bool
+) -> ShardTask:
     path, layout = shards.directory / name, shards.made.layout
     index = path.with_suffix(".idx")
     return ShardTask(
         path=str(path),
         layout=layout,
         decode=decode,
-        max_pixels=max_pixels,
+        max_pixels=max_pixels or shards.made.max_pixels,
         readable=MXNET_READABLE if layout.name == "recordio" else None,
         idx=str(index) if layout.name == "recordio" and index.exists() else None,
         digests=digests,
@@ -222,6 +260,7 @@ def _compare_files(shards: _Shards) -> list[Problem]:
         )
     if shards.manifest is None:
         return problems
+    problems += _compare_totals(shards.manifest, shards.manifest_name)
     known = {file.name: file for file in shards.manifest.every_file()}
     for name, file in known.items():
         path = shards.directory / name
@@ -231,16 +270,29 @@ def _compare_files(shards: _Shards) -> list[Problem]:
             data = path.read_bytes()
             if (len(data), checksum(data)) != (file.bytes, file.crc32c):
                 problems.append(Problem(name, None, "", "is not as it was written"))
-    if not shards.manifest.options.get("single_file"):
-        for path in sorted(shards.directory.iterdir()):
-            layout = format_of_file(path.name)
-            if (
-                path.name not in known
-                and layout is not None
-                and layout.name == shards.made.layout.name
-            ):
-                problems.append(Problem(path.name, None, "", "is there, but not in the manifest"))
     return problems
+
+
+def _strays(path: Path, found: Sequence[_Shards]) -> Iterable[Problem]:
+    """The shards that no manifest names; beside one in a single file there may be others."""
+    manifests = [shards.manifest for shards in found if shards.manifest]
+    single = any(manifest.options.get("single_file") for manifest in manifests)
+    if not manifests or (single and not path.is_dir()):
+        return
+    known = {file.name for manifest in manifests for file in manifest.every_file()}
+    formats = {shards.made.layout.name for shards in found}
+    for name in sorted(each.name for each in found[0].directory.iterdir()):
+        layout = format_of_file(name)
+        if name not in known and layout is not None and layout.name in formats:
+            yield Problem(name, None, "", "is there, but not in the manifest")
+
+
+def _compare_totals(manifest: Manifest, name: str) -> Iterable[Problem]:
+    """Whether the manifest agrees with itself."""
+    for what in ("samples", "bytes"):
+        says, sums = getattr(manifest, what), sum(getattr(each, what) for each in manifest.shards)
+        if says != sums:
+            yield Problem(name, None, "", f"says {says:,} {what}, but its shards {sums:,}")
 
 
 def _compare_receipt(manifest: Manifest | None, name: str, shard: Inspected) -> Iterable[Problem]:
@@ -286,12 +338,18 @@ def _compare_source(
             inspected,
             catalog,
             recipe,
+            shards.manifest is not None and _tells_labels(made.layout),
             _rejected_paths(shards),
             pool,
             lambda samples, size, _: progress.advance(samples, size),
         )
     finally:
         progress.end()
+
+
+def _tells_labels(layout: Format) -> bool:
+    """Whether labels can be read back; those for detection are in boxes, and are not."""
+    return not isinstance(layout, TFRecord) or "label" in layout.preset.names
 
 
 def _rejected_paths(shards: _Shards) -> frozenset[str]:

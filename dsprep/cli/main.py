@@ -11,7 +11,8 @@ from types import FrameType
 import click
 
 from dsprep import __version__
-from dsprep.errors import INTERRUPTED_EXIT_CODE, DsprepError
+from dsprep.cli.streams import prepare_streams, until_nobody_reads
+from dsprep.errors import INTERRUPTED_EXIT_CODE, DsprepError, Interrupted
 
 COMMANDS = {
     "pack": "Pack images into WebDataset, TFRecord or RecordIO shards.",
@@ -59,19 +60,21 @@ def main() -> None:
     """Run the command line; the console script calls this."""
     for number in _INTERRUPTS:
         signal.signal(number, _interrupt)
+    prepare_streams()
     try:
         code = cli.main(standalone_mode=False)
     except click.ClickException as error:
-        error.show()
+        with until_nobody_reads(sys.stderr):
+            error.show()
         code = error.exit_code
     except (click.Abort, KeyboardInterrupt):
         code = _fail("interrupted; give the same command again", INTERRUPTED_EXIT_CODE)
+    except Interrupted as error:
+        code = _fail(str(error), error.exit_code, above="\n")  # closes the terminal's ^C
     except DsprepError as error:
         code = _fail(str(error), error.exit_code)
-    except BrokenPipeError:
-        # Whoever read our output has read enough. Python would complain again when it flushes.
-        sys.stdout = None
-        code = 141
+    except (OSError, MemoryError) as error:
+        code = _fail(str(error) or "out of memory", DsprepError.exit_code)
     if code == INTERRUPTED_EXIT_CODE:
         # At once: another Ctrl-C while Python takes its leave would end it with another exit code.
         sys.stderr.flush()
@@ -79,8 +82,9 @@ def main() -> None:
     sys.exit(code or 0)
 
 
-def _fail(message: str, code: int) -> int:
-    click.echo(f"dsprep: {message}", err=True)
+def _fail(message: str, code: int, above: str = "") -> int:
+    with until_nobody_reads(sys.stderr):
+        click.echo(f"{above}dsprep: {message}", err=True)
     return code
 
 

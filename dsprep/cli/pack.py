@@ -18,6 +18,7 @@ from dsprep.cli.options import (
     split_commas,
     workers_option,
 )
+from dsprep.cli.streams import until_nobody_reads
 from dsprep.errors import REJECTS_EXIT_CODE, SourceError
 
 _shards = option_group("Shards")
@@ -174,10 +175,11 @@ def pack(
         progress=progress_for(sys.stderr, quiet),
         **options,
     )
-    if as_json:
-        print_json(report)
-    elif not quiet:
-        print_pack_report(report)
+    with until_nobody_reads(sys.stdout):
+        if as_json:
+            print_json(report)
+        elif not quiet:
+            print_pack_report(report)
     if report.collisions and FORMATS[report.format].keys_must_differ:
         raise SourceError(
             f"{source}: would be refused, as several samples have one key; rename files, or give "

@@ -23,8 +23,8 @@ _PROBLEMS_SHOWN = 50
 
 
 def print_json(report: Any) -> None:
-    """Print a report's fields as one JSON object."""
-    click.echo(json.dumps(_plain(report), indent=1, ensure_ascii=False))
+    """Print a report's fields as one JSON object, in ASCII, which any stdout takes."""
+    click.echo(json.dumps(_plain(report), indent=1))
 
 
 def _plain(value: Any) -> Any:

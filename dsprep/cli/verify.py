@@ -14,6 +14,7 @@ from dsprep.cli.options import (
     split_commas,
     workers_option,
 )
+from dsprep.cli.streams import until_nobody_reads
 from dsprep.errors import REJECTS_EXIT_CODE, OptionError
 
 _check = option_group("Check")
@@ -68,7 +69,6 @@ def verify(
     """
     from dsprep import verifying
     from dsprep.cli.report import print_json, print_verify_report
-    from dsprep.images.check import DEFAULT_MAX_PIXELS
     from dsprep.progress import progress_for
     from dsprep.sources.reading import make_source
 
@@ -90,12 +90,13 @@ def verify(
         decode=decode,
         against=source,
         loader=loader,
-        max_pixels=max_pixels or DEFAULT_MAX_PIXELS,
+        max_pixels=max_pixels,
         workers=workers,
         progress=progress_for(sys.stderr, quiet),
     )
-    if as_json:
-        print_json(report)
-    elif not quiet or report.problems:
-        print_verify_report(report)
+    with until_nobody_reads(sys.stdout):
+        if as_json:
+            print_json(report)
+        elif not quiet or report.problems:
+            print_verify_report(report)
     return REJECTS_EXIT_CODE if report.problems else 0

@@ -191,7 +191,7 @@ class TestStoppingEarly:
         command = ("pack", zoo, dest, "--format", "webdataset", "--samples-per-shard", 3)
         stopped = run_cli(*command, "--max-errors", 5, "-j", workers)
         assert stopped.code == 6
-        assert "5 may" in stopped.err
+        assert "--max-errors" in stopped.err
         assert any(path in stopped.err for path in BAD)
         assert "manifest.json" not in names(dest)
         assert run_cli(*command, "--max-errors", len(BAD) - 1).code == 6

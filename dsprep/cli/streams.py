@@ -1,0 +1,34 @@
+"""Standard streams as they come: closed, of any encoding, with a reader that goes away."""
+
+from __future__ import annotations
+
+import io
+import os
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import TextIO
+
+
+def prepare_streams() -> None:
+    """Make all three usable: what is closed goes nowhere, what cannot be encoded is escaped."""
+    for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
+        if getattr(sys, name) is None:
+            # This gets the number of the closed stream, the lowest free one, and workers get it,
+            # too: else a file that is opened later would, and what libraries print go into it.
+            null = os.open(os.devnull, os.O_RDWR)
+            os.set_inheritable(null, True)
+            setattr(sys, name, os.fdopen(null, mode))
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="backslashreplace")
+
+
+@contextmanager
+def until_nobody_reads(stream: TextIO) -> Iterator[None]:
+    """Print as long as somebody reads: ``| head`` does not change how a command ended."""
+    try:
+        yield
+    except BrokenPipeError:
+        # Python flushes once more at its end, and would complain.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())

@@ -1,0 +1,131 @@
+"""`verify --against`: shards of any options, samples of one name or of none."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import dsprep
+from dsprep.images.transform import Transform
+from tests.images import image_folder, jpeg, png
+
+
+def problems(dest: Path, source: Path, **options: Any) -> list[str]:
+    against = dsprep.make_source(str(source), **options)
+    return [
+        each.message
+        for each in dsprep.verify(str(dest), decode=True, against=against, workers=1).problems
+    ]
+
+
+@pytest.mark.parametrize(
+    "transform",
+    [
+        Transform(resize=(16, 16)),
+        Transform(resize=16, crop=(12, 8)),
+        Transform(resize=20, encode="png", color="gray"),
+    ],
+    ids=str,
+)
+def test_what_was_done_to_images_is_done_again(
+    photos: Path, tmp_path: Path, transform: Transform
+) -> None:
+    dsprep.pack(
+        str(photos), str(tmp_path / "a"), format="webdataset", transform=transform, workers=1
+    )
+    assert problems(tmp_path / "a", photos) == []
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"format": "webdataset", "rename": {"image": "img"}},
+        {"format": "webdataset", "rename": {"cls": "mine"}},
+        {"format": "tfrecord", "rename": {"image": "img/raw"}},
+        {"format": "tfrecord", "rename": {"cls": "mine"}},
+        {"format": "tfrecord", "features": "inception"},
+    ],
+    ids=str,
+)
+def test_names_that_were_chosen_are_read(
+    photos: Path, tmp_path: Path, options: dict[str, Any]
+) -> None:
+    dsprep.pack(str(photos), str(tmp_path / "a"), workers=1, **options)
+    assert problems(tmp_path / "a", photos) == []
+    shutil.copytree(photos, tmp_path / "source")
+    (tmp_path / "source" / "a-class-more").mkdir()
+    shutil.copy(photos / "cat" / "000.jpg", tmp_path / "source" / "a-class-more" / "0.jpg")
+    found = problems(tmp_path / "a", tmp_path / "source")
+    assert len([each for each in found if "its label" in each]) == 24
+
+
+def test_files_that_differ_by_extension_are_two_samples(tmp_path: Path) -> None:
+    (tmp_path / "source" / "a").mkdir(parents=True)
+    (tmp_path / "source" / "b").mkdir()
+    for name, data in (("a/x.jpg", jpeg(1)), ("a/x.png", png(2)), ("b/y.jpg", jpeg(3))):
+        (tmp_path / "source" / name).write_bytes(data)
+    dsprep.pack(str(tmp_path / "source"), str(tmp_path / "out"), format="tfrecord", workers=1)
+    assert problems(tmp_path / "out", tmp_path / "source") == []
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"format": "webdataset", "key": "index"},
+        {"format": "tfrecord"},
+        {"format": "tfrecord", "features": "slim"},
+        {"format": "recordio"},
+    ],
+    ids=str,
+)
+def test_a_file_may_be_listed_twice(tmp_path: Path, options: dict[str, Any]) -> None:
+    image_folder(tmp_path / "source", (".",), per_class=4)
+    table = tmp_path / "labels.csv"
+    table.write_text("path,label\n" + "".join(f"{n % 3:03d}.jpg,{n}\n" for n in range(6)))
+    dsprep.pack(
+        str(tmp_path / "source"), str(tmp_path / "a"), labels=str(table), workers=1, **options
+    )
+    assert problems(tmp_path / "a", tmp_path / "source", labels=str(table)) == []
+    table.write_text(table.read_text().replace("002.jpg,5", "002.jpg,7"))
+    (label,) = problems(tmp_path / "a", tmp_path / "source", labels=str(table))
+    assert "its label is not that of 002.jpg" in label
+
+
+def test_places_are_no_names(tmp_path: Path) -> None:
+    source = tmp_path / "source"
+    source.mkdir()
+    for number in range(20):
+        (source / f"{number}.jpg").write_bytes(jpeg(number))
+    dsprep.pack(
+        str(source), str(tmp_path / "a"), format="tfrecord", features="slim", shards=3, workers=1
+    )
+    assert problems(tmp_path / "a", source) == []
+    (source / "7.jpg").unlink()
+    assert problems(tmp_path / "a", source) == ["the source holds no such sample"]
+
+
+def test_labels_that_cannot_be_read_are_a_problem(photos: Path, tmp_path: Path) -> None:
+    """The labels stand in members that the manifest does not name."""
+    dsprep.pack(
+        *(str(photos), str(tmp_path / "a")), format="webdataset", rename={"cls": "y"}, workers=1
+    )
+    text = (tmp_path / "a" / "manifest.json").read_text()
+    (tmp_path / "a" / "manifest.json").write_text(text.replace('"cls": "y"', '"cls": "z"'))
+    assert len(problems(tmp_path / "a", photos)) == 24
+
+
+def test_labels_for_detection_are_said_not_to_be_compared(tmp_path: Path) -> None:
+    image_folder(tmp_path / "source", (".",), per_class=2)
+    lst = tmp_path / "a.lst"
+    lst.write_text("".join(f"{n}\t2\t5\t{n}\t0.1\t0.2\t0.3\t0.4\t{n:03d}.jpg\n" for n in range(2)))
+    source, dest = str(tmp_path / "source"), str(tmp_path / "out")
+    dsprep.pack(
+        source, dest, list_file=str(lst), format="tfrecord", features="detection", workers=1
+    )
+    against = dsprep.make_source(source, list_file=str(lst))
+    report = dsprep.verify(dest, against=against, workers=1)
+    assert report.problems == []
+    assert "images of the source" in report.checked

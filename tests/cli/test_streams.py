@@ -1,0 +1,282 @@
+"""What is printed where: reports on stdout, progress and errors on stderr, and nothing else."""
+
+from __future__ import annotations
+
+import errno
+import io
+import json
+import math
+import os
+import re
+import shlex
+import signal
+import subprocess
+import termios
+import time
+import timeit
+from collections.abc import Callable
+from fcntl import ioctl
+from pathlib import Path
+
+import pytest
+
+import dsprep
+from dsprep.progress import BarProgress, LogProgress
+from tests.conftest import Finished
+from tests.images import draw, encode, jpeg
+
+RunCli = Callable[..., Finished]
+
+FORMAT = ("--format", "webdataset")
+SURROUNDINGS = {
+    "posix": {"LC_ALL": "POSIX", "LANG": ""},
+    "encoding": {"PYTHONIOENCODING": "ascii"},
+    "strict": {"PYTHONIOENCODING": "utf-8:strict"},
+    "no home": {"HOME": "", "USER": "", "TMPDIR": "/nowhere", "TERM": ""},
+    "warnings": {"PYTHONWARNINGS": "error"},
+}
+
+
+class TestJson:
+    def test_is_all_that_stdout_gets(self, run_cli: RunCli, photos: Path, tmp_path: Path) -> None:
+        dest = tmp_path / "out"
+        (tmp_path / "bad").mkdir()
+        (tmp_path / "bad" / "0.jpg").touch()
+        (tmp_path / "bad" / "1.jpg").write_bytes(jpeg())
+        for code, *args in (
+            (0, "pack", photos, dest, *FORMAT, "--dry-run"),
+            (0, "pack", photos, dest, *FORMAT),
+            (0, "pack", photos, dest, *FORMAT),
+            (3, "pack", tmp_path / "bad", tmp_path / "some", *FORMAT),
+            (0, "verify", dest),
+            (3, "verify", dest, "--against", tmp_path / "bad"),
+        ):
+            for quiet in ((), ("-q",)):
+                finished = run_cli(*args, "--json", *quiet)
+                assert finished.code == code
+                assert isinstance(json.loads(finished.out), dict)
+                assert finished.err == ""
+
+    def test_is_nothing_after_an_error(self, run_cli: RunCli, tmp_path: Path) -> None:
+        finished = run_cli("pack", tmp_path / "nothing", tmp_path / "out", *FORMAT, "--json")
+        assert (finished.code, finished.out) == (4, "")
+        assert finished.err.startswith("dsprep: ")
+
+    @pytest.mark.parametrize("name", SURROUNDINGS)
+    def test_is_the_same_everywhere(
+        self, run_cli: RunCli, photos: Path, tmp_path: Path, name: str
+    ) -> None:
+        dest = tmp_path / "caf\udce9 ねこ"
+        command = ("pack", photos, dest, *FORMAT, "--dry-run", "--json")
+        plain, here = run_cli(*command), run_cli(*command, env=SURROUNDINGS[name])
+        assert here.code == 0
+        reports = [json.loads(each.out) for each in (plain, here)]
+        for report in reports:
+            del report["seconds"]
+        assert reports[0] == reports[1]
+        assert reports[0]["classes"] == ["cat", "dog", "pets/ねこ"]
+
+
+class TestAReport:
+    @pytest.mark.parametrize("name", SURROUNDINGS)
+    def test_is_printed_anywhere(
+        self, run_cli: RunCli, photos: Path, tmp_path: Path, name: str
+    ) -> None:
+        dest = tmp_path / "caf\udce9 ねこ"
+        env = SURROUNDINGS[name]
+        for args in (
+            ("pack", photos, dest, *FORMAT, "--dry-run"),
+            ("pack", photos, dest, *FORMAT),
+            ("verify", dest, "--against", photos),
+        ):
+            finished = run_cli(*args, env=env)
+            assert finished.code == 0, finished
+            assert "caf" in finished.out
+            assert finished.err == ""
+        refused = run_cli("pack", photos, dest, *FORMAT, "--seed", 1, env=env)
+        assert (refused.code, "caf" in refused.err) == (5, True)
+
+    def test_is_not_printed_if_one_wants_quiet(
+        self, run_cli: RunCli, photos: Path, tmp_path: Path
+    ) -> None:
+        dest = tmp_path / "out"
+        assert run_cli("pack", photos, dest, *FORMAT, "-q") == (0, "", "")
+        assert run_cli("verify", dest, "-q") == (0, "", "")
+        (dest / "classes.txt").unlink()
+        assert "classes.txt" in run_cli("verify", dest, "-q").out
+
+
+class TestStreams:
+    @pytest.mark.parametrize("closed", [(0,), (1,), (2,), (0, 1), (1, 2), (0, 1, 2)], ids=str)
+    def test_may_be_closed(
+        self, run_cli: RunCli, photos: Path, tmp_path: Path, closed: tuple[int, ...]
+    ) -> None:
+        def close() -> None:
+            for number in closed:
+                os.close(number)
+
+        dest = tmp_path / "out"
+        for args in (
+            ("pack", photos, dest, *FORMAT, "-j2"),
+            ("verify", dest, "--decode", "--against", photos),
+        ):
+            finished = run_cli(*args, preexec=close)
+            assert finished.code == 0, finished
+            assert (finished.out == "") == (1 in closed)
+            assert finished.err == ""
+        assert run_cli("pack", photos, dest, "--format", "recordio", preexec=close).code == 5
+
+    def test_may_end_early(self, command: Path, photos: Path, tmp_path: Path) -> None:
+        """`dsprep … | head`: the exit code is still that of the run."""
+        (tmp_path / "photos").mkdir()
+        for number in range(3000):
+            name = f"{number} {'x' * 200}"
+            (tmp_path / "photos" / f"{name}.txt").touch()
+        (tmp_path / "photos" / "0.jpg").write_bytes(jpeg())
+        (tmp_path / "photos" / "1.jpg").touch()
+        for args, code in (
+            (("pack", photos, tmp_path / "out", *FORMAT), 0),
+            (("verify", tmp_path / "out"), 0),
+            (("pack", tmp_path / "photos", tmp_path / "some", *FORMAT, "--json"), 3),
+            (("--help",), 0),
+        ):
+            line = shlex.join(map(str, (command, *args)))
+            for reader in ("true", "head -n1"):
+                script = f"{line} | {reader} >/dev/null; exit ${{PIPESTATUS[0]}}"
+                done = subprocess.run(
+                    ["bash", "-c", script], capture_output=True, text=True, check=False
+                )
+                assert done.stderr == ""
+                assert done.returncode in ((0, 1) if args == ("--help",) else (code,))
+
+    def test_of_which_stderr_ends_early_do_not_end_the_run(
+        self, photos: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        """Progress is told to whoever listens."""
+
+        class Gone(io.StringIO):
+            def write(self, text: str) -> int:
+                raise BrokenPipeError(errno.EPIPE, "Broken pipe")
+
+        monkeypatch.setattr("dsprep.progress._LINE_EVERY", 0)
+        monkeypatch.setattr("dsprep.progress._PATIENCE", 0)
+        for kind in (LogProgress, BarProgress):
+            dest = str(tmp_path / kind.__name__)
+            dsprep.pack(str(photos), dest, format="webdataset", progress=kind(Gone()))
+            assert dsprep.verify(dest, progress=kind(Gone())).problems == []
+
+
+class Terminal:
+    """A terminal of eighty columns that a command believes in, and what is to be seen on it."""
+
+    def __init__(self, command: Path, *args: object) -> None:
+        self._own, other = os.openpty()
+        termios.tcsetwinsize(other, (24, 80))
+        self.process = subprocess.Popen(
+            [command, *map(str, args)],
+            stdin=other,
+            stdout=other,
+            stderr=other,
+            start_new_session=True,
+            preexec_fn=lambda: ioctl(0, termios.TIOCSCTTY, 0),
+        )
+        os.close(other)
+        self.printed = ""
+
+    def read(self, until: str | None = None) -> None:
+        """Read until something is printed, or else to the end."""
+        while until is None or until not in self.printed:
+            try:
+                data = os.read(self._own, 65536)
+            except OSError:  # nobody holds the other end any more
+                break
+            self.printed += data.decode()
+
+    def press(self, key: bytes) -> None:
+        os.write(self._own, key)
+
+    def end(self) -> int:
+        self.read()
+        os.close(self._own)
+        return self.process.wait(timeout=60)
+
+    def screen(self) -> str:
+        """What is left to be seen, line by line, without blanks at their ends."""
+        lines, row, column = [""], 0, 0
+        for part in re.findall(r"\x1b\[\d*[A-K]|[\r\n]|[^\r\n\x1b]+", self.printed):
+            if part == "\r":
+                column = 0
+            elif part == "\n":
+                row += 1
+                lines += [""] * (row + 1 - len(lines))
+            elif part.endswith("A") and part.startswith("\x1b"):
+                row -= int(part[2:-1] or 1)
+            elif part.startswith("\x1b"):
+                lines[row] = lines[row][:column]
+            else:
+                line = lines[row].ljust(column)
+                lines[row] = line[:column] + part + line[column + len(part) :]
+                column += len(part)
+        return "\n".join(line.rstrip() for line in lines).strip()
+
+
+@pytest.fixture(scope="module")
+def many(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """So many names of one image that one worker takes four seconds or more to encode it."""
+    root = tmp_path_factory.mktemp("many") / "many"
+    root.mkdir()
+    picture = draw(0, (600, 450))
+    (root / "0000.jpg").write_bytes(encode(picture, "JPEG"))
+    seconds = min(timeit.repeat(lambda: encode(picture, "WEBP"), number=1, repeat=5))
+    for number in range(1, math.ceil(4 / seconds)):
+        (root / f"{number:04}.jpg").hardlink_to(root / "0000.jpg")
+    return root
+
+
+class TestATerminal:
+    SLOW = (*FORMAT, "--encode", "webp", "--samples-per-shard", "2", "-j1")
+
+    def test_shows_a_bar_and_is_left_clean(self, command: Path, many: Path, tmp_path: Path) -> None:
+        terminal = Terminal(command, "pack", many, tmp_path / "out", *self.SLOW)
+        assert terminal.end() == 0
+        assert "packing" in terminal.printed
+        assert "%" in terminal.printed
+        assert "samples/s" in terminal.printed
+        assert "left" in terminal.printed
+        screen = terminal.screen()
+        assert screen.startswith(f"{tmp_path}/out: packed as webdataset"[:80])
+        assert "packing" not in screen
+        assert "%" not in screen
+
+    def test_shows_none_if_one_wants_quiet(self, command: Path, many: Path, tmp_path: Path) -> None:
+        terminal = Terminal(command, "pack", many, tmp_path / "out", *self.SLOW, "-q")
+        assert terminal.end() == 0
+        assert terminal.printed == ""
+
+    def test_on_which_somebody_presses_ctrl_c_is_left_clean(
+        self, command: Path, many: Path, tmp_path: Path
+    ) -> None:
+        terminal = Terminal(command, "pack", many, tmp_path / "out", *self.SLOW)
+        terminal.read(until="packing")
+        terminal.press(b"\x03")
+        assert terminal.end() == 130
+        screen = terminal.screen().replace("^C", "").strip()
+        assert screen.startswith("dsprep: interrupted")
+        assert "Traceback" not in screen
+
+    def test_that_goes_away_ends_the_run_and_its_workers(
+        self, command: Path, many: Path, tmp_path: Path
+    ) -> None:
+        dest = tmp_path / "out"
+        terminal = Terminal(command, "pack", many, dest, *self.SLOW)
+        terminal.read(until="packing")
+        os.close(terminal._own)
+        assert terminal.process.wait(timeout=60) in (-signal.SIGHUP, 130, 0)
+        for _ in range(600):
+            alive = subprocess.run(
+                ["pgrep", "-s", str(terminal.process.pid)], capture_output=True, check=False
+            )
+            if alive.returncode:
+                return
+            time.sleep(0.1)
+        raise AssertionError("workers that nobody is waiting for")
