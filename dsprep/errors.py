@@ -14,7 +14,6 @@ code  meaning
 5     the destination refuses: in use, holds something else, not writable, full
 6     stopped early: too many rejects, or a worker died; run again to continue
 130   interrupted; run again to continue
-141   whoever read the output has closed it
 ====  ==========================================================================
 """
 

@@ -10,9 +10,6 @@ REJECT_KINDS = frozenset({"missing", "bad-name"})
 SKIP_KINDS = frozenset({"hidden", "not-an-image", "unlisted", "loop"})
 """Something that lies in the source and never was a sample: reported, and no more."""
 
-NOTE_KINDS = frozenset({"duplicate"})
-"""Something odd about samples that are in the catalog."""
-
 
 class Reject(NamedTuple):
     """A sample of the source that is not packed: its path and the reason."""

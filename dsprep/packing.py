@@ -24,7 +24,7 @@ from dsprep.formats.recordio import RecordIO
 from dsprep.formats.tar import MAX_NAME
 from dsprep.formats.tfrecord import TFRecord
 from dsprep.formats.webdataset import WebDataset
-from dsprep.images.check import DEFAULT_MAX_PIXELS, LEVELS, MXNET_READABLE
+from dsprep.images.check import DEFAULT_MAX_PIXELS, LEVELS
 from dsprep.images.transform import Transform
 from dsprep.manifest import Manifest
 from dsprep.plan import ShardSize
@@ -163,6 +163,14 @@ def pack(
     _require_one_of("--on-error", on_error, ("skip", "fail"))
     _require_one_of("--check", check, (*LEVELS, None))
     _require_one_of("--key", key, ("path", "index"))
+    layout = _layout(
+        format_name,
+        compression == "gzip" or destination.is_gzip,
+        features,
+        rename or {},
+        metadata,
+    )
+    guarded = layout.readable_images is not None  # a reader that dies of an image must not get it
     packing = Packing(
         source=make_source(
             source,
@@ -174,19 +182,13 @@ def pack(
             extensions=extensions,
         ),
         destination=destination,
-        layout=_layout(
-            format_name,
-            compression == "gzip" or destination.is_gzip,
-            features,
-            rename or {},
-            metadata,
-        ),
+        layout=layout,
         transform=transform,
         size=size,
         name=destination.stem or require_name(name),
         seed=seed,
-        check=check or ("decode" if format_name == "recordio" else "header"),
-        readable=MXNET_READABLE if format_name == "recordio" and check != "none" else None,
+        check=check or ("decode" if guarded else "header"),
+        readable=layout.readable_images if check != "none" else None,
         max_pixels=max_pixels,
         key=key,
     )
@@ -320,7 +322,7 @@ def _notes(plan: Plan, shards: Sequence[ShardFacts]) -> list[str]:
     void = [shard.name for shard in shards if not shard.samples]
     if void:
         notes.append(f"{format_count(len(void), 'empty shard')}: {format_some(void)}")
-    if isinstance(plan.packing.layout, WebDataset) and plan.packing.key == "path":
+    if plan.packing.layout.keys_must_differ and plan.packing.key == "path":
         names = plan.catalog.keys()
         long = names.filter(names.str.len_bytes() > MAX_NAME - len(".jpeg"))
         if len(long):

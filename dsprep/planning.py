@@ -15,7 +15,6 @@ from dsprep.estimate import SAMPLE, fit
 from dsprep.findings import REJECT_KINDS, SKIP_KINDS, Finding, Reject
 from dsprep.formats import Format
 from dsprep.formats.base import Rows
-from dsprep.formats.recordio import MAX_EXACT_LABEL
 from dsprep.images.transform import Transform
 from dsprep.plan import DEFAULT_TARGET, PlannedShard, ShardSize, plan_shards
 from dsprep.pool import Pool
@@ -197,12 +196,13 @@ def require_distinct_keys(plan: Plan) -> None:
 
 
 def _require_exact_labels(packing: Packing, catalog: Catalog) -> None:
-    if packing.layout.name == "recordio" and catalog.label_column == "cls":
+    limit = packing.layout.max_class
+    if limit is not None and catalog.label_column == "cls":
         largest = max(map(abs, catalog.samples_per_class()))
-        if largest > MAX_EXACT_LABEL:
+        if largest > limit:
             raise SourceError(
-                f"{packing.source.root}: the label {largest} is above {MAX_EXACT_LABEL}, which "
-                "RecordIO's 32-bit floats cannot hold exactly; choose another format"
+                f"{packing.source.root}: the label {largest} is above {limit}, which "
+                f"{packing.layout.name} cannot hold exactly; choose another format"
             )
 
 

@@ -10,9 +10,7 @@ from pathlib import Path
 
 from dsprep.destination import Destination
 from dsprep.errors import OptionError, RunStopped, SourceError
-from dsprep.formats import FORMATS, Format, format_of_file
-from dsprep.formats.tfrecord import TFRecord
-from dsprep.images.check import MXNET_READABLE
+from dsprep.formats import FORMATS, format_of_file
 from dsprep.inspection import Inspected, Problem, ShardTask, inspect_shard
 from dsprep.loaders import count_samples, require_loader
 from dsprep.manifest import Manifest, read_manifest, read_rejects
@@ -154,7 +152,7 @@ def _verify(
     if decode:
         checked.append("images")
     if against is not None:
-        checked.append("source" if _tells_labels(shards.made.layout) else "images of the source")
+        checked.append("source" if shards.made.layout.tells_labels else "images of the source")
         problems += _compare_source(shards, inspected, against, pool, progress)
     if loader is not None:
         checked.append(loader)
@@ -243,8 +241,8 @@ def _task(
         layout=layout,
         decode=decode,
         max_pixels=max_pixels or shards.made.max_pixels,
-        readable=MXNET_READABLE if layout.name == "recordio" else None,
-        idx=str(index) if layout.name == "recordio" and index.exists() else None,
+        readable=layout.readable_images,
+        idx=str(index) if layout.has_sidecars and index.exists() else None,
         digests=digests,
     )
 
@@ -338,18 +336,13 @@ def _compare_source(
             inspected,
             catalog,
             recipe,
-            shards.manifest is not None and _tells_labels(made.layout),
+            shards.manifest is not None and made.layout.tells_labels,
             _rejected_paths(shards),
             pool,
             lambda samples, size, _: progress.advance(samples, size),
         )
     finally:
         progress.end()
-
-
-def _tells_labels(layout: Format) -> bool:
-    """Whether labels can be read back; those for detection are in boxes, and are not."""
-    return not isinstance(layout, TFRecord) or "label" in layout.preset.names
 
 
 def _rejected_paths(shards: _Shards) -> frozenset[str]:

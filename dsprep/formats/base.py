@@ -84,6 +84,10 @@ class Format(ABC):
     """Whether two samples with one key would become one."""
     known_by: ClassVar[str] = "key"
     """What tells samples of a shard apart: ``key``, ``path`` or ``id``."""
+    readable_images: ClassVar[frozenset[str] | None] = None
+    """The kinds of image that its readers decode, if others end them; None if all are harmless."""
+    max_class: ClassVar[int | None] = None
+    """The largest class number that it holds exactly; None for any."""
 
     @classmethod
     def from_options(cls, options: Mapping[str, Any]) -> Self:
@@ -107,6 +111,11 @@ class Format(ABC):
     def compressed(self) -> bool:
         """Whether the whole shard is wrapped in gzip."""
         return False
+
+    @property
+    def tells_labels(self) -> bool:
+        """Whether a sample that is read back has its label."""
+        return True
 
     @property
     def wants(self) -> frozenset[str]:

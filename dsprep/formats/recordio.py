@@ -28,9 +28,6 @@ MAGIC = b"\x0a\x23\xd7\xce"
 MAX_RECORD = (1 << 29) - 1
 """A record is shorter than 2^29 bytes, because its length has 29 bits."""
 
-MAX_EXACT_LABEL = 1 << 24
-"""Labels are 32-bit floats, which hold every whole number up to here and not every one above."""
-
 _FRAME = struct.Struct("<4sI")
 _HEADER = struct.Struct("<IfQQ")
 _WHOLE, _FIRST, _MIDDLE, _LAST = range(4)
@@ -45,6 +42,11 @@ class RecordIO(Format):
     suffix: ClassVar[str] = ".rec"
     has_sidecars: ClassVar[bool] = True
     known_by: ClassVar[str] = "id"
+    readable_images: ClassVar[frozenset[str]] = frozenset({"jpg", "png", "bmp"})
+    """What the OpenCV 3.4 built into MXNet 1.9.1 decodes: neither WebP nor GIF, which it does not
+    know, nor TIFF, which it knows in some compressions only."""
+    max_class: ClassVar[int] = 1 << 24
+    """Labels are 32-bit floats: they hold every whole number up to here, not every one above."""
 
     @property
     def wants(self) -> frozenset[str]:
@@ -103,7 +105,7 @@ class RecordIO(Format):
 
 def _header(sample: Sample) -> bytes:
     label = sample.fields.get("cls", sample.fields.get("label", 0))
-    if isinstance(label, int) and abs(label) <= MAX_EXACT_LABEL:
+    if isinstance(label, int) and abs(label) <= RecordIO.max_class:
         return _HEADER.pack(0, label, sample.id, 0)
     if not isinstance(label, tuple):
         raise BadSample(f"the label {label!r} is not a number that 32-bit floats hold")

@@ -69,6 +69,11 @@ class TFRecord(Format):
         """Whether the whole shard is wrapped in gzip."""
         return self.gzip
 
+    @property
+    def tells_labels(self) -> bool:
+        """Whether the preset names the label; those for detection have it in boxes."""
+        return "label" in self.preset.names
+
     @cached_property
     def wants(self) -> frozenset[str]:
         """Those of class, filename, width and height that the preset names."""

@@ -12,13 +12,6 @@ from dsprep.images.header import NAMES, ImageHeader, read_header, require_whole
 LEVELS = ("decode", "header", "none")
 """What ``--check`` can be; at ``none`` nobody looks at the image."""
 
-MXNET_READABLE = frozenset({"jpg", "png", "bmp"})
-"""The kinds of image that MXNet's readers decode, which use the OpenCV 3.4 built into MXNet 1.9.1.
-
-Without WebP and GIF, which they do not know, and without TIFF, which they know in some compressions
-only.
-"""
-
 
 def make_check(
     level: str,

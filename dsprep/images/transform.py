@@ -220,13 +220,9 @@ class Transform:
     def _filter(self, ratio: float) -> str:
         """The filter for ``ratio`` pixels before to one after.
 
-        Measured against full decoding and Lanczos, beside OpenCV's bilinear as im2rec uses it, on
-        one core: photographs of 500x375 made 341x256 get 35.9 dB from bicubic at 0.6 of im2rec's
-        speed, 34.6 from hamming at 0.67; im2rec 34.2. On soft photographs, and made 400x300,
-        hamming is worse than im2rec. The reduced decoding of JPEG from half the size down blurs a
-        little; there lanczos is the one that is better than im2rec at every ratio (34.1 dB to 33.9
-        where it is closest, at 2.04), and with so few pixels left it costs little more: 3264x2448
-        made 341x256 gets 30.7 dB at about 1.8 of im2rec's speed; im2rec 22.7.
+        The cheapest that is nowhere further from full decoding and Lanczos than im2rec. Hamming is
+        on soft photographs. From half the size down JPEGs are decoded at reduced scale, which blurs
+        a little, so that only Lanczos stays ahead; it has few pixels left to work on.
         """
         if self.filter != "auto":
             return self.filter

@@ -8,13 +8,15 @@ os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
 
 import tensorflow as tf  # noqa: E402
 
+from dsprep.formats.stream import is_gzip  # noqa: E402
+
 _IMAGES = ("image/encoded", "image")
 
 
 def count_samples(path: str) -> int:
     """Read all records, and decode the images of those that TensorFlow can decode."""
     with open(path, "rb") as file:
-        compression = "GZIP" if file.read(2) == b"\x1f\x8b" else ""
+        compression = "GZIP" if is_gzip(file.read(16)) else ""
     image = {name: tf.io.FixedLenFeature([], tf.string, "") for name in _IMAGES}
     count = 0
     for record in tf.data.TFRecordDataset(path, compression):

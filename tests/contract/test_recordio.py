@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 
 from dsprep.errors import BadSample, DamagedShard
 from dsprep.formats.base import Rows
-from dsprep.formats.recordio import MAX_EXACT_LABEL, MAX_RECORD, RecordIO, _split
+from dsprep.formats.recordio import MAX_RECORD, RecordIO, _split
 from dsprep.plan import ShardSize, plan_shards
 from dsprep.sample import Sample
 from tests.contract.layouts import (
@@ -290,7 +290,7 @@ class TestRefuses:
         assert encode(LAYOUT, Picture(0, path, JPEG))
 
     def test_class_numbers_that_floats_change(self) -> None:
-        for number in (MAX_EXACT_LABEL, -MAX_EXACT_LABEL):
+        for number in (RecordIO.max_class, -RecordIO.max_class):
             (entry,) = read(LAYOUT, encode(LAYOUT, Picture(0, "a.jpg", JPEG, number)))
             assert entry.sample.fields["cls"] == number
             with pytest.raises(BadSample, match="not a number that 32-bit floats hold"):

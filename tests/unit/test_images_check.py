@@ -18,8 +18,9 @@ from hypothesis import strategies as st
 from PIL import Image
 
 from dsprep.errors import BadImage
+from dsprep.formats.recordio import RecordIO
 from dsprep.formats.webdataset import WebDataset
-from dsprep.images.check import MXNET_READABLE, make_check, require_readable
+from dsprep.images.check import make_check, require_readable
 from dsprep.images.decode import DEFAULT_MAX_PIXELS
 from dsprep.images.header import ImageHeader
 from dsprep.recipe import Recipe, image_maker
@@ -274,7 +275,7 @@ VARIANTS = {
 
 @pytest.mark.parametrize("name", VARIANTS)
 def test_mxnet_decodes_what_passes(mxnet: ModuleType, name: str) -> None:
-    make_check("decode", readable=MXNET_READABLE)(VARIANTS[name])
+    make_check("decode", readable=RecordIO.readable_images)(VARIANTS[name])
     assert decodes(mxnet, VARIANTS[name])
 
 
@@ -286,11 +287,11 @@ def test_mxnet_decodes_what_passes(mxnet: ModuleType, name: str) -> None:
 def test_mxnet_does_not_decode_the_other_kinds(mxnet: ModuleType, data: bytes) -> None:
     check_decode(data)
     assert not decodes(mxnet, data)
-    assert "--encode jpeg" in refuse(data, readable=MXNET_READABLE)
+    assert "--encode jpeg" in refuse(data, readable=RecordIO.readable_images)
 
 
 def test_mxnet_decodes_whatever_passes_damaged(mxnet: ModuleType) -> None:
-    check = make_check("decode", readable=MXNET_READABLE, max_pixels=1_000_000)
+    check = make_check("decode", readable=RecordIO.readable_images, max_pixels=1_000_000)
     rng = random.Random(0)
     passed = 0
     for _ in range(300):
