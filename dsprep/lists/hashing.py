@@ -1,0 +1,58 @@
+"""Chance that is always the same: a number for each text, by which samples and sides are drawn.
+
+Outputs depend on these numbers, so how they are made is fixed here for good, and rests on nothing
+that a library may change: BLAKE2b is RFC 7693's.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from hashlib import blake2b
+
+import polars as pl
+
+from dsprep.errors import OptionError
+
+_DIGEST_BYTES = 8
+_SEED_BYTES = blake2b.SALT_SIZE
+_UNUSED_BITS = 11
+_RANGE = 2**53
+
+
+def hash_unit(texts: pl.Series, seed: int, purpose: str = "") -> pl.Series:
+    """Give each text a number that depends on it, the seed and the purpose alone.
+
+    It is made of the text's UTF-8 bytes by unkeyed, sequential BLAKE2b with a digest of 8 bytes,
+    the seed as its salt (16 bytes, two's complement, little-endian) and the purpose as its
+    personalization (UTF-8, zeros up to 16 bytes). The digest is read as a little-endian unsigned
+    number; its upper 53 bits, divided by 2^53, are the result, exactly.
+
+    Args:
+        texts: Texts, none of them null.
+        seed: Another seed gives other numbers, as independent as can be.
+        purpose: So does another purpose, of at most 16 bytes: what was drawn for one thing must not
+            decide another, as where the tenth that is sampled would all be on the training side.
+
+    Returns:
+        A Float64 in [0, 1) for each, under the name of ``texts``.
+
+    Raises:
+        OptionError: If the seed does not fit into 16 bytes.
+    """
+    digests = pl.Series(texts.name, list(_digests(texts, seed, purpose)), pl.Binary)
+    numbers = digests.bin.reinterpret(dtype=pl.UInt64, endianness="little")
+    units: pl.Series = (numbers // 2**_UNUSED_BITS).cast(pl.Float64) / _RANGE
+    return units
+
+
+def _digests(texts: pl.Series, seed: int, purpose: str) -> Iterator[bytes]:
+    try:
+        salt = seed.to_bytes(_SEED_BYTES, "little", signed=True)
+    except OverflowError:
+        raise OptionError(f"the seed {seed} is too large: use one of at most 38 digits") from None
+    begun = blake2b(digest_size=_DIGEST_BYTES, salt=salt, person=purpose.encode())
+    for text in texts.cast(pl.Binary).to_list():
+        # Copying is twice as fast as beginning anew.
+        hashed = begun.copy()
+        hashed.update(text)
+        yield hashed.digest()
