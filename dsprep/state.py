@@ -58,7 +58,7 @@ class RunState:
             above = (destination.directory, *destination.directory.parents)
             self._made = [path for path in above if not path.exists()]
             self._scratch.mkdir(parents=True, exist_ok=True)
-        self._lock = Lock(self._scratch / "lock")
+        self._lock = Lock(self._scratch / "lock", destination.directory)
         try:
             with destination_errors(self._scratch):
                 known = _read_json(self._scratch / "run.json")
@@ -200,7 +200,7 @@ def remove_data_set(destination: Destination, overwrite: bool) -> None:
 def remove_leftovers(destination: Destination) -> None:
     """Remove the state that a run left which was killed after it had written its manifest."""
     if destination.scratch.exists():
-        lock = Lock(destination.scratch / "lock")
+        lock = Lock(destination.scratch / "lock", destination.directory)
         shutil.rmtree(destination.scratch, ignore_errors=True)
         lock.release()
 

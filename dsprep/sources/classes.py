@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from dsprep.errors import SourceError
-from dsprep.sources.text import read_text
+from dsprep.text import read_text
 
 
 def number_classes(names: Iterable[str], source: str) -> tuple[str, ...]:

@@ -5,15 +5,9 @@ from __future__ import annotations
 import polars as pl
 
 from dsprep.sources.classes import number_classes
-from dsprep.sources.text import refuse
+from dsprep.text import refuse
 
 _LARGEST_EXACT = 2**53
-
-
-def is_too_large(text: pl.Expr) -> pl.Expr:
-    """Whether a text is a whole number of 2^53 or more, which 64-bit floats may not hold."""
-    number = text.cast(pl.Float64, strict=False)
-    return text.str.contains(r"^[+-]?[0-9]{16,}(\.0*)?$") & (number.abs() >= _LARGEST_EXACT)
 
 
 def labels_from_numbers(

@@ -19,11 +19,6 @@ def plain_paths(paths: pl.Series) -> pl.Series:
     return paths.str.replace_all(r"(^|/)(?:\.?/)+", "${1}") if odd else paths
 
 
-def leads_outside(path: pl.Expr) -> pl.Expr:
-    """Whether a path is absolute, or goes up, or cannot be one."""
-    return path.str.contains(r"^/|(?:^|/)\.\.(?:/|$)|\x00")
-
-
 def match_files(
     rows: pl.DataFrame, files: Files, root: str, source: str
 ) -> tuple[pl.DataFrame, list[Finding]]:

@@ -10,12 +10,13 @@ import polars as pl
 from dsprep.catalog import Catalog
 from dsprep.errors import OptionError
 from dsprep.findings import Finding
+from dsprep.lists.rows import is_too_large, leads_outside
 from dsprep.sources.cells import parse_cells
 from dsprep.sources.files import list_files
-from dsprep.sources.labels import is_too_large, labels_from_names, labels_from_numbers
-from dsprep.sources.match import leads_outside, match_files, plain_paths
+from dsprep.sources.labels import labels_from_names, labels_from_numbers
+from dsprep.sources.match import match_files, plain_paths
 from dsprep.sources.scan import RunAll, scan
-from dsprep.sources.text import read_text, refuse
+from dsprep.text import read_text, refuse
 
 PATH_COLUMNS = (
     *("path", "filepath", "file_path", "image_path", "img_path"),

@@ -98,8 +98,12 @@ class Lock:
     The lock is the kernel's (``flock``), so a killed run leaves none behind.
     """
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, guarded: Path) -> None:
         """Take the lock.
+
+        Args:
+            path: The file to lock, which is made if it is not there.
+            guarded: What it guards, for the message.
 
         Raises:
             DestinationError: If another run holds it.
@@ -115,7 +119,7 @@ class Lock:
         if not current:
             self._file.close()
             raise DestinationError(
-                f"{path.parent.parent}: another dsprep run is writing there; wait for it to end"
+                f"{guarded}: another dsprep run is writing there; wait for it to end"
             )
 
     def release(self) -> None:

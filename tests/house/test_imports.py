@@ -19,12 +19,13 @@ PACKAGE = Path(__file__).parents[2] / "dsprep"
 # A name is a module of dsprep, or a package with all its modules; dsprep itself is `__init__`.
 LAYERS = [
     "errors findings lst progress sample units",
-    "images catalog formats stores",
+    "images catalog formats stores text",
+    "lists",
     "destination estimate manifest plan recorded sources",
-    "inspection recipe shard worker",
+    "inspection liststore recipe shard splits worker",
     "pool state",
     "commit planning run",
-    "comparison loaders packing verifying",
+    "comparison listing listing_changes listing_checks loaders packing splitting verifying",
     "__init__",
     "cli __main__",
 ]

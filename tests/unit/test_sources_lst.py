@@ -8,6 +8,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
+import polars as pl
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
@@ -15,8 +16,9 @@ from hypothesis import strategies as st
 from dsprep.catalog import Catalog
 from dsprep.errors import SourceError
 from dsprep.findings import Finding
+from dsprep.lists.rows import parse_rows
 from dsprep.sample import IMAGE_EXTENSIONS
-from dsprep.sources.lst import parse_lst, read_lst
+from dsprep.sources.lst import read_lst
 from dsprep.sources.reading import make_source, read_source
 
 CLASSES = ("cat", "dog", "owl")
@@ -290,6 +292,12 @@ names = st.text(st.characters(codec="ascii", categories=["L", "N", "P", "S", "Zs
 listed = names.map(str.strip).filter(lambda name: name and "/" not in name and name != "..")
 
 
+def as_im2rec_has_them(rows: pl.DataFrame) -> list[list[Any]]:
+    """An id, a path and labels for each row."""
+    found = rows.select("index", "path", "label").rows()
+    return [[index, path, *map(float, label.split("\t"))] for index, path, label in found]
+
+
 @settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(
     st.integers(1, 3).flatmap(
@@ -305,9 +313,8 @@ def test_lists_that_im2rec_writes(
 ) -> None:
     path = str(tmp_path / "judge.lst")
     im2rec.write_list(path, items)
-    rows = parse_lst(Path(path).read_text("utf-8"), "judge.lst")
-    found = rows.select("index", "path", "labels").rows()
-    assert [[index, name, *labels] for index, name, labels in found] == list(im2rec.read_list(path))
+    rows = parse_rows(Path(path).read_text("utf-8"), "judge.lst")
+    assert as_im2rec_has_them(rows) == list(im2rec.read_list(path))
 
 
 @settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
@@ -318,12 +325,9 @@ def test_what_is_accepted_is_what_im2rec_reads(
     path = tmp_path / "judge.lst"
     path.write_bytes(text.encode())
     try:
-        rows = parse_lst(text, "judge.lst")
+        rows = parse_rows(text, "judge.lst")
     except SourceError:
         return
-    found = [
-        [index, name, *labels]
-        for index, name, labels in rows.select("index", "path", "labels").rows()
-    ]
+    found = as_im2rec_has_them(rows)
     assert all(math.isfinite(label) for row in found for label in row[2:])
     assert found == list(im2rec.read_list(str(path)))

@@ -10,6 +10,9 @@ import polars as pl
 
 from dsprep.errors import SourceError
 
+Problem = Callable[[dict[str, Any]], str]
+"""Says what is wrong with a row, given its columns."""
+
 
 def read_text(path: str) -> str:
     """Read a file of UTF-8 text.
@@ -24,6 +27,15 @@ def read_text(path: str) -> str:
         data = Path(path).read_bytes()
     except OSError as error:
         raise SourceError(f"{path}: cannot be read: {error.strerror}") from None
+    return decode_text(data, path)
+
+
+def decode_text(data: bytes, path: str) -> str:
+    """Decode UTF-8, without its byte order mark if it has one.
+
+    Raises:
+        SourceError: If it is not UTF-8; the message names the path and the line.
+    """
     try:
         return data.decode("utf-8-sig")
     except UnicodeDecodeError as error:
@@ -31,9 +43,7 @@ def read_text(path: str) -> str:
         raise SourceError(f"{path}:{line}: not UTF-8 text: save the file as UTF-8") from None
 
 
-def refuse(
-    source: str, rows: pl.DataFrame, wrong: pl.Expr, problem: Callable[[dict[str, Any]], str]
-) -> None:
+def refuse(source: str, rows: pl.DataFrame, wrong: pl.Expr, problem: Problem) -> None:
     """Refuse rows that are wrong, naming the first of them.
 
     Args:

@@ -1,0 +1,215 @@
+"""The files of lists: read whole, replaced whole, by one writer at a time.
+
+A list lies on a shared file system, and several people edit it. A writer holds the lock of the list
+from its reading to its writing, so that no edit is lost; what it writes gets its name when it is on
+the disk, so that readers, who need no lock, see the old list or the new one. Files that belong
+together, a list and its ``classes.txt``, are replaced together: what a killed writer had begun to
+rename is finished by whoever opens the list next.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from pathlib import Path
+from stat import S_IMODE
+
+import polars as pl
+
+from dsprep.errors import DestinationError
+from dsprep.lists.rows import ROWS, parse_rows
+from dsprep.sources.classes import read_classes
+from dsprep.stores.local import Lock, destination_errors, publish, sync_directory
+from dsprep.text import decode_text, read_text
+
+STREAM = "-"
+"""The name of a list that comes from stdin, or goes to stdout."""
+
+CLASSES = "classes.txt"
+
+_PATIENCE = 60.0
+"""Seconds to wait for another writer; an edit takes one."""
+
+
+@dataclass(frozen=True, eq=False)
+class ListFile:
+    """A list that was read.
+
+    Attributes:
+        path: Its path, for messages.
+        table: Its rows, with the columns of :data:`~dsprep.lists.rows.ROWS`.
+        classes: The names of its classes; None if nothing tells them.
+    """
+
+    path: str
+    table: pl.DataFrame
+    classes: tuple[str, ...] | None = None
+
+
+def read_list(path: str, classes: str | None = None) -> ListFile:
+    """Read a list.
+
+    Args:
+        path: The ``.lst``, or ``-`` for stdin.
+        classes: The file of class names; by default ``classes.txt`` beside the list, if there is
+            one.
+
+    Raises:
+        SourceError: If it cannot be read or is no list.
+    """
+    if path == STREAM:
+        text = decode_text(sys.stdin.buffer.read(), "<stdin>")
+        named = read_classes(classes) if classes else None
+        return ListFile("<stdin>", parse_rows(text, "<stdin>").select(*ROWS), named)
+    if _journal(real_path(path)).exists():
+        with editing(path):
+            pass
+    return ListFile(
+        path, parse_rows(read_text(path), path).select(*ROWS), classes_beside(path, classes)
+    )
+
+
+def classes_beside(path: str, classes: str | None = None) -> tuple[str, ...] | None:
+    """The class names of a list: those of the file given, or of ``classes.txt`` beside it."""
+    if classes is not None:
+        return read_classes(classes)
+    beside = real_path(path).with_name(CLASSES)
+    return read_classes(str(beside)) if path != STREAM and beside.exists() else None
+
+
+@contextmanager
+def editing(path: str) -> Iterator[None]:
+    """Be the only one who writes a list, from before reading it.
+
+    Args:
+        path: The ``.lst``, which need not exist; ``-`` needs no lock.
+
+    Raises:
+        DestinationError: If another writer does not end, or the directory cannot be written to.
+    """
+    if path == STREAM:
+        yield
+        return
+    real = real_path(path)
+    guard = real.with_name(f".{real.name}.lock")
+    lock = _wait_for(guard, real)
+    try:
+        _finish(real)
+        yield
+    finally:
+        # While it is held: who waits for it sees that the file is gone, and makes another.
+        with suppress(OSError):
+            guard.unlink()
+        lock.release()
+
+
+def write_files(path: str, files: Mapping[str, bytes]) -> None:
+    """Replace a list, and files beside it, together; the caller is :func:`editing` the list.
+
+    Args:
+        path: The list.
+        files: The new content of files by name, the list's own among them.
+
+    Raises:
+        DestinationError: If they cannot be written; then none of them is.
+    """
+    real = real_path(path)
+    partials = {_partial(real, name): real.with_name(name) for name in files}
+    try:
+        for (partial, final), data in zip(partials.items(), files.values(), strict=True):
+            with destination_errors(final):
+                partial.write_bytes(data)
+                _keep_mode(partial, final)
+    except BaseException:
+        for partial in partials:
+            partial.unlink(missing_ok=True)
+        raise
+    if len(files) == 1:
+        ((partial, final),) = partials.items()
+        publish(partial, final)
+    else:
+        _publish_together(real, partials)
+    with destination_errors(real):
+        sync_directory(real.parent)
+
+
+def write_stream(data: bytes) -> None:
+    """Write a list to stdout."""
+    sys.stdout.flush()
+    sys.stdout.buffer.write(data)
+    sys.stdout.buffer.flush()
+
+
+def real_path(path: str) -> Path:
+    """Where a file lies: a link is followed, so that it stays one when the file is replaced."""
+    return Path(os.path.realpath(path))
+
+
+def _wait_for(guard: Path, guarded: Path) -> Lock:
+    until = time.monotonic() + _PATIENCE
+    while True:
+        try:
+            return Lock(guard, guarded)
+        except DestinationError:
+            if time.monotonic() > until or not os.access(guard.parent, os.W_OK):
+                raise
+        time.sleep(0.01)
+
+
+def _journal(real: Path) -> Path:
+    return real.with_name(f".{real.name}.journal")
+
+
+def _partial(real: Path, name: str) -> Path:
+    return real.with_name(f".{real.name}.{name}.partial")
+
+
+def _publish_together(real: Path, partials: Mapping[Path, Path]) -> None:
+    """Rename several files so that a kill leaves all of the renaming undone, or to be finished."""
+    journal = _journal(real)
+    begun = real.with_name(f".{real.name}.journal.partial")
+    with destination_errors(real):
+        for partial in partials:
+            with partial.open("rb") as file:
+                os.fsync(file.fileno())
+        begun.write_text(json.dumps([final.name for final in partials.values()]), "utf-8")
+    publish(begun, journal)
+    _finish(real)
+
+
+def _finish(real: Path) -> None:
+    """Rename what a journal names, and forget the journal."""
+    journal = _journal(real)
+    try:
+        names = json.loads(journal.read_text("utf-8"))
+    except FileNotFoundError:
+        return
+    except (OSError, ValueError):
+        names = None
+    if not isinstance(names, list) or not all(_is_plain(name) for name in names):
+        raise DestinationError(f"{journal}: is not what dsprep left there; look at it, delete it")
+    with destination_errors(real):
+        for name in names:
+            partial = _partial(real, name)
+            if partial.exists():
+                partial.replace(real.with_name(name))
+        journal.unlink()
+
+
+def _is_plain(name: object) -> bool:
+    return isinstance(name, str) and name not in ("", ".", "..") and "/" not in name
+
+
+def _keep_mode(partial: Path, final: Path) -> None:
+    """Let those read and write a new file who could with the old one."""
+    if not final.exists():
+        return
+    status = final.stat()
+    partial.chmod(S_IMODE(status.st_mode))
+    with suppress(OSError):  # only root gives files away
+        os.chown(partial, status.st_uid, status.st_gid)
