@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import NamedTuple
 
 REJECT_KINDS = frozenset({"missing", "bad-name"})
@@ -42,3 +43,13 @@ class Finding(NamedTuple):
     kind: str
     path: str
     detail: str = ""
+
+
+def lost(findings: Iterable[Finding]) -> list[Reject]:
+    """The samples that a source names and nobody can read."""
+    reasons = {"missing": "is not on the disk", "bad-name": "cannot be packed"}
+    return [
+        Reject(finding.path, f"{reasons[finding.kind]} ({finding.detail})")
+        for finding in findings
+        if finding.kind in REJECT_KINDS
+    ]

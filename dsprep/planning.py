@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from dsprep.destination import Destination
 from dsprep.errors import SourceError
 from dsprep.estimate import SAMPLE, fit
-from dsprep.findings import REJECT_KINDS, SKIP_KINDS, Finding, Reject
+from dsprep.findings import SKIP_KINDS, Finding, Reject, lost
 from dsprep.formats import Format
 from dsprep.formats.base import Rows
 from dsprep.images.transform import Transform
@@ -107,12 +107,7 @@ class Plan:
     @property
     def lost(self) -> list[Reject]:
         """The samples that the source names and nobody can read."""
-        reasons = {"missing": "is not on the disk", "bad-name": "cannot be packed"}
-        return [
-            Reject(finding.path, f"{reasons[finding.kind]} ({finding.detail})")
-            for finding in self.findings
-            if finding.kind in REJECT_KINDS
-        ]
+        return lost(self.findings)
 
     @property
     def skipped(self) -> list[Finding]:

@@ -1,8 +1,9 @@
-"""Help texts whose options stand in named groups."""
+"""Help texts whose options stand in named groups, and groups of commands that start fast."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from importlib import import_module
 from typing import Any, TypeVar
 
 import click
@@ -42,6 +43,43 @@ class GroupedCommand(click.Command):
         for heading, records in groups.items():
             with formatter.section(heading):
                 formatter.write_dl(records)
+
+
+class LazyGroup(click.Group):
+    """Commands of which only the one that is given is imported.
+
+    Each is the function of its name in its module, or that with a ``_`` after it where Python has
+    the name itself.
+    """
+
+    def __init__(self, *args: Any, lazy: Mapping[str, tuple[str, str]], **kwargs: Any) -> None:
+        """Take what click's groups take.
+
+        Args:
+            *args: Passed on.
+            lazy: By name, the module of each command, and what the group's help says of it.
+            **kwargs: Passed on.
+        """
+        super().__init__(*args, **kwargs)
+        self._lazy = lazy
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        """The names, in the order in which they were given."""
+        return list(self._lazy)
+
+    def get_command(self, ctx: click.Context, name: str) -> click.Command | None:
+        """Import a command."""
+        if name not in self._lazy:
+            return None
+        module = import_module(self._lazy[name][0])
+        command = getattr(module, f"{name}_", None) or getattr(module, name)
+        assert isinstance(command, click.Command)
+        return command
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """Write what each command is for, importing none."""
+        with formatter.section("Commands"):
+            formatter.write_dl([(name, summary) for name, (_, summary) in self._lazy.items()])
 
 
 def option_group(group: str) -> Callable[..., Callable[[F], F]]:

@@ -5,42 +5,27 @@ from __future__ import annotations
 import os
 import signal
 import sys
-from importlib import import_module
 from types import FrameType
 
 import click
 
 from dsprep import __version__
+from dsprep.cli.help import LazyGroup
 from dsprep.cli.streams import prepare_streams, until_nobody_reads
 from dsprep.errors import INTERRUPTED_EXIT_CODE, DsprepError, Interrupted
 
 COMMANDS = {
-    "pack": "Pack images into WebDataset, TFRecord or RecordIO shards.",
-    "verify": "Prove that shards are whole, and hold what they should.",
+    "pack": ("dsprep.cli.pack", "Pack images into WebDataset, TFRecord or RecordIO shards."),
+    "verify": ("dsprep.cli.verify", "Prove that shards are whole, and hold what they should."),
+    "lst": ("dsprep.cli.lst", "Make, edit, compare and check lists of images and labels."),
 }
-"""The commands, and what ``dsprep --help`` says of each without importing it."""
+"""The commands: where each is, and what ``dsprep --help`` says of it without importing it."""
 
 _INTERRUPTS = (signal.SIGINT, signal.SIGTERM)
 """Ctrl-C, and how schedulers end a job."""
 
 
-class _LazyGroup(click.Group):
-    def list_commands(self, ctx: click.Context) -> list[str]:
-        return list(COMMANDS)
-
-    def get_command(self, ctx: click.Context, name: str) -> click.Command | None:
-        if name not in COMMANDS:
-            return None
-        command = getattr(import_module(f"dsprep.cli.{name}"), name)
-        assert isinstance(command, click.Command)
-        return command
-
-    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        with formatter.section("Commands"):
-            formatter.write_dl(list(COMMANDS.items()))
-
-
-@click.group(cls=_LazyGroup, context_settings={"help_option_names": ["-h", "--help"]})
+@click.group(cls=LazyGroup, lazy=COMMANDS, context_settings={"help_option_names": ["-h", "--help"]})
 @click.version_option(__version__, prog_name="dsprep")
 def cli() -> None:
     """Make a training set ready: images in, shards out.
@@ -53,6 +38,7 @@ def cli() -> None:
     Examples:
       dsprep pack photos/ shards/ --format webdataset
       dsprep verify shards/
+      dsprep lst create photos/ -o train.lst
     """
 
 

@@ -138,6 +138,8 @@ workers_option = _run(
     help="Processes.  [default: the cores that this process may use]",
 )
 
+dry_run_option = _run("--dry-run", is_flag=True, help="Say what would be done, write nothing.")
+
 output_options = _together(
     _run("--json", "as_json", is_flag=True, help="Print the report as JSON."),
     _run("-q", "--quiet", is_flag=True, help="No progress, and no report on success."),

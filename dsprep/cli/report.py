@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import fields, is_dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TextIO
 
 import click
 
@@ -22,9 +22,9 @@ _SHOWN = 5
 _PROBLEMS_SHOWN = 50
 
 
-def print_json(report: Any) -> None:
+def print_json(report: Any, stream: TextIO | None = None) -> None:
     """Print a report's fields as one JSON object, in ASCII, which any stdout takes."""
-    click.echo(json.dumps(_plain(report), indent=1))
+    click.echo(json.dumps(_plain(report), indent=1), file=stream)
 
 
 def _plain(value: Any) -> Any:

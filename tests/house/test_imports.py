@@ -25,7 +25,7 @@ LAYERS = [
     "inspection liststore recipe shard splits worker",
     "pool state",
     "commit planning run",
-    "comparison listing listing_changes listing_checks loaders packing splitting verifying",
+    "comparison listing loaders packing splitting verifying",
     "__init__",
     "cli __main__",
 ]

@@ -1,0 +1,258 @@
+"""Lists made of a source: ``create``, and ``append`` for what is new in it."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import polars as pl
+
+from dsprep.catalog import Catalog
+from dsprep.errors import DestinationError, OptionError, SourceError
+from dsprep.findings import SKIP_KINDS, Finding, Reject, lost
+from dsprep.listing.editing import parse_label
+from dsprep.lists.editing import append_rows, fits, require_one_kind
+from dsprep.lists.parts import cut_parts
+from dsprep.lists.rows import format_rows
+from dsprep.liststore import (
+    CLASSES,
+    STREAM,
+    editing,
+    read_list,
+    real_path,
+    write_files,
+    write_stream,
+)
+from dsprep.lst import format_number
+from dsprep.pool import Pool, available_cores
+from dsprep.sources.classes import format_classes
+from dsprep.sources.reading import Source, read_source
+
+
+@dataclass(frozen=True)
+class ListWritten:
+    """A list that was written: its path and its rows."""
+
+    path: str
+    rows: int
+
+
+@dataclass(frozen=True)
+class CreateReport:
+    """What creating lists, or appending to one, did.
+
+    Attributes:
+        lists: Those written.
+        added: Samples that are new in them.
+        known: Samples of the source that the list had already.
+        classes: Class names, if there are any.
+        per_class: Samples of the source by class number.
+        rejects: Samples that are not in the lists, and why.
+        skipped: What lies in the source and is no sample.
+        duplicates: Paths that the source names more than once.
+        seed: What the order depends on; None if it is the source's.
+        written: Whether anything was; not so for a dry run.
+    """
+
+    lists: Sequence[ListWritten]
+    added: int
+    known: int
+    classes: Sequence[str] | None
+    per_class: Mapping[int, int]
+    rejects: Sequence[Reject]
+    skipped: Sequence[Finding]
+    duplicates: Sequence[Finding]
+    seed: int | None
+    written: bool
+
+
+def create_list(
+    source: Source,
+    out: str,
+    *,
+    under: str = "",
+    seed: int | None = 0,
+    chunks: int = 1,
+    train_ratio: float = 1.0,
+    test_ratio: float = 0.0,
+    overwrite: bool = False,
+    dry_run: bool = False,
+    workers: int | None = None,
+) -> CreateReport:
+    """Make the list of a source, and ``classes.txt`` beside it.
+
+    Args:
+        source: The images and their labels.
+        out: The ``.lst``, or ``-`` for stdout.
+        under: A directory below the root; only its samples are listed.
+        seed: The rows are shuffled by it; None keeps the source's order. Ids are numbers in the
+            order of the source at any rate.
+        chunks: As im2rec's: into how many lists it is cut.
+        train_ratio: As im2rec's; see :func:`~dsprep.lists.parts.cut_parts`.
+        test_ratio: As im2rec's.
+        overwrite: Whether lists that are there may be replaced.
+        dry_run: Write nothing.
+        workers: How many processes look for files; by default the cores that this one may use.
+
+    Raises:
+        OptionError: If the arguments make no sense.
+        SourceError: If the source cannot be listed.
+        DestinationError: If a list is there already, or cannot be written.
+    """
+    catalog, findings = _read(source, workers)
+    catalog = _below(catalog, under)
+    rejects, catalog = _without_odd_names(catalog)
+    counts = catalog.samples_per_class()
+    rows = _rows_of(catalog if seed is None else catalog.shuffle(seed))
+    parts = cut_parts(rows.height, chunks, train_ratio, test_ratio)
+    if out == STREAM and len(parts) > 1:
+        raise OptionError("-o -: several lists do not fit into one stream")
+    stem = out.removesuffix(".lst")
+    lists = {
+        (f"{stem}{part.name}.lst" if part.name else out): rows.slice(
+            part.start, part.stop - part.start
+        )
+        for part in parts
+    }
+    if out == STREAM:
+        if not dry_run:
+            write_stream(format_rows(rows).encode())
+    else:
+        _write_new(lists, catalog.classes, overwrite, dry_run)
+    return CreateReport(
+        lists=[ListWritten(path, table.height) for path, table in lists.items()],
+        added=rows.height,
+        known=0,
+        classes=catalog.classes,
+        per_class=counts,
+        seed=seed,
+        written=not dry_run,
+        rejects=[*lost(findings), *rejects],
+        skipped=[each for each in findings if each.kind in SKIP_KINDS],
+        duplicates=[each for each in findings if each.kind == "duplicate"],
+    )
+
+
+def append_to_list(
+    path: str,
+    source: Source,
+    *,
+    label: str | None = None,
+    dry_run: bool = False,
+    workers: int | None = None,
+) -> CreateReport:
+    """Add to a list what its source has and it has not; its classes stay as they are.
+
+    Args:
+        path: The ``.lst``.
+        source: The images; its classes are those beside the list if it names none.
+        label: The label of all new samples; None takes those of the source.
+        dry_run: Write nothing.
+        workers: How many processes look for files.
+
+    Raises:
+        SourceError: If the source cannot be read, or has a class that the list does not know.
+        DestinationError: If the list cannot be written.
+    """
+    with editing(path):
+        old = read_list(path, source.classes)
+        if label is None and source.classes is None and old.classes is not None:
+            source = replace(source, classes=str(real_path(path).with_name(CLASSES)))
+        catalog, findings = _read(replace(source, classes=None) if label else source, workers)
+        if label is None and source.classes is None and catalog.classes is not None:
+            raise SourceError(
+                f"{path}: nothing tells which class has which number: give --classes FILE, or "
+                f"put {CLASSES} beside the list"
+            )
+        rejects, catalog = _without_odd_names(catalog)
+        counts = catalog.samples_per_class() if label is None else {}
+        new = _rows_of(catalog)
+        if label is not None:
+            new = new.with_columns(label=pl.lit(parse_label(label, old.classes)))
+        rows = append_rows(old.table, new)
+        require_one_kind(old.table, new, path)
+        added = rows.height - old.table.height
+        if added and not dry_run:
+            write_files(path, {real_path(path).name: format_rows(rows).encode()})
+    return CreateReport(
+        lists=[ListWritten(path, rows.height)],
+        added=added,
+        known=new.height - added,
+        classes=old.classes,
+        per_class=counts,
+        seed=None,
+        written=bool(added) and not dry_run,
+        rejects=[*lost(findings), *rejects],
+        skipped=[each for each in findings if each.kind in SKIP_KINDS],
+        duplicates=[each for each in findings if each.kind == "duplicate"],
+    )
+
+
+def _read(source: Source, workers: int | None) -> tuple[Catalog, list[Finding]]:
+    with Pool(available_cores() if workers is None else workers) as pool:
+        return read_source(source, pool.map)
+
+
+def _below(catalog: Catalog, under: str) -> Catalog:
+    if not under:
+        return catalog
+    prefix = os.path.normpath(under) + "/"
+    table = catalog.table.filter(pl.col("path").str.starts_with(prefix))
+    if table.is_empty():
+        raise SourceError(f"{catalog.root}: holds no images under {under!r}")
+    return replace(catalog, table=table)
+
+
+def _without_odd_names(catalog: Catalog) -> tuple[list[Reject], Catalog]:
+    """Set aside what no list can name."""
+    odd = catalog.table.filter(~fits(pl.col("path")))
+    reason = "a .lst cannot hold a name with a tab, a line break or blanks at its ends"
+    rejects = [Reject(path, reason) for path in odd["path"]]
+    if len(odd) == len(catalog):
+        raise SourceError(f"{catalog.root}: {rejects[0].path!r}: {reason}")
+    return rejects, replace(catalog, table=catalog.table.filter(fits(pl.col("path"))))
+
+
+def _rows_of(catalog: Catalog) -> pl.DataFrame:
+    table, column = catalog.table, catalog.label_column
+    if column == "cls":
+        label = table["cls"].cast(pl.String)
+    elif column == "label":
+        texts = ["\t".join(map(format_number, each)) for each in table["label"].to_list()]
+        label = pl.Series(texts, dtype=pl.String)
+    else:
+        label = pl.Series(["0"], dtype=pl.String).new_from_index(0, table.height)
+    return table.select("index", label.alias("label"), "path")
+
+
+def _write_new(
+    lists: Mapping[str, pl.DataFrame],
+    classes: Sequence[str] | None,
+    overwrite: bool,
+    dry_run: bool,
+) -> None:
+    files = {real_path(path).name: format_rows(rows).encode() for path, rows in lists.items()}
+    first = next(iter(lists))
+    beside = real_path(first).with_name(CLASSES)
+    if not real_path(first).parent.is_dir():
+        raise DestinationError(f"{Path(first).parent}: is no directory; make it first")
+    named = None if classes is None else format_classes(classes).encode()
+    with ExitStack() as stack:
+        if not dry_run:
+            for path in sorted(lists, key=os.path.realpath):
+                stack.enter_context(editing(path))
+        for path in lists:
+            if os.path.exists(path) and not overwrite:
+                raise DestinationError(f"{path}: exists; give --overwrite to replace it")
+        if named is not None:
+            if beside.exists() and beside.read_bytes() != named and not overwrite:
+                raise DestinationError(
+                    f"{beside}: names other classes; give --classes {beside} to number these as "
+                    "there, --overwrite to replace it, or another directory"
+                )
+            files[CLASSES] = named
+        if not dry_run:
+            write_files(first, files)

@@ -1,0 +1,157 @@
+"""``relabel``: other classes for the rows of lists, and the file that names them."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass
+
+import polars as pl
+
+from dsprep.errors import DestinationError, OptionError, SourceError
+from dsprep.listing.creating import ListWritten
+from dsprep.lists.relabeling import Change, Move, parse_map, relabel
+from dsprep.lists.rows import format_rows
+from dsprep.liststore import (
+    CLASSES,
+    STREAM,
+    classes_beside,
+    editing,
+    read_list,
+    real_path,
+    write_files,
+    write_stream,
+)
+from dsprep.sources.classes import format_classes, read_classes
+from dsprep.text import read_text
+
+
+@dataclass(frozen=True)
+class RelabelReport:
+    """What relabeling did.
+
+    Attributes:
+        lists: The lists.
+        moves: Rows by old and new class.
+        classes: The classes now; None if they have no names.
+        dropped: Old classes that are gone because they had no rows.
+        idle: Lines of the map that no row is of.
+        written: Whether anything was.
+    """
+
+    lists: Sequence[ListWritten]
+    moves: Sequence[Move]
+    classes: Sequence[str] | None
+    dropped: Sequence[str]
+    idle: Sequence[Change]
+    written: bool
+
+
+def relabel_lists(
+    paths: Sequence[str],
+    map_file: str,
+    out: str | None = None,
+    *,
+    classes: str | None = None,
+    new_classes: str | None = None,
+    keep_unmatched: bool = False,
+    renumber: bool = False,
+    overwrite: bool = False,
+    dry_run: bool = False,
+) -> RelabelReport:
+    """Give rows other classes, and write the classes that there are then.
+
+    Args:
+        paths: The lists, which share their classes.
+        map_file: The changes; see :mod:`dsprep.lists.relabeling`.
+        out: A new list, for one list; None writes them where they are, all together.
+        classes: The file of class names; by default ``classes.txt`` beside the lists.
+        new_classes: A file that fixes the new classes and their order.
+        keep_unmatched: Whether rows that the map says nothing of keep their class.
+        renumber: Whether class numbers without names are made 0, 1, … .
+        overwrite: Whether ``out`` may replace files.
+        dry_run: Write nothing.
+
+    Raises:
+        OptionError: If the arguments make no sense.
+        SourceError: If the map does not fit, or leaves out other lists with the same classes.
+        DestinationError: If files cannot be written.
+    """
+    if out is not None and len(paths) > 1:
+        raise OptionError("-o goes with one list; several are relabeled where they are")
+    changes = parse_map(read_text(map_file), map_file)
+    order = read_classes(new_classes) if new_classes else None
+    with ExitStack() as stack:
+        for path in sorted({out or path for path in paths}, key=os.path.realpath):
+            stack.enter_context(editing(path))
+        lists = [read_list(path, classes) for path in paths]
+        together = pl.concat([each.table for each in lists])
+        done = relabel(
+            together,
+            lists[0].classes,
+            changes,
+            map_file,
+            keep=keep_unmatched,
+            renumber=renumber,
+            order=order,
+        )
+        if out is None:
+            _require_all_of_directory(paths, lists[0].classes)
+        written = []
+        files: dict[str, bytes] = {}
+        start = 0
+        for path, each in zip(paths, lists, strict=True):
+            table = done.rows.slice(start, each.table.height)
+            start += each.table.height
+            files[real_path(out or path).name] = format_rows(table).encode()
+            written.append(ListWritten(out or path, table.height))
+        if not dry_run:
+            if out == STREAM or (out is None and paths[0] == STREAM):
+                write_stream(format_rows(done.rows).encode())
+            else:
+                _write_relabeled(out or paths[0], files, done.classes, out, overwrite)
+    return RelabelReport(written, done.moves, done.classes, done.dropped, done.idle, not dry_run)
+
+
+def _require_all_of_directory(paths: Sequence[str], classes: tuple[str, ...] | None) -> None:
+    """Refuse to change the classes of lists that are not told to change."""
+    if paths[0] == STREAM:
+        return
+    given = {real_path(path) for path in paths}
+    directories = {path.parent for path in given}
+    if len(directories) > 1:
+        raise OptionError("relabel lists of one directory at a time, as they share classes.txt")
+    (directory,) = directories
+    others = sorted(
+        path.name
+        for path in directory.glob("*.lst")
+        if not path.name.startswith(".") and path.resolve() not in given
+    )
+    if others and classes is not None and (directory / CLASSES).exists():
+        raise SourceError(
+            f"{directory / CLASSES}: names the classes of {others[0]} as well: relabel all lists "
+            "of the directory at once, or give -o with another directory"
+        )
+
+
+def _write_relabeled(
+    path: str,
+    files: dict[str, bytes],
+    classes: tuple[str, ...] | None,
+    out: str | None,
+    overwrite: bool,
+) -> None:
+    beside = real_path(path).with_name(CLASSES)
+    named = None if classes is None else format_classes(classes).encode()
+    if out is not None and not overwrite:
+        if os.path.exists(out):
+            raise DestinationError(f"{out}: exists; give --overwrite to replace it")
+        if named is not None and beside.exists() and beside.read_bytes() != named:
+            raise DestinationError(
+                f"{beside}: names other classes; give --overwrite to replace it, or -o with "
+                "another directory"
+            )
+    if named is not None and classes_beside(path) != classes:
+        files[CLASSES] = named
+    write_files(path, files)

@@ -1,0 +1,60 @@
+"""What is wrong with a list: one fault a line and kind."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import NamedTuple
+
+import polars as pl
+
+from dsprep.text import Problem
+
+
+class Fault(NamedTuple):
+    """One thing that is wrong with a list.
+
+    ===================  =======================================================================
+    kind                 what it means
+    ===================  =======================================================================
+    ``encoding``         the line is not UTF-8
+    ``unreadable``       it is not an id, labels and a path; or the list has no lines
+    ``carriage-return``  a carriage return stands in it, where some readers end it
+    ``blank``            blanks stand around the path, or inside it where they must not
+    ``duplicate-id``     another line has the id
+    ``duplicate-path``   another line has the file
+    ``outside``          the path is absolute or leads out of the root
+    ``width``            another number of labels than most lines have
+    ``not-a-class``      the label is not the number of a class
+    ``gap``              class numbers below this one are not used
+    ``missing``          the file is not there, or cannot be reached
+    ``not-a-file``       it is a directory, or another thing that is no file
+    ``empty``            the file has no bytes
+    ``float32``          the label changes where it is kept as a 32-bit float
+    ``detection``        the label is not built as one for detection has to be
+    ``box``              an object of it has an impossible class or box
+    ``columns``          there are more columns than three
+    ``extension``        the file name's extension is not one that is read
+    ===================  =======================================================================
+
+    Attributes:
+        line: Where, from 1.
+        kind: One of the above.
+        message: What is wrong, for people.
+    """
+
+    line: int
+    kind: str
+    message: str
+
+
+def find_faults(rows: pl.DataFrame, wrong: pl.Expr, kind: str, problem: Problem) -> Iterator[Fault]:
+    """Find the rows that are wrong.
+
+    Args:
+        rows: The rows, with the column ``line``.
+        wrong: Whether a row is wrong; null if it is not.
+        kind: The kind of fault that it is.
+        problem: Says what is wrong with a row, given its columns.
+    """
+    for row in rows.filter(rows.select(wrong=wrong)["wrong"]).iter_rows(named=True):
+        yield Fault(row["line"], kind, problem(row))

@@ -1,0 +1,50 @@
+"""The objects of detection labels: A, B, A - 2 more header values, then B values each."""
+
+from __future__ import annotations
+
+import polars as pl
+
+from dsprep.lists.rows import label_count
+
+_VALUES = ("cls", "xmin", "ymin", "xmax", "ymax")
+
+
+def numbers() -> pl.Expr:
+    """The numbers of a label, as a list."""
+    return pl.col("label").str.split("\t").cast(pl.List(pl.Float64))
+
+
+def objects(rows: pl.DataFrame) -> pl.DataFrame:
+    """Take detection labels apart.
+
+    Args:
+        rows: Rows of which all are :func:`~dsprep.lists.rows.is_detection`.
+
+    Returns:
+        A row for each object, in their order: ``row`` (the place of its row among ``rows``), and
+        the Float64 columns ``cls``, ``xmin``, ``ymin``, ``xmax`` and ``ymax``.
+    """
+    values = (
+        rows.select(
+            pl.int_range(pl.len(), dtype=pl.Int64).alias("row"),
+            number=numbers(),
+            place=pl.int_ranges(label_count()),
+        )
+        .with_columns(
+            header=pl.col("number").list.get(0).cast(pl.Int64),
+            width=pl.col("number").list.get(1).cast(pl.Int64),
+        )
+        .explode("number", "place")
+    )
+    within = pl.col("place") - pl.col("header")
+    values = values.filter((within >= 0) & (within % pl.col("width") < len(_VALUES)))
+    # As many values are left of each object, one after the other.
+    return pl.DataFrame(
+        {
+            "row": values["row"].gather_every(len(_VALUES)),
+            **{
+                name: values["number"].gather_every(len(_VALUES), place)
+                for place, name in enumerate(_VALUES)
+            },
+        }
+    )
