@@ -47,14 +47,13 @@ class Fault(NamedTuple):
     message: str
 
 
-def find_faults(rows: pl.DataFrame, wrong: pl.Expr, kind: str, problem: Problem) -> Iterator[Fault]:
-    """Find the rows that are wrong.
+def faults_of(wrong: pl.DataFrame, kind: str, problem: Problem) -> Iterator[Fault]:
+    """Make faults of rows that are wrong.
 
     Args:
-        rows: The rows, with the column ``line``.
-        wrong: Whether a row is wrong; null if it is not.
-        kind: The kind of fault that it is.
+        wrong: The rows, with the column ``line``.
+        kind: What kind of fault that is.
         problem: Says what is wrong with a row, given its columns.
     """
-    for row in rows.filter(rows.select(wrong=wrong)["wrong"]).iter_rows(named=True):
+    for row in wrong.iter_rows(named=True):
         yield Fault(row["line"], kind, problem(row))

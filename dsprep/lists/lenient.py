@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 import polars as pl
 
-from dsprep.lists.faults import Fault, find_faults
+from dsprep.lists.faults import Fault, faults_of
 from dsprep.lists.rows import ROWS, canonical_label, split_lines, wrong_lines
 
 _COLUMNS = pl.Schema({"line": pl.Int64(), **ROWS})
@@ -99,20 +99,18 @@ def _read_other(lines: pl.DataFrame) -> tuple[pl.DataFrame, list[Fault]]:
     as_written = lines[(rows["line"] - 1).to_list()]
     rows = rows.with_columns(as_written["line"], as_written["text"])
     faults = list(
-        find_faults(
-            rows,
-            pl.col("text").str.contains("\r", literal=True),
+        faults_of(
+            rows.filter(pl.col("text").str.contains("\r", literal=True)),
             "carriage-return",
             lambda row: "a carriage return in the line, where im2rec ends it: write it anew",
         )
     )
     for wrong, problem in wrong_lines():
         is_wrong = rows.select(wrong.fill_null(False)).to_series()
-        faults += find_faults(rows, pl.lit(is_wrong), "unreadable", problem)
+        faults += faults_of(rows.filter(is_wrong), "unreadable", problem)
         rows = rows.filter(~is_wrong)
-    faults += find_faults(
-        rows,
-        pl.col("text").str.split("\t").list.last() != pl.col("path"),
+    faults += faults_of(
+        rows.filter(pl.col("text").str.split("\t").list.last() != pl.col("path")),
         "blank",
         lambda row: (
             f"blanks around the path {row['path']!r}: readers take them away, and do not find a "

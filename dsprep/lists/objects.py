@@ -48,3 +48,19 @@ def objects(rows: pl.DataFrame) -> pl.DataFrame:
             },
         }
     )
+
+
+def why_undetected(label: str) -> str:
+    """Say why a label is not :func:`~dsprep.lists.rows.is_detection`."""
+    values = [float(each) for each in label.split("\t")]
+    if len(values) < 2:
+        return "1 label, where most lines have one for detection"
+    header, width = values[:2]
+    size = len(values) - header
+    if header < 2 or header % 1:
+        return f"A, the width of the header, is {header:g}: it has to be 2 or more"
+    if width < 5 or width % 1:
+        return f"B, the values of an object, is {width:g}: it has to be 5 or more"
+    if size <= 0:
+        return "no object, and a reader needs one"
+    return f"{size:g} values after the header are no multiple of B, which is {width:g}"
