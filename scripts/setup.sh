@@ -74,7 +74,7 @@ case "${1:-}" in
     full)
         make_venv
         say "installing dsprep, the frameworks and the tools (2 GB, a minute or two)"
-        install '.[test,check]'
+        install '.[test,check,bench]'
         install_libraries
         .venv/bin/python -m pip check
         ;;

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import importlib.util
 import os
 import signal
 import subprocess
@@ -28,6 +29,18 @@ def mxnet() -> ModuleType:
     for name in (bool, int, float, object, str, complex):
         setattr(numpy, name.__name__, name)
     return importlib.import_module("mxnet")
+
+
+@pytest.fixture(scope="session")
+def im2rec(mxnet: ModuleType) -> ModuleType:
+    """MXNet's `tools/im2rec.py`, which its package holds and does not import."""
+    place = Path(str(mxnet.__file__)).parent / "tools" / "im2rec.py"
+    spec = importlib.util.spec_from_file_location("im2rec", place)
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
 
 
 @pytest.fixture(scope="session")

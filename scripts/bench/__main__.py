@@ -14,6 +14,7 @@ from tempfile import TemporaryDirectory
 from . import machine, report
 from .contests import Contest, contests
 from .data import LARGE, LISTED, PHOTOS, SMALL, DataSet, ensure, reduced
+from .lists import ensure_edits, list_contests
 from .measure import adopt_orphans
 from .results import Figures, Result, load, save
 from .run import hold
@@ -45,7 +46,7 @@ def _measure(args: argparse.Namespace) -> Figures:
     cache.mkdir(parents=True, exist_ok=True)
     recipes = (SMALL, PHOTOS, LARGE, LISTED)
     data = {r.name: DataSet(reduced(r) if args.quick else r, cache) for r in recipes}
-    every = contests(data)
+    every = [*contests(data), *list_contests(data["small"], data["listed"])]
     chosen = [c for c in every if not args.only or any(only in c.name for only in args.only)]
     if not chosen:
         sys.exit(f"No such contest. There are: {', '.join(c.name for c in every)}")
@@ -53,6 +54,8 @@ def _measure(args: argparse.Namespace) -> Figures:
     adopt_orphans()
     used = {c.data.name: c.data for c in chosen if c.data}
     sizes = {name: ensure(each) for name, each in used.items()}
+    if "listed" in used:
+        ensure_edits(used["listed"])
     with ExitStack() as stack:
         directories = {
             "disk": args.output_dir or cache,

@@ -81,7 +81,7 @@ def _webdataset(data: DataSet) -> tuple[Contender, ...]:
         *_copies(data, f"{OUT}/train", *options),
         Contender(
             "ShardWriter",
-            (_peer("webdataset_writer", str(data.root), pattern, str(target)),),
+            (peer("webdataset_writer", str(data.root), pattern, str(target)),),
         ),
         Contender("GNU tar", (tar,)),
     )
@@ -95,7 +95,7 @@ def _tfrecord(data: DataSet) -> tuple[Contender, ...]:
         *_copies(data, f"{OUT}/train", *options),
         Contender(
             "TFRecordWriter",
-            (_peer("tfrecord_writer", str(data.root), f"{OUT}/train", str(shards)),),
+            (peer("tfrecord_writer", str(data.root), f"{OUT}/train", str(shards)),),
         ),
     )
 
@@ -105,8 +105,8 @@ def _recordio(data: DataSet) -> tuple[Contender, ...]:
     target = TARGETS[data.name]
     options = ("--format", "recordio", "--target-size", str(target))
     prefix = f"{OUT}/train"
-    listing = _peer("im2rec", "--list", "--recursive", prefix, str(data.root))
-    packing = _peer("im2rec", "--pass-through", prefix, str(data.root))
+    listing = peer("im2rec", "--list", "--recursive", prefix, str(data.root))
+    packing = peer("im2rec", "--pass-through", prefix, str(data.root))
     return (
         *_copies(data, prefix, *options),
         Contender("im2rec, 1 thread", (listing, packing)),
@@ -115,7 +115,7 @@ def _recordio(data: DataSet) -> tuple[Contender, ...]:
 
 
 def _copies(data: DataSet, *arguments: str) -> tuple[Contender, ...]:
-    command = _dsprep("pack", str(data.root), *arguments)
+    command = dsprep("pack", str(data.root), *arguments)
     return (
         Contender("dsprep --check none", ((*command, "--check", "none"),)),
         Contender("dsprep", (command,)),
@@ -124,9 +124,9 @@ def _copies(data: DataSet, *arguments: str) -> tuple[Contender, ...]:
 
 def _resize(data: DataSet) -> tuple[Contender, ...]:
     """Both begin with the same list, so that nobody's search for files is measured."""
-    packing = _dsprep("pack", str(data.root), f"{OUT}/train.rec", "--list", str(data.lst))
+    packing = dsprep("pack", str(data.root), f"{OUT}/train.rec", "--list", str(data.lst))
     packing += ("--format", "recordio", "--resize", "256", "--encode", "jpeg", "--quality", "90")
-    im2rec = _peer("im2rec", "--resize", "256", "--quality", "90", "--num-thread", "2")
+    im2rec = peer("im2rec", "--resize", "256", "--quality", "90", "--num-thread", "2")
     return (
         Contender("dsprep, 2 workers", ((*packing, "-j", "2"),)),
         Contender("dsprep, 1 worker", ((*packing, "-j", "1"),)),
@@ -142,23 +142,24 @@ def _resize(data: DataSet) -> tuple[Contender, ...]:
 
 def _dry_run(data: DataSet) -> Contender:
     """For WebDataset, whose plan is the most work: it must also see that keys do not collide."""
-    planning = _dsprep("pack", str(data.root), f"{OUT}/train", "--format", "webdataset")
+    planning = dsprep("pack", str(data.root), f"{OUT}/train", "--format", "webdataset")
     return Contender("dsprep", ((*planning, "--list", str(data.lst), "--dry-run"),))
 
 
 def _help() -> tuple[Contender, ...]:
     return (
-        Contender("dsprep --help", (_dsprep("--help"),)),
+        Contender("dsprep --help", (dsprep("--help"),)),
         Contender("import click", ((sys.executable, "-c", "import click"),)),
     )
 
 
-def _dsprep(*arguments: str) -> Command:
+def dsprep(*arguments: str) -> Command:
     """The command that is installed beside this interpreter, or else the package itself."""
     script = Path(sys.executable).with_name("dsprep")
     start = (str(script),) if script.exists() else (sys.executable, "-m", "dsprep")
     return (*start, *arguments)
 
 
-def _peer(script: str, *arguments: str) -> Command:
+def peer(script: str, *arguments: str) -> Command:
+    """A program of a peer, in this interpreter."""
     return (sys.executable, str(_PEERS / f"{script}.py"), *arguments)

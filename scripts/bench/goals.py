@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from statistics import median
+from typing import Any
 
 from .results import Result
 
@@ -56,6 +57,16 @@ class Row:
 _IM2REC = ("im2rec, 1 thread", "im2rec, 2 threads")
 _RESIZE = "resize 256, JPEG q90, recordio"
 
+_LISTS: dict[str, Any] = {"ours": "dsprep", "checked": None}
+_LIST_WORK = (
+    ("list of a folder", "lst-create", "small"),
+    ("difference of two lists", "lst-diff", "listed"),
+    ("three-way merge", "lst-merge", "listed"),
+    ("relabel", "lst-relabel", "listed"),
+    ("stats", "lst-stats", "listed"),
+    ("split by class", "split", "listed"),
+)
+
 RACES = (
     Race("folder → webdataset, copy", "webdataset/small", ("ShardWriter",), 6),
     Race("folder → webdataset, copy", "webdataset/photos", ("ShardWriter",), 4),
@@ -84,6 +95,11 @@ RACES = (
         )
         for contest in ("resize/photos", "resize/large")
     ),
+    Race("list of a folder", "lst-create/small", ("im2rec --list",), 5, **_LISTS),
+    *(
+        Race(work, f"{contest}/{data}", ("pandas",), 2, **_LISTS)
+        for work, contest, data in _LIST_WORK
+    ),
     Race(
         "`dsprep --help`",
         "help",
@@ -99,6 +115,7 @@ RACES = (
 _FIDELITY = ("resize/photos", "resize/large")
 _DRY_RUN_MEMORY = 700 * MB
 _WORKER_MEMORY = 200 * MB
+_LIST_MEMORY = 1000 * MB
 
 
 def rows(results: Iterable[Result]) -> Iterator[Row]:
@@ -109,6 +126,9 @@ def rows(results: Iterable[Result]) -> Iterator[Row]:
     yield from (_fidelity(contest, found) for contest in _FIDELITY if contest in held)
     if "dry-run/listed" in held:
         yield _dry_run(found["dry-run/listed", "disk", "dsprep"])
+    lists = [found[name, "disk", "dsprep"] for name in _list_contests() if name in held]
+    if lists:
+        yield _list_memory(lists)
     for data in ("small", "photos", "large"):
         ours = [r for r in found.values() if _is_ours(r) and r.contest.endswith(f"/{data}")]
         if ours:
@@ -184,6 +204,24 @@ def _dry_run(result: Result) -> Row:
         result="–" if result.error else show_bytes(result.memory),
         goal=f"under {show_bytes(_DRY_RUN_MEMORY)}",
         met=None if result.error else result.memory < _DRY_RUN_MEMORY,
+    )
+
+
+def _list_contests() -> Iterator[str]:
+    return (f"{contest}/{data}" for _, contest, data in _LIST_WORK)
+
+
+def _list_memory(ours: list[Result]) -> Row:
+    peak = 0 if any(result.error for result in ours) else max(result.memory for result in ours)
+    return Row(
+        work="peak memory of what is done to lists",
+        data="listed",
+        against="–",
+        ours="–",
+        theirs="–",
+        result=show_bytes(peak) if peak else "failed",
+        goal=f"under {show_bytes(_LIST_MEMORY)}",
+        met=peak < _LIST_MEMORY if peak else None,
     )
 
 

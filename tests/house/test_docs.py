@@ -29,9 +29,10 @@ def examples(page: Path) -> Iterator[list[str]]:
     """Yield the calls of dsprep in a page's shell blocks, as words."""
     for block in re.findall(r"^```sh\n(.*?)^```", page.read_text("utf-8"), re.M | re.S):
         for line in block.replace("\\\n", " ").splitlines():
-            words = shlex.split(line, comments=True)
-            if words[:1] == ["dsprep"]:
-                yield words
+            for call in re.split(r" \| | > ", line):
+                words = shlex.split(call, comments=True)
+                if words[:1] == ["dsprep"]:
+                    yield words
 
 
 def title_to_anchor(title: str) -> str:
@@ -71,9 +72,7 @@ def test_every_command_has_examples(name: str) -> None:
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.relative_to(ROOT).as_posix())
 def test_commands_in_the_docs_exist(page: Path) -> None:
     for words in examples(page):
-        name = " ".join(words[:2])
-        if name not in COMMANDS:
-            name = "dsprep"
+        name = next(" ".join(words[:n]) for n in (3, 2, 1) if " ".join(words[:n]) in COMMANDS)
         used = {word.partition("=")[0] for word in words if re.match(r"--?[a-z]", word)}
         unknown = used - options(COMMANDS[name])
         assert not unknown, f"{shlex.join(words)}: no such option: {unknown}"

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.util
 import math
 from pathlib import Path
 from types import ModuleType
@@ -274,17 +273,6 @@ def test_unreadable_files_are_lost_only_if_they_are_listed(images: Path) -> None
 
 
 # im2rec is the judge
-
-
-@pytest.fixture(scope="module")
-def im2rec(mxnet: ModuleType) -> ModuleType:
-    place = Path(str(mxnet.__file__)).parent / "tools" / "im2rec.py"
-    spec = importlib.util.spec_from_file_location("im2rec", place)
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
 
 
 numbers = st.floats(-1e6, 1e6) | st.integers(-(10**6), 10**6)

@@ -1,0 +1,189 @@
+"""Edits: what is meant is changed, and nothing else."""
+
+from __future__ import annotations
+
+import polars as pl
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from polars.testing import assert_frame_equal
+
+from dsprep.errors import DestinationError, OptionError, SourceError
+from dsprep.lists.editing import (
+    append_rows,
+    remove_rows,
+    replace_prefix,
+    require_fitting,
+    require_one_kind,
+    set_rows,
+)
+from dsprep.lists.parts import cut_parts
+from dsprep.lists.selecting import Selection, class_number, parse_ids
+from tests.lists import paths, rows, tables
+
+LIST = rows((0, "0", "cat/1.jpg"), (2, "1", "dog/2.jpg"), (7, "1", "dog/old/3.jpg"))
+
+
+def chosen(selection: Selection) -> list[int]:
+    return LIST.filter(selection.expr())["index"].to_list()
+
+
+@pytest.mark.parametrize(
+    ("glob", "ids"),
+    [
+        ("*.jpg", [0, 2, 7]),
+        ("dog/*", [2]),
+        ("dog/**", [2, 7]),
+        ("**/old/*", [7]),
+        ("?.jpg", [0, 2, 7]),
+        ("cat/?.jpg", [0]),
+        ("/cat/1.jpg", [0]),
+        ("1.jpg", [0]),
+        ("cat", []),
+        ("[12].jpg", []),
+        (".+", []),
+    ],
+)
+def test_globs(glob: str, ids: list[int]) -> None:
+    assert chosen(Selection(paths=(glob,))) == ids
+
+
+def test_conditions_are_all_fulfilled_by_any_of_their_values() -> None:
+    assert chosen(Selection(ids=parse_ids(["0-2"]))) == [0, 2]
+    assert chosen(Selection(ids=parse_ids(["0", "7"]), classes=(1,))) == [7]
+    assert chosen(Selection(paths=("cat/*", "dog/*"), classes=(0, 1))) == [0, 2]
+    with pytest.raises(OptionError, match="say which rows"):
+        chosen(Selection())
+
+
+@pytest.mark.parametrize("text", ["", "a", "1-", "-1", "1-2-3", "1.5", "9" * 30])
+def test_ids_that_are_none(text: str) -> None:
+    with pytest.raises(OptionError, match="--id"):
+        parse_ids([text])
+
+
+def test_classes_have_a_name_or_a_number() -> None:
+    assert class_number("dog", ("cat", "dog")) == 1
+    assert class_number("1", ("cat", "1")) == 1
+    assert class_number("0", ("cat", "dog")) == 0
+    assert class_number("12", None) == 12
+    for text, classes in (
+        ("2", ("cat", "dog")),
+        ("cow", ("cat",)),
+        ("cow", None),
+        ("-1", ("cat",)),
+    ):
+        with pytest.raises(OptionError):
+            class_number(text, classes)
+
+
+@given(tables(), st.data())
+def test_set_changes_what_is_chosen_and_no_more(table: pl.DataFrame, data: st.DataObject) -> None:
+    ids = data.draw(st.sets(st.sampled_from(table["index"].to_list())))
+    is_chosen = pl.col("index").is_in(list(ids))
+    changed = set_rows(table, is_chosen, "5", None)
+    assert_frame_equal(changed.filter(~is_chosen), table.filter(~is_chosen))
+    assert set(changed.filter(is_chosen)["label"]) <= {"5"}
+    assert_frame_equal(changed.select("index", "path"), table.select("index", "path"))
+    assert_frame_equal(remove_rows(table, is_chosen), table.filter(~is_chosen))
+
+
+def test_prefixes() -> None:
+    assert replace_prefix(LIST, "dog/", "wolf/")["path"].to_list() == [
+        *("cat/1.jpg", "wolf/2.jpg", "wolf/old/3.jpg")
+    ]
+    assert replace_prefix(LIST, "dog/", "")["path"].to_list()[1:] == ["2.jpg", "old/3.jpg"]
+    assert_frame_equal(replace_prefix(LIST, "og/", "x"), LIST)
+    ünï = rows((0, "0", "ünï/ä.jpg"))
+    assert replace_prefix(ünï, "ünï/", "é/")["path"].to_list() == ["é/ä.jpg"]
+
+
+@given(tables(), st.lists(paths, max_size=8))
+def test_appending_twice_is_appending_once(table: pl.DataFrame, new: list[str]) -> None:
+    files = pl.DataFrame(
+        {"path": new, "label": ["1"] * len(new)},
+        schema_overrides={"path": pl.String, "label": pl.String},
+    )
+    once = append_rows(table, files)
+    assert_frame_equal(once.head(table.height), table)
+    assert once["index"].is_unique().all()
+    assert set(once["path"]) == {*table["path"], *new}
+    assert once.height == table.height + len(set(new) - set(table["path"]))
+    assert_frame_equal(append_rows(once, files), once)
+
+
+def test_appending_knows_a_file_by_other_spellings() -> None:
+    listed = rows((3, "0", "./cat//1.jpg"))
+    new = pl.DataFrame({"path": ["cat/1.jpg", "cat/2.jpg"], "label": ["0", "0"]})
+    assert append_rows(listed, new).rows() == [(3, "0", "./cat//1.jpg"), (4, "0", "cat/2.jpg")]
+
+
+@pytest.mark.parametrize(
+    "path", ["", "a\tb", "a\nb", "a\rb", " a", "a ", "a\x1f", "../a", "/a", "a\0"]
+)
+def test_what_could_not_be_read_again_is_not_written(path: str) -> None:
+    with pytest.raises(DestinationError, match="cannot stand in a list"):
+        require_fitting(rows((0, "0", "b"), (1, "0", path)), "x.lst")
+
+
+def test_labels_stay_of_one_kind() -> None:
+    one, two = rows((0, "0", "a")), rows((1, "0\t1", "b"))
+    boxes = (
+        rows((0, "2\t5\t1\t0\t0\t1\t1", "a")),
+        rows((1, "2\t5\t1\t0\t0\t1\t1\t1\t0\t0\t1\t1", "b")),
+    )
+    require_one_kind(one, one, "x.lst")
+    require_one_kind(*boxes, "x.lst")
+    with pytest.raises(SourceError, match="x.lst: has 1 labels a row"):
+        require_one_kind(one, two, "x.lst")
+    with pytest.raises(SourceError):
+        require_one_kind(boxes[1], two, "x.lst")
+
+
+@given(
+    st.integers(1, 300),
+    st.integers(1, 5),
+    st.floats(0.01, 1),
+    st.floats(0, 0.99),
+)
+def test_every_row_is_in_one_part(n: int, chunks: int, train: float, test: float) -> None:
+    try:
+        parts = cut_parts(n, chunks, train, test)
+    except OptionError:
+        return
+    assert sorted(row for part in parts for row in range(part.start, part.stop)) == list(range(n))
+    assert all(part.start < part.stop for part in parts)
+    assert len({part.name for part in parts}) == len(parts)
+
+
+def test_parts_are_named_as_im2rec_names_them() -> None:
+    assert [part.name for part in cut_parts(10)] == [""]
+    assert [part.name for part in cut_parts(10, 2)] == ["_0", "_1"]
+    assert [tuple(part) for part in cut_parts(10, 1, 0.7, 0.1)] == [
+        *(("_train", 1, 8), ("_val", 8, 10), ("_test", 0, 1))
+    ]
+    assert [tuple(part) for part in cut_parts(10, 1, 0.7, 0.3)] == [
+        ("_train", 3, 10),
+        ("_test", 0, 3),
+    ]
+    assert [part.name for part in cut_parts(9, 2, 0.5)] == [
+        "_0_train",
+        "_0_val",
+        "_1_train",
+        "_1_val",
+    ]
+
+
+@pytest.mark.parametrize(
+    "given_",
+    [
+        (10, 1, 0.0, 0.5),
+        (10, 1, 0.8, 0.3),
+        (10, 11, 1.0, 0.0),
+        (1, 1, 0.5, 0.0),
+        (10, 1, float("nan"), 0.1),
+    ],
+)
+def test_parts_that_make_no_sense(given_: tuple[int, int, float, float]) -> None:
+    with pytest.raises(OptionError):
+        cut_parts(*given_)
