@@ -1,0 +1,297 @@
+"""Lists looked at: ``check``, ``stats`` and ``sample``."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from pathlib import Path
+from stat import S_ISREG
+
+import polars as pl
+
+from dsprep.errors import DestinationError, OptionError, SourceError
+from dsprep.lists.checking import check_rows
+from dsprep.lists.faults import Fault
+from dsprep.lists.lenient import read_leniently
+from dsprep.lists.requirements import READERS
+from dsprep.lists.rows import format_rows, leads_outside
+from dsprep.lists.sampling import class_sizes, sample_count, sample_fraction, sample_per_class
+from dsprep.lists.statistics import Statistics, count_list
+from dsprep.liststore import (
+    CLASSES,
+    STREAM,
+    ListFile,
+    classes_beside,
+    editing,
+    read_list,
+    real_path,
+    write_files,
+    write_stream,
+)
+from dsprep.sources.classes import format_classes
+
+_THREADS = 16
+"""How many files are asked for at once: on a network, each takes its time."""
+
+_FILES_PER_CALL = 1000
+
+
+@dataclass(frozen=True)
+class CheckReport:
+    """What is wrong with a list.
+
+    Attributes:
+        list: The list.
+        rows: How many of its lines can be read.
+        classes: The names of its classes, if anything tells them.
+        root: The directory where its files were looked up, if they were.
+        reader: Whose requirements were checked, if anybody's.
+        kinds: How many faults there are of each kind, the most frequent first.
+        faults: All of them, by line.
+    """
+
+    list: str
+    rows: int
+    classes: Sequence[str] | None
+    root: str | None
+    reader: str | None
+    kinds: Mapping[str, int]
+    faults: Sequence[Fault]
+
+
+@dataclass(frozen=True)
+class SampleReport:
+    """What a sample of a list is.
+
+    Attributes:
+        list: The list.
+        output: Where the sample went, ``-`` being stdout.
+        rows: The rows of the list.
+        kept: The rows of the sample.
+        wanted: How many were asked for, of all or of each class; None if a fraction was.
+        classes: Rows of the sample by label; none if the classes were of no account.
+        short: Rows of the list by label, for the classes that have fewer than were asked for.
+        seed: What the choice depends on.
+        written: Whether it was; not so for a dry run.
+    """
+
+    list: str
+    output: str
+    rows: int
+    kept: int
+    wanted: int | None
+    classes: Mapping[str, int]
+    short: Mapping[str, int]
+    seed: int
+    written: bool
+
+
+def check_list(
+    path: str, *, root: str | None = None, classes: str | None = None, reader: str | None = None
+) -> CheckReport:
+    """Find everything that is wrong with a list.
+
+    Args:
+        path: The ``.lst``, or ``-`` for stdin.
+        root: The directory that its paths start from, to look its files up; None does not.
+        classes: The file of class names; by default ``classes.txt`` beside the list.
+        reader: Whose requirements to check, a key of
+            :data:`~dsprep.lists.requirements.READERS`; None for nobody's.
+
+    Raises:
+        SourceError: If the list, the classes or the directory cannot be read.
+    """
+    names = classes_beside(path, classes)
+    rows, faults = read_leniently(_read(path))
+    wanted = READERS[reader] if reader is not None else None
+    faults += check_rows(rows, names, numbered=wanted is not None and wanted.numbered)
+    if wanted is not None:
+        faults += wanted.check(rows)
+    if root is not None:
+        faults += _look_up(root, rows)
+    faults = _one_of_a_kind(faults)
+    kinds = dict(Counter(fault.kind for fault in faults).most_common())
+    return CheckReport(_name(path), rows.height, names, root, reader, kinds, faults)
+
+
+def list_stats(path: str, *, classes: str | None = None) -> Statistics:
+    """Count what is in a list.
+
+    Args:
+        path: The ``.lst``, or ``-`` for stdin.
+        classes: The file of class names; by default ``classes.txt`` beside the list.
+
+    Raises:
+        SourceError: If the list or the classes cannot be read.
+    """
+    found = read_list(path, classes)
+    return count_list(found.table, found.classes, found.path)
+
+
+def sample_list(
+    path: str,
+    out: str = STREAM,
+    *,
+    fraction: float | None = None,
+    count: int | None = None,
+    per_class: int | None = None,
+    balanced: bool = False,
+    seed: int = 0,
+    classes: str | None = None,
+    strict: bool = False,
+    overwrite: bool = False,
+    dry_run: bool = False,
+) -> SampleReport:
+    """Take some rows of a list; ids, labels and order stay. See :mod:`dsprep.lists.sampling`.
+
+    One of ``fraction``, ``count``, ``per_class`` and ``balanced`` says how many.
+
+    Args:
+        path: The ``.lst``, or ``-`` for stdin.
+        out: Where the sample goes: a new list, with ``classes.txt`` beside it if the classes have
+            names; or ``-`` for stdout.
+        fraction: The share of the rows, above 0 and at most 1.
+        count: So many rows.
+        per_class: So many rows of each class.
+        balanced: As many of each class as the smallest has.
+        seed: What the choice depends on.
+        classes: The file of class names; by default ``classes.txt`` beside the list.
+        strict: Refuse to take fewer rows than were asked for.
+        overwrite: Whether ``out`` may replace files.
+        dry_run: Write nothing.
+
+    Raises:
+        OptionError: If the arguments make no sense.
+        SourceError: If the list cannot be read, no row would be taken, or too few.
+        DestinationError: If the sample cannot be written.
+    """
+    if sum((fraction is not None, count is not None, per_class is not None, balanced)) != 1:
+        raise OptionError("give one of --fraction, --count, --per-class and --balanced")
+    with editing(STREAM if dry_run else out):
+        found = read_list(path, classes)
+        by_class = balanced or per_class is not None
+        if fraction is not None:
+            rows = sample_fraction(found.table, fraction, seed)
+        elif count is not None:
+            rows = sample_count(found.table, count, seed)
+        else:
+            rows = sample_per_class(found.table, per_class, seed)
+        wanted = count if per_class is None else per_class
+        report = SampleReport(
+            list=found.path,
+            output=out,
+            rows=found.table.height,
+            kept=rows.height,
+            wanted=wanted,
+            classes=_sizes(rows) if by_class else {},
+            short=_short(found.table, per_class) if per_class is not None else {},
+            seed=seed,
+            written=not dry_run,
+        )
+        _require_enough(report, strict)
+        if not dry_run:
+            _write(out, rows, found, overwrite)
+    return report
+
+
+def _name(path: str) -> str:
+    return "<stdin>" if path == STREAM else path
+
+
+def _read(path: str) -> bytes:
+    if path == STREAM:
+        return sys.stdin.buffer.read()
+    try:
+        return Path(path).read_bytes()
+    except OSError as error:
+        raise SourceError(f"{path}: cannot be read: {error.strerror}") from None
+
+
+def _one_of_a_kind(faults: Iterable[Fault]) -> list[Fault]:
+    """Order faults by line, and say the same of a line once."""
+    first: dict[tuple[int, str], Fault] = {}
+    for fault in faults:
+        first.setdefault((fault.line, fault.kind), fault)
+    return sorted(first.values())
+
+
+def _look_up(root: str, rows: pl.DataFrame) -> Iterator[Fault]:
+    """Ask for every file whose path leads nowhere else."""
+    rows = rows.filter(~leads_outside(pl.col("path"))).select(
+        "line", pl.col("path").cast(pl.Binary)
+    )
+    try:
+        descriptor = os.open(root, os.O_RDONLY | os.O_DIRECTORY)
+    except OSError as error:
+        raise SourceError(f"{root}: cannot be read as a directory: {error.strerror}") from None
+    try:
+        with ThreadPoolExecutor(_THREADS) as threads:
+            pieces = rows.iter_slices(_FILES_PER_CALL)
+            for faults in threads.map(lambda piece: _stat_all(descriptor, piece), pieces):
+                yield from faults
+    finally:
+        os.close(descriptor)
+
+
+def _stat_all(descriptor: int, rows: pl.DataFrame) -> list[Fault]:
+    faults = []
+    for line, path in rows.iter_rows():
+        try:
+            status = os.stat(path, dir_fd=descriptor)
+        except OSError as error:
+            fault = Fault(line, "missing", f"{path.decode()!r}: {error.strerror}")
+        else:
+            if S_ISREG(status.st_mode) and status.st_size:
+                continue
+            if S_ISREG(status.st_mode):
+                fault = Fault(line, "empty", f"{path.decode()!r} has no bytes")
+            else:
+                fault = Fault(line, "not-a-file", f"{path.decode()!r} is not a regular file")
+        faults.append(fault)
+    return faults
+
+
+def _sizes(rows: pl.DataFrame) -> dict[str, int]:
+    return dict(class_sizes(rows).iter_rows())
+
+
+def _short(rows: pl.DataFrame, wanted: int) -> dict[str, int]:
+    return dict(class_sizes(rows).filter(pl.col("rows") < wanted).iter_rows())
+
+
+def _require_enough(report: SampleReport, strict: bool) -> None:
+    if not report.kept:
+        raise SourceError(
+            f"{report.list}: the sample is empty, none of {report.rows:,} rows: ask for more, or "
+            "give another --seed"
+        )
+    if not strict or report.wanted is None:
+        return
+    for label, rows in report.short.items():
+        raise SourceError(
+            f"{report.list}: the class {label} has {rows:,} rows, {report.wanted:,} were asked for"
+        )
+    if not report.classes and report.kept < report.wanted:
+        raise SourceError(f"{report.list}: has {report.rows:,} rows, fewer than {report.wanted:,}")
+
+
+def _write(out: str, rows: pl.DataFrame, found: ListFile, overwrite: bool) -> None:
+    data = format_rows(rows).encode()
+    if out == STREAM:
+        write_stream(data)
+        return
+    if os.path.exists(out) and not overwrite:
+        raise DestinationError(f"{out}: exists; give --overwrite to replace it")
+    files = {real_path(out).name: data}
+    if found.classes is not None and (there := classes_beside(out)) != found.classes:
+        if there is not None and not overwrite:
+            raise DestinationError(
+                f"{real_path(out).with_name(CLASSES)}: names other classes; give --overwrite to "
+                "replace it, or another directory"
+            )
+        files[CLASSES] = format_classes(found.classes).encode()
+    write_files(out, files)
