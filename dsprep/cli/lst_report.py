@@ -88,12 +88,12 @@ def _relabel_lines(report: RelabelReport) -> Iterator[str]:
     if report.classes is not None:
         yield f"  classes   {len(report.classes):,}"
     moves = [move for move in report.moves if move.old != move.new]
-    same = sum(move.rows for move in report.moves if move.old == move.new)
+    same = sum(move.moved for move in report.moves if move.old == move.new)
     for move in moves[:_SHOWN]:
-        yield f"  moved     {format_count(move.rows, 'row')} from {move.old} to {move.new}"
+        yield f"  moved     {format_count(move.moved, report.unit)} from {move.old} to {move.new}"
     if len(moves) > _SHOWN:
         yield f"  moved     {len(moves) - _SHOWN:,} more such; --json tells all"
-    yield f"  kept      {format_count(same, 'row')} have the class that they had"
+    yield f"  kept      {format_count(same, report.unit)} of the same class"
     if report.dropped:
         names = format_some(report.dropped)
         yield f"  dropped   {format_count(len(report.dropped), 'class')} without rows: {names}"

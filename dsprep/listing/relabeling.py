@@ -33,7 +33,8 @@ class RelabelReport:
 
     Attributes:
         lists: The lists.
-        moves: Rows by old and new class.
+        unit: What has a class: a ``row``, or an ``object`` in a list for detection.
+        moves: How many by old and new class.
         classes: The classes now; None if they have no names.
         dropped: Old classes that are gone because they had no rows.
         idle: Lines of the map that no row is of.
@@ -41,6 +42,7 @@ class RelabelReport:
     """
 
     lists: Sequence[ListWritten]
+    unit: str
     moves: Sequence[Move]
     classes: Sequence[str] | None
     dropped: Sequence[str]
@@ -111,7 +113,9 @@ def relabel_lists(
                 write_stream(format_rows(done.rows).encode())
             else:
                 _write_relabeled(out or paths[0], files, done.classes, out, overwrite)
-    return RelabelReport(written, done.moves, done.classes, done.dropped, done.idle, not dry_run)
+    return RelabelReport(
+        written, done.unit, done.moves, done.classes, done.dropped, done.idle, not dry_run
+    )
 
 
 def _require_all_of_directory(paths: Sequence[str], classes: tuple[str, ...] | None) -> None:

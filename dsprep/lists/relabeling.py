@@ -1,4 +1,4 @@
-"""Other classes for the rows of a list: renamed, merged, refined, numbered without gaps.
+"""Other classes for rows or objects: renamed, merged, refined, numbered without gaps.
 
 A map has a line for each change, ``old<TAB>new`` or ``old,new``. What is old is a class (its name,
 or its number where classes have no names) or a pattern of paths; what is new is a class. A pattern
@@ -16,8 +16,10 @@ from typing import NamedTuple
 import polars as pl
 
 from dsprep.errors import SourceError
-from dsprep.lists.rows import class_numbers
+from dsprep.lists.objects import objects
+from dsprep.lists.rows import class_numbers, is_detection
 from dsprep.lists.selecting import glob_pattern
+from dsprep.units import format_count
 
 _NUMBER = re.compile(r"0|[1-9][0-9]{0,14}")
 _HEADER = ("old", "new")
@@ -32,11 +34,11 @@ class Change(NamedTuple):
 
 
 class Move(NamedTuple):
-    """How many rows went from one class to another; a class that has no name is its number."""
+    """How many rows, or objects, went from one class to another; one without name is its number."""
 
     old: str
     new: str
-    rows: int
+    moved: int
 
 
 @dataclass(frozen=True, eq=False)
@@ -46,6 +48,7 @@ class Relabeled:
     Attributes:
         rows: The list.
         classes: The names of its classes; None if they have none.
+        unit: What has a class: a ``row``, or an ``object`` in a list for detection.
         moves: From where to where, those that kept their class included.
         dropped: Old classes of which no row is left, and which nothing became.
         idle: Changes that no row is of.
@@ -53,6 +56,7 @@ class Relabeled:
 
     rows: pl.DataFrame
     classes: tuple[str, ...] | None
+    unit: str
     moves: Sequence[Move]
     dropped: Sequence[str]
     idle: Sequence[Change]
@@ -100,7 +104,7 @@ def relabel(
     """Carry out a map.
 
     Args:
-        rows: A list with one class number a row.
+        rows: A list with one class number a row, or one for detection.
         classes: The names of the classes; None if they have none.
         changes: The map.
         source: Its name, for messages.
@@ -111,34 +115,61 @@ def relabel(
     Raises:
         SourceError: If rows have another kind of label, or none of the changes is for them.
     """
-    numbers = rows.select(class_numbers()).to_series()
+    has_objects = bool(rows.select(is_detection().all()).item())
+    unit = "object" if has_objects else "row"
+    labeled = _objects(rows) if has_objects else rows
+    numbers = labeled.select(class_numbers()).to_series()
     if numbers.null_count():
-        path = rows.filter(numbers.is_null())["path"][0]
+        path = labeled.filter(numbers.is_null())["path"][0]
         raise SourceError(f"{source}: {path!r} has a label that is not one class number")
     old = _names(numbers, classes, source)
-    new = _new_names(rows, old, changes, set(old.unique()) | set(classes or ()), source)
-    unmatched = rows.filter(new.is_null())
+    new = _new_names(labeled, old, changes, set(old.unique()) | set(classes or ()), source)
+    unmatched = labeled.filter(new.is_null())
     if not keep and len(unmatched):
         raise SourceError(
-            f"{source}: says nothing of {unmatched.height:,} rows, {unmatched['path'][0]!r} of "
-            f"class {old.filter(new.is_null())[0]!r} among them; add a line, or give "
-            "--keep-unmatched"
+            f"{source}: says nothing of {format_count(unmatched.height, unit)}, "
+            f"{unmatched['path'][0]!r} of class {old.filter(new.is_null())[0]!r} among them; add a "
+            "line, or give --keep-unmatched"
         )
     new = new.fill_null(old) if keep else new
     named = classes is not None or any(not _NUMBER.fullmatch(change.new) for change in changes)
     found = _in_order(new.unique().to_list(), changes, named)
     if named and classes is None and any(map(_NUMBER.fullmatch, found)):
         raise SourceError(f"{source}: gives some classes names and leaves others their numbers")
-    labels, new_classes = _numbered(found, order, named, renumber, source)
+    numbered, new_classes = _numbered(found, order, named, renumber, source)
+    labels = new.replace_strict(numbered, return_dtype=pl.String).alias("label")
     counts = pl.DataFrame({"old": old, "new": new}).group_by("old", "new").len()
     moves = [Move(*row) for row in counts.sort("old", "new").iter_rows()]
     return Relabeled(
-        rows.with_columns(label=new.replace_strict(labels, return_dtype=pl.String)),
+        rows.with_columns(_with_classes(rows["label"], labels) if has_objects else labels),
         new_classes,
+        unit,
         moves,
         sorted(set(classes or ()) - {move.old for move in moves} - {each.old for each in changes}),
-        [change for change in changes if not _has_rows(change, rows, old)],
+        [change for change in changes if not _has_any(change, labeled, old)],
     )
+
+
+def _objects(rows: pl.DataFrame) -> pl.DataFrame:
+    """The objects of a list for detection: the path and, as ``label``, the class of each."""
+    found = objects(rows)
+    number = pl.col("cls")
+    whole = pl.when(number % 1 == 0).then(number.cast(pl.Int64).cast(pl.String))
+    return found.select(
+        label=whole.otherwise(number.cast(pl.String)), path=rows["path"].gather(found["row"])
+    )
+
+
+def _with_classes(labels: pl.Series, classes: pl.Series) -> pl.Series:
+    """Detection labels with other classes for their objects, one after the other."""
+    following = iter(classes.to_list())
+    made = []
+    for label in labels.to_list():
+        words = label.split("\t")
+        for place in range(int(words[0]), len(words), int(words[1])):
+            words[place] = next(following)
+        made.append("\t".join(words))
+    return pl.Series("label", made, pl.String)
 
 
 def _cells(line: str) -> tuple[str, ...]:
@@ -192,7 +223,7 @@ def _numbered(
     return {name: str(number) for number, name in enumerate(classes)}, classes
 
 
-def _has_rows(change: Change, rows: pl.DataFrame, old: pl.Series) -> bool:
+def _has_any(change: Change, rows: pl.DataFrame, old: pl.Series) -> bool:
     if (old == change.old).any():
         return True
     return bool(rows["path"].str.contains(glob_pattern(change.old)).any())

@@ -292,7 +292,7 @@ class TestRelabel:
         done = run_cli(*args, "-o", new / "train.lst", "--json")
         assert done.code == 0
         moves = json.loads(done.out)["moves"]
-        assert {"old": "cat", "new": "a", "rows": 4} in moves
+        assert {"old": "cat", "new": "a", "moved": 4} in moves
         assert (new / "classes.txt").read_text("utf-8") == "a\ndog\nother/ねこ\n"
         assert run_cli(*args, "-o", new / "train.lst").code == 5
         assert run_cli(*args, "-o", tmp_path / "other.lst").code == 5

@@ -107,6 +107,24 @@ def test_maps_are_read_with_tabs_or_commas() -> None:
             parse_map(wrong, "m")
 
 
+def test_objects_have_classes_too() -> None:
+    boxes = rows(
+        (0, "2\t5\t0\t0\t0\t1\t1\t2\t0\t0\t1\t1", "a.jpg"),
+        (1, "3\t6\t9\t1\t0\t0\t1\t1\t0.5", "b.jpg"),
+    )
+    done = relabel(boxes, CLASSES, changes(("wolf", "dog"), ("cat", "zebra")), "m", keep=True)
+    assert done.rows["label"].to_list() == [
+        *("2\t5\t1\t0\t0\t1\t1\t0\t0\t0\t1\t1", "3\t6\t9\t0\t0\t0\t1\t1\t0.5")
+    ]
+    assert done.unit == "object"
+    assert done.moves == [Move("cat", "zebra", 1), Move("dog", "dog", 1), Move("wolf", "dog", 1)]
+    by_file = relabel(boxes, CLASSES, changes(("a.*", "x"), ("dog", "y")), "m")
+    assert by_file.classes == ("x", "y")
+    fraction = rows((0, "2\t5\t0.5\t0\t0\t1\t1", "a.jpg"))
+    with pytest.raises(SourceError, match="not one class number"):
+        relabel(fraction, CLASSES, changes(("cat", "x")), "m")
+
+
 @given(
     st.lists(st.integers(0, 4), min_size=1, max_size=20),
     st.lists(st.integers(0, 4), min_size=5, max_size=5),
@@ -119,5 +137,5 @@ def test_every_row_goes_where_the_map_says(old: list[int], new: list[int]) -> No
     assert done.classes is not None
     found = [done.classes[int(label)] for label in done.rows["label"]]
     assert found == [names[new[each]] for each in old]
-    assert sum(move.rows for move in done.moves) == len(old)
+    assert sum(move.moved for move in done.moves) == len(old)
     assert list(done.classes) == sorted({names[each] for each in new})
