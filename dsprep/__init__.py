@@ -11,6 +11,8 @@ if TYPE_CHECKING:
     from dsprep.packing import PackReport as PackReport
     from dsprep.packing import pack as pack
     from dsprep.sources.reading import make_source as make_source
+    from dsprep.splitting import SplitReport as SplitReport
+    from dsprep.splitting import split as split
     from dsprep.verifying import VerifyReport as VerifyReport
     from dsprep.verifying import verify as verify
 
@@ -19,20 +21,24 @@ __version__ = "0.1.0"
 _PUBLIC = {
     "DsprepError": "dsprep.errors",
     "PackReport": "dsprep.packing",
+    "SplitReport": "dsprep.splitting",
     "Transform": "dsprep.images.transform",
     "VerifyReport": "dsprep.verifying",
     "make_source": "dsprep.sources.reading",
     "pack": "dsprep.packing",
+    "split": "dsprep.splitting",
     "verify": "dsprep.verifying",
 }
 
 __all__ = [
     "DsprepError",
     "PackReport",
+    "SplitReport",
     "Transform",
     "VerifyReport",
     "make_source",
     "pack",
+    "split",
     "verify",
 ]
 

@@ -18,6 +18,7 @@ COMMANDS = {
     "pack": ("dsprep.cli.pack", "Pack images into WebDataset, TFRecord or RecordIO shards."),
     "verify": ("dsprep.cli.verify", "Prove that shards are whole, and hold what they should."),
     "lst": ("dsprep.cli.lst", "Make, edit, compare and check lists of images and labels."),
+    "split": ("dsprep.cli.split", "Split a data set into training, validation and test lists."),
 }
 """The commands: where each is, and what ``dsprep --help`` says of it without importing it."""
 

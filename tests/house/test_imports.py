@@ -41,13 +41,14 @@ ALLOWED_IN = {
     "tensorflow": ["loaders.*"],
     "webdataset": ["loaders.*"],
     "numpy": ["loaders.*"],
+    "imagehash": ["splits.near"],
 }
 
 # What a worker process imports: it starts in tens of milliseconds, and polars is not fork-safe.
 WORKER = [
     *("errors", "inspection", "lst", "recipe", "sample", "shard", "units", "worker"),
     *("formats", "formats.*", "images", "images.*", "stores", "stores.*"),
-    *("sources", "sources.scan"),
+    *("sources", "sources.scan", "splits", "splits.near"),
 ]
 
 # Modules in those packages that only planning uses; no worker imports them.
@@ -57,7 +58,7 @@ SLOW = {"polars", "PIL", *ALLOWED_IN}
 
 # What pyproject.toml promises to install, by the name that is imported.
 DEPENDENCIES = {"boto3", "click", "google_crc32c", "PIL", "polars", "tqdm"}
-EXTRAS = {"mxnet", "numpy", "tensorflow", "webdataset"}
+EXTRAS = {"imagehash", "mxnet", "numpy", "tensorflow", "webdataset"}
 
 
 class Import(NamedTuple):

@@ -1,0 +1,135 @@
+"""``dsprep split``."""
+
+from __future__ import annotations
+
+import sys
+from typing import Any
+
+import click
+
+from dsprep.cli.help import GroupedCommand, option_group
+from dsprep.cli.options import (
+    Count,
+    dry_run_option,
+    output_options,
+    source_options,
+    split_commas,
+    workers_option,
+)
+from dsprep.errors import REJECTS_EXIT_CODE
+
+_source = option_group("Source")
+_split = option_group("Split")
+_leaks = option_group("Leaks")
+_output = option_group("Output")
+
+
+@click.command(cls=GroupedCommand)
+@click.argument("source", metavar="SOURCE")
+@source_options
+@_source("--root", metavar="DIR", help="Where the paths of a list as SOURCE start from.")
+@_split(
+    "--ratio",
+    metavar="NAME=SHARE[,...]",
+    help="The sides and their shares, which sum to 1; 1/3 can be written, too.  "
+    "[default: train=0.8,val=0.1,test=0.1]",
+)
+@_split("--folds", type=Count(2), help="Or: so many pairs of lists for cross-validation.")
+@_split(
+    "--stratify/--no-stratify",
+    default=True,
+    help="Divide each class by the ratios (default), or only the whole.",
+)
+@_split(
+    "--group",
+    metavar="REGEX|COLUMN",
+    help="Keep groups on one side: what a regular expression finds in paths (its first "
+    "parentheses, or all of it), or a column of --labels.",
+)
+@_split(
+    "--stable",
+    is_flag=True,
+    help="Choose a side by the hash of the sample's key, or group, alone: a data set that grows "
+    "never moves a sample.",
+)
+@_split("--seed", type=int, default=0, show_default=True, help="Another one gives another split.")
+@_split(
+    "--assign",
+    metavar="FILE",
+    help="Take sides from a column of a CSV or TSV file; or classes from ImageNet's "
+    "ILSVRC2012_validation_ground_truth.txt or LOC_val_solution.csv.",
+)
+@_split("--assign-column", metavar="NAME", help="The column of sides in --assign.")
+@_split("--skip-unmatched", is_flag=True, help="Let rows of --assign name no sample.")
+@_leaks(
+    "--leaks",
+    type=click.Choice(["report", "together"]),
+    help="Find copies of images by their bytes: report those on different sides, or keep copies "
+    "together.",
+)
+@_leaks(
+    "--near",
+    is_flag=True,
+    help="Find images that look alike as well; needs dsprep[near] installed.",
+)
+@_leaks(
+    "--near-distance",
+    type=Count(0),
+    default=4,
+    show_default=True,
+    help="How many of 64 bits of perceptual hashes may differ, at most 16.",
+)
+@_output("-o", "--output", metavar="DIR", required=True, help="The directory of the lists.")
+@_output(
+    "--materialize",
+    type=click.Choice(["hardlink", "symlink", "copy", "move"]),
+    help="Make a tree SIDE/CLASS/NAME in that directory as well; the lists name its files.",
+)
+@_output("--overwrite", is_flag=True, help="Replace lists and classes.txt.")
+@dry_run_option
+@workers_option
+@output_options
+def split(
+    source: str,
+    label_column: str | None,
+    extensions: str | None,
+    ratio: str | None,
+    output: str,
+    as_json: bool,
+    quiet: bool,
+    **options: Any,
+) -> int:
+    """Split a data set into training, validation and test lists.
+
+    SOURCE is a directory of images, with --list or --labels if its directories are not the classes;
+    or a .lst, of which no files are looked at unless --root says where they are. A list is written
+    for each side, NAME.lst, and classes.txt beside them.
+
+    Each class is divided by the ratios, its counts being less than one from their exact shares.
+    Every sample is in exactly one list. The same samples and the same seed give the same split, in
+    whatever order they come.
+
+    \b
+    Examples:
+      dsprep split photos/ -o lists/
+      dsprep split all.lst -o lists/ --ratio train=0.9,val=0.1
+      dsprep split photos/ -o lists/ --group '(patient[0-9]+)' --leaks together
+      dsprep split photos/ -o folds/ --folds 5
+      dsprep split photos/ -o tree/ --materialize hardlink
+    """
+    from dsprep import splitting
+    from dsprep.cli.split_report import print_split_report
+    from dsprep.progress import progress_for
+    from dsprep.splits.ratios import parse_ratios
+
+    report = splitting.split(
+        source,
+        output,
+        label_columns=split_commas(label_column),
+        extensions=split_commas(extensions),
+        ratios=None if ratio is None else parse_ratios(ratio),
+        progress=progress_for(sys.stderr, quiet),
+        **options,
+    )
+    print_split_report(report, as_json, quiet)
+    return REJECTS_EXIT_CODE if report.rejects or report.leaks else 0

@@ -1,0 +1,83 @@
+"""What ``dsprep split`` prints."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+import click
+
+from dsprep.cli.report import print_json
+from dsprep.cli.streams import until_nobody_reads
+from dsprep.units import format_count, format_duration, format_some
+
+if TYPE_CHECKING:
+    from dsprep.splits.leaks import Leak
+    from dsprep.splitting import ListFacts, SplitReport
+
+_SHOWN = 20
+_FAR = 1.0
+"""Counts that are less than this off are as near as whole numbers come."""
+
+
+def print_split_report(report: SplitReport, as_json: bool, quiet: bool) -> None:
+    """Print what splitting did."""
+    with until_nobody_reads(sys.stdout):
+        if as_json:
+            print_json(report)
+        elif not quiet or report.leaks or report.rejects:
+            for line in _lines(report):
+                click.echo(line)
+
+
+def _lines(report: SplitReport) -> Iterator[str]:
+    count = format_count(report.samples, "sample")
+    yield f"{report.destination}: {count} {report.state}"
+    yield f"  how       {report.method}, seed {report.seed}"
+    width = max(len(each.name) for each in report.lists)
+    for each in report.lists[:_SHOWN]:
+        yield f"  {each.name:<{max(width, 9)}} {_list_line(each, report)}"
+    if len(report.lists) > _SHOWN:
+        yield f"  and {len(report.lists) - _SHOWN:,} more lists"
+    if report.classes:
+        yield f"  classes   {_classes_line(report)}"
+    for note in report.notes:
+        yield f"  note      {note}"
+    if report.skipped:
+        names = format_some([finding.path for finding in report.skipped])
+        yield f"  skipped   {len(report.skipped):,} that are no samples: {names}"
+    for reject in report.rejects[:_SHOWN]:
+        yield f"  rejected  {reject.path}: {reject.reason}"
+    if len(report.rejects) > _SHOWN:
+        yield f"  rejected  {len(report.rejects) - _SHOWN:,} more; --json tells all"
+    for leak in report.leaks[:_SHOWN]:
+        yield f"  leak      {_leak_line(leak)}"
+    if len(report.leaks) > _SHOWN:
+        yield f"  leak      {len(report.leaks) - _SHOWN:,} more; --json tells all"
+    if report.materialized and report.state != "planned":
+        yield f"  files     {report.materialized}, in directories of the sides"
+    yield f"  time      {format_duration(report.seconds)}"
+    if report.state == "planned":
+        yield "  nothing was written"
+
+
+def _list_line(each: ListFacts, report: SplitReport) -> str:
+    line = f"{format_count(each.samples, 'sample')}, {each.samples / report.samples:.1%}"
+    if each.wanted is not None and abs(each.samples - each.wanted) >= _FAR:
+        line += f", {each.samples - each.wanted:+,.1f} from its share"
+    return line
+
+
+def _classes_line(report: SplitReport) -> str:
+    line = f"{len(report.classes):,}"
+    worst = max(report.classes, key=lambda each: each.off)
+    if worst.off < _FAR:
+        return line if not worst.off else f"{line}, none of them 1 or more from its shares"
+    return f"{line}, the farthest from its shares {worst.name}, by {worst.off:,.1f} samples"
+
+
+def _leak_line(leak: Leak) -> str:
+    where = [f"{path} ({side})" for side, path in leak.samples]
+    what = "the same" if leak.kind == "same" else "alike"
+    return f"{what}: {format_some(where)}"

@@ -1,0 +1,1 @@
+"""Splits: which sample goes to which side, what leaks between them, and trees of the sides."""

@@ -1,0 +1,97 @@
+"""What a user asked of a split, as far as it decides where a sample goes."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from dsprep.errors import OptionError
+from dsprep.splits.materialize import WAYS
+from dsprep.splits.ratios import Ratios, equal_ratios, make_ratios
+
+DEFAULT_RATIOS = (("train", "0.8"), ("val", "0.1"), ("test", "0.1"))
+"""The sides, if nobody says otherwise."""
+
+LEAKS = ("report", "together")
+
+WIDEST_DISTANCE = 16
+"""Bits of 64; images whose hashes differ in more are not alike."""
+
+
+@dataclass(frozen=True)
+class Asked:
+    """The arguments of :func:`dsprep.splitting.split` of the same names, checked."""
+
+    source: str
+    list_file: str | None
+    labels: str | None
+    path_column: str | None
+    label_columns: tuple[str, ...]
+    classes: str | None
+    extensions: tuple[str, ...]
+    root: str | None
+    ratios: tuple[tuple[str, str], ...] | None
+    folds: int | None
+    stratify: bool
+    group: str | None
+    stable: bool
+    seed: int
+    assign: str | None
+    assign_column: str | None
+    skip_unmatched: bool
+    leaks: str | None
+    near: bool
+    near_distance: int
+    materialize: str | None
+
+    def __post_init__(self) -> None:
+        """Refuse what makes no sense.
+
+        Raises:
+            OptionError: In that case; the message names the options.
+        """
+        for problem, text in self._problems():
+            if problem:
+                raise OptionError(text)
+        if self.ratios is not None:
+            make_ratios(dict(self.ratios))
+
+    def _problems(self) -> list[tuple[bool, str]]:
+        together = self.leaks == "together"
+        return [
+            (self.folds is not None and self.ratios is not None, "give --ratio or --folds"),
+            (self.folds is not None and self.folds < 2, f"--folds {self.folds}: 2 at least"),
+            (self.leaks not in (None, *LEAKS), f"--leaks {self.leaks}: is none of {LEAKS}"),
+            (self.near and self.leaks is None, "--near goes with --leaks report or together"),
+            (
+                not 0 <= self.near_distance <= WIDEST_DISTANCE,
+                f"--near-distance {self.near_distance}: is not from 0 to {WIDEST_DISTANCE}",
+            ),
+            (
+                self.stable and together,
+                "--stable and --leaks together contradict each other: a copy that comes later "
+                "would move samples; use --leaks report",
+            ),
+            (
+                self.materialize not in (None, *WAYS),
+                f"--materialize {self.materialize}: is none of {WAYS}",
+            ),
+            (
+                self.materialize is not None and self.folds is not None,
+                "--materialize goes with sides, not with --folds, where a file has several places",
+            ),
+            (
+                self.assign is None and (self.assign_column is not None or self.skip_unmatched),
+                "--assign-column and --skip-unmatched go with --assign",
+            ),
+        ]
+
+    def wanted(self, gives_classes: bool) -> Ratios:
+        """The sides and their shares.
+
+        Args:
+            gives_classes: Whether classes are assigned: then there is one side, of validation.
+        """
+        if self.folds is not None:
+            return equal_ratios([str(fold) for fold in range(self.folds)])
+        default = (("val", "1"),) if gives_classes else DEFAULT_RATIOS
+        return make_ratios(dict(self.ratios or default))

@@ -1,0 +1,236 @@
+"""Sides or classes that a file gives: a column of folds, or ImageNet's validation ground truth."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import polars as pl
+
+from dsprep.errors import OptionError, SourceError
+from dsprep.lists.editing import plain_path
+from dsprep.sources.cells import parse_cells
+from dsprep.sources.table import find_columns
+from dsprep.text import refuse
+
+SIDE_COLUMNS = ("split", "fold", "side", "subset", "partition", "set")
+"""What columns of sides are called, in any case; of several, the user has to choose."""
+
+_PREDICTION = "predictionstring"
+_SYNSET = re.compile(r"n[0-9]{8}")
+_NUMBER = r"^[0-9]{1,9}$"
+_BOX = 5
+
+
+@dataclass(frozen=True, eq=False)
+class Assignment:
+    """What a file gives to samples.
+
+    Attributes:
+        gives: ``side``, ``class`` (its name) or ``number`` (a class number from 1).
+        values: The columns ``line``, ``value`` and, unless the file follows the sorted order of
+            the samples, ``name``: a path, or an id.
+    """
+
+    gives: str
+    values: pl.DataFrame
+
+
+def parse_assignment(
+    text: str, source: str, column: str | None, path_column: str | None = None
+) -> Assignment:
+    """Read a file that assigns samples.
+
+    It is a CSV or TSV file with a column of sides; or Kaggle's ``LOC_val_solution.csv``, whose
+    ``PredictionString`` repeats a class and a box (``n01440764 x y x y``); or the ImageNet
+    development kit's ``ILSVRC2012_validation_ground_truth.txt``, a class number a line.
+
+    Args:
+        text: All of it.
+        source: Its name, for messages.
+        column: The column of sides; None to find it by its name.
+        path_column: The column of paths or ids; None to find it by its name.
+
+    Raises:
+        OptionError: If it is not clear which columns are meant.
+        SourceError: If the file is none of these.
+    """
+    lines = text.rstrip().split("\n")
+    values = pl.DataFrame({"value": lines}, schema={"value": pl.String}).with_columns(
+        pl.col("value").str.strip_chars(), line=pl.int_range(1, pl.len() + 1, dtype=pl.Int64)
+    )
+    if column is None and re.fullmatch(_NUMBER, lines[0].strip()):
+        wrong = ~pl.col("value").str.contains(_NUMBER) | pl.col("value").str.contains("^0+$")
+        refuse(source, values, wrong, lambda row: f"{row['value']!r} is no class number from 1")
+        return Assignment("number", values)
+    cells, numbers = parse_cells(text, source)
+    prediction = next((name for name in cells.columns if name.lower() == _PREDICTION), None)
+    if column is None and prediction is not None:
+        return Assignment("class", _predictions(cells, numbers, prediction, path_column, source))
+    column = column or _side_column(cells.columns, source)
+    names = find_columns(cells.columns, path_column, [column], source).path
+    values = pl.DataFrame([numbers, cells[names].alias("name"), cells[column].alias("value")])
+    refuse(source, values, pl.col("name") == "", lambda row: f"no path in the column {names!r}")
+    refuse(source, values, pl.col("value") == "", lambda row: f"nothing in the column {column!r}")
+    return Assignment("side", values)
+
+
+def assigned_values(
+    assignment: Assignment, paths: pl.Series, source: str, skip_unmatched: bool = False
+) -> pl.Series:
+    """Give each sample its value.
+
+    A name may lack its extension, and its directories if no other sample is called so.
+
+    Args:
+        assignment: What the file says.
+        paths: The path of each sample.
+        source: The file's name, for messages.
+        skip_unmatched: Whether rows may name no sample.
+
+    Returns:
+        The value of each sample.
+
+    Raises:
+        SourceError: If a sample has no value or two of them, a name may mean two samples, or a row
+            names none.
+    """
+    known = pl.DataFrame({"path": paths}).select(path=plain_path(pl.col("path")))
+    if "name" not in assignment.values.columns:
+        return _in_sorted_order(assignment.values, known["path"], source)
+    named = assignment.values.with_columns(name=plain_path(pl.col("name")))
+    found = _find_paths(named, known.unique().sort("path"), source)
+    lost = pl.col("path").is_null()
+    if not skip_unmatched:
+        refuse(
+            source,
+            found,
+            lost,
+            lambda row: f"{row['name']!r} names no sample; --skip-unmatched passes over such rows",
+        )
+    found = found.filter(~lost).with_columns(first=pl.col("line").first().over("path"))
+    refuse(
+        source,
+        found,
+        pl.col("line") != pl.col("first"),
+        lambda row: f"{row['path']!r} is assigned in line {row['first']} already",
+    )
+    values = known.join(found.select("path", "value"), on="path", how="left", maintain_order="left")
+    missing = values.filter(pl.col("value").is_null())["path"]
+    if len(missing):
+        raise SourceError(
+            f"{source}: says nothing of {missing[0]!r} ({len(missing):,} such): every sample has "
+            "to be assigned"
+        )
+    return values["value"]
+
+
+def class_labels(
+    assignment: Assignment, values: pl.Series, classes: tuple[str, ...] | None, source: str
+) -> tuple[pl.Series, tuple[str, ...]]:
+    """Make class numbers of the classes that a file gave.
+
+    Args:
+        assignment: Says what the values are.
+        values: The value of each sample.
+        classes: The names of the classes in their order; for class numbers, which count from 1,
+            that of ``ILSVRC2012_ID``.
+        source: The file's name, for messages.
+
+    Returns:
+        The label of each sample, as text, and the names. Without names, those of class names are
+        they themselves in plain sorted order, and those of numbers are the numbers.
+
+    Raises:
+        SourceError: If a class is none of those named, or they are in the wrong order.
+    """
+    if assignment.gives == "number":
+        numbers = values.cast(pl.Int64)
+        largest = int(str(numbers.max()))
+        if classes is None:
+            classes = tuple(map(str, range(1, largest + 1)))
+        if len(classes) > 1 and list(classes) == sorted(classes) and _are_synsets(classes):
+            raise SourceError(
+                f"{source}: numbers classes by ILSVRC2012_ID, but --classes has them in sorted "
+                "order; give them in the order of the development kit's meta.mat"
+            )
+        if largest > len(classes):
+            raise SourceError(f"{source}: {largest} is none of the {len(classes)} classes")
+        return (numbers - 1).cast(pl.String).alias("label"), classes
+    found = sorted(values.unique())
+    unknown = sorted(set(found).difference(classes or found))
+    if unknown:
+        raise SourceError(f"{source}: {unknown[0]!r} is none of the {len(classes or ())} classes")
+    classes = classes or tuple(found)
+    numbers = values.replace_strict(classes, range(len(classes)), return_dtype=pl.Int64)
+    return numbers.cast(pl.String).alias("label"), classes
+
+
+def _predictions(
+    cells: pl.DataFrame, lines: pl.Series, column: str, path_column: str | None, source: str
+) -> pl.DataFrame:
+    """The class of each image in Kaggle's table: the first word of each of its boxes."""
+    names = find_columns(cells.columns, path_column, [column], source).path
+    words = pl.col("value").str.split(" ").list.eval(pl.element().filter(pl.element() != ""))
+    values = pl.DataFrame([lines, cells[names].alias("name"), cells[column].alias("value")])
+    values = values.with_columns(words=words)
+    values = values.with_columns(classes=pl.col("words").list.gather_every(_BOX).list.unique())
+    refuse(source, values, pl.col("name") == "", lambda row: f"no path in the column {names!r}")
+    refuse(
+        source,
+        values,
+        (pl.col("words").list.len() % _BOX != 0) | (pl.col("classes").list.len() != 1),
+        lambda row: f"{row['value']!r} is not one class with its boxes: class x y x y, repeated",
+    )
+    return values.select("line", "name", value=pl.col("classes").list.first())
+
+
+def _side_column(header: Sequence[str], source: str) -> str:
+    found = [name for name in header if name.lower() in SIDE_COLUMNS]
+    if len(found) != 1:
+        columns = ", ".join(map(repr, header))
+        raise OptionError(f"{source}: name its column of sides with --assign-column: {columns}")
+    return found[0]
+
+
+def _in_sorted_order(values: pl.DataFrame, paths: pl.Series, source: str) -> pl.Series:
+    if values.height != len(paths):
+        raise SourceError(
+            f"{source}: has {values.height:,} lines, one for each image in sorted order, but there "
+            f"are {len(paths):,} images"
+        )
+    return values["value"].gather(paths.rank("ordinal").cast(pl.Int64) - 1)
+
+
+def _find_paths(named: pl.DataFrame, known: pl.DataFrame, source: str) -> pl.DataFrame:
+    """Find the sample that each name means: the one of that name, or of more than that name.
+
+    Args:
+        named: The columns ``line``, ``name`` and ``value``.
+        known: The paths of the samples, each of them once.
+        source: The file's name, for messages.
+
+    Returns:
+        ``named`` with the column ``path``, null where there is no such sample; in their order.
+    """
+    path = pl.col("path")
+    bare = path.str.replace(r"\.[^./]*$", "")
+    spellings = (path, bare, path.str.split("/").list.last(), bare.str.split("/").list.last())
+    left = named.select("line", "name").unique("name", keep="first", maintain_order=True)
+    found = [pl.DataFrame(schema={"name": pl.String, "path": pl.String})]
+    for spelling in spellings:
+        hits = left.join(known.select(path, name=spelling), on="name").sort("line", "path")
+        refuse(
+            source,
+            hits.with_columns(other=path.last().over("name")),
+            pl.col("name").is_duplicated(),
+            lambda row: f"{row['name']!r} may mean {row['path']!r} or {row['other']!r}",
+        )
+        found.append(hits.select("name", "path"))
+        left = left.join(hits, on="name", how="anti", maintain_order="left")
+    return named.join(pl.concat(found), on="name", how="left", maintain_order="left")
+
+
+def _are_synsets(classes: Sequence[str]) -> bool:
+    return all(map(_SYNSET.fullmatch, classes))

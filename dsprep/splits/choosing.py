@@ -1,0 +1,155 @@
+"""The side of each sample, by what a user asked: drawn, by a hash alone, or as a file says."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import polars as pl
+
+from dsprep.catalog import key_expr
+from dsprep.errors import OptionError, SourceError
+from dsprep.lists.editing import plain_path
+from dsprep.lists.rows import class_numbers
+from dsprep.splits.asked import Asked
+from dsprep.splits.assignment import assign_sides, stable_sides
+from dsprep.splits.groups import merge_groups
+from dsprep.splits.leaks import Copies
+from dsprep.splits.ratios import Ratios, require_side_names
+from dsprep.splits.reading import Samples, read_groups
+from dsprep.units import format_count, format_some
+
+
+@dataclass(frozen=True, eq=False)
+class Sides:
+    """The side of each sample.
+
+    Attributes:
+        numbers: The number of the side of each.
+        names: What the sides are called.
+        ratios: Their shares; None where a file tells the sides.
+        method: How they were chosen, in words.
+        groups: How many groups there are; None if none were asked for.
+        notes: What else there is to say.
+    """
+
+    numbers: pl.Series
+    names: tuple[str, ...]
+    ratios: Ratios | None
+    method: str
+    groups: int | None = None
+    notes: Sequence[str] = ()
+
+    def of_samples(self) -> pl.Series:
+        """The name of the side of each sample."""
+        names = self.numbers.replace_strict(
+            range(len(self.names)), self.names, return_dtype=pl.String
+        )
+        return names.alias("side")
+
+    def counts(self) -> list[int]:
+        """How many samples each side has."""
+        return [int((self.numbers == side).sum()) for side in range(len(self.names))]
+
+
+def choose_sides(asked: Asked, samples: Samples, ratios: Ratios, copies: Sequence[Copies]) -> Sides:
+    """Draw the sides.
+
+    Args:
+        asked: How.
+        samples: The samples.
+        ratios: The sides and their shares.
+        copies: Samples that have to stay together.
+
+    Raises:
+        OptionError: If the groups are no regular expression.
+        SourceError: If a sample has no group, or a side would be empty.
+    """
+    path = samples.rows.select(path=plain_path(pl.col("path")))["path"]
+    groups = None if asked.group is None else read_groups(samples, asked.group)
+    count = None if groups is None else groups.n_unique()
+    notes = []
+    if asked.stable:
+        keys = path.to_frame().select(key=key_expr())["key"] if groups is None else groups
+        numbers = stable_sides(keys, ratios, asked.seed)
+        method = "by the hash of each " + ("key" if groups is None else "group")
+        notes.append("counts are only about right, as a side depends on that hash alone")
+    else:
+        strata, method, why_not = _strata(asked, samples)
+        notes += why_not
+        together = [*(each.rows for each in copies), *_repeated(samples, path)]
+        if groups is not None or together:
+            groups = merge_groups(path if groups is None else groups, together)
+        table = pl.DataFrame([path, samples.rows["index"], strata])
+        if groups is not None:
+            table = table.with_columns(group=groups)
+        numbers = assign_sides(table, ratios, asked.seed)
+    if count is not None:
+        method += f", {format_count(count, 'group')} kept whole"
+    return _require_samples(Sides(numbers, ratios.names, ratios, method, count, notes), asked)
+
+
+def given_sides(asked: Asked, values: pl.Series) -> Sides:
+    """Take the sides that a file gives.
+
+    Args:
+        asked: The rest of what was asked, which must not say something else.
+        values: The side of each sample.
+
+    Raises:
+        OptionError: If something else is said, or the names cannot be those of files.
+        SourceError: If there are not as many folds as asked for.
+    """
+    if asked.ratios or asked.group or asked.stable or asked.leaks == "together":
+        raise OptionError(
+            f"{asked.assign}: tells the side of each sample, so --ratio, --group, --stable and "
+            "--leaks together have nothing to decide"
+        )
+    found = values.unique().to_list()
+    names = tuple(sorted(found, key=lambda name: (len(name) if name.isdecimal() else 0, name)))
+    require_side_names(names)
+    if asked.folds is not None and len(names) != asked.folds:
+        raise SourceError(f"{asked.assign}: has {len(names)} folds, not {asked.folds}")
+    numbers = values.replace_strict(names, range(len(names)), return_dtype=pl.Int64)
+    return Sides(numbers, names, None, f"as {asked.assign} says")
+
+
+def stratum_numbers(samples: Samples) -> pl.Series | None:
+    """The class number of each sample; None if labels are not classes."""
+    numbers = samples.rows.select(stratum=class_numbers())["stratum"]
+    return numbers if samples.labeled and not numbers.null_count() else None
+
+
+def _strata(asked: Asked, samples: Samples) -> tuple[pl.Series, str, list[str]]:
+    """The number of each sample's class from 0 without gaps, and what to say of it."""
+    numbers = stratum_numbers(samples) if asked.stratify else None
+    if numbers is not None:
+        return numbers.rank("dense").cast(pl.Int64) - 1, "stratified by class", []
+    why_not = []
+    if asked.stratify:
+        what = "labels are not single class numbers" if samples.labeled else "there are no labels"
+        why_not.append(f"not stratified, as {what}")
+    same = pl.Series("stratum", [0], pl.Int64).new_from_index(0, samples.rows.height)
+    return same, "at random", why_not
+
+
+def _repeated(samples: Samples, path: pl.Series) -> list[list[int]]:
+    """The rows of each path that the source names more than once."""
+    if not samples.repeated:
+        return []
+    rows = path.to_frame().with_row_index("row").filter(path.is_duplicated())
+    return rows.group_by("path").agg("row").sort("path")["row"].to_list()
+
+
+def _require_samples(sides: Sides, asked: Asked) -> Sides:
+    """Refuse a side without samples: no list can be empty."""
+    empty = [name for name, count in zip(sides.names, sides.counts(), strict=True) if not count]
+    if empty:
+        what = "groups" if sides.groups is not None else "samples"
+        count = len(sides.numbers) if sides.groups is None else sides.groups
+        kind = "fold" if asked.folds is not None else "side"
+        raise SourceError(
+            f"{asked.source}: {count:,} {what} leave {format_count(len(empty), kind)} empty: "
+            f"{format_some(empty)}; ask for fewer, or for a larger share"
+        )
+    return sides

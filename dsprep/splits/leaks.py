@@ -1,0 +1,182 @@
+"""Copies of one image under several names: what must not lie on two sides of a split."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from hashlib import blake2b
+from stat import S_ISREG
+
+import polars as pl
+
+from dsprep.errors import SourceError
+from dsprep.progress import Progress
+from dsprep.splits.hamming import close_pairs
+
+_DIGEST_BYTES = 16
+_FILES_AT_ONCE = 64
+_BLOCK = 1 << 20
+
+
+@dataclass(frozen=True)
+class Leak:
+    """Samples on different sides that show the same.
+
+    Attributes:
+        kind: ``same`` (equal bytes) or ``near`` (alike, or equal bytes and others alike).
+        samples: The side and the path of each.
+    """
+
+    kind: str
+    samples: Sequence[tuple[str, str]]
+
+
+@dataclass(frozen=True, eq=False)
+class Copies:
+    """Samples that show the same.
+
+    Attributes:
+        kind: As in :class:`Leak`.
+        rows: Their rows.
+    """
+
+    kind: str
+    rows: list[int]
+
+
+def find_same(root: str, files: pl.DataFrame, threads: int, progress: Progress) -> list[list[int]]:
+    """Find samples whose files have the same content. Only files of equal size are read.
+
+    Empty files do not count: they show nothing.
+
+    Args:
+        root: The directory that paths start from.
+        files: The columns ``path`` and ``size`` of the samples.
+        threads: How many files are read at once.
+        progress: Is told how far it is.
+
+    Returns:
+        The rows of each set of copies, in their order.
+
+    Raises:
+        SourceError: If a file cannot be read or has changed.
+    """
+    different = files.select("path", "size").unique("path", maintain_order=True)
+    read = different.filter(pl.col("size").is_duplicated() & (pl.col("size") > 0))
+    pairs = list(read.iter_rows())
+    batches = [pairs[i : i + _FILES_AT_ONCE] for i in range(0, len(pairs), _FILES_AT_ONCE)]
+    digests: list[bytes] = []
+    progress.begin("looking for copies", len(pairs), sum(size for _, size in pairs))
+    try:
+        for batch, done in zip(batches, _run(root, batches, threads), strict=True):
+            digests += done
+            progress.advance(len(batch), sum(size for _, size in batch))
+    finally:
+        progress.end()
+    digest = pl.Series("digest", digests, pl.Binary)
+    rows = files.select("path").with_row_index("row")
+    rows = rows.join(read.select("path", digest), on="path", how="left", maintain_order="left")
+    own = pl.when(pl.col("digest").is_null()).then("path").alias("own")
+    return _sets(rows.group_by("digest", own).agg("row")["row"])
+
+
+def find_near(hashes: Sequence[int | None], distance: int) -> list[list[int]]:
+    """Find samples that look alike: what is alike is joined, and what is alike to that.
+
+    Args:
+        hashes: The perceptual hash of each sample; None for one that has none.
+        distance: How many bits may differ.
+
+    Returns:
+        Rows of samples that are alike: each set of equal hashes, and pairs of close ones.
+    """
+    rows = pl.DataFrame({"hash": hashes}, schema={"hash": pl.UInt64}).with_row_index("row")
+    rows = rows.drop_nulls()
+    equal = rows.group_by("hash").agg("row", first=pl.col("row").min()).sort("first")
+    pairs = close_pairs(equal["hash"], distance)
+    firsts = equal["first"]
+    left, right = firsts.gather(pairs["left"]), firsts.gather(pairs["right"])
+    close = [list(pair) for pair in zip(left.to_list(), right.to_list(), strict=True)]
+    return [*_sets(equal["row"]), *close]
+
+
+def join_sets(same: Sequence[Sequence[int]], near: Sequence[Sequence[int]]) -> list[Copies]:
+    """Join sets of rows that have rows in common.
+
+    Args:
+        same: Rows of equal bytes.
+        near: Rows that are alike.
+
+    Returns:
+        Sets that have nothing in common, in the order of their first rows.
+    """
+    above: dict[int, int] = {}
+
+    def root(row: int) -> int:
+        while (parent := above.setdefault(row, row)) != row:
+            above[row] = above[parent]
+            row = parent
+        return row
+
+    for rows in (*same, *near):
+        first = root(rows[0])
+        for row in rows[1:]:
+            above[root(row)] = first
+    joined: dict[int, list[int]] = {}
+    for row in sorted(above):
+        joined.setdefault(root(row), []).append(row)
+    exact = {tuple(sorted(rows)) for rows in same}
+    return [Copies("same" if tuple(rows) in exact else "near", rows) for rows in joined.values()]
+
+
+def find_leaks(copies: Sequence[Copies], sides: pl.Series, paths: pl.Series) -> list[Leak]:
+    """Find copies that lie on different sides.
+
+    Args:
+        copies: Rows that show the same.
+        sides: The name of the side of each sample.
+        paths: The path of each sample.
+    """
+    leaks = []
+    for each in copies:
+        places = sides.gather(each.rows).to_list()
+        if len(set(places)) > 1:
+            named = zip(places, paths.gather(each.rows).to_list(), strict=True)
+            leaks.append(Leak(each.kind, list(named)))
+    return leaks
+
+
+def _sets(rows: pl.Series) -> list[list[int]]:
+    return sorted(sorted(each) for each in rows.filter(rows.list.len() > 1).to_list())
+
+
+def _run(
+    root: str, batches: Sequence[Sequence[tuple[str, int]]], threads: int
+) -> Iterator[list[bytes]]:
+    def digests_of(batch: Sequence[tuple[str, int]]) -> list[bytes]:
+        return [_digest(os.path.join(root, path), size) for path, size in batch]
+
+    pool = ThreadPoolExecutor(threads)
+    try:
+        yield from pool.map(digests_of, batches)
+    finally:
+        pool.shutdown(cancel_futures=True)
+
+
+def _digest(path: str, size: int) -> bytes:
+    """The BLAKE2b of a file's content."""
+    hashed = blake2b(digest_size=_DIGEST_BYTES)
+    try:
+        # Opening a pipe that took a file's place would wait for ever.
+        descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+        with open(descriptor, "rb", buffering=0) as file:
+            status = os.fstat(descriptor)
+            if not S_ISREG(status.st_mode) or status.st_size != size:
+                raise SourceError(f"{path}: has changed; give the same command again")
+            while block := file.read(_BLOCK):
+                hashed.update(block)
+    except OSError as error:
+        raise SourceError(f"{path}: cannot be read: {error.strerror}") from None
+    return hashed.digest()

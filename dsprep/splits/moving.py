@@ -1,0 +1,85 @@
+"""The journal of files that are being moved: after a kill it tells what was to go where."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from dsprep.errors import DestinationError
+from dsprep.splits.materialize import Place
+from dsprep.stores.local import destination_errors, publish, sync_directory
+
+_JOURNAL = ".split.moves"
+
+
+@dataclass(frozen=True)
+class Journal:
+    """A move that has begun.
+
+    Attributes:
+        command: What was asked, as JSON has it.
+        report: What the first run has to say, as JSON has it.
+        places: What goes where; no path has a tab or a line break.
+    """
+
+    command: Mapping[str, Any]
+    report: Mapping[str, Any]
+    places: Sequence[Place]
+
+
+def write_journal(out: Path, journal: Journal) -> None:
+    """Note what is about to be moved, before the first file is.
+
+    Raises:
+        DestinationError: If it cannot be written.
+    """
+    begun = out / (_JOURNAL + ".partial")
+    with destination_errors(begun):
+        with begun.open("w", encoding="utf-8") as file:
+            file.write(json.dumps([journal.command, journal.report]) + "\n")
+            file.writelines(f"{path}\t{target}\n" for path, target in journal.places)
+        publish(begun, out / _JOURNAL)
+        sync_directory(out)
+
+
+def read_journal(out: Path, command: Mapping[str, Any]) -> Journal | None:
+    """The move that was interrupted; None if none was.
+
+    Raises:
+        DestinationError: If another command was interrupted, or the journal is not what dsprep
+            left there.
+    """
+    path = out / _JOURNAL
+    if not path.exists():
+        return None
+    try:
+        first, *lines = path.read_text("utf-8").removesuffix("\n").split("\n")
+        begun, report = json.loads(first)
+        journal = Journal(begun, dict(report), [_place(line) for line in lines])
+    except (OSError, ValueError, TypeError):
+        raise DestinationError(
+            f"{path}: is not what dsprep left there; look at it, delete it"
+        ) from None
+    if begun != json.loads(json.dumps(command)):
+        raise DestinationError(
+            f"{out}: an interrupted move has to be finished first; give the same command again"
+        )
+    return journal
+
+
+def remove_journal(out: Path) -> None:
+    """All files are in their places."""
+    with destination_errors(out):
+        os.unlink(out / _JOURNAL)
+
+
+def _place(line: str) -> Place:
+    path, target = line.split("\t")
+    for each in (path, target):
+        if each.startswith("/") or "\0" in each or ".." in each.split("/"):
+            raise ValueError(each)
+    return path, target

@@ -1,0 +1,63 @@
+"""What an image looks like, as 64 bits: alike images have hashes that differ in few of them.
+
+Workers call this, so nothing heavy is imported before the first image.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Sequence
+from importlib.util import find_spec
+from pathlib import Path
+
+from dsprep.errors import BadImage, OptionError
+from dsprep.images.decode import DEFAULT_MAX_PIXELS, open_image, pillow
+from dsprep.images.header import NAMES, read_header, require_whole
+
+_ENOUGH = (256, 256)
+"""Pixels to which a JPEG may be reduced while it is decoded: eight times what the hash sees."""
+
+
+def require_imagehash() -> None:
+    """Refuse to go on without the library that hashes images.
+
+    Raises:
+        OptionError: If it is not installed.
+    """
+    if find_spec("imagehash") is None:
+        raise OptionError("--near: imagehash is not installed; pip install 'dsprep[near]'")
+
+
+def hash_images(task: tuple[str, Sequence[str]], report: Callable[..., None]) -> list[int | None]:
+    """Hash images by what they show: upright, in gray, small.
+
+    This is the ``phash`` of the library ``imagehash``: which of the 64 lowest frequencies of a
+    32 x 32 thumbnail are above their median.
+
+    Args:
+        task: The directory that paths start from, and the paths.
+        report: Is told how many images were hashed.
+
+    Returns:
+        The hash of each; None for what is no image that can be decoded.
+    """
+    root, paths = task
+    hashes = [_hash_file(os.path.join(root, path)) for path in paths]
+    report(len(paths), 0)
+    return hashes
+
+
+def _hash_file(path: str) -> int | None:
+    import imagehash
+    from PIL import ImageOps
+
+    try:
+        data = Path(path).read_bytes()
+        header = read_header(data)
+        require_whole(data, header)
+        with pillow(f"cannot decode this {NAMES[header.kind]}", DEFAULT_MAX_PIXELS):
+            image = open_image(data, header, DEFAULT_MAX_PIXELS)
+            image.draft("L", _ENOUGH)
+            return int(str(imagehash.phash(ImageOps.exif_transpose(image))), 16)
+    except (BadImage, OSError):
+        return None

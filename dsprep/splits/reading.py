@@ -1,0 +1,146 @@
+"""The samples that are to be split: of a folder, a list, or a table beside its images."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+
+import polars as pl
+
+from dsprep.catalog import Catalog
+from dsprep.errors import OptionError, SourceError
+from dsprep.findings import SKIP_KINDS, Finding, Reject, lost
+from dsprep.lists.editing import fits
+from dsprep.liststore import CLASSES, STREAM, read_list, real_path
+from dsprep.lst import format_number
+from dsprep.sources.cells import parse_cells
+from dsprep.sources.reading import Source, read_source
+from dsprep.sources.scan import RunAll
+from dsprep.splits.groups import group_by_pattern, require_groups
+from dsprep.text import read_text
+
+
+@dataclass(frozen=True, eq=False)
+class Samples:
+    """What is to be split.
+
+    Attributes:
+        rows: The samples with the columns of a list.
+        sizes: The sizes of their files; None where nobody looked at files.
+        root: The directory that their paths start from, if that is known.
+        classes: The names of the classes, if there are any.
+        labeled: Whether they have labels; else those of the rows are all 0.
+        in_folders: Whether the directories of the paths are the classes.
+        table: The table that they come from, if they do.
+        rejects: Samples of the source that are not here, and why.
+        skipped: What lies in the source and is no sample.
+        repeated: Paths that stand more than once in the source.
+    """
+
+    rows: pl.DataFrame
+    sizes: pl.Series | None = None
+    root: str | None = None
+    classes: tuple[str, ...] | None = None
+    labeled: bool = True
+    in_folders: bool = False
+    table: str | None = None
+    rejects: Sequence[Reject] = ()
+    skipped: Sequence[Finding] = ()
+    repeated: Sequence[str] = field(default=())
+
+
+def is_list(source: str) -> bool:
+    """Whether a source is a list by itself.
+
+    Raises:
+        OptionError: If it is a table, which needs the directory of its images.
+        SourceError: If it is nothing that can be split.
+    """
+    if source == STREAM or source.lower().endswith(".lst"):
+        return True
+    if os.path.isdir(source):
+        return False
+    if source.lower().endswith((".csv", ".tsv")):
+        raise OptionError(
+            f"{source}: give the directory of its images as SOURCE, and --labels {source}"
+        )
+    what = "is neither a directory nor a .lst" if os.path.exists(source) else "does not exist"
+    raise SourceError(f"{source}: {what}; give the directory that holds the images, or a list")
+
+
+def read_rows(path: str, classes: str | None) -> Samples:
+    """Read a list and look at no files.
+
+    Args:
+        path: The ``.lst``, or ``-`` for stdin.
+        classes: The file of class names; by default ``classes.txt`` beside the list.
+    """
+    found = read_list(path, classes)
+    repeated = found.table["path"].filter(found.table["path"].is_duplicated())
+    return Samples(
+        found.table, classes=found.classes, repeated=repeated.unique(maintain_order=True).to_list()
+    )
+
+
+def list_source(path: str, root: str, classes: str | None) -> Source:
+    """A list and the directory that its paths start from, as a source."""
+    if path == STREAM:
+        raise OptionError("--root goes with a list that is a file, not with stdin")
+    beside = real_path(path).with_name(CLASSES)
+    if classes is None and beside.exists():
+        classes = str(beside)
+    return Source(root, list=path, classes=classes)
+
+
+def read_files(source: Source, run_all: RunAll) -> Samples:
+    """Read a source and look for its files."""
+    catalog, findings = read_source(source, run_all)
+    odd = catalog.table.select(odd=~fits(pl.col("path")))["odd"]
+    reason = "a .lst cannot hold a name with a tab, a line break or blanks at its ends"
+    odd_names = [Reject(path, reason) for path in catalog.table["path"].filter(odd)]
+    if len(odd_names) == len(catalog):
+        raise SourceError(f"{source.root}: {odd_names[0].path!r}: {reason}")
+    catalog = replace(catalog, table=catalog.table.filter(~odd))
+    return Samples(
+        _rows_of(catalog),
+        sizes=catalog.table["size"],
+        root=source.root,
+        classes=catalog.classes,
+        labeled=catalog.label_column is not None,
+        in_folders=not (source.list or source.table),
+        table=source.table,
+        rejects=[*lost(findings), *odd_names],
+        skipped=[each for each in findings if each.kind in SKIP_KINDS],
+        repeated=[each.path for each in findings if each.kind == "duplicate"],
+    )
+
+
+def read_groups(samples: Samples, group: str) -> pl.Series:
+    """The group of each sample, by a column of its table or a pattern of its path.
+
+    Raises:
+        OptionError: If it is neither.
+        SourceError: If a sample has no group.
+    """
+    paths = samples.rows["path"]
+    if samples.table is not None:
+        cells, _ = parse_cells(read_text(samples.table), samples.table)
+        if group in cells.columns:
+            # The ids of a table's samples are the numbers of its rows.
+            groups = cells[group].gather(samples.rows["index"])
+            problem = f"{samples.table}: nothing in the column {group!r} for"
+            return require_groups(groups.alias("group"), paths, problem)
+    return group_by_pattern(paths, group)
+
+
+def _rows_of(catalog: Catalog) -> pl.DataFrame:
+    table, column = catalog.table, catalog.label_column
+    if column == "cls":
+        label = table["cls"].cast(pl.String)
+    elif column == "label":
+        texts = ["\t".join(map(format_number, each)) for each in table["label"].to_list()]
+        label = pl.Series(texts, dtype=pl.String)
+    else:
+        label = pl.Series(["0"], dtype=pl.String).new_from_index(0, table.height)
+    return table.select("index", label.alias("label"), "path")
