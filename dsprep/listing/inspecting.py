@@ -33,6 +33,7 @@ from dsprep.liststore import (
     write_stream,
 )
 from dsprep.sources.classes import format_classes
+from dsprep.units import format_count
 
 _THREADS = 16
 """How many files are asked for at once: on a network, each takes its time."""
@@ -273,7 +274,8 @@ def _require_enough(report: SampleReport, strict: bool) -> None:
         return
     for label, rows in report.short.items():
         raise SourceError(
-            f"{report.list}: the class {label} has {rows:,} rows, {report.wanted:,} were asked for"
+            f"{report.list}: the class {label} has {format_count(rows, 'row')}, where "
+            f"{report.wanted:,} were asked for"
         )
     if not report.classes and report.kept < report.wanted:
         raise SourceError(f"{report.list}: has {report.rows:,} rows, fewer than {report.wanted:,}")
