@@ -57,7 +57,7 @@ def replace_prefix(rows: pl.DataFrame, old: str, new: str) -> pl.DataFrame:
     path = pl.col("path")
     rest = path.str.slice(len(old))
     return rows.with_columns(
-        pl.when(path.str.starts_with(old)).then(pl.lit(new) + rest).otherwise(path)
+        path=pl.when(path.str.starts_with(old)).then(pl.lit(new) + rest).otherwise(path)
     )
 
 
