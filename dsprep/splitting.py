@@ -199,6 +199,13 @@ def split(
     return replace(run.carry_out(), destination=out, seconds=time.monotonic() - began)
 
 
+class _Part(NamedTuple):
+    """A list to write: its name, and the numbers of the sides that are in it."""
+
+    name: str
+    sides: Sequence[int]
+
+
 @dataclass(frozen=True)
 class _Run:
     """One call of :func:`split`."""
@@ -211,6 +218,8 @@ class _Run:
     progress: Progress
 
     def carry_out(self) -> SplitReport:
+        if self.asked.near:
+            require_imagehash()
         if self.asked.materialize == "move" and not self.dry_run:
             begun = read_journal(self.out, asdict(self.asked))
             if begun is not None:
@@ -223,13 +232,13 @@ class _Run:
             sides = choose_sides(self.asked, samples, ratios, together)
         else:
             sides = given_sides(self.asked, values)
-        leaks = find_leaks(copies, sides.of_samples(), samples.rows["path"])
+        leaks = find_leaks(copies, sides.of_samples(), samples.rows["path"]) if copies else []
         report = self._report(samples, sides, leaks, notes)
         places = self._places(samples, sides)
         rows = samples.rows
         if places is not None:
             rows = rows.with_columns(path=pl.Series([target for _, target in places]))
-        require_fitting(rows, self.asked.source)
+            require_fitting(rows, self.asked.source)
         if self.dry_run:
             return report
         with only_writer(self.out):
@@ -263,7 +272,6 @@ class _Run:
 
     def _hashes(self, root: str, paths: Sequence[str]) -> list[int | None]:
         """The perceptual hash of each image, made by worker processes."""
-        require_imagehash()
         starts = range(0, len(paths), _IMAGES_AT_ONCE)
         tasks = [(root, paths[start : start + _IMAGES_AT_ONCE]) for start in starts]
         self.progress.begin("looking for images that are alike", len(paths), 0)
@@ -301,7 +309,8 @@ class _Run:
             # The lists come last: where they are, the tree is whole.
             materialize(way, root, self.out, places, self.progress)
         files: dict[str, Callable[[], bytes]] = {
-            f"{name}.lst": partial(_format, rows, mask) for name, mask in self._parts(sides)
+            f"{part.name}.lst": partial(_format, rows, sides.numbers, part.sides)
+            for part in self._parts(sides)
         }
         if samples.classes is not None:
             files[CLASSES] = format_classes(samples.classes).encode
@@ -346,21 +355,21 @@ class _Run:
         sides = Sides(pl.concat(numbers), names, ratios, "as before it was interrupted")
         return replace(self._report(samples, sides, leaks, []), state="continued")
 
-    def _parts(self, sides: Sides) -> list[tuple[str, pl.Series]]:
-        """The lists: what each is called, and which samples are in it."""
+    def _parts(self, sides: Sides) -> list[_Part]:
+        every = range(len(sides.names))
         if self.asked.folds is None:
-            return [(name, sides.numbers == side) for side, name in enumerate(sides.names)]
-        return [
-            (f"fold-{name}-{part}", (sides.numbers == side) == is_validation)
-            for side, name in enumerate(sides.names)
-            for part, is_validation in (("train", False), ("val", True))
-        ]
+            return [_Part(sides.names[side], [side]) for side in every]
+        parts = []
+        for fold in every:
+            others = [side for side in every if side != fold]
+            parts.append(_Part(f"fold-{sides.names[fold]}-train", others))
+            parts.append(_Part(f"fold-{sides.names[fold]}-val", [fold]))
+        return parts
 
     def _report(
         self, samples: Samples, sides: Sides, leaks: Sequence[Leak], notes: Sequence[str]
     ) -> SplitReport:
         counts = sides.counts()
-        total = sum(counts)
         numbers = stratum_numbers(samples)
         classes: list[ClassFacts] = []
         if numbers is not None:
@@ -372,16 +381,12 @@ class _Run:
             where = "on all sides" if self.asked.folds is None else "in all folds"
             what = format_count(len(small), "class")
             notes = [*notes, f"{what} too small to be {where}: {format_some(small)}"]
-        if samples.repeated:
-            what = format_count(len(samples.repeated), "path")
-            names = format_some(samples.repeated)
-            notes = [*notes, f"{what} listed more than once, kept on one side: {names}"]
         return SplitReport(
             destination="",
             state="planned",
             method=sides.method,
-            samples=total,
-            lists=[self._list_facts(each, sides, total) for each in self._parts(sides)],
+            samples=sum(counts),
+            lists=[self._list_facts(part, sides.ratios, counts) for part in self._parts(sides)],
             parts=sides.names,
             classes=classes,
             off=how_far_off(counts, sides.ratios),
@@ -395,14 +400,13 @@ class _Run:
             seconds=0.0,
         )
 
-    def _list_facts(self, part: tuple[str, pl.Series], sides: Sides, total: int) -> ListFacts:
-        name, mask = part
+    def _list_facts(self, part: _Part, ratios: Ratios | None, counts: Sequence[int]) -> ListFacts:
         wanted = None
-        if sides.ratios is not None:
-            side = sides.numbers.filter(mask)
-            parts = sum(sides.ratios.parts[number] for number in side.unique().to_list())
-            wanted = total * parts / sides.ratios.whole
-        return ListFacts(name, str(self.out / f"{name}.lst"), int(mask.sum()), wanted)
+        if ratios is not None:
+            share = sum(ratios.parts[side] for side in part.sides)
+            wanted = sum(counts) * share / ratios.whole
+        samples = sum(counts[side] for side in part.sides)
+        return ListFacts(part.name, str(self.out / f"{part.name}.lst"), samples, wanted)
 
     def _files_read(self) -> list[str]:
         asked = self.asked
@@ -422,8 +426,8 @@ class _Run:
         return [f"{self.out} has lists that are not of this split: {format_some(names)}"]
 
 
-def _format(rows: pl.DataFrame, mask: pl.Series) -> bytes:
-    return format_rows(rows.filter(mask)).encode()
+def _format(rows: pl.DataFrame, numbers: pl.Series, sides: Sequence[int]) -> bytes:
+    return format_rows(rows.filter(numbers.is_in(sides))).encode()
 
 
 def _require_apart(out: Path, root: str) -> None:

@@ -12,7 +12,7 @@ from dsprep.errors import OptionError, SourceError
 from dsprep.lists.editing import plain_path
 from dsprep.lists.rows import class_numbers
 from dsprep.splits.asked import Asked
-from dsprep.splits.assignment import assign_sides, stable_sides
+from dsprep.splits.assignment import assign_sides, draw, stable_sides
 from dsprep.splits.groups import merge_groups
 from dsprep.splits.leaks import Copies
 from dsprep.splits.ratios import Ratios, require_side_names
@@ -65,7 +65,7 @@ def choose_sides(asked: Asked, samples: Samples, ratios: Ratios, copies: Sequenc
         OptionError: If the groups are no regular expression.
         SourceError: If a sample has no group, or a side would be empty.
     """
-    path = samples.rows.select(path=plain_path(pl.col("path")))["path"]
+    path = _plain(samples.rows["path"])
     groups = None if asked.group is None else read_groups(samples, asked.group)
     count = None if groups is None else groups.n_unique()
     notes = []
@@ -77,10 +77,16 @@ def choose_sides(asked: Asked, samples: Samples, ratios: Ratios, copies: Sequenc
     else:
         strata, method, why_not = _strata(asked, samples)
         notes += why_not
-        together = [*(each.rows for each in copies), *_repeated(samples, path)]
+        drawn = draw(path, asked.seed)
+        repeated = _repeated(path, drawn)
+        if repeated:
+            what = format_count(len(repeated), "path")
+            names = format_some(path.gather([rows[0] for rows in repeated[:4]]).to_list())
+            notes.append(f"{what} listed more than once, kept on one side: {names}")
+        together = [*(each.rows for each in copies), *repeated]
         if groups is not None or together:
             groups = merge_groups(path if groups is None else groups, together)
-        table = pl.DataFrame([path, samples.rows["index"], strata])
+        table = pl.DataFrame([path, samples.rows["index"], drawn, strata])
         if groups is not None:
             table = table.with_columns(group=groups)
         numbers = assign_sides(table, ratios, asked.seed)
@@ -124,7 +130,8 @@ def _strata(asked: Asked, samples: Samples) -> tuple[pl.Series, str, list[str]]:
     """The number of each sample's class from 0 without gaps, and what to say of it."""
     numbers = stratum_numbers(samples) if asked.stratify else None
     if numbers is not None:
-        return numbers.rank("dense").cast(pl.Int64) - 1, "stratified by class", []
+        places = numbers.unique().sort().search_sorted(numbers).cast(pl.Int64)
+        return places.alias("stratum"), "stratified by class", []
     why_not = []
     if asked.stratify:
         what = "labels are not single class numbers" if samples.labeled else "there are no labels"
@@ -133,12 +140,18 @@ def _strata(asked: Asked, samples: Samples) -> tuple[pl.Series, str, list[str]]:
     return same, "at random", why_not
 
 
-def _repeated(samples: Samples, path: pl.Series) -> list[list[int]]:
-    """The rows of each path that the source names more than once."""
-    if not samples.repeated:
+def _repeated(path: pl.Series, drawn: pl.Series) -> list[list[int]]:
+    """The rows of each path that stands more than once."""
+    if drawn.n_unique() == len(drawn):  # faster to count than paths, of which it tells
         return []
     rows = path.to_frame().with_row_index("row").filter(path.is_duplicated())
     return rows.group_by("path").agg("row").sort("path")["row"].to_list()
+
+
+def _plain(path: pl.Series) -> pl.Series:
+    """The plain form of each path, where most are plain already."""
+    odd = path.str.contains("./", literal=True) | path.str.contains("//", literal=True)
+    return path.to_frame().select(plain_path(pl.col(path.name))).to_series() if odd.any() else path
 
 
 def _require_samples(sides: Sides, asked: Asked) -> Sides:

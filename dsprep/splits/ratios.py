@@ -10,7 +10,9 @@ from fractions import Fraction
 
 from dsprep.errors import OptionError
 
-_SHARE = re.compile(r"[0-9]{0,9}\.?[0-9]{0,18}|[0-9]{1,9}/[0-9]{1,9}")
+_SHARE = re.compile(r"[0-9]{0,9}\.?[0-9]{0,20}(?:e-[0-9]{1,2})?|[0-9]{1,9}/[0-9]{1,9}")
+"""Less than :class:`Fraction` takes: 1e-999999999 would fill the memory."""
+
 _CLOSE = Fraction(1, 10**9)
 _LONGEST_NAME = 200
 _TAKEN = ("classes.txt",)
@@ -101,10 +103,11 @@ def require_side_names(names: Iterable[str]) -> None:
 def _fraction(name: str, share: str | float) -> Fraction:
     text = str(share)
     try:
-        # Not what Fraction alone would take: 1e-999999999 fills the memory.
-        value = Fraction(text if _SHARE.fullmatch(text) else repr(float(text)))
-    except (ValueError, ZeroDivisionError, OverflowError):
-        raise OptionError(f"--ratio {name}={text}: is not a number such as 0.8 or 4/5") from None
+        value = Fraction(text) if _SHARE.fullmatch(text) else Fraction(0)
+    except (ValueError, ZeroDivisionError):
+        value = Fraction(0)
     if not 0 < value <= 1:
-        raise OptionError(f"--ratio {name}={text}: a share is above 0 and at most 1")
+        raise OptionError(
+            f"--ratio {name}={text[:40]}: a share is above 0 and at most 1, as 0.8 or 4/5"
+        )
     return value

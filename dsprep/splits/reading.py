@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 
 import polars as pl
 
@@ -35,7 +35,6 @@ class Samples:
         table: The table that they come from, if they do.
         rejects: Samples of the source that are not here, and why.
         skipped: What lies in the source and is no sample.
-        repeated: Paths that stand more than once in the source.
     """
 
     rows: pl.DataFrame
@@ -47,7 +46,6 @@ class Samples:
     table: str | None = None
     rejects: Sequence[Reject] = ()
     skipped: Sequence[Finding] = ()
-    repeated: Sequence[str] = field(default=())
 
 
 def is_list(source: str) -> bool:
@@ -77,10 +75,7 @@ def read_rows(path: str, classes: str | None) -> Samples:
         classes: The file of class names; by default ``classes.txt`` beside the list.
     """
     found = read_list(path, classes)
-    repeated = found.table["path"].filter(found.table["path"].is_duplicated())
-    return Samples(
-        found.table, classes=found.classes, repeated=repeated.unique(maintain_order=True).to_list()
-    )
+    return Samples(found.table, classes=found.classes)
 
 
 def list_source(path: str, root: str, classes: str | None) -> Source:
@@ -112,7 +107,6 @@ def read_files(source: Source, run_all: RunAll) -> Samples:
         table=source.table,
         rejects=[*lost(findings), *odd_names],
         skipped=[each for each in findings if each.kind in SKIP_KINDS],
-        repeated=[each.path for each in findings if each.kind == "duplicate"],
     )
 
 
