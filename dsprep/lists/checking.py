@@ -10,6 +10,9 @@ from dsprep.lists.faults import Fault, faults_of
 from dsprep.lists.objects import objects, why_undetected
 from dsprep.lists.rows import class_numbers, is_detection, label_count, leads_outside
 
+_SHORTEST_DETECTION = 7
+"""A and B, and five values of one object."""
+
 
 def check_rows(
     rows: pl.DataFrame, classes: Sequence[str] | None, numbered: bool = False
@@ -35,7 +38,7 @@ def check_rows(
     if rows.is_empty():
         return
     yield from _ragged_labels(rows)
-    if mostly(rows, is_detection()):
+    if mostly_detection(rows):
         yield from _unknown_objects(rows, classes)
     elif mostly(rows, label_count() == 1):
         yield from _classes(rows, classes, numbered)
@@ -44,6 +47,11 @@ def check_rows(
 def mostly(rows: pl.DataFrame, expr: pl.Expr) -> bool:
     """Whether something is so for more than half of the rows."""
     return bool(rows.select(expr.sum() * 2 > pl.len()).item())
+
+
+def mostly_detection(rows: pl.DataFrame) -> bool:
+    """Whether more than half of the rows have labels for detection."""
+    return mostly(rows, label_count() >= _SHORTEST_DETECTION) and mostly(rows, is_detection())
 
 
 def usual(column: pl.Series) -> int:
@@ -70,7 +78,9 @@ def _repeated_ids(rows: pl.DataFrame) -> Iterator[Fault]:
 
 
 def _repeated_paths(rows: pl.DataFrame) -> Iterator[Fault]:
-    files = rows.select(plain_path()).to_series()
+    files = rows["path"]
+    if files.str.contains(r"(?:^|/)\.?/").any():
+        files = rows.select(plain_path()).to_series()
     if files.n_unique() == files.len():
         return
     firsts = (
@@ -94,7 +104,7 @@ def _ragged_labels(rows: pl.DataFrame) -> Iterator[Fault]:
     rows = rows.with_columns(count=label_count())
     if rows["count"].n_unique() == 1:
         return
-    if mostly(rows, is_detection()):
+    if mostly_detection(rows):
         yield from undetected(rows)
         return
     width = usual(rows["count"])

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import NamedTuple
 
 import polars as pl
 
+from dsprep.lists.canonical import canonical_labels
 from dsprep.lists.faults import Fault, faults_of
-from dsprep.lists.rows import ROWS, canonical_label, split_lines, wrong_lines
+from dsprep.lists.rows import ROWS, split_lines, wrong_lines
 
 _COLUMNS = pl.Schema({"line": pl.Int64(), **ROWS})
 _FIELDS = list(ROWS)
@@ -117,9 +117,5 @@ def _read_other(lines: pl.DataFrame) -> tuple[pl.DataFrame, list[Fault]]:
             "file that has them in its name"
         ),
     )
-    labels = pl.Series("label", _labels(rows["words"]), pl.String)
+    labels = canonical_labels(rows["words"])
     return rows.select("line", pl.col("id").cast(pl.Int64).alias("index"), labels, "path"), faults
-
-
-def _labels(words: pl.Series) -> Iterator[str]:
-    return (canonical_label(each) for each in words.to_list())

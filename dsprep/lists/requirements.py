@@ -8,7 +8,7 @@ from typing import Any
 
 import polars as pl
 
-from dsprep.lists.checking import mostly, undetected, usual
+from dsprep.lists.checking import mostly, mostly_detection, undetected, usual
 from dsprep.lists.faults import Fault, faults_of
 from dsprep.lists.objects import numbers, objects
 from dsprep.lists.rows import is_detection, label_count
@@ -58,11 +58,12 @@ def check_for_mxnet(rows: pl.DataFrame) -> Iterator[Fault]:
     splits the lines of a list at any blank.
     """
     yield from faults_of(
-        rows.filter(_changes_in_float32()),
+        # Short labels are spared the taking apart.
+        rows.filter(pl.col("label").str.contains(r"[0-9]{8}|e")).filter(_changes_in_float32()),
         "float32",
         lambda row: f"the label {_spaced(row)} changes as a 32-bit float, exact up to 2^24",
     )
-    if not rows.is_empty() and mostly(rows, _is_meant_for_detection()):
+    if not rows.is_empty() and (mostly_detection(rows) or _is_meant_for_detection(rows)):
         yield from _check_detection(rows)
 
 
@@ -78,16 +79,17 @@ def _changes_in_float32() -> pl.Expr:
     number = pl.element().cast(pl.Float64)
     kept = number.cast(pl.Float32).cast(pl.Float64)
     changes = ((number % 1 == 0) & (number != kept)) | kept.is_infinite()
-    long = pl.col("label").str.contains(r"[0-9]{8}|e")  # spares the rest the splitting
-    return long & pl.col("label").str.split("\t").list.eval(changes).list.any()
+    return pl.col("label").str.split("\t").list.eval(changes).list.any()
 
 
-def _is_meant_for_detection() -> pl.Expr:
-    """Whether a label is built like one for detection, if not exactly so."""
+def _is_meant_for_detection(rows: pl.DataFrame) -> bool:
+    """Whether most labels are built like ones for detection, if not exactly so."""
+    if not mostly(rows, label_count() > 2):
+        return False
     header, width = (numbers().list.get(place, null_on_oob=True) for place in (0, 1))
     size = label_count() - header
     loosely = (header >= 2) & (width >= 2) & (width % 1 == 0) & (size > 0) & (size % width == 0)
-    return (label_count() > 2) & (is_detection() | loosely.fill_null(False))
+    return mostly(rows, loosely.fill_null(False))
 
 
 def _check_detection(rows: pl.DataFrame) -> Iterator[Fault]:
@@ -96,8 +98,9 @@ def _check_detection(rows: pl.DataFrame) -> Iterator[Fault]:
         "blank",
         lambda row: f"a blank in {row['path']!r}, where MXNet's detection reader splits the line",
     )
-    yield from undetected(rows)
-    rows = rows.filter(is_detection()).with_columns(width=numbers().list.get(1).cast(pl.Int64))
+    is_right = rows.select(is_detection()).to_series()
+    yield from undetected(rows.filter(~is_right))
+    rows = rows.filter(is_right).with_columns(width=numbers().list.get(1).cast(pl.Int64))
     if rows.is_empty():
         return
     width = usual(rows["width"])

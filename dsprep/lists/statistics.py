@@ -85,7 +85,7 @@ def count_list(rows: pl.DataFrame, names: Sequence[str] | None, source: str) -> 
     """
     widths = rows.select(width=label_count()).group_by("width").len().sort("width")
     numbers = rows.select(number=class_numbers()).to_series()
-    found = objects(rows) if rows.select(is_detection().all()).item() else None
+    found = objects(rows) if _all_detection(rows) else None
     if found is not None:
         counts = _objects_per_class(found)
     elif not numbers.has_nulls():
@@ -110,6 +110,12 @@ def count_list(rows: pl.DataFrame, names: Sequence[str] | None, source: str) -> 
         objects=None if found is None else found.height,
         objects_per_row=None if found is None else _spread(found["row"]),
     )
+
+
+def _all_detection(rows: pl.DataFrame) -> bool:
+    """Whether all labels are for detection; lists of classes are spared the taking apart."""
+    is_long = rows.select((label_count() > 1).all()).item()
+    return bool(is_long and rows.select(is_detection().all()).item())
 
 
 def _objects_per_class(found: pl.DataFrame) -> pl.DataFrame:
