@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import polars as pl
 
 from dsprep.errors import OptionError, SourceError
+from dsprep.lists.canonical import canonical_label
 from dsprep.lists.editing import (
     remove_rows,
     replace_prefix,
@@ -15,7 +16,7 @@ from dsprep.lists.editing import (
     require_one_kind,
     set_rows,
 )
-from dsprep.lists.rows import canonical_label, format_rows, is_number
+from dsprep.lists.rows import format_rows, is_number
 from dsprep.lists.selecting import Selection, class_number, parse_ids
 from dsprep.liststore import (
     STREAM,

@@ -13,7 +13,7 @@ import polars as pl
 from polars.exceptions import PolarsError
 
 from dsprep.errors import SourceError
-from dsprep.lst import format_number
+from dsprep.lists.canonical import canonical_label, canonical_labels
 from dsprep.text import Problem, refuse
 
 ROWS = pl.Schema({"index": pl.Int64(), "label": pl.String(), "path": pl.String()})
@@ -77,11 +77,6 @@ def leads_outside(path: pl.Expr) -> pl.Expr:
     return path.str.contains(r"^/|(?:^|/)\.\.(?:/|$)|\x00")
 
 
-def canonical_label(words: list[str]) -> str:
-    """The numbers of a label, as :func:`parse_rows` has them."""
-    return "\t".join(format_number(float(word)) for word in words)
-
-
 def _parse_plain(text: str) -> pl.DataFrame | None:
     """Read a list of one label a line in the usual spelling, fast; None if it is another."""
     try:
@@ -126,8 +121,7 @@ def _parse_lines(text: str, first_line: int, source: str) -> pl.DataFrame:
         return _PARSED.to_frame()
     for wrong, problem in wrong_lines():
         refuse(source, rows, wrong, problem)
-    words = rows["words"].to_list()
-    labels = pl.Series("label", [canonical_label(each) for each in words], pl.String)
+    labels = canonical_labels(rows["words"])
     return rows.select("line", pl.col("id").cast(pl.Int64).alias("index"), labels, "path")
 
 
