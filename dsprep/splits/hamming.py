@@ -14,29 +14,64 @@ import polars as pl
 
 BITS = 64
 
-_PAIRS_AT_ONCE = 4_000_000
+_PAIRS_AT_ONCE = 1_000_000
 
 
-def close_pairs(hashes: pl.Series, distance: int) -> pl.DataFrame:
+def close_pairs(hashes: pl.Series, distance: int) -> Iterator[pl.DataFrame]:
     """Find the pairs of hashes that differ in few bits.
 
     Args:
         hashes: Hashes, no two of them equal, as UInt64.
         distance: How many bits may differ, less than half of them.
 
-    Returns:
-        The columns ``left`` and ``right``, positions of the hashes, ``left`` being the lower; each
-        pair once, sorted.
+    Yields:
+        Some of the pairs: the columns ``left`` and ``right``, positions of the hashes, ``left``
+        being the lower. A pair may come again.
     """
     table = pl.DataFrame({"hash": hashes}).with_row_index("place")
-    found = [pl.DataFrame(schema={"left": pl.UInt32, "right": pl.UInt32})]
+    differ = (pl.col("hash") ^ pl.col("hash_right")).bitwise_count_ones()
     for first, second in combinations(_bands(distance + 2), 2):
         mask = pl.lit(first | second, dtype=pl.UInt64)
         for pairs in _same(table.with_columns(key=pl.col("hash") & mask)):
-            differ = (pl.col("hash") ^ pl.col("hash_right")).bitwise_count_ones()
-            close = pairs.filter(differ <= distance)
-            found.append(close.select(left="place", right="place_right"))
-    return pl.concat(found).unique().sort("left", "right")
+            yield pairs.filter(differ <= distance).select(left="place", right="place_right")
+
+
+def clusters(hashes: pl.Series, distance: int) -> pl.Series:
+    """Join hashes that differ in few bits, and those that differ in few bits from these.
+
+    Pairs are forgotten as soon as they are joined: the frames of a video make any number of them.
+
+    Args:
+        hashes: Hashes, no two of them equal, as UInt64.
+        distance: How many bits may differ.
+
+    Returns:
+        For each hash the position of the first that it is joined with, its own if there is none.
+    """
+    first = pl.int_range(len(hashes), eager=True, dtype=pl.UInt32)
+    for pairs in close_pairs(hashes, distance):
+        ends = [first.gather(pairs[name]).alias(name) for name in ("left", "right")]
+        apart = pl.DataFrame(ends).filter(pl.col("left") != pl.col("right")).unique()
+        if apart.height:
+            joined = _join(apart)
+            first = first.replace(list(joined), list(joined.values()))
+    return first
+
+
+def _join(pairs: pl.DataFrame) -> dict[int, int]:
+    """What becomes of numbers of which pairs are joined: the least that each is joined with."""
+    least: dict[int, int] = {}
+
+    def root(number: int) -> int:
+        while (above := least.setdefault(number, number)) != number:
+            least[number] = least[above]
+            number = above
+        return number
+
+    for left, right in pairs.iter_rows():
+        low, high = sorted((root(left), root(right)))
+        least[high] = low
+    return {number: root(number) for number in list(least)}
 
 
 def _bands(count: int) -> list[int]:

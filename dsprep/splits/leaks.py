@@ -13,7 +13,7 @@ import polars as pl
 
 from dsprep.errors import SourceError
 from dsprep.progress import Progress
-from dsprep.splits.hamming import close_pairs
+from dsprep.splits.hamming import clusters
 
 _DIGEST_BYTES = 16
 _FILES_AT_ONCE = 64
@@ -90,16 +90,12 @@ def find_near(hashes: Sequence[int | None], distance: int) -> list[list[int]]:
         distance: How many bits may differ.
 
     Returns:
-        Rows of samples that are alike: each set of equal hashes, and pairs of close ones.
+        The rows of each set of samples that are alike, in their order.
     """
     rows = pl.DataFrame({"hash": hashes}, schema={"hash": pl.UInt64}).with_row_index("row")
-    rows = rows.drop_nulls()
-    equal = rows.group_by("hash").agg("row", first=pl.col("row").min()).sort("first")
-    pairs = close_pairs(equal["hash"], distance)
-    firsts = equal["first"]
-    left, right = firsts.gather(pairs["left"]), firsts.gather(pairs["right"])
-    close = [list(pair) for pair in zip(left.to_list(), right.to_list(), strict=True)]
-    return [*_sets(equal["row"]), *close]
+    equal = rows.drop_nulls().group_by("hash").agg("row").sort("hash")
+    alike = equal.with_columns(cluster=clusters(equal["hash"], distance))
+    return _sets(alike.group_by("cluster").agg(pl.col("row").explode())["row"])
 
 
 def join_sets(same: Sequence[Sequence[int]], near: Sequence[Sequence[int]]) -> list[Copies]:

@@ -17,7 +17,7 @@ from PIL import Image
 from dsprep.errors import OptionError, SourceError
 from dsprep.progress import Progress
 from dsprep.splits import hamming
-from dsprep.splits.hamming import close_pairs
+from dsprep.splits.hamming import close_pairs, clusters
 from dsprep.splits.leaks import Copies, Leak, find_leaks, find_near, find_same, join_sets
 from dsprep.splits.near import hash_images, require_imagehash
 from tests.images import draw, encode, jpeg, truncated
@@ -96,23 +96,45 @@ def neighbors(draw: st.DrawFn) -> list[int]:
     return draw(st.permutations(sorted(found)))
 
 
-@given(neighbors(), st.integers(0, 16))
-def test_close_hashes_are_those_that_differ_in_few_bits(hashes: list[int], distance: int) -> None:
+def pairs_of(hashes: list[int], distance: int) -> set[tuple[int, int]]:
     found = close_pairs(pl.Series(hashes, dtype=pl.UInt64), distance)
-    assert list(found.iter_rows()) == [
+    return {pair for part in found for pair in part.iter_rows()}
+
+
+def differing(hashes: list[int], distance: int) -> set[tuple[int, int]]:
+    """What takes n^2 comparisons."""
+    return {
         (left, right)
         for left, right in combinations(range(len(hashes)), 2)
         if (hashes[left] ^ hashes[right]).bit_count() <= distance
-    ]
+    }
+
+
+@given(neighbors(), st.integers(0, 16))
+def test_close_hashes_are_those_that_differ_in_few_bits(hashes: list[int], distance: int) -> None:
+    assert pairs_of(hashes, distance) == differing(hashes, distance)
 
 
 @given(neighbors())
 def test_pairs_are_the_same_a_few_at_a_time(hashes: list[int]) -> None:
-    series = pl.Series(hashes, dtype=pl.UInt64)
-    whole = close_pairs(series, 4)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("dsprep.splits.hamming._PAIRS_AT_ONCE", 2)
-        assert close_pairs(series, 4).equals(whole)
+        assert pairs_of(hashes, 4) == differing(hashes, 4)
+
+
+@given(neighbors(), st.integers(0, 6), st.booleans())
+def test_clusters_are_what_close_pairs_connect(
+    hashes: list[int], distance: int, in_pieces: bool
+) -> None:
+    expected = list(range(len(hashes)))
+    for left, right in sorted(differing(hashes, distance)):
+        low, high = sorted((expected[left], expected[right]))
+        expected = [low if each == high else each for each in expected]
+    with pytest.MonkeyPatch.context() as patch:
+        if in_pieces:
+            patch.setattr("dsprep.splits.hamming._PAIRS_AT_ONCE", 2)
+        found = clusters(pl.Series(hashes, dtype=pl.UInt64), distance)
+    assert found.to_list() == expected
 
 
 def test_a_hundred_thousand_hashes_are_not_compared_each_with_each(
@@ -129,7 +151,7 @@ def test_a_hundred_thousand_hashes_are_not_compared_each_with_each(
 
     monkeypatch.setattr(hamming, "_same", counting)
     numbers = [number * 0x9E3779B97F4A7C15 % 2**64 for number in range(100_000)]
-    close_pairs(pl.Series(numbers, dtype=pl.UInt64), 4)
+    clusters(pl.Series(numbers, dtype=pl.UInt64), 4)
     assert compared < 5_000_000
 
 
