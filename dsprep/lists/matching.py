@@ -31,9 +31,7 @@ def match_rows(
         The columns ``a`` and ``b``: row numbers from 0, no number twice, in the order of ``b``.
     """
     rest = _Unpaired(a, b)
-    if by_id:
-        rest.pair(["index"], pl.col("path") == pl.col("path_b"))
-    rest.pair(["path"])
+    rest.pair_paths(by_id)
     if contents is not None:
         rest.learn(contents)
         rest.pair(["content"])
@@ -42,7 +40,14 @@ def match_rows(
     return rest.pairs.sort("b")
 
 
-def pair_rows(a: pl.DataFrame, b: pl.DataFrame, keys: Sequence[str]) -> pl.DataFrame:
+def match_paths(a: pl.DataFrame, b: pl.DataFrame) -> pl.DataFrame:
+    """Pair the rows of two lists that have the same path, as :func:`match_rows` does."""
+    rest = _Unpaired(a, b)
+    rest.pair_paths(by_id=True)
+    return rest.pairs.sort("b")
+
+
+def _pair_rows(a: pl.DataFrame, b: pl.DataFrame, keys: Sequence[str]) -> pl.DataFrame:
     """Join rows that have the same keys, each with one: the first with the first, and so on.
 
     Args:
@@ -74,12 +79,18 @@ class _Unpaired:
         """Pair rows of the same keys, should they fulfil a condition."""
         if self._a.is_empty() or self._b.is_empty():
             return
-        found = pair_rows(self._a, self._b, keys)
+        found = _pair_rows(self._a, self._b, keys)
         if condition is not None:
             found = found.filter(condition)
         self.pairs = pl.concat([self.pairs, found.select("a", "b")])
         self._a = _without(self._a, found, "a")
         self._b = _without(self._b, found, "b")
+
+    def pair_paths(self, by_id: bool) -> None:
+        """Pair rows of the same path, those of the same id first."""
+        if by_id:
+            self.pair(["index"], pl.col("path") == pl.col("path_b"))
+        self.pair(["path"])
 
     def learn(self, contents: Contents) -> None:
         """Look into the files."""
