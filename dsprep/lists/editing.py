@@ -5,7 +5,7 @@ from __future__ import annotations
 import polars as pl
 
 from dsprep.errors import DestinationError, SourceError
-from dsprep.lists.rows import is_detection, label_count, leads_outside
+from dsprep.lists.rows import all_detection, label_count, leads_outside
 
 
 def append_rows(rows: pl.DataFrame, new: pl.DataFrame) -> pl.DataFrame:
@@ -94,7 +94,7 @@ def require_one_kind(old: pl.DataFrame, new: pl.DataFrame, source: str) -> None:
     """
     both = pl.concat([old.select("label", "path"), new.select("label", "path")])
     counts = both.select(label_count()).to_series()
-    if counts.n_unique() < 2 or both.select(is_detection().all()).item():
+    if counts.n_unique() < 2 or all_detection(both):
         return
     other = both.filter(counts != counts[0])
     raise SourceError(

@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import csv
 import re
-from collections.abc import Mapping, Sequence
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -17,7 +18,7 @@ import polars as pl
 
 from dsprep.errors import SourceError
 from dsprep.lists.objects import objects
-from dsprep.lists.rows import class_numbers, is_detection
+from dsprep.lists.rows import all_detection, class_numbers
 from dsprep.lists.selecting import glob_pattern
 from dsprep.units import format_count
 
@@ -115,38 +116,48 @@ def relabel(
     Raises:
         SourceError: If rows have another kind of label, or none of the changes is for them.
     """
-    has_objects = bool(rows.select(is_detection().all()).item())
+    has_objects = all_detection(rows)
     unit = "object" if has_objects else "row"
     labeled = _objects(rows) if has_objects else rows
-    numbers = labeled.select(class_numbers()).to_series()
-    if numbers.null_count():
-        path = labeled.filter(numbers.is_null())["path"][0]
-        raise SourceError(f"{source}: {path!r} has a label that is not one class number")
-    old = _names(numbers, classes, source)
-    new = _new_names(labeled, old, changes, set(old.unique()) | set(classes or ()), source)
-    unmatched = labeled.filter(new.is_null())
-    if not keep and len(unmatched):
+    _require_classes(labeled, source)
+    known = set(labeled["label"].unique()) if classes is None else set(classes)
+    labeled = labeled.with_columns(pattern=_of_patterns(changes, known, source))
+    groups = labeled.group_by("label", "pattern", maintain_order=True).agg(
+        pl.len(), pl.col("path").first()
+    )
+    by_class = {change.old: change.new for change in changes if change.old in known}
+    moves, unmatched = [], []
+    for label, pattern, count, path in groups.iter_rows():
+        old = _name(label, classes, source)
+        new = pattern or by_class.get(old)
+        if new is None and not keep:
+            unmatched.append((count, path, old))
+        moves.append(Move(old, new or old, count))
+    if unmatched:
+        _, path, old = unmatched[0]
+        total = format_count(sum(count for count, _, _ in unmatched), unit)
         raise SourceError(
-            f"{source}: says nothing of {format_count(unmatched.height, unit)}, "
-            f"{unmatched['path'][0]!r} of class {old.filter(new.is_null())[0]!r} among them; add a "
-            "line, or give --keep-unmatched"
+            f"{source}: says nothing of {total}, {path!r} of class {old!r} among them; add a line, "
+            "or give --keep-unmatched"
         )
-    new = new.fill_null(old) if keep else new
     named = classes is not None or any(not _NUMBER.fullmatch(change.new) for change in changes)
-    found = _in_order(new.unique().to_list(), changes, named)
+    found = _in_order([move.new for move in moves], changes, named)
     if named and classes is None and any(map(_NUMBER.fullmatch, found)):
         raise SourceError(f"{source}: gives some classes names and leaves others their numbers")
     numbered, new_classes = _numbered(found, order, named, renumber, source)
-    labels = new.replace_strict(numbered, return_dtype=pl.String).alias("label")
-    counts = pl.DataFrame({"old": old, "new": new}).group_by("old", "new").len()
-    moves = [Move(*row) for row in counts.sort("old", "new").iter_rows()]
+    numbers = [numbered[move.new] for move in moves]
+    new_labels = groups.select("label", "pattern", number=pl.Series(numbers, dtype=pl.String))
+    labels = labeled.join(
+        new_labels, on=["label", "pattern"], how="left", nulls_equal=True, maintain_order="left"
+    )["number"].alias("label")
+    moved = {move.old for move in moves}
     return Relabeled(
         rows.with_columns(_with_classes(rows["label"], labels) if has_objects else labels),
         new_classes,
         unit,
-        moves,
-        sorted(set(classes or ()) - {move.old for move in moves} - {each.old for each in changes}),
-        [change for change in changes if not _has_any(change, labeled, old)],
+        _summed(moves),
+        sorted(set(classes or ()) - moved - {each.old for each in changes}),
+        list(_idle(changes, labeled, moved)),
     )
 
 
@@ -177,30 +188,39 @@ def _cells(line: str) -> tuple[str, ...]:
     return tuple(cell.strip() for cell in next(csv.reader([line], delimiter=separator)))
 
 
-def _names(numbers: pl.Series, classes: tuple[str, ...] | None, source: str) -> pl.Series:
+def _require_classes(labeled: pl.DataFrame, source: str) -> None:
+    other = labeled.filter(labeled.select(class_numbers().is_null()).to_series())["path"]
+    if len(other):
+        raise SourceError(f"{source}: {other[0]!r} has a label that is not one class number")
+
+
+def _name(label: str, classes: tuple[str, ...] | None, source: str) -> str:
     if classes is None:
-        return numbers.cast(pl.String)
-    outside = numbers.filter(~numbers.is_between(0, len(classes) - 1))
-    if len(outside):
-        raise SourceError(f"{source}: the label {outside[0]} is none of the {len(classes)} classes")
-    return numbers.replace_strict(range(len(classes)), classes, return_dtype=pl.String)
+        return label
+    if not 0 <= int(label) < len(classes):
+        raise SourceError(f"{source}: the label {label} is none of the {len(classes)} classes")
+    return classes[int(label)]
 
 
-def _new_names(
-    rows: pl.DataFrame, old: pl.Series, changes: Sequence[Change], known: set[str], source: str
-) -> pl.Series:
-    """The new class of each row; null where nothing is said of it."""
-    by_class = {change.old: change.new for change in changes if change.old in known}
-    of_class = old.replace_strict(by_class, default=None, return_dtype=pl.String)
-    patterns = [change for change in changes if change.old not in known]
-    for change in patterns:
+def _of_patterns(changes: Sequence[Change], known: set[str], source: str) -> pl.Expr:
+    """The new class that a row has by its path, or null."""
+    found: list[pl.Expr] = []
+    for change in changes:
+        if change.old in known:
+            continue
         if not re.search(r"[/*?]", change.old):
             raise SourceError(f"{source}:{change.line}: {change.old!r} is no class of the list")
-    of_path = [
-        pl.when(pl.col("path").str.contains(glob_pattern(change.old))).then(pl.lit(change.new))
-        for change in patterns
-    ]
-    return rows.select(pl.coalesce(*of_path, of_class).alias("new")).to_series()
+        is_meant = pl.col("path").str.contains(glob_pattern(change.old))
+        found.append(pl.when(is_meant).then(pl.lit(change.new)))
+    return pl.coalesce(*found, pl.lit(None, pl.String))
+
+
+def _summed(moves: Sequence[Move]) -> list[Move]:
+    """The moves, those between the same classes as one, in the order of their names."""
+    counts: Counter[tuple[str, str]] = Counter()
+    for move in moves:
+        counts[move.old, move.new] += move.moved
+    return [Move(*names, count) for names, count in sorted(counts.items())]
 
 
 def _in_order(found: Sequence[str], changes: Sequence[Change], named: bool) -> list[str]:
@@ -223,7 +243,10 @@ def _numbered(
     return {name: str(number) for number, name in enumerate(classes)}, classes
 
 
-def _has_any(change: Change, rows: pl.DataFrame, old: pl.Series) -> bool:
-    if (old == change.old).any():
-        return True
-    return bool(rows["path"].str.contains(glob_pattern(change.old)).any())
+def _idle(changes: Sequence[Change], rows: pl.DataFrame, old: set[str]) -> Iterator[Change]:
+    """The changes that no row is of."""
+    for change in changes:
+        if change.old not in old:
+            pattern = glob_pattern(change.old)
+            if not rows.select(pl.col("path").str.contains(pattern).any()).item():
+                yield change

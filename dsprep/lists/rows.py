@@ -219,6 +219,13 @@ def label_count() -> pl.Expr:
     return pl.col("label").str.count_matches("\t", literal=True).cast(pl.Int64) + 1
 
 
+def all_detection(rows: pl.DataFrame) -> bool:
+    """Whether all labels are ones for detection; told at once where they are too short for that."""
+    if rows.is_empty() or rows.select(label_count().min()).item() < _LEAST_HEADER + _LEAST_OBJECT:
+        return False
+    return bool(rows.select(is_detection().all()).item())
+
+
 def is_detection() -> pl.Expr:
     """Whether a label is one for detection.
 
