@@ -7,7 +7,7 @@ code, so scripts can tell a wrong option from a full disk. Anything else that es
 code  meaning
 ====  ==========================================================================
 0     done, nothing lost
-1     a failure that none of the others describes
+1     ``lst diff``: they differ; ``lst merge``: conflicts; else what no other code describes
 2     the command line is wrong
 3     finished, but samples were rejected; or ``verify`` found problems
 4     the source is wrong or cannot be read

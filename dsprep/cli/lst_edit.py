@@ -71,7 +71,7 @@ def set_(
     new_path: str | None,
     **options: Any,
 ) -> int:
-    """Change the label or the path of the rows that fulfil all conditions.
+    """Change the label or the path of the rows that fulfill all conditions.
 
     \b
     Examples:
@@ -95,7 +95,7 @@ def remove(
     chosen: tuple[str, ...],
     **options: Any,
 ) -> int:
-    """Remove the rows that fulfil all conditions.
+    """Remove the rows that fulfill all conditions.
 
     \b
     Examples:

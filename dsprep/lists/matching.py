@@ -76,7 +76,7 @@ class _Unpaired:
         self.pairs = pl.DataFrame(schema={"a": pl.Int64, "b": pl.Int64})
 
     def pair(self, keys: Sequence[str], condition: pl.Expr | None = None) -> None:
-        """Pair rows of the same keys, should they fulfil a condition."""
+        """Pair rows of the same keys, should they fulfill a condition."""
         if self._a.is_empty() or self._b.is_empty():
             return
         found = _pair_rows(self._a, self._b, keys)

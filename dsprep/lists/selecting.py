@@ -18,7 +18,7 @@ _ID_RANGE = re.compile(r"([0-9]{1,18})(?:-([0-9]{1,18}))?")
 
 @dataclass(frozen=True)
 class Selection:
-    """Rows that fulfil all conditions, any one of the values each.
+    """Rows that fulfill all conditions, any one of the values each.
 
     Attributes:
         paths: Globs, see :func:`glob_pattern`.
