@@ -33,7 +33,8 @@ def cli() -> None:
 
     The exit code tells how it went: 0 done, nothing lost; 2 wrong command line; 3 done, but samples
     were rejected or problems found; 4 the source is wrong; 5 the destination refuses; 6 stopped
-    early, run again to continue; 130 interrupted, run again to continue; 1 anything else, and what lst diff and lst merge say.
+    early, run again to continue; 130 interrupted, run again to continue; 1 anything else, or lists
+    that differ (lst diff) or are in conflict (lst merge).
 
     \b
     Examples:
