@@ -6,7 +6,6 @@ import os
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
-from pathlib import Path
 
 import polars as pl
 
@@ -30,6 +29,7 @@ from dsprep.lst import format_number
 from dsprep.pool import Pool, available_cores
 from dsprep.sources.classes import format_classes
 from dsprep.sources.reading import Source, read_source
+from dsprep.stores.local import destination_errors
 
 
 @dataclass(frozen=True)
@@ -237,8 +237,9 @@ def _write_new(
     files = {real_path(path).name: format_rows(rows).encode() for path, rows in lists.items()}
     first = next(iter(lists))
     beside = real_path(first).with_name(CLASSES)
-    if not real_path(first).parent.is_dir():
-        raise DestinationError(f"{Path(first).parent}: is no directory; make it first")
+    if not dry_run:
+        with destination_errors(real_path(first).parent):
+            real_path(first).parent.mkdir(parents=True, exist_ok=True)
     named = None if classes is None else format_classes(classes).encode()
     with ExitStack() as stack:
         if not dry_run:

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
+import os
 import re
-import shlex
 import subprocess
 import sys
-from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -32,7 +30,7 @@ def write_data_set(root: Path) -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("guide", sorted(GUIDES.glob("*.md")), ids=lambda path: path.name)
-def test_guide(guide: Path, tmp_path: Path, run_cli: Callable[..., Any]) -> None:
+def test_guide(guide: Path, tmp_path: Path, command: Path) -> None:
     write_data_set(tmp_path)
     for kind, block in re.findall(
         r"^```(sh|python)\n(.*?)^```", guide.read_text("utf-8"), re.M | re.S
@@ -48,7 +46,14 @@ def test_guide(guide: Path, tmp_path: Path, run_cli: Callable[..., Any]) -> None
             assert done.returncode == 0, f"{block}\n{done.stderr}"
             continue
         for line in block.replace("\\\n", " ").splitlines():
-            program, *args = shlex.split(line, comments=True)
-            assert program == "dsprep"
-            finished = run_cli(*args, cwd=tmp_path)
-            assert finished.code == 0, f"{line}\n{finished.err}"
+            told = re.search(r"# exits with ([0-9]+)", line)
+            done = subprocess.run(
+                ["bash", "-o", "pipefail", "-c", line],
+                cwd=tmp_path,
+                env={**os.environ, "PATH": f"{command.parent}:{os.environ['PATH']}"},
+                capture_output=True,
+                text=True,
+                check=False,
+            )
+            assert done.returncode == int(told[1] if told else 0), f"{line}\n{done.stderr}"
+            assert "Traceback" not in done.stderr
