@@ -83,11 +83,12 @@ def classes_beside(path: str, classes: str | None = None) -> tuple[str, ...] | N
 
 
 @contextmanager
-def editing(path: str) -> Iterator[None]:
+def editing(path: str, *, new: bool = False) -> Iterator[None]:
     """Be the only one who writes a list, from before reading it.
 
     Args:
         path: The ``.lst``, which need not exist; ``-`` needs no lock.
+        new: Whether to make the directory that it is in, too.
 
     Raises:
         DestinationError: If another writer does not end, or the directory cannot be written to.
@@ -97,6 +98,9 @@ def editing(path: str) -> Iterator[None]:
         return
     real = real_path(path)
     guard = real.with_name(f".{real.name}.lock")
+    if new:
+        with destination_errors(real.parent):
+            real.parent.mkdir(parents=True, exist_ok=True)
     lock = _wait_for(guard, real)
     try:
         _finish(real)

@@ -29,7 +29,6 @@ from dsprep.lst import format_number
 from dsprep.pool import Pool, available_cores
 from dsprep.sources.classes import format_classes
 from dsprep.sources.reading import Source, read_source
-from dsprep.stores.local import destination_errors
 
 
 @dataclass(frozen=True)
@@ -237,14 +236,11 @@ def _write_new(
     files = {real_path(path).name: format_rows(rows).encode() for path, rows in lists.items()}
     first = next(iter(lists))
     beside = real_path(first).with_name(CLASSES)
-    if not dry_run:
-        with destination_errors(real_path(first).parent):
-            real_path(first).parent.mkdir(parents=True, exist_ok=True)
     named = None if classes is None else format_classes(classes).encode()
     with ExitStack() as stack:
         if not dry_run:
             for path in sorted(lists, key=os.path.realpath):
-                stack.enter_context(editing(path))
+                stack.enter_context(editing(path, new=True))
         for path in lists:
             if os.path.exists(path) and not overwrite:
                 raise DestinationError(f"{path}: exists; give --overwrite to replace it")

@@ -81,7 +81,7 @@ def edit_list(
         DestinationError: If the list cannot be written.
     """
     out = path if out is None else out
-    with editing(out):
+    with editing(STREAM if dry_run else out, new=out != path):
         old = read_list(path, classes)
         numbers = tuple(class_number(each, old.classes) for each in chosen)
         select = Selection(tuple(paths), parse_ids(ids), numbers)

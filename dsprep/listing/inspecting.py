@@ -177,7 +177,7 @@ def sample_list(
     """
     if sum((fraction is not None, count is not None, per_class is not None, balanced)) != 1:
         raise OptionError("give one of --fraction, --count, --per-class and --balanced")
-    with editing(STREAM if dry_run else out):
+    with editing(STREAM if dry_run else out, new=True):
         found = read_list(path, classes)
         by_class = balanced or per_class is not None
         if fraction is not None:

@@ -86,7 +86,7 @@ def relabel_lists(
     order = read_classes(new_classes) if new_classes else None
     with ExitStack() as stack:
         for path in sorted({out or path for path in paths}, key=os.path.realpath):
-            stack.enter_context(editing(path))
+            stack.enter_context(editing(STREAM if dry_run else path, new=out is not None))
         lists = [read_list(path, classes) for path in paths]
         together = pl.concat([each.table for each in lists])
         done = relabel(
