@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 
 import polars as pl
 
+from dsprep.lists.editing import plain_path
 from dsprep.lists.faults import Fault, faults_of
 from dsprep.lists.objects import objects, why_undetected
 from dsprep.lists.rows import class_numbers, is_detection, label_count, leads_outside
@@ -60,11 +61,6 @@ def usual(column: pl.Series) -> int:
     return int(counts.sort("len", descending=True, maintain_order=True)["number"][0])
 
 
-def plain_path() -> pl.Expr:
-    """A path without ``./`` and doubled slashes, which lead to the same file."""
-    return pl.col("path").str.replace_all(r"(^|/)(?:\.?/)+", "${1}")
-
-
 def _repeated_ids(rows: pl.DataFrame) -> Iterator[Fault]:
     if rows["index"].n_unique() == rows.height:
         return
@@ -80,7 +76,7 @@ def _repeated_ids(rows: pl.DataFrame) -> Iterator[Fault]:
 def _repeated_paths(rows: pl.DataFrame) -> Iterator[Fault]:
     files = rows["path"]
     if files.str.contains(r"(?:^|/)\.?/").any():
-        files = rows.select(plain_path()).to_series()
+        files = rows.select(plain_path(pl.col("path"))).to_series()
     if files.n_unique() == files.len():
         return
     firsts = (

@@ -66,6 +66,12 @@ def plain_path(path: pl.Expr) -> pl.Expr:
     return path.str.replace_all(r"(^|/)(?:\.?/)+", "${1}")
 
 
+def plain_paths(paths: pl.Series) -> pl.Series:
+    """Likewise for many paths, most of which are plain already: the way a scan writes them."""
+    odd = paths.str.contains(r"(?:^|/)\.?/").any()
+    return paths.to_frame().select(plain_path(pl.col(paths.name))).to_series() if odd else paths
+
+
 def fits(path: pl.Expr) -> pl.Expr:
     """Whether a list can hold a path: its readers split at tabs, and strip what they get."""
     return ~path.str.contains(r"[\t\n\r]|^[\s\x1c-\x1f]|[\s\x1c-\x1f]$|^$")

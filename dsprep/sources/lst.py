@@ -6,10 +6,11 @@ import polars as pl
 
 from dsprep.catalog import Catalog
 from dsprep.findings import Finding
+from dsprep.lists.editing import plain_paths
 from dsprep.lists.rows import parse_rows
 from dsprep.sources.files import list_files
 from dsprep.sources.labels import labels_from_numbers
-from dsprep.sources.match import match_files, plain_paths
+from dsprep.sources.match import match_files
 from dsprep.sources.scan import RunAll, scan
 from dsprep.text import read_text
 

@@ -13,12 +13,6 @@ from dsprep.findings import REJECT_KINDS, Finding
 from dsprep.sources.files import FILES, Files
 
 
-def plain_paths(paths: pl.Series) -> pl.Series:
-    """Paths without ``./`` and doubled slashes: the way in which a scan writes them."""
-    odd = paths.str.contains(r"(?:^|/)\.?/").any()
-    return paths.str.replace_all(r"(^|/)(?:\.?/)+", "${1}") if odd else paths
-
-
 def match_files(
     rows: pl.DataFrame, files: Files, root: str, source: str
 ) -> tuple[pl.DataFrame, list[Finding]]:

@@ -10,11 +10,12 @@ import polars as pl
 from dsprep.catalog import Catalog
 from dsprep.errors import OptionError
 from dsprep.findings import Finding
+from dsprep.lists.editing import plain_paths
 from dsprep.lists.rows import is_too_large, leads_outside
 from dsprep.sources.cells import parse_cells
 from dsprep.sources.files import list_files
 from dsprep.sources.labels import labels_from_names, labels_from_numbers
-from dsprep.sources.match import match_files, plain_paths
+from dsprep.sources.match import match_files
 from dsprep.sources.scan import RunAll, scan
 from dsprep.text import read_text, refuse
 
