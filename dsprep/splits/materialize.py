@@ -65,8 +65,9 @@ def materialize(
                         source = os.path.join(real_root, path)
                         put(_Put(source, where, os.path.basename(target), descriptor))
                         progress.advance(1, 0)
-        # One flush for all of them: a disk takes milliseconds for each.
-        os.sync()
+                    os.fsync(descriptor)
+        if way == "copy":
+            os.sync()  # one flush for all of them: a disk takes milliseconds for each
     finally:
         progress.end()
 
@@ -202,6 +203,7 @@ def _move(put: _Put) -> None:
         if error.errno != errno.EXDEV:
             raise
         _copy_whole(put, sync=True)
+        os.fsync(put.into)
         os.unlink(put.source)
 
 

@@ -13,6 +13,8 @@ from hypothesis import strategies as st
 from dsprep.splits.assignment import assign_sides, draw, stable_sides
 from dsprep.splits.ratios import Ratios, equal_ratios, make_ratios
 
+properties = settings(deadline=None)
+
 PARTS = st.lists(st.integers(1, 9), min_size=1, max_size=5)
 SEEDS = st.integers(-(2**63), 2**63)
 
@@ -36,6 +38,7 @@ def samples_of(strata: list[int], groups: list[str] | None = None, seed: int = 0
 STRATA = st.lists(st.integers(0, 5), min_size=1, max_size=80)
 
 
+@properties
 @given(STRATA, PARTS, SEEDS)
 def test_each_class_is_divided_by_the_ratios(
     strata: list[int], parts: list[int], seed: int
@@ -53,6 +56,7 @@ def test_each_class_is_divided_by_the_ratios(
         assert abs(total - Fraction(len(strata) * part, ratios.whole)) < 1
 
 
+@properties
 @given(STRATA, PARTS, SEEDS, st.randoms(use_true_random=False), st.booleans())
 def test_the_order_of_the_samples_does_not_matter(
     strata: list[int], parts: list[int], seed: int, random: object, grouped: bool
@@ -66,6 +70,7 @@ def test_the_order_of_the_samples_does_not_matter(
     assert assign_sides(shuffled, ratios, seed).to_list() == sides.gather(order).to_list()
 
 
+@properties
 @given(STRATA, PARTS, SEEDS, st.data())
 def test_groups_stay_whole(
     strata: list[int], parts: list[int], seed: int, data: st.DataObject
@@ -79,6 +84,7 @@ def test_groups_stay_whole(
         assert sides.n_unique() == len(parts)
 
 
+@properties
 @given(STRATA, PARTS, SEEDS)
 def test_groups_of_one_are_no_groups(strata: list[int], parts: list[int], seed: int) -> None:
     alone = [f"{number}" for number in range(len(strata))]
@@ -87,6 +93,7 @@ def test_groups_of_one_are_no_groups(strata: list[int], parts: list[int], seed: 
     assert with_groups.to_list() == assign_sides(samples_of(strata), ratios, seed).to_list()
 
 
+@properties
 @given(st.integers(1, 30), SEEDS)
 def test_single_samples_make_up_for_groups(groups: int, seed: int) -> None:
     """Where the groups leave room, classes come out within one of their shares."""
@@ -118,6 +125,7 @@ def test_a_split_never_changes() -> None:
     assert stable.to_list() == [2, 0, 0, 0, 2, 1, 2, 1, 0, 1, 0, 0]
 
 
+@properties
 @given(
     st.lists(st.text(st.characters(codec="utf-8")), min_size=1, max_size=60, unique=True),
     PARTS,
@@ -135,7 +143,7 @@ def test_stable_sides_do_not_change_as_the_data_set_grows(
     assert set(side_of.values()) <= set(range(len(parts)))
 
 
-@settings(max_examples=5)
+@settings(max_examples=5, deadline=None)
 @given(SEEDS)
 def test_stable_sides_are_about_right(seed: int) -> None:
     texts = pl.Series([f"{number}" for number in range(20_000)])

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import polars as pl
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dsprep.errors import OptionError, SourceError
 from dsprep.splits.groups import fill_empty_sides, group_by_pattern, merge_groups, place_groups
 from dsprep.splits.ratios import equal_ratios, make_ratios
+
+properties = settings(deadline=None)
 
 PATHS = pl.Series("path", ["p1/a_7.jpg", "p1/b_7.jpg", "p22/c_8.jpg"])
 
@@ -46,6 +48,7 @@ def test_an_evil_expression_takes_no_time() -> None:
         group_by_pattern(paths, r"^(a+)+$")
 
 
+@properties
 @given(
     st.lists(st.sampled_from("abcdef"), min_size=1, max_size=12),
     st.lists(st.lists(st.integers(0, 11), min_size=1, max_size=4), max_size=6),
@@ -80,6 +83,7 @@ def test_groups_of_several_classes_even_out() -> None:
         assert sum(group[0][1] for group in on_side) == 100
 
 
+@properties
 @given(
     st.lists(st.integers(1, 9), min_size=1, max_size=12),
     st.integers(1, 4),

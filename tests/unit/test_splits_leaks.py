@@ -10,7 +10,7 @@ from random import Random
 
 import polars as pl
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from PIL import Image
 
@@ -21,6 +21,8 @@ from dsprep.splits.hamming import close_pairs, clusters
 from dsprep.splits.leaks import Copies, Leak, find_leaks, find_near, find_same, join_sets
 from dsprep.splits.near import hash_images, require_imagehash
 from tests.images import draw, encode, jpeg, truncated
+
+properties = settings(deadline=None)
 
 
 def write(root: Path, files: dict[str, bytes]) -> pl.DataFrame:
@@ -37,6 +39,7 @@ def same(root: Path, files: pl.DataFrame) -> list[list[int]]:
     return find_same(str(root), files, 2, Progress())
 
 
+@settings(max_examples=50, deadline=None)
 @given(st.lists(st.sampled_from([b"", b"a", b"b", b"aa", b"ab"]), min_size=1, max_size=12))
 def test_files_of_the_same_bytes_are_copies(
     tmp_path_factory: pytest.TempPathFactory, contents: list[bytes]
@@ -110,11 +113,17 @@ def differing(hashes: list[int], distance: int) -> set[tuple[int, int]]:
     }
 
 
+FEW = settings(max_examples=30, deadline=None)
+"""Each example takes many queries."""
+
+
+@FEW
 @given(neighbors(), st.integers(0, 16))
 def test_close_hashes_are_those_that_differ_in_few_bits(hashes: list[int], distance: int) -> None:
     assert pairs_of(hashes, distance) == differing(hashes, distance)
 
 
+@FEW
 @given(neighbors())
 def test_pairs_are_the_same_a_few_at_a_time(hashes: list[int]) -> None:
     with pytest.MonkeyPatch.context() as patch:
@@ -122,6 +131,7 @@ def test_pairs_are_the_same_a_few_at_a_time(hashes: list[int]) -> None:
         assert pairs_of(hashes, 4) == differing(hashes, 4)
 
 
+@FEW
 @given(neighbors(), st.integers(0, 6), st.booleans())
 def test_clusters_are_what_close_pairs_connect(
     hashes: list[int], distance: int, in_pieces: bool
@@ -208,6 +218,7 @@ def test_without_the_library_one_is_told_what_to_install(monkeypatch: pytest.Mon
 SETS = st.lists(st.lists(st.integers(0, 15), min_size=2, max_size=4, unique=True), max_size=6)
 
 
+@properties
 @given(SETS, SETS)
 def test_joined_sets_are_those_that_are_connected(
     same: list[list[int]], near: list[list[int]]

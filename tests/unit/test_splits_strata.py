@@ -5,10 +5,12 @@ from __future__ import annotations
 from fractions import Fraction
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dsprep.splits.strata import apportion, largest_remainder
+
+properties = settings(deadline=None)
 
 PARTS = st.lists(st.integers(1, 30), min_size=1, max_size=6)
 SIZES = st.lists(st.integers(0, 60), min_size=1, max_size=30)
@@ -39,18 +41,21 @@ def assert_near(shares: list[list[int]], unit: int, counts: list[list[int]]) -> 
         assert abs(sum(counted) - Fraction(sum(column), unit)) < 1
 
 
+@properties
 @given(SIZES, PARTS)
 def test_classes_and_totals_are_less_than_one_off(sizes: list[int], parts: list[int]) -> None:
     shares = [[size * part for part in parts] for size in sizes]
     assert_near(shares, sum(parts), apportion(shares, sum(parts)))
 
 
+@properties
 @given(tables())
 def test_so_they_are_whatever_the_shares(table: tuple[list[list[int]], int]) -> None:
     shares, unit = table
     assert_near(shares, unit, apportion(shares, unit))
 
 
+@properties
 @given(SIZES, st.integers(1, 30), st.integers(1, 30))
 def test_of_two_sides_the_totals_are_rounded_as_best_can_be(
     sizes: list[int], first: int, second: int
@@ -78,6 +83,7 @@ def test_a_round_that_went_wrong_is_repaired() -> None:
     assert_near(shares, 4, counts)
 
 
+@properties
 @given(st.lists(st.integers(0, 100), min_size=1, max_size=8), st.integers(1, 12))
 def test_largest_remainders_are_rounded_up(shares: list[int], unit: int) -> None:
     shares[-1] += -sum(shares) % unit

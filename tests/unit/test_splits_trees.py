@@ -6,11 +6,13 @@ from pathlib import PurePosixPath
 
 import polars as pl
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 
 from dsprep.errors import SourceError
 from dsprep.splits.trees import plan_tree
 from tests.lists import rows, tables
+
+properties = settings(deadline=None)
 
 
 def targets(
@@ -65,6 +67,7 @@ def test_one_file_that_is_listed_twice_has_one_place() -> None:
     assert targets(table) == ["train/0/a.jpg", "val/1/b.jpg", "train/0/a.jpg"]
 
 
+@properties
 @given(tables())
 def test_places_lie_below_their_sides(table: pl.DataFrame) -> None:
     try:
