@@ -14,6 +14,7 @@ from dsprep.errors import DestinationError, OptionError, SourceError
 from dsprep.findings import SKIP_KINDS, Finding, Reject, lost
 from dsprep.listing.editing import parse_label
 from dsprep.lists.editing import append_rows, fits, require_one_kind
+from dsprep.lists.listed import rows_of
 from dsprep.lists.parts import cut_parts
 from dsprep.lists.rows import format_rows
 from dsprep.liststore import (
@@ -25,7 +26,6 @@ from dsprep.liststore import (
     write_files,
     write_stream,
 )
-from dsprep.lst import format_number
 from dsprep.pool import Pool, available_cores
 from dsprep.sources.classes import format_classes
 from dsprep.sources.reading import Source, read_source
@@ -105,7 +105,7 @@ def create_list(
     catalog = _below(catalog, under)
     rejects, catalog = _without_odd_names(catalog)
     counts = catalog.samples_per_class()
-    rows = _rows_of(catalog if seed is None else catalog.shuffle(seed))
+    rows = rows_of(catalog if seed is None else catalog.shuffle(seed))
     parts = cut_parts(rows.height, chunks, train_ratio, test_ratio)
     if out == STREAM and len(parts) > 1:
         raise OptionError("-o -: several lists do not fit into one stream")
@@ -168,7 +168,7 @@ def append_to_list(
             )
         rejects, catalog = _without_odd_names(catalog)
         counts = catalog.samples_per_class() if label is None else {}
-        new = _rows_of(catalog)
+        new = rows_of(catalog)
         if label is not None:
             new = new.with_columns(label=pl.lit(parse_label(label, old.classes)))
         rows = append_rows(old.table, new)
@@ -213,18 +213,6 @@ def _without_odd_names(catalog: Catalog) -> tuple[list[Reject], Catalog]:
     if len(odd) == len(catalog):
         raise SourceError(f"{catalog.root}: {rejects[0].path!r}: {reason}")
     return rejects, replace(catalog, table=catalog.table.filter(fits(pl.col("path"))))
-
-
-def _rows_of(catalog: Catalog) -> pl.DataFrame:
-    table, column = catalog.table, catalog.label_column
-    if column == "cls":
-        label = table["cls"].cast(pl.String)
-    elif column == "label":
-        texts = ["\t".join(map(format_number, each)) for each in table["label"].to_list()]
-        label = pl.Series(texts, dtype=pl.String)
-    else:
-        label = pl.Series(["0"], dtype=pl.String).new_from_index(0, table.height)
-    return table.select("index", label.alias("label"), "path")
 
 
 def _write_new(

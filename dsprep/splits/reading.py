@@ -8,12 +8,11 @@ from dataclasses import dataclass, replace
 
 import polars as pl
 
-from dsprep.catalog import Catalog
 from dsprep.errors import OptionError, SourceError
 from dsprep.findings import SKIP_KINDS, Finding, Reject, lost
 from dsprep.lists.editing import fits
+from dsprep.lists.listed import rows_of
 from dsprep.liststore import CLASSES, STREAM, read_list, real_path
-from dsprep.lst import format_number
 from dsprep.sources.cells import parse_cells
 from dsprep.sources.reading import Source, read_source
 from dsprep.sources.scan import RunAll
@@ -98,7 +97,7 @@ def read_files(source: Source, run_all: RunAll) -> Samples:
         raise SourceError(f"{source.root}: {odd_names[0].path!r}: {reason}")
     catalog = replace(catalog, table=catalog.table.filter(~odd))
     return Samples(
-        _rows_of(catalog),
+        rows_of(catalog),
         sizes=catalog.table["size"],
         root=source.root,
         classes=catalog.classes,
@@ -126,15 +125,3 @@ def read_groups(samples: Samples, group: str) -> pl.Series:
             problem = f"{samples.table}: nothing in the column {group!r} for"
             return require_groups(groups.alias("group"), paths, problem)
     return group_by_pattern(paths, group)
-
-
-def _rows_of(catalog: Catalog) -> pl.DataFrame:
-    table, column = catalog.table, catalog.label_column
-    if column == "cls":
-        label = table["cls"].cast(pl.String)
-    elif column == "label":
-        texts = ["\t".join(map(format_number, each)) for each in table["label"].to_list()]
-        label = pl.Series(texts, dtype=pl.String)
-    else:
-        label = pl.Series(["0"], dtype=pl.String).new_from_index(0, table.height)
-    return table.select("index", label.alias("label"), "path")
