@@ -193,7 +193,7 @@ def patch_list(
     """
     _require_one_stream(path, patch)
     out = path if out is None else out
-    with editing(STREAM if dry_run else out):
+    with editing(STREAM if dry_run else out, new=out != path):
         old = read_list(path)
         what = parse_patch(*_read_patch(patch))
         rows = patch_rows(old.table, what)
@@ -236,7 +236,7 @@ def merge_lists(
         DestinationError: If the list cannot be written.
     """
     _require_one_stream(base, ours, theirs)
-    with editing(out):
+    with editing(out, new=True):
         first = _read_base(base, classes)
         sides = read_list(ours, classes), read_list(theirs, classes)
         new_classes = _require_one_numbering(*sides)

@@ -160,7 +160,8 @@ def format_merged(merged: Merged) -> str:
             merged.contested.select("place", marked.alias("line")),
         ]
     )
-    return str(lines.sort("place")["line"].str.join("\n").item()) + "\n"
+    text = lines.sort("place").select((pl.col("line") + "\n").str.join(""))
+    return str(text.item())
 
 
 def _whose_order(
