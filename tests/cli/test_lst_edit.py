@@ -58,16 +58,39 @@ class TestCreate:
         assert orders[0] == orders[1] != orders[2]
         assert sorted(orders[0]) == sorted(orders[2]) == sorted(read(lst))
 
+    @pytest.mark.parametrize("labels", ["1", "0.5,3", "2,5,1,0.1,0.25,0.5,1"])
     def test_packs_with_the_real_im2rec(
-        self, lst: Path, pets: Path, tmp_path: Path, mxnet: ModuleType, im2rec: ModuleType
+        self,
+        lst: Path,
+        pets: Path,
+        tmp_path: Path,
+        mxnet: ModuleType,
+        im2rec: ModuleType,
+        run_cli: RunCli,
+        labels: str,
     ) -> None:
+        """One label, several, and one for detection."""
+        if labels != "1":
+            only = tmp_path / "only"
+            columns = ",".join(f"y{number}" for number in range(len(labels.split(","))))
+            lines = [f"path,{columns}", *(f"{path},{labels}" for _, _, path in read(lst)), ""]
+            (tmp_path / "labels.csv").write_text("\n".join(lines), "utf-8")
+            made = run_cli(
+                *("lst", "create", pets, "-o", only / "train.lst", "--no-shuffle"),
+                *("--labels", tmp_path / "labels.csv", "--label-column", columns),
+            )
+            assert made.code == 0, made
+            lst.write_bytes((only / "train.lst").read_bytes())
         script = "import numpy, runpy, sys\n" + "".join(
             f"numpy.{name} = {name}\n" for name in ("bool", "int", "float", "object", "str")
         )
         script += "sys.argv = sys.argv[1:]\nrunpy.run_path(sys.argv[0], run_name='__main__')"
         tool = str(im2rec.__file__)
         done = subprocess.run(
-            [sys.executable, "-c", script, tool, "--pass-through", tmp_path / "train", pets],
+            [
+                *(sys.executable, "-c", script, tool, "--pass-through", "--pack-label"),
+                *(tmp_path / "train", pets),
+            ],
             capture_output=True,
             text=True,
             check=False,
@@ -76,9 +99,12 @@ class TestCreate:
         reader = mxnet.recordio.MXIndexedRecordIO(
             str(tmp_path / "train.idx"), str(tmp_path / "train.rec"), "r"
         )
-        for index, label, path in read(lst):
+        for index, *texts, path in read(lst):
             header, image = mxnet.recordio.unpack(reader.read_idx(int(index)))
-            assert (header.label, image) == (float(label), (pets / path).read_bytes())
+            found = [header.label] if len(texts) == 1 else list(header.label)
+            assert found == pytest.approx([float(text) for text in texts])
+            assert image == (pets / path).read_bytes()
+            assert labels == "1" or ",".join(texts) == labels
 
     def test_reads_what_im2rec_lists(
         self, pets: Path, tmp_path: Path, run_cli: RunCli, im2rec: ModuleType
