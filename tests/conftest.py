@@ -16,6 +16,11 @@ from types import ModuleType
 from typing import NamedTuple
 
 import pytest
+from hypothesis import HealthCheck, settings
+
+# Machines may be busy: how long a test takes says nothing.
+settings.register_profile("dsprep", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.load_profile("dsprep")
 
 # Read by TensorFlow when it loads, here or in a subprocess: no log lines, no GPU, one way to round.
 os.environ.update(TF_CPP_MIN_LOG_LEVEL="3", CUDA_VISIBLE_DEVICES="", TF_ENABLE_ONEDNN_OPTS="0")

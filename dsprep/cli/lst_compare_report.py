@@ -11,6 +11,7 @@ import click
 from dsprep.cli.bars import Page, page_of, width_of
 from dsprep.cli.report import print_json
 from dsprep.cli.streams import until_nobody_reads
+from dsprep.listing.changes import write_text
 from dsprep.lists.diff import format_diff
 from dsprep.units import format_count, format_some
 
@@ -38,12 +39,9 @@ def print_diff_report(report: DiffReport, summary: bool, as_json: bool, quiet: b
         _print(None, False, _other_names(report.other_names, page_of(sys.stderr)), sys.stderr)
         return
     text = "".join(f"# {line}".rstrip() + "\n" for line in _diff_lines(report))
+    rows = "" if summary else format_diff(report.diff)
     with until_nobody_reads(sys.stdout):
-        sys.stdout.flush()
-        sys.stdout.buffer.write(text.encode())
-        if not summary:
-            sys.stdout.buffer.write(format_diff(report.diff).encode())
-        sys.stdout.buffer.flush()
+        write_text("-", text + rows)
 
 
 def print_patch_report(report: PatchReport, as_json: bool, quiet: bool) -> None:

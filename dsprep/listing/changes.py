@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 import polars as pl
 
-from dsprep.errors import OptionError, SourceError
+from dsprep.errors import DestinationError, OptionError, SourceError
 from dsprep.listing.contents import tell_contents
 from dsprep.lists.class_changes import ClassChange, class_changes, relabelings
 from dsprep.lists.diff import Diff, diff_rows
@@ -199,7 +199,7 @@ def patch_list(
         rows = patch_rows(old.table, what)
         _require_a_list(rows, what.source)
         if not dry_run:
-            _write(out, format_rows(rows))
+            write_text(out, format_rows(rows))
     return PatchReport(
         path=out,
         rows=rows.height,
@@ -245,7 +245,7 @@ def merge_lists(
         rows = merged.decided_by(decide or "ours")
         every = pl.concat([rows, merged.decided_by("theirs")]) if undecided else rows
         _require_a_list(every, f"{sides[0].path} and {sides[1].path}")
-        _write(out, format_merged(merged) if undecided else format_rows(rows))
+        write_text(out, format_merged(merged) if undecided else format_rows(rows))
     return MergeReport(
         path=out,
         rows=merged.agreed.height if undecided else rows.height,
@@ -313,8 +313,19 @@ def _other_names(
     return [OtherName(number, old, new) for number, (old, new) in pairs if old != new]
 
 
-def _write(out: str, text: str) -> None:
-    if out == STREAM:
-        write_stream(text.encode())
-    else:
+def write_text(out: str, text: str) -> None:
+    """Write a list or a diff.
+
+    Raises:
+        DestinationError: If it cannot be written.
+    """
+    if out != STREAM:
         write_files(out, {real_path(out).name: text.encode()})
+        return
+    try:
+        write_stream(text.encode())
+    except BrokenPipeError:
+        raise
+    except OSError as error:
+        # Not to be taken for a conflict, which has the exit code of any other failure.
+        raise DestinationError(f"<stdout>: cannot be written: {error.strerror}") from None

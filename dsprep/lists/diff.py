@@ -22,7 +22,7 @@ from dataclasses import dataclass
 
 import polars as pl
 
-from dsprep.lists.matching import Contents, match_rows
+from dsprep.lists.matching import Contents, match_rows, unpaired
 from dsprep.lists.order import still_in_order
 from dsprep.lists.rows import ROWS
 
@@ -93,24 +93,14 @@ def diff_rows(
             :func:`~dsprep.lists.matching.match_rows`.
     """
     pairs = match_rows(a, b, by_id=ids, contents=contents)
-    old, new = a[pairs["a"]], b[pairs["b"]]
-    if not ids:
-        new = new.with_columns(old["index"])
-    both = pl.concat(
-        [
-            pairs.select(line=pl.col("a") + 1, place=pl.col("b") + 1),
-            old.select(*ROWS),
-            new.select(pl.col(*ROWS).name.prefix("new_")),
-        ],
-        how="horizontal",
-    )
-    same = pl.all_horizontal(pl.col(name) == pl.col(f"new_{name}") for name in ROWS)
     stays = still_in_order(pairs["a"]) if order else pairs["a"].is_not_null()
+    reordered = pairs.filter(~stays)
+    ids_kept = b["index"].gather(reordered["b"]) if ids else a["index"].gather(reordered["a"])
     return Diff(
         removed=_others(a, pairs["a"], "line"),
         added=_others(b, pairs["b"], "place"),
-        changed=both.filter(~same),
-        reordered=both.filter(~stays).select("place", index="new_index"),
+        changed=_changed(a, b, pairs, ids),
+        reordered=reordered.select(pl.col("b").alias("place") + 1, ids_kept),
     )
 
 
@@ -126,13 +116,29 @@ def format_diff(diff: Diff) -> str:
     return "".join(_join_lines(rows, pl.concat_str(line)) for rows, line in parts)
 
 
+def _changed(a: pl.DataFrame, b: pl.DataFrame, pairs: pl.DataFrame, ids: bool) -> pl.DataFrame:
+    """Rows of pairs that are not the same; most are alike, of which the labels are compared."""
+    relabeled = a["label"].gather(pairs["a"]) != b["label"].gather(pairs["b"])
+    pairs = pairs.filter(~pairs["alike"] | relabeled)
+    old, new = a[pairs["a"]].select(*ROWS), b[pairs["b"]].select(*ROWS)
+    if not ids:
+        new = new.with_columns(old["index"])
+    both = pl.concat(
+        [
+            pairs.select(line=pl.col("a") + 1, place=pl.col("b") + 1),
+            old,
+            new.select(pl.all().name.prefix("new_")),
+        ],
+        how="horizontal",
+    )
+    differ = (pl.col(name) != pl.col(f"new_{name}") for name in ROWS)
+    return both.filter(pl.any_horizontal(differ))
+
+
 def _others(rows: pl.DataFrame, numbers: pl.Series, name: str) -> pl.DataFrame:
     """Rows that are not among these, and where they stand, from 1."""
-    if len(numbers) == rows.height:
-        return rows.clear().select(pl.lit(None, pl.Int64).alias(name), *ROWS)
-    paired = pl.repeat(False, rows.height, dtype=pl.Boolean, eager=True).scatter(numbers, True)
     numbered = rows.select(pl.int_range(1, pl.len() + 1, dtype=pl.Int64).alias(name), *ROWS)
-    return numbered.filter(~paired)
+    return numbered.filter(unpaired(rows.height, numbers))
 
 
 def _join_lines(rows: pl.DataFrame, line: pl.Expr) -> str:

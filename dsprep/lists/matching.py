@@ -28,7 +28,8 @@ def match_rows(
             which it is not known what they hold.
 
     Returns:
-        The columns ``a`` and ``b``: row numbers from 0, no number twice, in the order of ``b``.
+        The columns ``a`` and ``b``: row numbers from 0, no number twice, in the order of ``b``; and
+        ``alike``, true only if both rows have the same id and path.
     """
     rest = _Unpaired(a, b)
     rest.pair_paths(by_id)
@@ -45,6 +46,11 @@ def match_paths(a: pl.DataFrame, b: pl.DataFrame) -> pl.DataFrame:
     rest = _Unpaired(a, b)
     rest.pair_paths(by_id=True)
     return rest.pairs.sort("b")
+
+
+def unpaired(rows: int, numbers: pl.Series) -> pl.Series:
+    """Whether each of so many rows is none of those with these numbers."""
+    return pl.repeat(True, rows, dtype=pl.Boolean, eager=True).scatter(numbers, False)
 
 
 def _pair_rows(a: pl.DataFrame, b: pl.DataFrame, keys: Sequence[str]) -> pl.DataFrame:
@@ -73,23 +79,28 @@ class _Unpaired:
 
     def __init__(self, a: pl.DataFrame, b: pl.DataFrame) -> None:
         self._a, self._b = _numbered(a, "a"), _numbered(b, "b")
-        self.pairs = pl.DataFrame(schema={"a": pl.Int64, "b": pl.Int64})
+        self._rows = a.height, b.height
+        self.pairs = pl.DataFrame(schema={"a": pl.Int64, "b": pl.Int64, "alike": pl.Boolean})
 
-    def pair(self, keys: Sequence[str], condition: pl.Expr | None = None) -> None:
+    def pair(
+        self, keys: Sequence[str], condition: pl.Expr | None = None, alike: bool = False
+    ) -> None:
         """Pair rows of the same keys, should they fulfill a condition."""
         if self._a.is_empty() or self._b.is_empty():
             return
         found = _pair_rows(self._a, self._b, keys)
         if condition is not None:
             found = found.filter(condition)
-        self.pairs = pl.concat([self.pairs, found.select("a", "b")])
-        self._a = _without(self._a, found, "a")
-        self._b = _without(self._b, found, "b")
+        self.pairs = pl.concat([self.pairs, found.select("a", "b", alike=pl.lit(alike))])
+        self._a, self._b = (
+            rest.filter(unpaired(rows, found[name]).gather(rest[name]))
+            for rest, rows, name in zip((self._a, self._b), self._rows, "ab", strict=True)
+        )
 
     def pair_paths(self, by_id: bool) -> None:
         """Pair rows of the same path, those of the same id first."""
         if by_id:
-            self.pair(["index"], pl.col("path") == pl.col("path_b"))
+            self.pair(["index"], pl.col("path") == pl.col("path_b"), alike=True)
         self.pair(["path"])
 
     def learn(self, contents: Contents) -> None:
@@ -102,7 +113,3 @@ class _Unpaired:
 def _numbered(rows: pl.DataFrame, name: str) -> pl.DataFrame:
     number = pl.int_range(pl.len(), dtype=pl.Int64).alias(name)
     return rows.select(number, "index", "path", content=pl.lit(None, pl.String))
-
-
-def _without(rows: pl.DataFrame, found: pl.DataFrame, name: str) -> pl.DataFrame:
-    return rows.join(found.select(name), on=name, how="anti", maintain_order="left")

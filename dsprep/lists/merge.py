@@ -13,7 +13,7 @@ from typing import Literal, NamedTuple
 import polars as pl
 
 from dsprep.errors import SourceError
-from dsprep.lists.matching import match_paths, match_rows
+from dsprep.lists.matching import match_paths, match_rows, unpaired
 from dsprep.lists.rows import ROWS
 
 Side = Literal["ours", "theirs"]
@@ -110,7 +110,8 @@ def merge_rows(base: pl.DataFrame, ours: pl.DataFrame, theirs: pl.DataFrame) -> 
     ours_pairs, theirs_pairs = match_rows(base, ours), match_rows(base, theirs)
     main = _whose_order(ours_pairs, ours, theirs_pairs, theirs)
     items = _items(base, ours, theirs, ours_pairs, theirs_pairs)
-    same = _are_same(items, tables)
+    same = _unchanged(base, ours, ours_pairs) & _unchanged(base, theirs, theirs_pairs)
+    same = same.extend(pl.repeat(False, items.height - base.height, dtype=pl.Boolean, eager=True))
     rows = _with_fields(items.filter(~same), tables)
     edits = [_count_edits(rows, side) for side in _SIDES]
     rows = _join_brought(_merge_fields(rows))
@@ -198,8 +199,8 @@ def _items(
     )
     new = [
         pl.int_range(table.height, dtype=pl.Int64, eager=True)
+        .filter(unpaired(table.height, pairs["b"]))
         .to_frame(side)
-        .join(pairs, left_on=side, right_on="b", how="anti", maintain_order="left")
         for side, table, pairs in (("ours", ours, ours_pairs), ("theirs", theirs, theirs_pairs))
     ]
     return pl.concat([old, *new], how="diagonal")
@@ -209,13 +210,10 @@ def _partners(pairs: pl.DataFrame, rows: int) -> pl.Series:
     return pl.repeat(None, rows, dtype=pl.Int64, eager=True).scatter(pairs["a"], pairs["b"])
 
 
-def _are_same(items: pl.DataFrame, tables: dict[str, pl.DataFrame]) -> pl.Series:
-    """Whether all three lists have the same row."""
-    same = items.select(pl.all_horizontal(pl.all().is_not_null())).to_series()
-    for name in ROWS:
-        base, ours, theirs = (table[name].gather(items[key]) for key, table in tables.items())
-        same &= (base == ours).fill_null(False) & (base == theirs).fill_null(False)
-    return same
+def _unchanged(base: pl.DataFrame, side: pl.DataFrame, pairs: pl.DataFrame) -> pl.Series:
+    """Whether each row of the base is the same in the other list."""
+    same = base["label"].gather(pairs["a"]) == side["label"].gather(pairs["b"])
+    return ~unpaired(base.height, pairs["a"].filter(pairs["alike"] & same))
 
 
 def _with_fields(items: pl.DataFrame, tables: dict[str, pl.DataFrame]) -> pl.DataFrame:

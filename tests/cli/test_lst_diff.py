@@ -172,6 +172,22 @@ class TestDiff:
         rows = [line for line in done.out.splitlines() if not line.startswith("#")]
         assert rows == ROWS
 
+    @pytest.mark.parametrize("args", ["diff monday.lst friday.lst", "merge /dev/null {0} {0}"])
+    def test_what_cannot_be_printed_is_no_difference(
+        self, args: str, monday: Path, friday: Path, command: Path
+    ) -> None:
+        line = f"'{command}' lst {args.format('friday.lst')}"
+        for target, code in (("> /dev/full", 5), ("| true; exit ${PIPESTATUS[0]}", None)):
+            done = subprocess.run(
+                ["bash", "-c", f"{line} {target}"],
+                cwd=monday.parent,
+                capture_output=True,
+                text=True,
+                check=False,
+            )
+            assert done.returncode == code or code is None
+            assert "Traceback" not in done.stderr
+
 
 class TestPatch:
     def test_gives_the_other_list_whatever_the_locale(

@@ -312,7 +312,7 @@ class TestSample:
             (("--fraction", "nan"), 2),
             (("--fraction", "1e-9"), 4),
             (("--count", "3", "--seed", "1" * 50), 2),
-            (("--count", "3", "-o", "nowhere/x.lst"), 5),
+            (("--count", "3", "-o", "/proc/nowhere/x.lst"), 5),
         ],
     )
     def test_that_makes_no_sense_is_refused(
