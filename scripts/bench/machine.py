@@ -18,6 +18,7 @@ _PACKAGES = (
     "mxnet",
     "opencv-python-headless",
     "numpy",
+    "pandas",
 )
 
 
