@@ -13,8 +13,8 @@ if TYPE_CHECKING:
     from dsprep.sources.reading import make_source as make_source
     from dsprep.splitting import SplitReport as SplitReport
     from dsprep.splitting import split as split
-    from dsprep.verifying import VerifyReport as VerifyReport
-    from dsprep.verifying import verify as verify
+    from dsprep.verifying.verify import VerifyReport as VerifyReport
+    from dsprep.verifying.verify import verify as verify
 
 __version__ = "0.1.0"
 
@@ -23,11 +23,11 @@ _PUBLIC = {
     "PackReport": "dsprep.packing",
     "SplitReport": "dsprep.splitting",
     "Transform": "dsprep.images.transform",
-    "VerifyReport": "dsprep.verifying",
+    "VerifyReport": "dsprep.verifying.verify",
     "make_source": "dsprep.sources.reading",
     "pack": "dsprep.packing",
     "split": "dsprep.splitting",
-    "verify": "dsprep.verifying",
+    "verify": "dsprep.verifying.verify",
 }
 
 __all__ = [

@@ -16,6 +16,8 @@ from dataclasses import dataclass, replace
 import polars as pl
 
 from dsprep.findings import Finding as Finding
+from dsprep.readers.base import Reader
+from dsprep.readers.files import FileReader
 
 COLUMNS: dict[str, pl.DataType] = {
     "index": pl.Int64(),
@@ -24,6 +26,16 @@ COLUMNS: dict[str, pl.DataType] = {
     "mtime": pl.Int64(),
 }
 """The columns of every catalog, in their order."""
+
+PLACE_COLUMNS: dict[str, pl.DataType] = {
+    "file": pl.Int64(),
+    "offset": pl.Int64(),
+    "stored": pl.Int64(),
+}
+"""The columns of a catalog whose samples lie in files of many, after those."""
+
+WEIGHT_COLUMNS: dict[str, pl.DataType] = {"weight": pl.Int64()}
+"""The column of a catalog that knows what its samples will weigh, after those."""
 
 LABEL_COLUMNS: dict[str, pl.DataType] = {"cls": pl.Int64(), "label": pl.List(pl.Float64())}
 """The columns of which a catalog has at most one, as its last."""
@@ -44,7 +56,11 @@ class Catalog:
                               (plain sorted paths, for a folder), or the id in a ``.lst``
     ``path``   String         where its image lies: below the root, parts joined by ``/``
     ``size``   Int64          bytes of that file
-    ``mtime``  Int64          when that file was last changed, in ns since 1970
+    ``mtime``  Int64          when that file, or the one it is in, was last changed, in ns since 1970
+    ``file``   Int64          optional: the file that holds its bytes, as the reader counts them
+    ``offset`` Int64          with that: where in that file they begin
+    ``stored`` Int64          with that: how many bytes they take there, compressed or not
+    ``weight`` Int64          optional: the bytes of the encoded sample in the format to be written
     ``cls``    Int64          optional: the class number, where the label is one whole number
     ``label``  List(Float64)  optional: several numbers, a detection label or a fraction;
                               at least one number each
@@ -54,8 +70,9 @@ class Catalog:
 
     Attributes:
         table: The samples.
-        root: The directory that the paths start from.
+        root: The directory that the paths start from, or what else the source is called.
         classes: The class names, ``cls`` being a position among them; None if there are none.
+        reader: How workers read the samples; by default, as files below the root.
 
     Raises:
         ValueError: If the table breaks these rules, which is a bug in whoever made it.
@@ -64,12 +81,18 @@ class Catalog:
     table: pl.DataFrame
     root: str
     classes: tuple[str, ...] | None = None
+    reader: Reader = None  # type: ignore[assignment] # set below
 
     def __post_init__(self) -> None:
         """Check the rules, as far as that is cheap."""
+        if self.reader is None:
+            object.__setattr__(self, "reader", FileReader(self.root))
         columns = dict(self.table.schema)
         label = [name for name in LABEL_COLUMNS if name in columns][:1]
-        wanted = COLUMNS | {name: LABEL_COLUMNS[name] for name in label}
+        wanted = dict(COLUMNS)
+        for optional in (PLACE_COLUMNS, WEIGHT_COLUMNS):
+            wanted |= {name: kind for name, kind in optional.items() if name in columns}
+        wanted |= {name: LABEL_COLUMNS[name] for name in label}
         if list(columns.items()) != list(wanted.items()):
             raise ValueError(f"a catalog cannot have the columns {columns}")
         if sum(self.table.null_count().row(0)):

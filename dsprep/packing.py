@@ -7,14 +7,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from dsprep.commit import (
-    begin,
-    commit,
-    identity_of,
-    rejects_of,
-    require_same,
-)
-from dsprep.destination import parse_destination, require_apart, require_name
 from dsprep.errors import Interrupted, OptionError
 from dsprep.findings import Finding, Reject
 from dsprep.formats import FORMATS, Format
@@ -26,15 +18,23 @@ from dsprep.formats.tfrecord import TFRecord
 from dsprep.formats.webdataset import WebDataset
 from dsprep.images.check import DEFAULT_MAX_PIXELS, LEVELS
 from dsprep.images.transform import Transform
-from dsprep.manifest import Manifest
-from dsprep.plan import ShardSize
-from dsprep.planning import Packing, Plan, make_plan, require_distinct_keys
-from dsprep.pool import Pool, available_cores
+from dsprep.planning.cuts import ShardSize
+from dsprep.planning.destination import parse_destination, require_apart, require_name
+from dsprep.planning.manifest import Manifest
+from dsprep.planning.plan import Packing, Plan, make_plan, require_distinct_keys
 from dsprep.progress import Progress
-from dsprep.run import Run
+from dsprep.running.commit import (
+    begin,
+    commit,
+    identity_of,
+    rejects_of,
+    require_same,
+)
+from dsprep.running.run import Run
+from dsprep.running.state import RunState, finished_manifest, remove_leftovers
 from dsprep.sources.reading import make_source
-from dsprep.state import RunState, finished_manifest, remove_leftovers
 from dsprep.units import format_count, format_some, parse_size
+from dsprep.workers.pool import Pool, available_cores
 
 
 @dataclass(frozen=True)

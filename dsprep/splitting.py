@@ -17,7 +17,6 @@ from dsprep.findings import Finding, Reject
 from dsprep.lists.editing import require_fitting
 from dsprep.lists.rows import format_rows
 from dsprep.liststore import CLASSES, STREAM, read_list
-from dsprep.pool import Pool, available_cores
 from dsprep.progress import Progress
 from dsprep.sources.classes import format_classes
 from dsprep.sources.reading import Source
@@ -34,6 +33,7 @@ from dsprep.splits.reading import Samples, read_files
 from dsprep.splits.trees import plan_tree
 from dsprep.splits.writing import only_writer, write_together
 from dsprep.units import format_count, format_some
+from dsprep.workers.pool import Pool, available_cores
 
 _IMAGES_AT_ONCE = 64
 

@@ -12,9 +12,9 @@ import click
 from dsprep.units import format_count, format_duration, format_size, format_some
 
 if TYPE_CHECKING:
-    from dsprep.inspection import Problem
     from dsprep.packing import PackReport
-    from dsprep.verifying import VerifyReport
+    from dsprep.verifying.inspection import Problem
+    from dsprep.verifying.verify import VerifyReport
 
 _SHOWN = 5
 """How many of a long list a summary names."""

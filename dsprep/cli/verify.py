@@ -67,10 +67,10 @@ def verify(
       dsprep verify shards/ --decode --against photos/
       dsprep verify train.rec --loader mxnet
     """
-    from dsprep import verifying
     from dsprep.cli.report import print_json, print_verify_report
     from dsprep.progress import progress_for
     from dsprep.sources.reading import make_source
+    from dsprep.verifying import verify as verifying
 
     if against is None and any((list_file, labels, path_column, label_column, classes, extensions)):
         raise OptionError("--list, --labels, --classes and their like go with --against")

@@ -9,10 +9,11 @@ will weigh, and reads a shard back.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Self
 
+from dsprep.rows import Rows
 from dsprep.sample import Sample
 
 if TYPE_CHECKING:
@@ -33,35 +34,6 @@ class Entry(NamedTuple):
     offset: int
     size: int
     sample: Sample
-
-
-@dataclass(slots=True)
-class Rows:
-    """A run of samples as plain lists, one for each column.
-
-    Attributes:
-        ids: Ids.
-        paths: Paths below the root of the source.
-        sizes: Bytes of each image's file.
-        labels: Class numbers, tuples of numbers, or None for samples without labels.
-    """
-
-    ids: Sequence[int]
-    paths: Sequence[str]
-    sizes: Sequence[int]
-    labels: Sequence[int] | Sequence[tuple[float, ...]] | None
-
-    def without(self, rejected: Collection[int]) -> Rows:
-        """The rows that are not at one of the positions."""
-        if not rejected:
-            return self
-        kept = [position for position in range(len(self.ids)) if position not in rejected]
-
-        def chosen(column: Sequence[Any]) -> list[Any]:
-            return [column[position] for position in kept]
-
-        labels = None if self.labels is None else chosen(self.labels)
-        return Rows(chosen(self.ids), chosen(self.paths), chosen(self.sizes), labels)
 
 
 class ShardFacts(NamedTuple):

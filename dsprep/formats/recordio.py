@@ -13,10 +13,11 @@ from itertools import accumulate
 from typing import TYPE_CHECKING, ClassVar
 
 from dsprep.errors import BadSample
-from dsprep.formats.base import Entry, Format, Rows
+from dsprep.formats.base import Entry, Format
 from dsprep.formats.floats import require_exact
 from dsprep.images.header import sniff
 from dsprep.lst import fits_lst, format_lst
+from dsprep.rows import Rows
 from dsprep.sample import UNKNOWN_IMAGE, Sample, Value
 
 if TYPE_CHECKING:

@@ -26,9 +26,9 @@ from dsprep.liststore import (
     write_files,
     write_stream,
 )
-from dsprep.pool import Pool, available_cores
 from dsprep.sources.classes import format_classes
 from dsprep.sources.reading import Source, read_source
+from dsprep.workers.pool import Pool, available_cores
 
 
 @dataclass(frozen=True)

@@ -21,8 +21,8 @@ from dsprep.formats.stream import ShardStream
 from dsprep.formats.tfrecord import TFRecord
 from dsprep.formats.webdataset import WebDataset
 from dsprep.images.header import sniff
+from dsprep.running.shard import Sink
 from dsprep.sample import UNKNOWN_IMAGE, Sample, Value, key_of
-from dsprep.shard import Sink
 from tests.images import jpeg, png
 
 VARIANTS: dict[str, dict[str, Format]] = {

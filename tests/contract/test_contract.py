@@ -18,8 +18,8 @@ from hypothesis import strategies as st
 
 from dsprep.errors import BadSample, DamagedShard
 from dsprep.formats import FORMATS, Entry, Format, format_of_file
-from dsprep.formats.base import Rows
 from dsprep.formats.stream import ShardStream
+from dsprep.rows import Rows
 from dsprep.sample import image_kind_of, key_of
 from tests.contract.layouts import (
     JPEG,

@@ -16,9 +16,9 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from dsprep.errors import BadSample, DamagedShard
-from dsprep.formats.base import Rows
 from dsprep.formats.recordio import MAX_RECORD, RecordIO, _split
-from dsprep.plan import ShardSize, plan_shards
+from dsprep.planning.cuts import ShardSize, plan_shards
+from dsprep.rows import Rows
 from dsprep.sample import Sample
 from tests.contract.layouts import (
     HEIGHT,

@@ -15,7 +15,7 @@ from dsprep.formats import Format
 from dsprep.formats.features import Preset
 from dsprep.formats.tfrecord import TFRecord
 from dsprep.formats.webdataset import WebDataset
-from dsprep.plan import ShardSize, cut_by_bytes, cut_into, cut_pieces, plan_shards
+from dsprep.planning.cuts import ShardSize, cut_by_bytes, cut_into, cut_pieces, plan_shards
 from tests.contract.layouts import (
     CLASSES,
     JPEG,

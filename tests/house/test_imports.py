@@ -18,14 +18,13 @@ PACKAGE = Path(__file__).parents[2] / "dsprep"
 # Lowest first. A module imports its own layer and those above it in this table, never those below.
 # A name is a module of dsprep, or a package with all its modules; dsprep itself is `__init__`.
 LAYERS = [
-    "errors findings lst progress sample units",
-    "images catalog formats stores text",
+    "errors findings lst progress rows sample units",
+    "images catalog formats readers stores text workers",
     "lists",
-    "destination estimate manifest plan recorded sources",
-    "inspection liststore recipe shard splits worker",
-    "pool state",
-    "commit planning run",
-    "comparison listing loaders packing splitting verifying",
+    "sources",
+    "liststore planning splits",
+    "loaders running",
+    "listing packing splitting verifying",
     "__init__",
     "cli __main__",
 ]
@@ -46,8 +45,10 @@ ALLOWED_IN = {
 
 # What a worker process imports: it starts in tens of milliseconds, and polars is not fork-safe.
 WORKER = [
-    *("errors", "inspection", "lst", "recipe", "sample", "shard", "units", "worker"),
-    *("formats", "formats.*", "images", "images.*", "stores", "stores.*"),
+    *("errors", "findings", "lst", "rows", "sample", "units", "workers", "workers.worker"),
+    *("formats", "formats.*", "images", "images.*", "readers", "readers.*", "stores", "stores.*"),
+    *("planning", "planning.recipe", "running", "running.shard"),
+    *("verifying", "verifying.inspection"),
     *("sources", "sources.scan", "splits", "splits.near"),
 ]
 

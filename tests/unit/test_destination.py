@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from dsprep.destination import Destination, parse_destination
 from dsprep.errors import OptionError
+from dsprep.planning.destination import Destination, parse_destination
 
 
 @pytest.mark.parametrize(

@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from dsprep.errors import DamagedShard, RunStopped
-from dsprep.pool import Pool, available_cores
+from dsprep.workers.pool import Pool, available_cores
 
 # Workers import functions by name, so these are functions that stand in an importable module.
 from tests.unit import called
@@ -72,7 +72,7 @@ def test_orphans_end_by_themselves(tmp_path: Path) -> None:
     """Kill the parent of workers that are in the middle of something."""
     script = """
         import sys
-        from dsprep.pool import Pool
+        from dsprep.workers.pool import Pool
         from tests.unit import called
         with Pool(2) as pool:
             for _ in pool.run(called.report_for_ever, [sys.argv[1]] * 2, lambda *_: None):

@@ -17,11 +17,11 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any, TextIO
 
-from dsprep.destination import Destination
 from dsprep.errors import DestinationError, SourceError
 from dsprep.findings import Reject
-from dsprep.manifest import Manifest, read_manifest
-from dsprep.shard import Written
+from dsprep.planning.destination import Destination
+from dsprep.planning.manifest import Manifest, read_manifest
+from dsprep.running.shard import Written
 from dsprep.stores.local import Lock, destination_errors, write_whole
 
 

@@ -8,18 +8,18 @@ from dataclasses import dataclass
 from itertools import chain
 from pathlib import Path
 
-from dsprep.destination import Destination
 from dsprep.errors import OptionError, RunStopped, SourceError
 from dsprep.formats import FORMATS, format_of_file
-from dsprep.inspection import Inspected, Problem, ShardTask, inspect_shard
 from dsprep.loaders import count_samples, require_loader
-from dsprep.manifest import Manifest, read_manifest, read_rejects
-from dsprep.pool import Pool, available_cores
+from dsprep.planning.destination import Destination
+from dsprep.planning.manifest import Manifest, read_manifest, read_rejects
+from dsprep.planning.recipe import Recipe
+from dsprep.planning.recorded import Recorded, recorded_options
 from dsprep.progress import Progress
-from dsprep.recipe import Recipe
-from dsprep.recorded import Recorded, recorded_options
 from dsprep.sources.reading import Source, read_source
 from dsprep.stores.local import checksum
+from dsprep.verifying.inspection import Inspected, Problem, ShardTask, inspect_shard
+from dsprep.workers.pool import Pool, available_cores
 
 
 @dataclass(frozen=True)
@@ -316,12 +316,12 @@ def _compare_source(
     pool: Pool,
     progress: Progress,
 ) -> list[Problem]:
-    from dsprep.comparison import compare
+    from dsprep.verifying.comparison import compare
 
     made = shards.made
     catalog, _ = read_source(against, pool.map)
     recipe = Recipe(
-        root=catalog.root,
+        reader=catalog.reader,
         layout=made.layout,
         transform=made.transform,
         check="none",

@@ -11,12 +11,13 @@ from pathlib import Path
 from typing import NamedTuple
 
 from dsprep.errors import BadImage, BadSample, DamagedShard, SourceError
-from dsprep.formats.base import Entry, Format, Rows
+from dsprep.formats.base import Entry, Format
 from dsprep.formats.stream import ShardStream
 from dsprep.images.check import make_check
-from dsprep.recipe import Recipe, image_maker, read_file
+from dsprep.planning.recipe import Recipe, make_samples
+from dsprep.rows import Rows
+from dsprep.running.shard import Report
 from dsprep.sample import Sample
-from dsprep.shard import Report
 
 _REPORT_EVERY = 256
 """Samples between two progress reports."""
@@ -229,13 +230,14 @@ class SourceTask(NamedTuple):
 
 def digest_source(task: SourceTask, report: Report) -> list[str]:
     """The digest of each image as packing would write it; empty for one that it would reject."""
-    make_image = image_maker(task.recipe)
-    root = task.recipe.root.rstrip("/") + "/"
     digests = []
     done = 0
-    for path, size in zip(task.rows.paths, task.rows.sizes, strict=True):
+    for sample in make_samples(task.recipe, task.rows):
         try:
-            digests.append(digest(make_image(path, read_file(root + path, size))[1]))
+            if isinstance(sample, BadSample):
+                raise sample
+            image = sample.image()
+            digests.append(digest(image[1] if image else b""))
         except BadSample:
             digests.append("")
         done += 1

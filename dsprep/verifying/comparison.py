@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING, Any
 
 import polars as pl
 
-from dsprep.inspection import Inspected, Problem, SourceTask, digest_source, label_text
-from dsprep.planning import rows_of
-from dsprep.pool import Pool
-from dsprep.recipe import Recipe
-from dsprep.shard import Report
+from dsprep.planning.plan import rows_of
+from dsprep.planning.recipe import Recipe
+from dsprep.running.shard import Report
+from dsprep.verifying.inspection import Inspected, Problem, SourceTask, digest_source, label_text
+from dsprep.workers.pool import Pool
 
 if TYPE_CHECKING:
     from dsprep.catalog import Catalog

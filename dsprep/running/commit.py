@@ -8,14 +8,14 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
-from dsprep.destination import Destination
 from dsprep.errors import DestinationError, SourceError
 from dsprep.findings import Reject
 from dsprep.formats.base import ShardFacts
-from dsprep.manifest import FileReceipt, Manifest, read_rejects
-from dsprep.planning import Plan
-from dsprep.run import Outcome
-from dsprep.state import RunState, data_set_to_replace, differences, remove_data_set
+from dsprep.planning.destination import Destination
+from dsprep.planning.manifest import FileReceipt, Manifest, read_rejects
+from dsprep.planning.plan import Plan
+from dsprep.running.run import Outcome
+from dsprep.running.state import RunState, data_set_to_replace, differences, remove_data_set
 from dsprep.stores.local import checksum, free_bytes, sync_directory, write_whole
 from dsprep.units import format_size
 

@@ -17,7 +17,7 @@ from types import TracebackType
 from typing import Any, TypeVar
 
 from dsprep.errors import OptionError, RunStopped
-from dsprep.worker import receive, send
+from dsprep.workers.worker import receive, send
 
 A = TypeVar("A")
 R = TypeVar("R")
@@ -44,7 +44,8 @@ class Pool:
         """
         if workers < 1:
             raise OptionError(f"--workers {workers}: one at least is needed")
-        code = f"import sys; sys.path[:] = {sys.path!r}; from dsprep.worker import main; main()"
+        main = "from dsprep.workers.worker import main; main()"
+        code = f"import sys; sys.path[:] = {sys.path!r}; {main}"
         # Workers inherit what is blocked. Ctrl-C, and some schedulers' SIGTERM, reach every process
         # of a run, but this one alone decides what they mean.
         before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT, signal.SIGTERM})

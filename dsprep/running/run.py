@@ -8,16 +8,16 @@ from pathlib import Path
 
 from dsprep.errors import RunStopped
 from dsprep.findings import Reject
-from dsprep.manifest import FileReceipt, ShardReceipt
-from dsprep.plan import PlannedShard, cut_pieces
-from dsprep.planning import Plan
-from dsprep.pool import Pool
+from dsprep.planning.cuts import PlannedShard, cut_pieces
+from dsprep.planning.manifest import FileReceipt, ShardReceipt
+from dsprep.planning.plan import Plan
+from dsprep.planning.recipe import Recipe
 from dsprep.progress import Progress
-from dsprep.recipe import Recipe
-from dsprep.shard import JoinTask, PieceTask, Written, join_pieces, write_piece
-from dsprep.state import RunState
+from dsprep.running.shard import JoinTask, PieceTask, Written, join_pieces, write_piece
+from dsprep.running.state import RunState
 from dsprep.stores.local import destination_errors, publish
 from dsprep.units import format_count
+from dsprep.workers.pool import Pool
 
 _PIECE_BYTES = 16_000_000
 """Smaller pieces are not worth the joining; see :func:`_needs_pieces` for when there are any."""

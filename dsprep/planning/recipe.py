@@ -5,16 +5,17 @@ This runs in workers, on every sample, and so imports neither polars nor Pillow.
 
 from __future__ import annotations
 
-import os
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from dsprep.errors import BadSample, SourceError
-from dsprep.formats.base import Format, Rows
+from dsprep.errors import BadSample
+from dsprep.formats.base import Format
 from dsprep.images.check import make_check, require_readable
 from dsprep.images.transform import Transform
+from dsprep.readers.base import Reader
+from dsprep.rows import Rows
 from dsprep.sample import UNKNOWN_IMAGE, Sample, Value, image_kind_of, key_of
 
 
@@ -23,7 +24,7 @@ class Recipe:
     """How a row of a catalog becomes an encoded sample.
 
     Attributes:
-        root: The directory that paths start from.
+        reader: Reads the source.
         layout: The format.
         transform: What is done to images; None copies their bytes.
         check: How images are checked: ``decode``, ``header`` or ``none``.
@@ -33,7 +34,7 @@ class Recipe:
         key: ``path`` or ``index``: where keys come from.
     """
 
-    root: str
+    reader: Reader
     layout: Format
     transform: Transform | None
     check: str
@@ -90,16 +91,15 @@ def make_samples(recipe: Recipe, rows: Rows) -> Iterator[Sample | BadSample]:
     classes = recipe.classes if "class" in wants else None
     with_name, with_size = "filename" in wants, "width" in wants
     key_from_path = recipe.key == "path"
-    root = recipe.root.rstrip("/") + "/"
     labels = rows.labels if rows.labels is not None else [None] * len(rows.ids)
-    for id, path, size, label in zip(rows.ids, rows.paths, rows.sizes, labels, strict=True):
+    read = recipe.reader.read(rows)
+    for id, path, label, found in zip(rows.ids, rows.paths, labels, read, strict=True):
+        if not isinstance(found, bytes):
+            yield found
+            continue
         try:
-            kind, data, width, height = make_image(path, read_file(root + path, size))
+            kind, data, width, height = make_image(path, found)
         except BadSample as error:
-            if not os.path.isdir(root):
-                raise SourceError(
-                    f"{recipe.root}: is gone; give the same command again when it is back"
-                ) from None
             yield error
             continue
         fields: dict[str, Value] = {kind: data}
@@ -139,24 +139,3 @@ def image_maker(recipe: Recipe) -> Callable[[str, bytes], tuple[str, bytes, int,
     if transform is not None:
         return transformed
     return unchecked if level == "none" else checked
-
-
-def read_file(path: str, size: int) -> bytes:
-    """Read a whole file of a known size with as few system calls as can be.
-
-    Raises:
-        BadSample: If it cannot be read, or is not as large as it was when it was listed.
-    """
-    try:
-        fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
-        try:
-            data = os.read(fd, size + 1)
-            while len(data) < size and (more := os.read(fd, size + 1 - len(data))):
-                data += more
-        finally:
-            os.close(fd)
-    except OSError as error:
-        raise BadSample(f"cannot be read ({error.strerror})") from None
-    if len(data) != size:
-        raise BadSample(f"has changed: it had {size} bytes when it was listed")
-    return data

@@ -9,18 +9,18 @@ from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from dsprep.destination import Destination
 from dsprep.errors import SourceError
-from dsprep.estimate import SAMPLE, fit
 from dsprep.findings import SKIP_KINDS, Finding, Reject, lost
 from dsprep.formats import Format
-from dsprep.formats.base import Rows
 from dsprep.images.transform import Transform
-from dsprep.plan import DEFAULT_TARGET, PlannedShard, ShardSize, plan_shards
-from dsprep.pool import Pool
-from dsprep.recipe import Measured, Recipe, measure
+from dsprep.planning.cuts import DEFAULT_TARGET, PlannedShard, ShardSize, plan_shards
+from dsprep.planning.destination import Destination
+from dsprep.planning.estimate import SAMPLE, fit
+from dsprep.planning.recipe import Measured, Recipe, measure
+from dsprep.rows import Rows
 from dsprep.sources.reading import Source, read_source
 from dsprep.units import format_count
+from dsprep.workers.pool import Pool
 
 if TYPE_CHECKING:
     from dsprep.catalog import Catalog
@@ -203,7 +203,7 @@ def _require_exact_labels(packing: Packing, catalog: Catalog) -> None:
 
 def _recipe(packing: Packing, catalog: Catalog) -> Recipe:
     return Recipe(
-        root=catalog.root,
+        reader=catalog.reader,
         layout=packing.layout,
         transform=packing.transform,
         check=packing.check,
@@ -216,6 +216,8 @@ def _recipe(packing: Packing, catalog: Catalog) -> Recipe:
 
 def rows_of(catalog: Catalog) -> Rows:
     """A catalog as the plain lists that workers take."""
+    from dsprep.catalog import PLACE_COLUMNS  # not before polars is there
+
     table = catalog.table
     labels: list[Any] | None = None
     if catalog.label_column:
@@ -223,7 +225,8 @@ def rows_of(catalog: Catalog) -> Rows:
         if catalog.label_column == "label":
             labels = [tuple(label) for label in labels]
     ids, paths, sizes = (table[name].to_list() for name in ("index", "path", "size"))
-    return Rows(ids, paths, sizes, labels)
+    places = (table[name].to_list() for name in PLACE_COLUMNS if name in table.columns)
+    return Rows(ids, paths, sizes, labels, *places)
 
 
 def _weights(layout: Format, catalog: Catalog, image_sizes: Sequence[int]) -> list[int]:

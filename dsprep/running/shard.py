@@ -18,8 +18,9 @@ from google_crc32c import extend
 
 from dsprep.errors import BadSample, RunStopped
 from dsprep.findings import Reject
-from dsprep.formats.base import Format, Rows
-from dsprep.recipe import Recipe, make_samples
+from dsprep.formats.base import Format
+from dsprep.planning.recipe import Recipe, make_samples
+from dsprep.rows import Rows
 from dsprep.stores.local import destination_errors
 
 _BUFFER = 1 << 20

@@ -8,7 +8,7 @@ from dsprep.errors import OptionError, SourceError
 from dsprep.formats import FORMATS, Format
 from dsprep.images.check import DEFAULT_MAX_PIXELS
 from dsprep.images.transform import Transform
-from dsprep.manifest import Manifest
+from dsprep.planning.manifest import Manifest
 
 
 @dataclass(frozen=True)

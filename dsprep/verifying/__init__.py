@@ -1,0 +1,1 @@
+"""Proving what was written."""

@@ -1,0 +1,1 @@
+"""Processes that run plain functions on plain data."""
