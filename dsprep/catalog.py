@@ -56,7 +56,7 @@ class Catalog:
                               (plain sorted paths, for a folder), or the id in a ``.lst``
     ``path``   String         where its image lies: below the root, parts joined by ``/``
     ``size``   Int64          bytes of that file
-    ``mtime``  Int64          when that file, or the one it is in, was last changed, in ns since 1970
+    ``mtime``  Int64          when that file, or the one it is in, was last changed: ns since 1970
     ``file``   Int64          optional: the file that holds its bytes, as the reader counts them
     ``offset`` Int64          with that: where in that file they begin
     ``stored`` Int64          with that: how many bytes they take there, compressed or not

@@ -21,7 +21,26 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TypeAlias
 
-Value: TypeAlias = bytes | int | str | tuple[float, ...]
+
+class Ints(tuple[int, ...]):
+    """A list of signed 64-bit integers, of a field that no convention names."""
+
+    __slots__ = ()
+
+
+class Floats(tuple[float, ...]):
+    """A list of 32-bit floats, of a field that no convention names."""
+
+    __slots__ = ()
+
+
+class Blobs(tuple[bytes, ...]):
+    """A list of byte strings, of a field that no convention names."""
+
+    __slots__ = ()
+
+
+Value: TypeAlias = bytes | int | str | tuple[float, ...] | Ints | Floats | Blobs
 
 IMAGE_KINDS = frozenset({"jpg", "png", "webp", "gif", "bmp", "tif"})
 """The fields that hold an encoded image, each named by what its bytes are."""

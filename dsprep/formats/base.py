@@ -11,7 +11,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Self
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Protocol, Self
 
 from dsprep.rows import Rows
 from dsprep.sample import Sample
@@ -44,12 +44,39 @@ class ShardFacts(NamedTuple):
     bytes: int
 
 
+class SampleWriter(Protocol):
+    """Writes samples to a file whose layout is not one sample after another.
+
+    Attributes:
+        bytes: The file's size on disk, once it is finished.
+        crc32c: Of its bytes, once it is finished.
+    """
+
+    bytes: int
+    crc32c: int
+
+    def add(self, sample: Sample) -> int:
+        """Take a sample; returns about how many bytes it will take.
+
+        Raises:
+            BadSample: If the format cannot hold it; nothing of it is written.
+        """
+
+    def finish(self) -> None:
+        """Write everything."""
+
+    def close(self) -> None:
+        """Close what is open; the file is whole only if :meth:`finish` was called."""
+
+
 @dataclass(frozen=True)
 class Format(ABC):
     """How samples are laid out in a shard, options included."""
 
     name: ClassVar[str]
     suffix: ClassVar[str]
+    concatenative: ClassVar[bool] = True
+    """Whether a shard is its encoded samples one after another; if not, see :meth:`open_writer`."""
     has_sidecars: ClassVar[bool] = False
     """Whether files stand beside each shard."""
     keys_must_differ: ClassVar[bool] = False
@@ -104,6 +131,22 @@ class Format(ABC):
         Raises:
             BadSample: If this format cannot hold the sample.
         """
+
+    def open_writer(self, path: str) -> SampleWriter:
+        """Begin a file, in a format that is not concatenative.
+
+        Raises:
+            OSError: If it cannot be written.
+        """
+        raise NotImplementedError
+
+    def unheld(self, fields: Mapping[str, type]) -> list[str]:
+        """Which fields this format cannot hold.
+
+        Args:
+            fields: The types of values by field name.
+        """
+        return []
 
     def trailer(self, size: int) -> bytes:
         """What follows ``size`` bytes of encoded samples at the end of a shard."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from dsprep.errors import BadSample
@@ -29,3 +29,28 @@ class Reader(ABC):
         Raises:
             SourceError: If the whole source is gone, which is no reason to reject what was in it.
         """
+
+    def spools(self) -> Sequence[int]:
+        """What must be laid out anew, in files of their own, before samples can be read at random.
+
+        Returns:
+            The size of each such file in bytes, or more; none for what can be read as it is.
+        """
+        return ()
+
+    def write_spool(self, number: int, path: str) -> None:
+        """Lay one of them out.
+
+        Args:
+            number: Its position among :meth:`spools`.
+            path: The file to write.
+
+        Raises:
+            SourceError: If the source cannot be read, or has changed.
+            OSError: If the file cannot be written.
+        """
+        raise NotImplementedError
+
+    def spooled(self, directory: str) -> Reader:
+        """The reader of the same rows that reads from the files ``{directory}/{number}``."""
+        return self
