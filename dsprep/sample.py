@@ -83,6 +83,15 @@ class Sample:
         unknown = self.fields.get(UNKNOWN_IMAGE)
         return (UNKNOWN_IMAGE, unknown) if isinstance(unknown, bytes) else None
 
+    def label(self) -> int | tuple[float, ...] | None:
+        """The class number, or the numbers of the label; None if there is neither."""
+        number, numbers = self.fields.get("cls"), self.fields.get("label")
+        if isinstance(number, int):
+            return number
+        if isinstance(numbers, tuple) and not isinstance(numbers, (Ints, Floats, Blobs)):
+            return numbers
+        return None
+
 
 def key_of(path: str) -> str:
     """The key of the sample whose image lies at a path.

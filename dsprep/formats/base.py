@@ -36,6 +36,26 @@ class Entry(NamedTuple):
     sample: Sample
 
 
+class Span(NamedTuple):
+    """Where one sample lies in a shard, and what its headers tell without its payload.
+
+    Attributes:
+        offset: First byte of the encoded sample in the (decompressed) shard.
+        size: Bytes of the encoded sample, headers and padding included.
+        key: Its key, or the empty string where that is not in a header.
+        id: Its id.
+        label: Its label, if a header tells it.
+        fields: The names of its fields, if headers tell them.
+    """
+
+    offset: int
+    size: int
+    key: str
+    id: int
+    label: int | tuple[float, ...] | None = None
+    fields: tuple[str, ...] | None = None
+
+
 class ShardFacts(NamedTuple):
     """What an index over a whole data set says of one shard."""
 
@@ -176,6 +196,15 @@ class Format(ABC):
         Raises:
             DamagedShard: Where the bytes break the format; everything before has been yielded.
         """
+
+    def spans(self, stream: ShardStream) -> Iterator[Span]:
+        """Find the samples of a shard, reading no more than headers where the format has such.
+
+        Raises:
+            DamagedShard: Where the bytes break the format; everything before has been yielded.
+        """
+        for offset, size, sample in self.read(stream):
+            yield Span(offset, size, sample.key, sample.id, sample.label(), tuple(sample.fields))
 
     def sidecars(self, rows: Rows, sizes: Sequence[int]) -> dict[str, bytes]:
         """The files that stand beside a shard, by the suffix that replaces the shard's own.

@@ -13,7 +13,7 @@ from itertools import accumulate
 from typing import TYPE_CHECKING, ClassVar
 
 from dsprep.errors import BadSample
-from dsprep.formats.base import Entry, Format
+from dsprep.formats.base import Entry, Format, Span
 from dsprep.formats.floats import require_exact
 from dsprep.images.header import sniff
 from dsprep.lst import fits_lst, format_lst
@@ -94,6 +94,22 @@ class RecordIO(Format):
             payload = _read_record(stream)
             yield Entry(offset, stream.offset - offset, _decode(payload, stream, offset))
 
+    def spans(self, stream: ShardStream) -> Iterator[Span]:
+        """Find the records by their frames, and read the headers of the images."""
+        while not stream.at_end():
+            offset = stream.offset
+            flag, length = _read_frame(stream, inside=False)
+            if flag != _WHOLE or length < _HEADER.size:
+                payload = _read_rest(stream, flag, length)
+            else:
+                payload = stream.read(_HEADER.size, "the header of an image")
+                labels = min(4 * _HEADER.unpack(payload)[0], length - _HEADER.size)
+                payload += stream.read(labels, "the labels of an image")
+                stream.skip(length + -length % 4 - len(payload), "a record")
+            sample = _decode(payload, stream, offset)
+            size = stream.offset - offset
+            yield Span(offset, size, sample.key, sample.id, sample.label())
+
     def sidecars(self, rows: Rows, sizes: Sequence[int]) -> dict[str, bytes]:
         """The ``.idx`` that MXIndexedRecordIO needs, and the ``.lst`` that im2rec would take."""
         offsets = accumulate(sizes, initial=0)
@@ -145,25 +161,35 @@ def _split(payload: bytes) -> list[bytes]:
 
 def _read_record(stream: ShardStream) -> bytes:
     """Read one record, its parts joined by the magic that cut them."""
-    parts: list[bytes] = []
-    total = 0
-    while True:
+    return _read_rest(stream, *_read_frame(stream, inside=False))
+
+
+def _read_frame(stream: ShardStream, inside: bool) -> tuple[int, int]:
+    """Read the flag and the length of a part, which is the first of a record or inside one."""
+    offset = stream.offset
+    magic, word = _FRAME.unpack(stream.read(_FRAME.size, "the head of a record"))
+    flag, length = word >> 29, word & MAX_RECORD
+    if magic != MAGIC:
+        raise stream.damaged(
+            "a record should begin here, but its magic number is not there", offset
+        )
+    if flag > _LAST or (flag in (_MIDDLE, _LAST)) != inside:
+        raise stream.damaged(f"a part with flag {flag} does not belong here", offset)
+    return flag, length
+
+
+def _read_rest(stream: ShardStream, flag: int, length: int) -> bytes:
+    """Read a record of which the first frame has been read."""
+    parts = [stream.read(length + -length % 4, "a record")[:length]]
+    total = length
+    while flag not in (_WHOLE, _LAST):
         offset = stream.offset
-        magic, word = _FRAME.unpack(stream.read(_FRAME.size, "the head of a record"))
-        flag, length = word >> 29, word & MAX_RECORD
-        if magic != MAGIC:
-            raise stream.damaged(
-                "a record should begin here, but its magic number is not there", offset
-            )
-        if flag > _LAST or (flag in (_MIDDLE, _LAST)) != bool(parts):
-            raise stream.damaged(f"a part with flag {flag} does not belong here", offset)
-        data = stream.read(length + -length % 4, "a record")
-        total += length + 4 * bool(parts)
+        flag, length = _read_frame(stream, inside=True)
+        total += length + len(MAGIC)
         if total > MAX_RECORD:
             raise stream.damaged("a record longer than RecordIO allows", offset)
-        parts.append(data[:length])
-        if flag in (_WHOLE, _LAST):
-            return MAGIC.join(parts)
+        parts.append(stream.read(length + -length % 4, "a record")[:length])
+    return MAGIC.join(parts)
 
 
 def _decode(payload: bytes, stream: ShardStream, offset: int) -> Sample:

@@ -109,16 +109,24 @@ class Member(NamedTuple):
     Attributes:
         offset: Where its first header begins, PAX and long-name headers included.
         name: Its whole name.
-        data: Its bytes.
+        at: Where its bytes begin.
+        size: How many they are.
+        data: Its bytes; none if they are passed over.
     """
 
     offset: int
     name: str
+    at: int
+    size: int
     data: bytes
 
 
-def members(stream: ShardStream) -> Iterator[Member]:
+def members(stream: ShardStream, with_data: bool = True) -> Iterator[Member]:
     """Read the regular files of a tar; directories, links and devices are passed over.
+
+    Args:
+        stream: The tar, or whole members of one.
+        with_data: Whether to read their bytes.
 
     Raises:
         DamagedShard: If a header is wrong, a member is cut, or the end blocks are missing: a tar
@@ -132,6 +140,8 @@ def members(stream: ShardStream) -> Iterator[Member]:
         if start is None:
             start = offset
         if stream.at_end():
+            if stream.is_part and start == offset:
+                return
             raise stream.damaged("the tar ends without its end blocks: it was cut off")
         block = stream.read(BLOCK, "a tar header")
         if not any(block):
@@ -152,9 +162,15 @@ def members(stream: ShardStream) -> Iterator[Member]:
             continue
         size = size if long_size is None else long_size
         if kind in (b"0", b"\0", b"7"):
-            data = stream.read(size, f"the member {long_name or name!r}")
-            stream.read(-size % BLOCK, "the padding of a member")
-            yield Member(start, long_name or name, data)
+            name = long_name or name
+            at = stream.offset
+            if with_data:
+                data = stream.read(size, f"the member {name!r}")
+                stream.read(-size % BLOCK, "the padding of a member")
+            else:
+                data = b""
+                stream.skip(size + -size % BLOCK, f"the member {name!r}")
+            yield Member(start, name, at, size, data)
         elif kind not in b"123456":
             raise stream.damaged(
                 f"a tar member of type {kind!r}, which dsprep does not read", offset

@@ -16,7 +16,7 @@ from google_crc32c import extend
 from google_crc32c import value as value_of
 
 from dsprep.errors import BadSample
-from dsprep.formats.base import Entry, Format
+from dsprep.formats.base import Entry, Format, Span
 from dsprep.formats.example import decode_example, encode_entry, example_head, head_of_bytes
 from dsprep.formats.features import PRESETS, Preset, feature_of, fields_for, sample_of
 from dsprep.sample import Sample, Value
@@ -135,10 +135,7 @@ class TFRecord(Format):
         position = 0
         while not stream.at_end():
             offset = stream.offset
-            head = stream.read(_LENGTH.size, "the length of a record")
-            if stream.read(_CRC.size, "the checksum of a length") != _masked(value_of(head)):
-                raise stream.damaged("the checksum of a record's length is wrong", offset)
-            data = stream.read(_LENGTH.unpack(head)[0], "a record")
+            data = stream.read(_read_length(stream), "a record")
             if stream.read(_CRC.size, "the checksum of a record") != _masked(value_of(data)):
                 raise stream.damaged("the checksum of a record's data is wrong", offset)
             try:
@@ -149,6 +146,23 @@ class TFRecord(Format):
                 ) from None
             yield Entry(offset, stream.offset - offset, sample)
             position += 1
+
+    def spans(self, stream: ShardStream) -> Iterator[Span]:
+        """Find the records by their lengths, checking the checksums of those."""
+        position = 0
+        while not stream.at_end():
+            offset = stream.offset
+            stream.skip(_read_length(stream) + _CRC.size, "a record")
+            yield Span(offset, stream.offset - offset, "", position)
+            position += 1
+
+
+def _read_length(stream: ShardStream) -> int:
+    offset = stream.offset
+    head = stream.read(_LENGTH.size, "the length of a record")
+    if stream.read(_CRC.size, "the checksum of a length") != _masked(value_of(head)):
+        raise stream.damaged("the checksum of a record's length is wrong", offset)
+    return int(_LENGTH.unpack(head)[0])
 
 
 @lru_cache(maxsize=4096)

@@ -12,11 +12,11 @@ from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import cached_property, lru_cache
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING, ClassVar, NamedTuple
 
 from dsprep.errors import BadSample, OptionError
 from dsprep.formats import tar
-from dsprep.formats.base import Entry, Format, ShardFacts
+from dsprep.formats.base import Entry, Format, ShardFacts, Span
 from dsprep.images.header import sniff
 from dsprep.lst import format_number
 from dsprep.sample import IMAGE_KINDS, UNKNOWN_IMAGE, Sample, Value
@@ -146,27 +146,15 @@ class WebDataset(Format):
 
     def read(self, stream: ShardStream) -> Iterator[Entry]:
         """Read the samples: runs of members with one key."""
-        key: str | None = None
-        members: dict[str, bytes] = {}
-        start = end = position = 0
-        for member in tar.members(stream):
-            match = _NAME.fullmatch(member.name)
-            if match is None or _PASSED_OVER.match(member.name):
-                continue
-            if match[1] != key:
-                if key is not None:
-                    yield Entry(start, end - start, Sample(key, self._fields(members), position))
-                    position += 1
-                key, members, start = match[1], {}, member.offset
-            extension = match[2].lower()
-            if extension in members:
-                raise stream.damaged(
-                    f"the sample {key!r} has two members .{extension}", member.offset
-                )
-            members[extension] = member.data
-            end = stream.offset
-        if key is not None:
-            yield Entry(start, end - start, Sample(key, self._fields(members), position))
+        for position, group in enumerate(_groups(stream, with_data=True)):
+            key, members, start, stop = group
+            yield Entry(start, stop - start, Sample(key, self._fields(members), position))
+
+    def spans(self, stream: ShardStream) -> Iterator[Span]:
+        """Find the samples by the headers of their members."""
+        for position, group in enumerate(_groups(stream, with_data=False)):
+            key, members, start, stop = group
+            yield Span(start, stop - start, key, position, fields=tuple(members))
 
     def _fields(self, members: dict[str, bytes]) -> dict[str, Value]:
         """The fields that the members of a sample hold, each under its own name."""
@@ -201,6 +189,41 @@ class WebDataset(Format):
             "shardlist": shardlist,
         }
         return {f"{name}.json": json.dumps(index, indent=1).encode() + b"\n"}
+
+
+class _Group(NamedTuple):
+    """The members of one sample: their bytes by extension, and where they lie."""
+
+    key: str
+    members: dict[str, bytes]
+    start: int
+    stop: int
+
+
+def _groups(stream: ShardStream, with_data: bool) -> Iterator[_Group]:
+    """Read the runs of members that share a key.
+
+    Raises:
+        DamagedShard: As :func:`dsprep.formats.tar.members`, or if a sample has a member twice.
+    """
+    key: str | None = None
+    members: dict[str, bytes] = {}
+    start = stop = 0
+    for member in tar.members(stream, with_data):
+        match = _NAME.fullmatch(member.name)
+        if match is None or _PASSED_OVER.match(member.name):
+            continue
+        if match[1] != key:
+            if key is not None:
+                yield _Group(key, members, start, stop)
+            key, members, start = match[1], {}, member.offset
+        extension = match[2].lower()
+        if extension in members:
+            raise stream.damaged(f"the sample {key!r} has two members .{extension}", member.offset)
+        members[extension] = member.data
+        stop = stream.offset
+    if key is not None:
+        yield _Group(key, members, start, stop)
 
 
 class _OtherExtensions(dict[str, bytes]):

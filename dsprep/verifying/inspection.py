@@ -184,12 +184,11 @@ def label_text(labels: Sequence[float]) -> str:
 
 def _labels(sample: Sample) -> Sequence[float]:
     """The labels of a sample as it was read from a shard; none if it has none."""
+    label = sample.label()
+    if label is not None:
+        return (label,) if isinstance(label, int) else label
     for name in ("cls", "label", "label.json"):
         value = sample.fields.get(name)
-        if isinstance(value, int):
-            return (value,)
-        if isinstance(value, tuple):
-            return value
         if isinstance(value, bytes):
             try:
                 return [float(number) for number in value.decode().strip("[]").split(",")]
