@@ -149,6 +149,7 @@ class ShardStream:
     Attributes:
         path: The file, for messages.
         offset: Where the next byte stands in the (decompressed) shard.
+        first: The number of the first sample in what is read.
         is_part: Whether this is not the whole shard, so that its end is not the shard's.
         compressed: Whether it is gzip.
     """
@@ -187,8 +188,14 @@ class ShardStream:
         return stream
 
     @classmethod
-    def of_part(cls, path: str, start: int, stop: int) -> ShardStream:
+    def of_part(cls, path: str, start: int, stop: int, first: int) -> ShardStream:
         """Open the bytes from ``start`` up to, and without, ``stop`` of a shard that is not gzip.
+
+        Args:
+            path: The file.
+            start: Where a sample begins.
+            stop: Where another one ends.
+            first: The number of the first of these samples.
 
         Raises:
             SourceError: If it cannot be opened.
@@ -199,6 +206,7 @@ class ShardStream:
         stream._counted = None
         stream._begin(path, start, _Part(file, stop), min(_BLOCK, max(stop - start, 1)), plain=True)
         stream.is_part = True
+        stream.first = first
         return stream
 
     def _begin(
@@ -206,6 +214,7 @@ class ShardStream:
     ) -> None:
         self.path = path
         self.offset = offset
+        self.first = 0
         self.is_part = False
         self._size: int | None = None
         self._raw = raw

@@ -132,7 +132,7 @@ class TFRecord(Format):
 
     def read(self, stream: ShardStream) -> Iterator[Entry]:
         """Read the records, checking both checksums of each."""
-        position = 0
+        position = stream.first
         while not stream.at_end():
             offset = stream.offset
             data = stream.read(_read_length(stream), "a record")
@@ -149,7 +149,7 @@ class TFRecord(Format):
 
     def spans(self, stream: ShardStream) -> Iterator[Span]:
         """Find the records by their lengths, checking the checksums of those."""
-        position = 0
+        position = stream.first
         while not stream.at_end():
             offset = stream.offset
             stream.skip(_read_length(stream) + _CRC.size, "a record")

@@ -146,13 +146,13 @@ class WebDataset(Format):
 
     def read(self, stream: ShardStream) -> Iterator[Entry]:
         """Read the samples: runs of members with one key."""
-        for position, group in enumerate(_groups(stream, with_data=True)):
+        for position, group in enumerate(_groups(stream, with_data=True), stream.first):
             key, members, start, stop = group
             yield Entry(start, stop - start, Sample(key, self._fields(members), position))
 
     def spans(self, stream: ShardStream) -> Iterator[Span]:
         """Find the samples by the headers of their members."""
-        for position, group in enumerate(_groups(stream, with_data=False)):
+        for position, group in enumerate(_groups(stream, with_data=False), stream.first):
             key, members, start, stop = group
             yield Span(start, stop - start, key, position, fields=tuple(members))
 

@@ -20,7 +20,7 @@ from typing import Any, TextIO
 from dsprep.errors import DestinationError, SourceError
 from dsprep.findings import Reject
 from dsprep.planning.destination import Destination
-from dsprep.planning.manifest import Manifest, read_manifest
+from dsprep.manifests.manifest import Manifest, read_manifest
 from dsprep.running.shard import Written
 from dsprep.stores.local import Lock, destination_errors, write_whole
 

@@ -12,9 +12,9 @@ from dsprep.errors import OptionError, RunStopped, SourceError
 from dsprep.formats import FORMATS, format_of_file
 from dsprep.loaders import count_samples, require_loader
 from dsprep.planning.destination import Destination
-from dsprep.planning.manifest import Manifest, read_manifest, read_rejects
+from dsprep.manifests.manifest import Manifest, read_manifest, read_rejects
 from dsprep.planning.recipe import Recipe
-from dsprep.planning.recorded import Recorded, recorded_options
+from dsprep.manifests.recorded import Recorded, recorded_options
 from dsprep.progress import Progress
 from dsprep.sources.reading import Source, read_source
 from dsprep.stores.local import checksum

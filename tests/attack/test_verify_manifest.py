@@ -12,7 +12,7 @@ import pytest
 import dsprep
 from dsprep.errors import SourceError
 from dsprep.findings import Reject
-from dsprep.planning.manifest import read_rejects
+from dsprep.manifests.manifest import read_rejects
 from tests.attack.trees import manifest, names
 from tests.conftest import Finished
 from tests.images import image_folder, jpeg, truncated

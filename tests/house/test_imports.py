@@ -20,7 +20,7 @@ PACKAGE = Path(__file__).parents[2] / "dsprep"
 LAYERS = [
     "errors findings lst progress rows sample units",
     "images catalog formats readers stores text workers",
-    "lists",
+    "lists manifests",
     "sources",
     "liststore planning splits",
     "loaders running",

@@ -11,7 +11,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from dsprep.errors import SourceError
-from dsprep.planning.manifest import FileReceipt, Manifest, ShardReceipt, read_manifest
+from dsprep.manifests.manifest import FileReceipt, Manifest, ShardReceipt, read_manifest
 
 MANIFEST = Manifest(
     format="recordio",

@@ -1,0 +1,176 @@
+"""``manifest.json``: what a data set on disk consists of; written last, when all is there."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any, TypeVar
+
+from dsprep.errors import SourceError
+from dsprep.findings import Reject
+
+VERSION = 1
+
+_LONGEST_NAME = 255
+"""Bytes of a file name, as nearly all file systems have it."""
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True)
+class FileReceipt:
+    """A file as it was written.
+
+    Attributes:
+        name: Its name in the directory of the manifest.
+        bytes: Its size.
+        crc32c: Of its bytes.
+    """
+
+    name: str
+    bytes: int
+    crc32c: int
+
+
+@dataclass(frozen=True)
+class ShardReceipt(FileReceipt):
+    """A shard as it was written.
+
+    Attributes:
+        samples: How many samples it holds.
+        sidecars: The files that belong to it.
+    """
+
+    samples: int
+    sidecars: tuple[FileReceipt, ...] = ()
+
+
+@dataclass(frozen=True)
+class Manifest:
+    """A data set on disk. Nothing in it tells when, where or by whom it was made.
+
+    Attributes:
+        format: The format's name.
+        name: What shard names begin with.
+        classes: The class names, the class number being a position; None if there are none.
+        samples: How many there are in all shards.
+        rejected: How many of the source's samples are not in them.
+        bytes: The size of all shards.
+        source: The SHA-256 of the source's catalog, in the order in which it was packed.
+        options: Those that the bytes depend on.
+        shards: In order.
+        files: The others: classes, indexes, reports.
+    """
+
+    format: str
+    name: str
+    classes: tuple[str, ...] | None
+    samples: int
+    rejected: int
+    bytes: int
+    source: str
+    options: Mapping[str, Any]
+    shards: Sequence[ShardReceipt]
+    files: Sequence[FileReceipt] = field(default=())
+
+    def every_file(self) -> Iterable[FileReceipt]:
+        """Shards, sidecars and the others, but not the manifest itself."""
+        for shard in self.shards:
+            yield shard
+            yield from shard.sidecars
+        yield from self.files
+
+    def to_json(self) -> str:
+        """The text of ``manifest.json``."""
+        values = {"dsprep_manifest": VERSION, **asdict(self)}
+        values["shards"] = [_with_hex(asdict(shard)) for shard in self.shards]
+        values["files"] = [_with_hex(asdict(file)) for file in self.files]
+        return json.dumps(values, indent=1, ensure_ascii=False) + "\n"
+
+
+def _with_hex(values: dict[str, Any]) -> dict[str, Any]:
+    values["crc32c"] = f"{values['crc32c']:08x}"
+    if "sidecars" in values:
+        values["sidecars"] = [_with_hex(each) for each in values["sidecars"]]
+    return values
+
+
+def read_manifest(path: Path) -> Manifest:
+    """Read a manifest, which may come from anywhere.
+
+    Raises:
+        SourceError: If it is not a manifest that this version reads, or names a file outside its
+            directory.
+    """
+    try:
+        values = json.loads(path.read_bytes())
+        version = values["dsprep_manifest"]
+        if version == VERSION:
+            return _manifest(values)
+    except OSError as error:
+        raise SourceError(f"{path}: cannot be read ({error.strerror})") from None
+    except (ValueError, LookupError, TypeError, RecursionError) as error:
+        raise SourceError(f"{path}: is not a manifest that dsprep wrote ({error!s:.200})") from None
+    raise SourceError(f"{path}: version {version!s:.20}; this dsprep reads version {VERSION}")
+
+
+def read_rejects(path: Path) -> list[Reject]:
+    """Read ``rejects.jsonl``, which may come from anywhere, too.
+
+    Raises:
+        SourceError: If it is not one.
+    """
+    try:
+        # Not by splitlines, as paths may hold what that takes for the end of a line.
+        lines = path.read_text("utf-8").removesuffix("\n").split("\n")
+        entries = [json.loads(line) for line in lines]
+        rejects = [Reject(_is(str, entry["path"]), _is(str, entry["reason"])) for entry in entries]
+        "".join(text for reject in rejects for text in reject).encode()  # no half characters
+        return rejects
+    except OSError as error:
+        raise SourceError(f"{path}: cannot be read ({error.strerror})") from None
+    except (ValueError, LookupError, TypeError, RecursionError):
+        raise SourceError(f"{path}: is not the list of rejects that dsprep wrote") from None
+
+
+def _manifest(values: dict[str, Any]) -> Manifest:
+    classes = values["classes"]
+    return Manifest(
+        format=_is(str, values["format"]),
+        name=_is(str, values["name"]),
+        classes=None if classes is None else tuple(_is(str, each) for each in classes),
+        samples=_is(int, values["samples"]),
+        rejected=_is(int, values["rejected"]),
+        bytes=_is(int, values["bytes"]),
+        source=_is(str, values["source"]),
+        options=_is(dict, values["options"]),
+        shards=[_shard(each) for each in values["shards"]],
+        files=[_file(each) for each in values["files"]],
+    )
+
+
+def _file(values: dict[str, Any]) -> FileReceipt:
+    crc32c = int(_is(str, values["crc32c"]), 16)
+    return FileReceipt(_file_name(values["name"]), _is(int, values["bytes"]), crc32c)
+
+
+def _shard(values: dict[str, Any]) -> ShardReceipt:
+    file = _file(values)
+    sidecars = tuple(_file(each) for each in values["sidecars"])
+    return ShardReceipt(file.name, file.bytes, file.crc32c, _is(int, values["samples"]), sidecars)
+
+
+def _file_name(value: Any) -> str:
+    """Accept the name of a file that can only lie in the directory of the manifest."""
+    name = _is(str, value)
+    if name in ("", ".", "..") or "/" in name or "\0" in name or len(name.encode()) > _LONGEST_NAME:
+        raise ValueError(f"{name!r:.100} names no file in its directory")
+    return name
+
+
+def _is(kind: type[T], value: Any) -> T:
+    if type(value) is not kind:
+        raise TypeError(f"{value!r:.100} should be of type {kind.__name__}")
+    return value

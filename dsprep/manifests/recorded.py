@@ -1,0 +1,54 @@
+"""How shards were made: the options that a manifest records, as the values that they were."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass
+
+from dsprep.errors import OptionError, SourceError
+from dsprep.formats import FORMATS, Format
+from dsprep.images.check import DEFAULT_MAX_PIXELS
+from dsprep.images.transform import Transform
+from dsprep.manifests.manifest import Manifest
+
+
+@dataclass(frozen=True)
+class Recorded:
+    """How shards were made, as far as reading them depends on it.
+
+    Attributes:
+        layout: The format.
+        transform: What was done to images; None if their bytes were copied.
+        max_pixels: The most pixels that an image could have.
+        key: ``path`` or ``index``: where keys came from.
+    """
+
+    layout: Format
+    transform: Transform | None = None
+    max_pixels: int = DEFAULT_MAX_PIXELS
+    key: str = "path"
+
+
+def recorded_options(manifest: Manifest) -> Recorded:
+    """Read the options of a manifest, which may come from anywhere.
+
+    Raises:
+        SourceError: If they are not those of this version.
+    """
+    if manifest.format not in FORMATS:
+        raise SourceError(f"the format {manifest.format!r:.40} is not one that dsprep knows")
+    try:
+        options = manifest.options
+        layout = {name: value for name, value in options["format"].items() if name != "name"}
+        made = Recorded(
+            FORMATS[manifest.format].from_options(layout),
+            None if options["transform"] is None else Transform.from_json(options["transform"]),
+            int(options["max_pixels"]),
+            str(options["key"]),
+        )
+        # What was converted to the right type, or left out, is not what was recorded.
+        told = {"name": made.layout.name, **asdict(made.layout)}
+        if (told, made.max_pixels) == (options["format"], options["max_pixels"]):
+            return made
+    except (LookupError, TypeError, ValueError, AttributeError, ArithmeticError, OptionError):
+        pass
+    raise SourceError("its options are not those of this version of dsprep")

@@ -1,0 +1,175 @@
+"""Samples that lie in shards, of any format."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Sequence
+from contextlib import closing
+from dataclasses import dataclass, replace
+
+from dsprep.errors import BadSample, DamagedShard, SourceError
+from dsprep.formats.base import Entry, Format
+from dsprep.formats.stream import ShardStream
+from dsprep.readers.base import Reader
+from dsprep.readers.places import Descriptors, Run, runs
+from dsprep.rows import Rows
+from dsprep.sample import Sample, key_of
+
+_BLOCK = 1 << 20
+
+
+@dataclass(frozen=True)
+class ShardReader(Reader):
+    """Reads samples of shards.
+
+    Attributes:
+        files: The shards.
+        layout: Their format.
+        named: Whether the rows' paths are the names of images, which the shards do not tell.
+        unpacked: The size of each shard that is gzip when it is decompressed, by its position.
+    """
+
+    files: tuple[str, ...]
+    layout: Format
+    named: bool = False
+    unpacked: tuple[tuple[int, int], ...] = ()
+
+    def read(self, rows: Rows) -> Iterator[Sample | BadSample]:
+        """Read samples; those that follow one another in a shard are read in one go."""
+        packed = dict(self.unpacked)
+        with closing(_Streams(self)) as streams:
+            for run in runs(rows):
+                numbers = range(run.first, run.last)
+                read = streams.read if run.file in packed else self._read_run
+                found = read(run, rows)
+                for number, sample in zip(numbers, found, strict=True):
+                    yield self._finished(sample, rows, number)
+
+    def _read_run(self, run: Run, rows: Rows) -> Iterator[Sample | BadSample]:
+        """Read samples that follow one another; one that is damaged does not spoil the next."""
+        assert rows.offsets is not None
+        path = self.files[run.file]
+        number = run.first
+        while number < run.last:
+            start = rows.offsets[number]
+            with ShardStream.of_part(path, start, run.stop, rows.ids[number]) as stream:
+                try:
+                    for entry in self.layout.read(stream):
+                        if (entry.offset, entry.size) != (start, rows.sizes[number]):
+                            break
+                        yield entry.sample
+                        number += 1
+                        if number == run.last:
+                            return
+                        start = rows.offsets[number]
+                    yield BadSample(f"at byte {start}: the shard has changed")
+                except DamagedShard as error:
+                    yield BadSample(f"at byte {error.offset}: {error.problem}")
+                number += 1
+
+    def _finished(self, sample: Sample | BadSample, rows: Rows, number: int) -> Sample | BadSample:
+        """Tell a sample what its catalog knows of it."""
+        if isinstance(sample, BadSample):
+            return sample
+        sample.id = rows.ids[number]
+        if self.named:
+            path = rows.paths[number]
+            sample.key = key_of(path)
+            sample.fields["filename"] = path
+            sample.fields["id"] = sample.id
+        return sample
+
+    def copy(self, rows: Rows) -> Iterator[tuple[bytes, int]]:
+        """Read encoded samples as they are.
+
+        Yields:
+            Some bytes, and how many samples end in them.
+
+        Raises:
+            SourceError: If a shard cannot be read, or has become shorter.
+        """
+        with Descriptors(self.files) as descriptors:
+            for run in descriptors.ahead(runs(rows)):
+                yield from _blocks(run, rows, descriptors[run.file], self.files[run.file])
+
+    def spools(self) -> Sequence[int]:
+        """The sizes of the shards that are gzip."""
+        return [size for _, size in self.unpacked]
+
+    def write_spool(self, number: int, path: str) -> None:
+        """Decompress a shard."""
+        with (
+            ShardStream(self.files[self.unpacked[number][0]]) as stream,
+            open(path, "wb") as file,
+        ):
+            left = self.unpacked[number][1]
+            while left:
+                block = min(left, _BLOCK)
+                file.write(stream.read(block, "the shard"))
+                left -= block
+
+    def spooled(self, directory: str) -> ShardReader:
+        """The reader of the decompressed shards."""
+        files = list(self.files)
+        for number, (position, _) in enumerate(self.unpacked):
+            files[position] = os.path.join(directory, str(number))
+        return replace(self, files=tuple(files), unpacked=())
+
+
+def _blocks(run: Run, rows: Rows, descriptor: int, path: str) -> Iterator[tuple[bytes, int]]:
+    """Read a run block by block, whole samples at a time as far as they are small."""
+    assert rows.offsets is not None
+    start, samples = run.start, 0
+    for number in range(run.first, run.last):
+        stop = rows.offsets[number] + rows.sizes[number]
+        samples += 1
+        if stop - start < _BLOCK and number + 1 < run.last:
+            continue
+        while start < stop:
+            data = os.pread(descriptor, min(stop - start, 4 * _BLOCK), start)
+            if not data:
+                raise SourceError(f"{path}: ends before byte {stop}: it has changed")
+            start += len(data)
+            yield data, samples if start == stop else 0
+        samples = 0
+
+
+class _Streams:
+    """The compressed shards that are being read, each from front to back."""
+
+    def __init__(self, reader: ShardReader) -> None:
+        self._reader = reader
+        self._stream: ShardStream | None = None
+        self._file = -1
+        self._entries: Iterator[Entry] = iter(())
+        self._ahead: Entry | None = None
+
+    def read(self, run: Run, rows: Rows) -> Iterator[Sample | BadSample]:
+        """Read a run; what lies before it is passed over."""
+        assert rows.offsets is not None
+        for number in range(run.first, run.last):
+            try:
+                yield self._at(run.file, rows.offsets[number]) or BadSample(
+                    "is not where it was in the shard, which has changed"
+                )
+            except DamagedShard as error:
+                self.close()
+                yield BadSample(f"at byte {error.offset}: {error.problem}")
+
+    def _at(self, file: int, offset: int) -> Sample | None:
+        if self._file != file or (self._ahead is not None and self._ahead.offset > offset):
+            self.close()
+            self._stream = ShardStream(self._reader.files[file])
+            self._file = file
+            self._entries = self._reader.layout.read(self._stream)
+        while self._ahead is None or self._ahead.offset < offset:
+            self._ahead = next(self._entries, None)
+            if self._ahead is None:
+                return None
+        return self._ahead.sample if self._ahead.offset == offset else None
+
+    def close(self) -> None:
+        """Close the shard that is open."""
+        if self._stream is not None:
+            self._stream.__exit__(None, None, None)
+        self._stream, self._file, self._ahead = None, -1, None
