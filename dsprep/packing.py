@@ -20,7 +20,7 @@ from dsprep.images.check import DEFAULT_MAX_PIXELS, LEVELS
 from dsprep.images.transform import Transform
 from dsprep.planning.cuts import ShardSize
 from dsprep.planning.destination import parse_destination, require_apart, require_name
-from dsprep.planning.manifest import Manifest
+from dsprep.manifests.manifest import Manifest
 from dsprep.planning.plan import Packing, Plan, make_plan, require_distinct_keys
 from dsprep.progress import Progress
 from dsprep.running.commit import (

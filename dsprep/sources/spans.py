@@ -1,4 +1,4 @@
-"""Indexing one shard, as a worker does: where its samples lie, and what its headers tell of them."""
+"""Indexing one shard, as a worker does: where its samples lie, and what headers tell of them."""
 
 from __future__ import annotations
 
