@@ -32,6 +32,7 @@ class Finding(NamedTuple):
     ``unlisted``      on the disk, but not in the list
     ``loop``          a link to a directory that it lies in
     ``duplicate``     listed more than once
+    ``incomplete``    a sample that lacks a part which most samples have; it is packed without
     ================  =====================================================================
 
     Attributes:

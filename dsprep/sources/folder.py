@@ -47,19 +47,41 @@ def read_folder(
         )
     table = files.table.sort("path").with_row_index("index")
     table = table.with_columns(pl.col("index").cast(pl.Int64))
-    directories = table.select(pl.col("path").str.replace(r"/?[^/]*$", "")).to_series()
-    in_root = table.filter(directories == "")
-    if in_root.height == table.height:
+    numbers, classes = classes_of_directories(table["path"], root, classes)
+    columns = [] if numbers is None else [numbers]
+    return Catalog(table.with_columns(columns), root, classes), files.findings
+
+
+def classes_of_directories(
+    paths: pl.Series, root: str, classes: tuple[str, ...] | None
+) -> tuple[pl.Series | None, tuple[str, ...] | None]:
+    """Number the directories that images lie in.
+
+    Args:
+        paths: The images' paths below the root, at least one.
+        root: For messages.
+        classes: The classes and their order, if they are fixed already.
+
+    Returns:
+        The column ``cls`` of a catalog, and the classes; None and None where all images lie in the
+        root itself.
+
+    Raises:
+        SourceError: If only some have a class, or if a class is not among those given.
+    """
+    directories = paths.str.replace(r"/?[^/]*$", "")
+    in_root = paths.filter(directories == "")
+    if len(in_root) == len(paths):
         if classes is not None:
             raise SourceError(
                 f"{root}: its images lie in no directory and so have no class, "
                 f"but a list of {len(classes)} classes was given"
             )
-        return Catalog(table, root), files.findings
+        return None, None
     if not in_root.is_empty():
         raise SourceError(
-            f"{root}: {in_root.height} of {table.height} images lie in no directory and so have no "
-            f"class, {in_root['path'][0]!r} among them: move them into the directory of their "
+            f"{root}: {len(in_root)} of {len(paths)} images lie in no directory and so have no "
+            f"class, {in_root[0]!r} among them: move them into the directory of their "
             "class or out of the folder, or give the labels in a list"
         )
     found = number_classes(directories.unique(), root)
@@ -72,4 +94,4 @@ def read_folder(
             f"{len(classes)} classes of the list given: add it there, or move it away"
         )
     numbers = directories.replace_strict(classes, range(len(classes)), return_dtype=pl.Int64)
-    return Catalog(table.with_columns(cls=numbers), root, classes), files.findings
+    return numbers.alias("cls"), classes

@@ -46,12 +46,12 @@ class ScanTask(NamedTuple):
     Attributes:
         root: The directory that paths start from.
         directories: Some of those below it.
-        extensions: Those of images, in lower case and without the dot.
+        extensions: Those of images, in lower case and without the dot; None takes any file.
     """
 
     root: str
     directories: Sequence[Directory]
-    extensions: frozenset[str]
+    extensions: frozenset[str] | None
 
 
 class Scanned(NamedTuple):
@@ -74,7 +74,7 @@ class Scanned(NamedTuple):
 
 def scan(
     root: str,
-    extensions: frozenset[str],
+    extensions: frozenset[str] | None,
     run_all: RunAll = map,
     only: Collection[str] | None = None,
 ) -> Iterator[Scanned]:
@@ -82,7 +82,7 @@ def scan(
 
     Args:
         root: The directory.
-        extensions: Those of images, in lower case and without the dot.
+        extensions: Those of images, in lower case and without the dot; None takes any file.
         run_all: Runs the calls, here or in workers.
         only: The paths of the directories to look into, the root's being the empty string; a
             directory lies below another only if that one is given, too. None looks into all.
@@ -137,7 +137,7 @@ def scan_directories(task: ScanTask) -> Scanned:
 def _scan_one(
     directory: Directory,
     descriptor: int,
-    extensions: frozenset[str],
+    extensions: frozenset[str] | None,
     paths: list[str],
     scanned: Scanned,
 ) -> None:
@@ -157,7 +157,7 @@ def _scan_one(
             findings.append(Finding("hidden", printable(path) + "/" * S_ISDIR(mode)))
             continue
         stem, _, extension = name.rpartition(".")
-        is_image = extension.lower() in extensions and stem != ""
+        is_image = extensions is None or (extension.lower() in extensions and stem != "")
         try:
             status = os.stat(name, dir_fd=descriptor)
         except OSError as error:
