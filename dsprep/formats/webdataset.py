@@ -146,13 +146,14 @@ class WebDataset(Format):
 
     def read(self, stream: ShardStream) -> Iterator[Entry]:
         """Read the samples: runs of members with one key."""
-        for position, group in enumerate(_groups(stream, with_data=True), stream.first):
+        for position, group in enumerate(groups(stream, with_data=True), stream.first):
             key, members, start, stop = group
-            yield Entry(start, stop - start, Sample(key, self._fields(members), position))
+            fields = self._fields({name: member.data for name, member in members.items()})
+            yield Entry(start, stop - start, Sample(key, fields, position))
 
     def spans(self, stream: ShardStream) -> Iterator[Span]:
         """Find the samples by the headers of their members."""
-        for position, group in enumerate(_groups(stream, with_data=False), stream.first):
+        for position, group in enumerate(groups(stream, with_data=False), stream.first):
             key, members, start, stop = group
             yield Span(start, stop - start, key, position, fields=tuple(members))
 
@@ -191,23 +192,34 @@ class WebDataset(Format):
         return {f"{name}.json": json.dumps(index, indent=1).encode() + b"\n"}
 
 
-class _Group(NamedTuple):
-    """The members of one sample: their bytes by extension, and where they lie."""
+class Group(NamedTuple):
+    """The members of one sample.
+
+    Attributes:
+        key: What their names share.
+        members: They, by extension in lower case.
+        start: Where the first of their headers begins.
+        stop: Where the last of their bytes, padding included, ends.
+    """
 
     key: str
-    members: dict[str, bytes]
+    members: dict[str, tar.Member]
     start: int
     stop: int
 
 
-def _groups(stream: ShardStream, with_data: bool) -> Iterator[_Group]:
+def groups(stream: ShardStream, with_data: bool) -> Iterator[Group]:
     """Read the runs of members that share a key.
+
+    Args:
+        stream: The shard.
+        with_data: Whether to read the bytes of the members.
 
     Raises:
         DamagedShard: As :func:`dsprep.formats.tar.members`, or if a sample has a member twice.
     """
     key: str | None = None
-    members: dict[str, bytes] = {}
+    members: dict[str, tar.Member] = {}
     start = stop = 0
     for member in tar.members(stream, with_data):
         match = _NAME.fullmatch(member.name)
@@ -215,15 +227,15 @@ def _groups(stream: ShardStream, with_data: bool) -> Iterator[_Group]:
             continue
         if match[1] != key:
             if key is not None:
-                yield _Group(key, members, start, stop)
+                yield Group(key, members, start, stop)
             key, members, start = match[1], {}, member.offset
         extension = match[2].lower()
         if extension in members:
             raise stream.damaged(f"the sample {key!r} has two members .{extension}", member.offset)
-        members[extension] = member.data
+        members[extension] = member
         stop = stream.offset
     if key is not None:
-        yield _Group(key, members, start, stop)
+        yield Group(key, members, start, stop)
 
 
 class _OtherExtensions(dict[str, bytes]):

@@ -58,7 +58,8 @@ class Manifest:
         samples: How many there are in all shards.
         rejected: How many of the source's samples are not in them.
         bytes: The size of all shards.
-        source: The SHA-256 of the source's catalog, in the order in which it was packed.
+        source: The SHA-256 of the source's catalog, in the order in which it was packed; empty
+            for shards that something else wrote.
         options: Those that the bytes depend on.
         shards: In order.
         files: The others: classes, indexes, reports.

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import asdict, dataclass
+from typing import Any
 
 from dsprep.errors import OptionError, SourceError
 from dsprep.formats import FORMATS, Format
@@ -20,12 +21,24 @@ class Recorded:
         transform: What was done to images; None if their bytes were copied.
         max_pixels: The most pixels that an image could have.
         key: ``path`` or ``index``: where keys came from.
+        known: Whether this was recorded; if not, it is what is most likely.
     """
 
     layout: Format
     transform: Transform | None = None
     max_pixels: int = DEFAULT_MAX_PIXELS
     key: str = "path"
+    known: bool = True
+
+
+def options_of_others(layout: Format, single_file: bool) -> dict[str, Any]:
+    """The options in the manifest of shards that something else wrote: nothing tells which.
+
+    Args:
+        layout: Their format.
+        single_file: Whether they are one shard, whose companions are named after it.
+    """
+    return {"format": {"name": layout.name}, "indexed": True, "single_file": single_file}
 
 
 def recorded_options(manifest: Manifest) -> Recorded:
@@ -38,6 +51,8 @@ def recorded_options(manifest: Manifest) -> Recorded:
         raise SourceError(f"the format {manifest.format!r:.40} is not one that dsprep knows")
     try:
         options = manifest.options
+        if options.get("indexed") is True:
+            return Recorded(FORMATS[manifest.format](), known=False)
         layout = {name: value for name, value in options["format"].items() if name != "name"}
         made = Recorded(
             FORMATS[manifest.format].from_options(layout),

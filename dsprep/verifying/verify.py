@@ -9,16 +9,14 @@ from itertools import chain
 from pathlib import Path
 
 from dsprep.errors import OptionError, RunStopped, SourceError
-from dsprep.formats import FORMATS, format_of_file
 from dsprep.loaders import count_samples, require_loader
-from dsprep.planning.destination import Destination
-from dsprep.manifests.manifest import Manifest, read_manifest, read_rejects
+from dsprep.manifests.manifest import Manifest, read_rejects
 from dsprep.planning.recipe import Recipe
-from dsprep.manifests.recorded import Recorded, recorded_options
 from dsprep.progress import Progress
 from dsprep.sources.reading import Source, read_source
 from dsprep.stores.local import checksum
 from dsprep.verifying.inspection import Inspected, Problem, ShardTask, inspect_shard
+from dsprep.verifying.shards import Shards, find_shards, strays
 from dsprep.workers.pool import Pool, available_cores
 
 
@@ -47,27 +45,6 @@ class VerifyReport:
     checked: Sequence[str]
     problems: Sequence[Problem]
     seconds: float
-
-
-@dataclass(frozen=True)
-class _Shards:
-    """What is to be verified.
-
-    Attributes:
-        directory: Where the shards are.
-        made: How they were made, or else what their names tell of that.
-        names: Their file names: those that should be there.
-        manifest: What they should be; None if nothing tells.
-        scratch: Where an unfinished run of theirs would have its state.
-        manifest_name: The file name of the manifest.
-    """
-
-    directory: Path
-    made: Recorded
-    names: Sequence[str]
-    manifest: Manifest | None
-    scratch: Path
-    manifest_name: str = ""
 
 
 def verify(
@@ -100,7 +77,7 @@ def verify(
     """
     began = time.monotonic()
     progress = progress or Progress()
-    found = _find(Path(dest))
+    found = find_shards(Path(dest))
     if against is not None and len(found) > 1:
         raise OptionError(f"{dest}: --against goes with one data set; name one of these manifests")
     if loader is not None:
@@ -110,7 +87,7 @@ def verify(
         reports = [
             _verify(shards, decode, against, loader, max_pixels, pool, progress) for shards in found
         ]
-    strays = _strays(Path(dest), found)
+    unnamed = [Problem(name, None, "", message) for name, message in strays(Path(dest), found)]
     return VerifyReport(
         destination=dest,
         format=" and ".join(dict.fromkeys(each.format for each in reports)),
@@ -119,13 +96,13 @@ def verify(
         samples=sum(each.samples for each in reports),
         bytes=sum(each.bytes for each in reports),
         checked=reports[0].checked,
-        problems=[*chain.from_iterable(each.problems for each in reports), *strays],
+        problems=[*chain.from_iterable(each.problems for each in reports), *unnamed],
         seconds=time.monotonic() - began,
     )
 
 
 def _verify(
-    shards: _Shards,
+    shards: Shards,
     decode: bool,
     against: Source | None,
     loader: str | None,
@@ -170,69 +147,12 @@ def _verify(
     )
 
 
-def _find(path: Path) -> list[_Shards]:
-    """Tell what a path names: a manifest, data sets, or shards that somebody else wrote."""
-    try:
-        return _look(path)
-    except OSError as error:
-        raise SourceError(f"{path}: cannot be read ({error.strerror})") from None
-
-
-def _look(path: Path) -> list[_Shards]:
-    if path.name.endswith("manifest.json") and path.is_file():
-        return [_with_manifest(path)]
-    if path.is_file():
-        layout = format_of_file(path.name)
-        if layout is None:
-            raise SourceError(f"{path}: its name is not that of a shard (.tar, .tfrecord, .rec)")
-        stem = path.name.removesuffix(".gz").removesuffix(layout.suffix)
-        companion = Destination(path.parent, path.name, stem)
-        if companion.manifest.exists():
-            return [_with_manifest(companion.manifest)]
-        return [_Shards(path.parent, Recorded(layout()), [path.name], None, companion.scratch)]
-    if not path.is_dir():
-        raise SourceError(f"{path}: does not exist; give a directory of shards, or a shard")
-    if (path / "manifest.json").exists():
-        return [_with_manifest(path / "manifest.json")]
-    singles = sorted(path.glob("[!.]*.manifest.json"))
-    return [_with_manifest(each) for each in singles] or [_without_manifest(path)]
-
-
-def _with_manifest(path: Path) -> _Shards:
-    manifest = read_manifest(path)
-    try:
-        made = recorded_options(manifest)
-    except SourceError as error:
-        raise SourceError(f"{path}: {error}") from None
-    stem = path.name.removesuffix("manifest.json").rstrip(".")
-    destination = Destination(path.parent, stem=stem)
-    names = [shard.name for shard in manifest.shards]
-    return _Shards(path.parent, made, names, manifest, destination.scratch, path.name)
-
-
-def _without_manifest(directory: Path) -> _Shards:
-    by_format: dict[str, list[str]] = {}
-    for name in sorted(each.name for each in directory.iterdir() if each.is_file()):
-        layout = format_of_file(name)
-        if layout is not None and not name.startswith("."):
-            by_format.setdefault(layout.name, []).append(name)
-    if not by_format:
-        raise SourceError(f"{directory}: holds no shards (.tar, .tfrecord, .rec)")
-    if len(by_format) > 1:
-        raise SourceError(
-            f"{directory}: holds shards of {' and '.join(by_format)}; verify them file by file"
-        )
-    ((format_name, names),) = by_format.items()
-    made = Recorded(FORMATS[format_name]())
-    return _Shards(directory, made, names, None, Destination(directory).scratch)
-
-
 def _samples_of(manifest: Manifest | None) -> Iterable[int]:
     return (shard.samples for shard in manifest.shards) if manifest else ()
 
 
 def _task(
-    shards: _Shards, name: str, decode: bool, max_pixels: int | None, digests: bool
+    shards: Shards, name: str, decode: bool, max_pixels: int | None, digests: bool
 ) -> ShardTask:
     path, layout = shards.directory / name, shards.made.layout
     index = path.with_suffix(".idx")
@@ -247,7 +167,7 @@ def _task(
     )
 
 
-def _compare_files(shards: _Shards) -> list[Problem]:
+def _compare_files(shards: Shards) -> list[Problem]:
     """Which files are missing or too many, and which of the small ones are not as written."""
     problems = []
     if shards.scratch.exists():
@@ -269,20 +189,6 @@ def _compare_files(shards: _Shards) -> list[Problem]:
             if (len(data), checksum(data)) != (file.bytes, file.crc32c):
                 problems.append(Problem(name, None, "", "is not as it was written"))
     return problems
-
-
-def _strays(path: Path, found: Sequence[_Shards]) -> Iterable[Problem]:
-    """The shards that no manifest names; beside one in a single file there may be others."""
-    manifests = [shards.manifest for shards in found if shards.manifest]
-    single = any(manifest.options.get("single_file") for manifest in manifests)
-    if not manifests or (single and not path.is_dir()):
-        return
-    known = {file.name for manifest in manifests for file in manifest.every_file()}
-    formats = {shards.made.layout.name for shards in found}
-    for name in sorted(each.name for each in found[0].directory.iterdir()):
-        layout = format_of_file(name)
-        if name not in known and layout is not None and layout.name in formats:
-            yield Problem(name, None, "", "is there, but not in the manifest")
 
 
 def _compare_totals(manifest: Manifest, name: str) -> Iterable[Problem]:
@@ -310,7 +216,7 @@ def _compare_receipt(manifest: Manifest | None, name: str, shard: Inspected) -> 
 
 
 def _compare_source(
-    shards: _Shards,
+    shards: Shards,
     inspected: Sequence[tuple[str, Inspected]],
     against: Source,
     pool: Pool,
@@ -336,7 +242,7 @@ def _compare_source(
             inspected,
             catalog,
             recipe,
-            shards.manifest is not None and made.layout.tells_labels,
+            made.known and made.layout.tells_labels,
             _rejected_paths(shards),
             pool,
             lambda samples, size, _: progress.advance(samples, size),
@@ -345,7 +251,7 @@ def _compare_source(
         progress.end()
 
 
-def _rejected_paths(shards: _Shards) -> frozenset[str]:
+def _rejected_paths(shards: Shards) -> frozenset[str]:
     """The samples of the source that are known not to be in the shards."""
     for file in shards.manifest.files if shards.manifest else ():
         path = shards.directory / file.name

@@ -1,0 +1,121 @@
+"""Which shards a path names: those of a manifest, or those that somebody else wrote."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from dsprep.errors import SourceError
+from dsprep.formats import FORMATS, format_of_file
+from dsprep.manifests.manifest import Manifest, read_manifest
+from dsprep.manifests.recorded import Recorded, recorded_options
+from dsprep.planning.destination import Destination
+
+
+@dataclass(frozen=True)
+class Shards:
+    """The shards of one data set.
+
+    Attributes:
+        directory: Where they are.
+        made: How they were made, or else what their names tell of that.
+        names: Their file names: those that should be there.
+        manifest: What they should be; None if nothing tells.
+        scratch: Where an unfinished run of theirs would have its state.
+        manifest_name: The file name of the manifest.
+    """
+
+    directory: Path
+    made: Recorded
+    names: Sequence[str]
+    manifest: Manifest | None
+    scratch: Path
+    manifest_name: str = ""
+
+
+def find_shards(path: Path) -> list[Shards]:
+    """Tell what a path names: a manifest, data sets, or shards that somebody else wrote.
+
+    Raises:
+        SourceError: If it names no shards.
+    """
+    try:
+        return _look(path)
+    except OSError as error:
+        raise SourceError(f"{path}: cannot be read ({error.strerror})") from None
+
+
+def _look(path: Path) -> list[Shards]:
+    if path.name.endswith("manifest.json") and path.is_file():
+        return [_with_manifest(path)]
+    if path.is_file():
+        layout = format_of_file(path.name)
+        if layout is None:
+            raise SourceError(f"{path}: its name is not that of a shard (.tar, .tfrecord, .rec)")
+        stem = path.name.removesuffix(".gz").removesuffix(layout.suffix)
+        companion = Destination(path.parent, path.name, stem)
+        if companion.manifest.exists():
+            return [_with_manifest(companion.manifest)]
+        return [
+            Shards(
+                path.parent, Recorded(layout(), known=False), [path.name], None, companion.scratch
+            )
+        ]
+    if not path.is_dir():
+        raise SourceError(f"{path}: does not exist; give a directory of shards, or a shard")
+    if (path / "manifest.json").exists():
+        return [_with_manifest(path / "manifest.json")]
+    singles = sorted(path.glob("[!.]*.manifest.json"))
+    return [_with_manifest(each) for each in singles] or [_without_manifest(path)]
+
+
+def _with_manifest(path: Path) -> Shards:
+    manifest = read_manifest(path)
+    try:
+        made = recorded_options(manifest)
+    except SourceError as error:
+        raise SourceError(f"{path}: {error}") from None
+    stem = path.name.removesuffix("manifest.json").rstrip(".")
+    destination = Destination(path.parent, stem=stem)
+    names = [shard.name for shard in manifest.shards]
+    return Shards(path.parent, made, names, manifest, destination.scratch, path.name)
+
+
+def _without_manifest(directory: Path) -> Shards:
+    by_format: dict[str, list[str]] = {}
+    for name in sorted(each.name for each in directory.iterdir() if each.is_file()):
+        layout = format_of_file(name)
+        if layout is not None and not name.startswith("."):
+            by_format.setdefault(layout.name, []).append(name)
+    if not by_format:
+        raise SourceError(f"{directory}: holds no shards (.tar, .tfrecord, .rec)")
+    if len(by_format) > 1:
+        raise SourceError(
+            f"{directory}: holds shards of {' and '.join(by_format)}; name them file by file"
+        )
+    ((format_name, names),) = by_format.items()
+    made = Recorded(FORMATS[format_name](), known=False)
+    return Shards(directory, made, names, None, Destination(directory).scratch)
+
+
+def strays(path: Path, found: Sequence[Shards]) -> Iterable[tuple[str, str]]:
+    """The shards that no manifest names; beside one in a single file there may be others.
+
+    Args:
+        path: What the user named.
+        found: What it names.
+
+    Yields:
+        The name of a file, and what is wrong with it.
+    """
+    manifests = [shards.manifest for shards in found if shards.manifest]
+    single = any(manifest.options.get("single_file") for manifest in manifests)
+    if not manifests or (single and not path.is_dir()):
+        return
+    known = {file.name for manifest in manifests for file in manifest.every_file()}
+    formats = {shards.made.layout.name for shards in found}
+    for name in sorted(each.name for each in found[0].directory.iterdir()):
+        layout = format_of_file(name)
+        if name not in known and layout is not None and layout.name in formats:
+            yield name, "is there, but not in the manifest"
