@@ -1,0 +1,95 @@
+"""The listing of a folder that was written: a line of JSON for each sample, with its files."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import NamedTuple
+
+LISTING = "files.jsonl"
+"""The listing in the directory of a unit; all other files there have numbers for names."""
+
+
+class File(NamedTuple):
+    """A file of a folder.
+
+    Attributes:
+        path: Below the folder.
+        bytes: Its size.
+        crc32c: Of its bytes.
+    """
+
+    path: str
+    bytes: int
+    crc32c: int
+
+
+class Listed(NamedTuple):
+    """A sample as a listing has it, on one line of JSON.
+
+    Attributes:
+        id: Its id.
+        key: Its key where it comes from.
+        label: A class number or several numbers; None if it has none.
+        class_name: The name of its class; None if it has none.
+        stem: What the paths of all its files begin with.
+        files: Its files, the image first.
+        wanted: The name that it should have had, where that could not be; or None.
+    """
+
+    id: int
+    key: str
+    label: int | tuple[float, ...] | None
+    class_name: str | None
+    stem: str
+    files: tuple[File, ...]
+    wanted: str | None
+
+    def to_json(self) -> bytes:
+        """The line, its line break included."""
+        values = {
+            "id": self.id,
+            "key": self.key,
+            "label": self.label,
+            "class": self.class_name,
+            "stem": self.stem,
+            "files": [each._asdict() for each in self.files],
+            "wanted": self.wanted,
+        }
+        told = {name: value for name, value in values.items() if value is not None}
+        # What is no Unicode in a key becomes the escape that JSON has for it.
+        return json.dumps(told, ensure_ascii=False).encode("utf-8", "backslashreplace") + b"\n"
+
+    @classmethod
+    def from_json(cls, line: bytes) -> Listed:
+        """Read a line.
+
+        Raises:
+            ValueError: If it is none.
+        """
+        try:
+            values = json.loads(line)
+            label = values.get("label")
+            return cls(
+                values["id"],
+                values["key"],
+                tuple(label) if isinstance(label, list) else label,
+                values.get("class"),
+                values["stem"],
+                tuple(File(**each) for each in values["files"]),
+                values.get("wanted"),
+            )
+        except (KeyError, TypeError, AttributeError) as error:
+            raise ValueError(f"no line of a listing: {error}") from None
+
+
+def read_listing(listing: Path) -> Iterator[Listed]:
+    """Read a listing line by line.
+
+    Raises:
+        ValueError: If a line is none of a listing.
+    """
+    with listing.open("rb") as file:
+        for line in file:
+            yield Listed.from_json(line)
