@@ -10,8 +10,8 @@ import hashlib
 import json
 import sys
 from array import array
-from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field, replace
 
 import polars as pl
 
@@ -73,6 +73,8 @@ class Catalog:
         root: The directory that the paths start from, or what else the source is called.
         classes: The class names, ``cls`` being a position among them; None if there are none.
         reader: How workers read the samples; by default, as files below the root.
+        fields: How many samples have each field, by its name and the name of its values' type (or
+            the empty string where that is not known), if samples are whole.
 
     Raises:
         ValueError: If the table breaks these rules, which is a bug in whoever made it.
@@ -82,6 +84,7 @@ class Catalog:
     root: str
     classes: tuple[str, ...] | None = None
     reader: Reader = None  # type: ignore[assignment] # set below
+    fields: Mapping[tuple[str, str], int] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         """Check the rules, as far as that is cheap."""

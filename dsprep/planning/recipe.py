@@ -8,12 +8,13 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import NamedTuple, TypeAlias
 
 from dsprep.errors import BadSample
 from dsprep.formats.base import Format
 from dsprep.images.check import make_check, require_readable
 from dsprep.images.transform import Transform
+from dsprep.planning.fields import FieldChoice
 from dsprep.readers.base import Reader
 from dsprep.rows import Rows
 from dsprep.sample import UNKNOWN_IMAGE, Sample, Value, image_kind_of, key_of
@@ -31,7 +32,9 @@ class Recipe:
         readable: The kinds of image that the format's readers decode; None for any.
         max_pixels: The most pixels that an image may have.
         classes: Class names by number.
-        key: ``path`` or ``index``: where keys come from.
+        key: ``path`` or ``index``: where keys come from; ``path`` keeps those that samples have.
+        fields: Which fields of whole samples are kept.
+        copies: Whether encoded samples are copied as they are, none of this being done to them.
     """
 
     reader: Reader
@@ -42,13 +45,16 @@ class Recipe:
     max_pixels: int
     classes: tuple[str, ...] | None
     key: str
+    fields: FieldChoice = FieldChoice()
+    copies: bool = False
 
 
 class Measured(NamedTuple):
     """What trying a few samples showed.
 
     Attributes:
-        sizes: Bytes of each encoded image; None where the sample would be rejected.
+        sizes: Bytes of each encoded image, or of each encoded sample where samples are read whole;
+            None where the sample would be rejected.
         seconds: How long they took.
     """
 
@@ -67,18 +73,23 @@ def measure(task: tuple[Recipe, Rows]) -> Measured:
 
 
 def _image_size(recipe: Recipe, sample: Sample | BadSample) -> int | None:
-    """Encode a sample; return the bytes of its image, or None if it would be rejected."""
-    if isinstance(sample, BadSample) or (image := sample.image()) is None:
+    """Encode a sample; return its bytes, or its image's, or None if it would be rejected."""
+    if isinstance(sample, BadSample):
         return None
     try:
-        recipe.layout.encode(sample)
+        parts = recipe.layout.encode(sample) if recipe.layout.concatenative else []
     except BadSample:
         return None
-    return len(image[1])
+    if recipe.reader.whole:
+        return sum(map(len, parts)) or sum(
+            len(value) for value in sample.fields.values() if isinstance(value, bytes)
+        )
+    image = sample.image()
+    return None if image is None else len(image[1])
 
 
 def make_samples(recipe: Recipe, rows: Rows) -> Iterator[Sample | BadSample]:
-    """Read the rows' images and make samples of them.
+    """Read the rows' images, or whole samples, and make of them what is to be written.
 
     Yields:
         For each row its sample, or the reason why there is none.
@@ -87,6 +98,7 @@ def make_samples(recipe: Recipe, rows: Rows) -> Iterator[Sample | BadSample]:
         SourceError: If the whole source is gone, which is no reason to reject what was in it.
     """
     make_image = image_maker(recipe)
+    finish = _sample_finisher(recipe, make_image)
     wants = recipe.layout.wants
     classes = recipe.classes if "class" in wants else None
     with_name, with_size = "filename" in wants, "width" in wants
@@ -95,7 +107,7 @@ def make_samples(recipe: Recipe, rows: Rows) -> Iterator[Sample | BadSample]:
     read = recipe.reader.read(rows)
     for id, path, label, found in zip(rows.ids, rows.paths, labels, read, strict=True):
         if not isinstance(found, bytes):
-            yield found
+            yield found if isinstance(found, BadSample) else finish(found, path)
             continue
         try:
             kind, data, width, height = make_image(path, found)
@@ -116,7 +128,66 @@ def make_samples(recipe: Recipe, rows: Rows) -> Iterator[Sample | BadSample]:
         yield Sample(key_of(path) if key_from_path else f"{id:09d}", fields, id)
 
 
-def image_maker(recipe: Recipe) -> Callable[[str, bytes], tuple[str, bytes, int, int]]:
+ImageMaker: TypeAlias = Callable[[str, bytes], tuple[str, bytes, int, int]]
+"""From a path and the file's bytes to the image's kind, bytes, width and height."""
+
+
+def _sample_finisher(
+    recipe: Recipe, make_image: ImageMaker
+) -> Callable[[Sample, str], Sample | BadSample]:
+    """A function that makes of a sample that was read whole what is to be written of it."""
+    wants = recipe.layout.wants
+    classes = recipe.classes if "class" in wants else None
+    looks_at_images = recipe.transform is not None or recipe.check != "none" or "width" in wants
+
+    def finish(sample: Sample, path: str) -> Sample | BadSample:
+        if recipe.key == "index":
+            sample.key = f"{sample.id:09d}"
+            sample.fields.pop("id", None)
+        else:
+            sample.id = _own_id(sample)
+        if not recipe.fields.is_all:
+            sample.fields = recipe.fields.apply(sample.fields)
+        if looks_at_images and (image := sample.image()) is not None:
+            try:
+                kind, data, width, height = make_image(path, image[1])
+            except BadSample as error:
+                return error
+            if kind != image[0] and kind in sample.fields:
+                return BadSample(f"holds a field {kind}, which the new image would be, too")
+            sample.fields = _with_image(sample.fields, image[0], kind, data)
+            if "width" in wants or "width" in sample.fields:
+                sample.fields["width"], sample.fields["height"] = width, height
+        number = sample.fields.get("cls")
+        if classes and isinstance(number, int) and 0 <= number < len(classes):
+            sample.fields.setdefault("class", classes[number])
+        return sample
+
+    return finish
+
+
+def _own_id(sample: Sample) -> int:
+    """The id that a sample brings along, or has in its key; else the one that it was given."""
+    told = sample.fields.get("id")
+    if isinstance(told, int):
+        return told
+    key = sample.key
+    is_id = key.isascii() and key.isdecimal() and key == str(int(key[:20])) and len(key) < 20
+    return int(key) if is_id else sample.id
+
+
+def _with_image(fields: dict[str, Value], before: str, kind: str, data: bytes) -> dict[str, Value]:
+    """The fields with another image in the place of the one that was there."""
+    if kind == before:
+        fields[kind] = data
+        return fields
+    return {
+        (kind if name == before else name): (data if name == before else value)
+        for name, value in fields.items()
+    }
+
+
+def image_maker(recipe: Recipe) -> ImageMaker:
     """A function from a path and the file's bytes to the image's kind, bytes, width and height."""
     # A width that is to be written has to be read, whatever need not be checked.
     level = "header" if recipe.check == "none" and "width" in recipe.layout.wants else recipe.check

@@ -5,6 +5,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from typing import ClassVar
 
 from dsprep.errors import BadSample
 from dsprep.rows import Rows
@@ -14,6 +15,9 @@ from dsprep.sample import Sample
 @dataclass(frozen=True)
 class Reader(ABC):
     """Reads samples of one source. Plain data: it is pickled for the workers."""
+
+    whole: ClassVar[bool] = False
+    """Whether it reads whole samples, with keys and labels, and not images alone."""
 
     @abstractmethod
     def read(self, rows: Rows) -> Iterator[bytes | Sample | BadSample]:

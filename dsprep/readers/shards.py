@@ -6,6 +6,7 @@ import os
 from collections.abc import Iterator, Sequence
 from contextlib import closing
 from dataclasses import dataclass, replace
+from typing import ClassVar
 
 from dsprep.errors import BadSample, DamagedShard, SourceError
 from dsprep.formats.base import Entry, Format
@@ -29,6 +30,7 @@ class ShardReader(Reader):
         unpacked: The size of each shard that is gzip when it is decompressed, by its position.
     """
 
+    whole: ClassVar[bool] = True
     files: tuple[str, ...]
     layout: Format
     named: bool = False

@@ -11,8 +11,8 @@ from typing import Any
 from dsprep.errors import DestinationError, SourceError
 from dsprep.findings import Reject
 from dsprep.formats.base import ShardFacts
-from dsprep.planning.destination import Destination
 from dsprep.manifests.manifest import FileReceipt, Manifest, read_rejects
+from dsprep.planning.destination import Destination
 from dsprep.planning.plan import Plan
 from dsprep.running.run import Outcome
 from dsprep.running.state import RunState, data_set_to_replace, differences, remove_data_set

@@ -8,8 +8,8 @@ from pathlib import Path
 
 from dsprep.errors import RunStopped
 from dsprep.findings import Reject
-from dsprep.planning.cuts import PlannedShard, cut_pieces
 from dsprep.manifests.manifest import FileReceipt, ShardReceipt
+from dsprep.planning.cuts import PlannedShard, cut_pieces
 from dsprep.planning.plan import Plan
 from dsprep.planning.recipe import Recipe
 from dsprep.progress import Progress

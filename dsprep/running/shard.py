@@ -9,7 +9,8 @@ from __future__ import annotations
 import os
 import zlib
 from array import array
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple, TypeAlias
@@ -20,7 +21,9 @@ from dsprep.errors import BadSample, RunStopped
 from dsprep.findings import Reject
 from dsprep.formats.base import Format
 from dsprep.planning.recipe import Recipe, make_samples
+from dsprep.readers.shards import ShardReader
 from dsprep.rows import Rows
+from dsprep.sample import Sample
 from dsprep.stores.local import destination_errors
 
 _BUFFER = 1 << 20
@@ -29,6 +32,9 @@ _BUFFER = 1 << 20
 _LARGE_PART = 16384
 """Parts larger than this, on average, are written one by one rather than joined first."""
 
+
+Listed: TypeAlias = tuple[int, int | tuple[float, ...] | None, str]
+"""The id, the label and the name of a sample, as an index beside a shard has them."""
 
 Report: TypeAlias = Callable[[int, int, list[Reject]], None]
 """Called with the samples and bytes done, and the rejects met, since the last call."""
@@ -62,6 +68,7 @@ class Written:
         rejected: Their positions among its rows.
         sidecars: Size and crc32c of each file beside it, by suffix.
         sizes: The bytes of each sample, where joining the piece will need them.
+        listed: The id, label and name of each sample, likewise, where they were not known before.
     """
 
     samples: int
@@ -71,6 +78,7 @@ class Written:
     rejected: list[int]
     sidecars: dict[str, tuple[int, int]]
     sizes: Sequence[int] = ()
+    listed: Sequence[Listed] = ()
 
 
 def write_piece(task: PieceTask, report: Report) -> Written:
@@ -78,10 +86,16 @@ def write_piece(task: PieceTask, report: Report) -> Written:
 
     Raises:
         DestinationError: If it cannot be written.
+        SourceError: If the source is gone, or has changed.
     """
+    if task.recipe.copies:
+        return _copy_piece(task, report)
+    if not task.recipe.layout.concatenative:
+        return _write_with_writer(task, report)
     recipe, rows, layout = task.recipe, task.rows, task.recipe.layout
     rejects: list[Reject] = []
     rejected: list[int] = []
+    listed: list[Listed] = []
     sizes = array("q")
     told_samples = told_rejects = 0
     with destination_errors(task.path), Sink(task.path, layout.compressed) as sink:
@@ -91,7 +105,7 @@ def write_piece(task: PieceTask, report: Report) -> Written:
             report(len(sizes) - told_samples, written, rejects[told_rejects:])
             told_samples, told_rejects = len(sizes), len(rejects)
 
-        for position, sample in enumerate(make_samples(recipe, rows)):
+        for position, sample in enumerate(_distinct(make_samples(recipe, rows), recipe)):
             try:
                 if isinstance(sample, BadSample):
                     raise sample
@@ -101,6 +115,8 @@ def write_piece(task: PieceTask, report: Report) -> Written:
                 rejected.append(position)
                 continue
             sizes.append(sink.add(parts))
+            if layout.has_sidecars and recipe.reader.whole:
+                listed.append(_listed(sample))
             if sink.pending >= _BUFFER:
                 tell(sink.flush())
         if task.whole:
@@ -108,9 +124,93 @@ def write_piece(task: PieceTask, report: Report) -> Written:
         tell(sink.finish())
         sidecars = {}
         if task.whole and layout.has_sidecars:
-            sidecars = write_sidecars(task.path, layout, rows.without(set(rejected)), sizes)
-        kept_sizes = list(sizes) if layout.has_sidecars and not task.whole else ()
-        return Written(len(sizes), sink.bytes, sink.crc32c, rejects, rejected, sidecars, kept_sizes)
+            kept = rows_of_listed(listed) if recipe.reader.whole else rows.without(set(rejected))
+            sidecars = write_sidecars(task.path, layout, kept, sizes)
+        written = Written(len(sizes), sink.bytes, sink.crc32c, rejects, rejected, sidecars)
+        if layout.has_sidecars and not task.whole:
+            written.sizes, written.listed = list(sizes), listed
+        return written
+
+
+def _distinct(
+    samples: Iterator[Sample | BadSample], recipe: Recipe
+) -> Iterator[Sample | BadSample]:
+    """Refuse a sample that readers would take for one with another that was here."""
+    if not (recipe.layout.keys_must_differ and recipe.reader.whole):
+        yield from samples
+        return
+    seen: set[str] = set()
+    for sample in samples:
+        if isinstance(sample, BadSample):
+            yield sample
+        elif sample.key in seen:
+            yield BadSample(
+                f"its key {sample.key!r} is that of another sample; --key index makes new keys"
+            )
+        else:
+            seen.add(sample.key)
+            yield sample
+
+
+def _listed(sample: Sample) -> Listed:
+    image = sample.image()
+    name = sample.fields.get("filename")
+    if not isinstance(name, str):
+        name = f"{sample.key}.{image[0]}" if image else sample.key
+    return sample.id, sample.label(), name
+
+
+def rows_of_listed(listed: Sequence[Listed]) -> Rows:
+    """Samples that were written, as the rows that sidecars are made of."""
+    ids, labels, names = zip(*listed, strict=True) if listed else ((), (), ())
+    labels = tuple(0 if label is None else label for label in labels)
+    return Rows(ids, names, (), labels)
+
+
+def _copy_piece(task: PieceTask, report: Report) -> Written:
+    """Copy encoded samples as they are."""
+    rows, layout, reader = task.rows, task.recipe.layout, task.recipe.reader
+    assert isinstance(reader, ShardReader)
+    with destination_errors(task.path), Sink(task.path, layout.compressed) as sink:
+        for block, samples in reader.copy(rows):
+            sink.add([block])
+            if sink.pending >= _BUFFER:
+                report(0, sink.flush(), [])
+            report(samples, 0, [])
+        if task.whole:
+            sink.add([layout.trailer(sink.content)])
+        report(0, sink.finish(), [])
+        sidecars = {}
+        if task.whole and layout.has_sidecars:
+            sidecars = write_sidecars(task.path, layout, rows, rows.sizes)
+        written = Written(len(rows.ids), sink.bytes, sink.crc32c, [], [], sidecars)
+        if layout.has_sidecars and not task.whole:
+            written.sizes = list(rows.sizes)
+        return written
+
+
+def _write_with_writer(task: PieceTask, report: Report) -> Written:
+    """Write samples to a file that is not one sample after another."""
+    rows = task.rows
+    rejects: list[Reject] = []
+    rejected: list[int] = []
+    with destination_errors(task.path):
+        writer = task.recipe.layout.open_writer(task.path)
+        with closing(writer):
+            for position, sample in enumerate(make_samples(task.recipe, rows)):
+                try:
+                    if isinstance(sample, BadSample):
+                        raise sample
+                    size = writer.add(sample)
+                except BadSample as error:
+                    rejects.append(Reject(rows.paths[position], str(error)))
+                    rejected.append(position)
+                    report(0, 0, rejects[-1:])
+                else:
+                    report(1, size, [])
+            writer.finish()
+        count = len(rows.ids) - len(rejected)
+        return Written(count, writer.bytes, writer.crc32c, rejects, rejected, {})
 
 
 class JoinTask(NamedTuple):

@@ -19,8 +19,8 @@ from typing import Any, TextIO
 
 from dsprep.errors import DestinationError, SourceError
 from dsprep.findings import Reject
-from dsprep.planning.destination import Destination
 from dsprep.manifests.manifest import Manifest, read_manifest
+from dsprep.planning.destination import Destination
 from dsprep.running.shard import Written
 from dsprep.stores.local import Lock, destination_errors, write_whole
 

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from importlib import import_module
 from threading import Thread
 from typing import TYPE_CHECKING
@@ -20,10 +20,15 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Source:
-    """Images on disk, and what tells their labels.
+    """Images on disk, and what tells their labels; or samples that are whole already.
 
     Attributes:
-        root: The directory that holds the images.
+        root: What the user named: the directory that holds the images, shards, a file of samples.
+        others: More of that, if the user named more.
+        kind: What these are, if the user says it; see :mod:`dsprep.sources.whole`.
+        parts: Whether files that share a stem are one sample.
+        pairs: Patterns of files, by the field that they are: those that match alike are one sample.
+        whole: Whether shards are to be read whole, for what their headers do not tell.
         list: An MXNet ``.lst`` with paths below the root, if labels come from one.
         table: A CSV or TSV file, if labels come from one.
         path_column: The table's column of paths or ids; None to find it by its name.
@@ -33,6 +38,11 @@ class Source:
     """
 
     root: str
+    others: tuple[str, ...] = ()
+    kind: str | None = None
+    parts: bool = False
+    pairs: Mapping[str, str] = field(default_factory=dict)
+    whole: bool = False
     list: str | None = None
     table: str | None = None
     path_column: str | None = None
@@ -54,6 +64,8 @@ class Source:
             raise OptionError("labels come from --list or from --labels, not from both")
         if not self.table and (self.path_column or self.label_columns):
             raise OptionError("--path-column and --label-column go with --labels")
+        if self.parts and self.pairs:
+            raise OptionError("give --parts or --pair, not both")
 
 
 def make_source(
@@ -65,17 +77,25 @@ def make_source(
     label_columns: Sequence[str] = (),
     classes: str | None = None,
     extensions: Sequence[str] = (),
+    others: Sequence[str] = (),
+    kind: str | None = None,
+    parts: bool = False,
+    pairs: Mapping[str, str] | None = None,
 ) -> Source:
     """A source from what a user gave; empty values mean the defaults."""
     chosen = frozenset(each.lower().removeprefix(".") for each in extensions)
     return Source(
         root,
-        list_file,
-        labels,
-        path_column,
-        tuple(label_columns),
-        classes,
-        chosen or frozenset(IMAGE_EXTENSIONS),
+        tuple(others),
+        kind,
+        parts,
+        dict(pairs or {}),
+        list=list_file,
+        table=labels,
+        path_column=path_column,
+        label_columns=tuple(label_columns),
+        classes=classes,
+        extensions=chosen or frozenset(IMAGE_EXTENSIONS),
     )
 
 
@@ -92,6 +112,11 @@ def read_source(source: Source, run_all: RunAll = map) -> tuple[Catalog, list[Fi
     Raises:
         SourceError: If the source is missing, unreadable, empty or contradicts itself.
     """
+    from dsprep.sources.whole import read_whole
+
+    found = read_whole(source, run_all)
+    if found is not None:
+        return found
     if not os.path.isdir(source.root):
         what = "is not a directory" if os.path.exists(source.root) else "does not exist"
         raise SourceError(f"{source.root}: {what}; give the directory that holds the images")

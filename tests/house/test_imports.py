@@ -47,9 +47,9 @@ ALLOWED_IN = {
 WORKER = [
     *("errors", "findings", "lst", "rows", "sample", "units", "workers", "workers.worker"),
     *("formats", "formats.*", "images", "images.*", "readers", "readers.*", "stores", "stores.*"),
-    *("planning", "planning.recipe", "running", "running.shard"),
+    *("planning", "planning.fields", "planning.recipe", "running", "running.shard"),
     *("verifying", "verifying.inspection"),
-    *("sources", "sources.scan", "splits", "splits.near"),
+    *("sources", "sources.scan", "sources.spans", "splits", "splits.near"),
 ]
 
 # Modules in those packages that only planning uses; no worker imports them.

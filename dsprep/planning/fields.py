@@ -1,0 +1,70 @@
+"""Which fields of a sample are kept, and under which names."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import TypeVar
+
+from dsprep.errors import OptionError
+from dsprep.sample import IMAGE_KINDS, UNKNOWN_IMAGE
+
+V = TypeVar("V")
+
+IMAGE = "image"
+"""What the user calls the image, whatever its kind."""
+
+
+@dataclass(frozen=True)
+class FieldChoice:
+    """Which fields to keep; ``image`` among them is the image, whatever its kind.
+
+    Attributes:
+        only: Those to keep; None for all.
+        dropped: Those to leave out.
+        renamed: New names by old ones.
+    """
+
+    only: frozenset[str] | None = None
+    dropped: frozenset[str] = frozenset()
+    renamed: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def is_all(self) -> bool:
+        """Whether all fields are kept as they are."""
+        return self.only is None and not self.dropped and not self.renamed
+
+    def apply(self, fields: Mapping[str, V]) -> dict[str, V]:
+        """The fields that are kept, under their new names, in their order."""
+        kept: dict[str, V] = {}
+        for name, value in fields.items():
+            known = {name, IMAGE} if name in IMAGE_KINDS or name == UNKNOWN_IMAGE else {name}
+            if known & self.dropped or (self.only is not None and not known & self.only):
+                continue
+            kept[self.renamed.get(name, name)] = value
+        return kept
+
+    def options(self) -> dict[str, object]:
+        """The choice as a manifest records it."""
+        return {
+            "only": None if self.only is None else sorted(self.only),
+            "dropped": sorted(self.dropped),
+            "renamed": dict(sorted(self.renamed.items())),
+        }
+
+
+def choose_fields(
+    only: Iterable[str], dropped: Iterable[str], renamed: Mapping[str, str]
+) -> FieldChoice:
+    """A choice from what the user gave.
+
+    Raises:
+        OptionError: If a field is both wanted and not, or two get one name.
+    """
+    chosen = FieldChoice(frozenset(only) or None, frozenset(dropped), dict(renamed))
+    both = chosen.dropped & (chosen.only or frozenset())
+    if both:
+        raise OptionError(f"--only and --drop: {', '.join(sorted(both))} is in both")
+    if len(set(renamed.values())) < len(renamed):
+        raise OptionError("--map gives two fields the same name")
+    return chosen

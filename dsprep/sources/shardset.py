@@ -1,0 +1,204 @@
+"""Which shards a user means: by a name, a pattern, a directory or a manifest."""
+
+from __future__ import annotations
+
+import glob
+import os
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from itertools import chain, product
+from pathlib import Path
+
+from dsprep.errors import OptionError, SourceError
+from dsprep.formats import FORMATS, Format, format_of_file
+from dsprep.manifests.manifest import read_manifest
+from dsprep.manifests.recorded import recorded_options
+
+_BRACES = re.compile(r"\{([^{}]*)\}")
+_RANGE = re.compile(r"(\d+)\.\.(\d+)")
+_MOST_FILES = 1_000_000
+
+
+@dataclass(frozen=True)
+class ShardSet:
+    """Shards of one data set, or of several.
+
+    Attributes:
+        name: What the user called them.
+        files: Their paths, in order.
+        layout: Their format.
+        classes: Class names, where a file beside the shards tells them.
+        known: Whether a manifest or the user says that these are shards.
+    """
+
+    name: str
+    files: tuple[str, ...]
+    layout: Format
+    classes: tuple[str, ...] | None = None
+    known: bool = False
+
+
+def joined(sets: Sequence[ShardSet]) -> ShardSet:
+    """Several sets of shards as one.
+
+    Raises:
+        SourceError: If they are of several formats, or number their classes differently.
+    """
+    first = sets[0]
+    for other in sets[1:]:
+        if other.layout != first.layout:
+            raise SourceError(
+                f"{other.name}: is {other.layout.name} of another layout than {first.name}"
+                if other.layout.name == first.layout.name
+                else f"{other.name}: is {other.layout.name}, but {first.name} {first.layout.name}"
+            )
+        if other.classes != first.classes:
+            raise SourceError(
+                f"{other.name}: has other classes than {first.name}; bring them to one order first"
+            )
+    files = tuple(chain.from_iterable(each.files for each in sets))
+    return replace(first, files=files)
+
+
+def expand(pattern: str) -> list[str]:
+    """The files that a name with braces or wildcards means: itself, if it has neither.
+
+    ``train-{000000..000146}.tar`` are all of those names, there or not; ``train-*.tar`` are the
+    files that are there, in plain sorted order.
+
+    Raises:
+        SourceError: If there are none, or no end of them.
+    """
+    if os.path.lexists(pattern):
+        return [pattern]
+    names = _expand_braces(pattern)
+    if not any(mark in pattern for mark in "*?["):
+        return names
+    found = list(chain.from_iterable(sorted(glob.glob(name, recursive=True)) for name in names))
+    if not found:
+        raise SourceError(f"{pattern}: there are no such files")
+    return list(dict.fromkeys(found))
+
+
+def _expand_braces(pattern: str) -> list[str]:
+    choices = []
+    for inner in _BRACES.findall(pattern):
+        bounds = _RANGE.fullmatch(inner)
+        if bounds is None:
+            choices.append(inner.split(","))
+            continue
+        first, last = int(bounds[1]), int(bounds[2])
+        if not 0 <= last - first < _MOST_FILES:
+            raise SourceError(f"{pattern}: {{{inner}}} is not a range of shards")
+        choices.append([f"{number:0{len(bounds[1])}d}" for number in range(first, last + 1)])
+    texts = _BRACES.split(pattern)[::2]
+    return [
+        "".join(chain.from_iterable(zip(texts, (*chosen, ""), strict=True)))
+        for chosen in product(*choices)
+    ]
+
+
+def find_shards(source: str, format_name: str | None = None) -> ShardSet | None:
+    """Tell which shards a name means.
+
+    Args:
+        source: A shard, a pattern of shards, a directory of them, or a manifest.
+        format_name: Their format, if the user says it; else their names tell.
+
+    Returns:
+        The shards, or None if this is something else.
+
+    Raises:
+        SourceError: If it means shards that are not there, or of several formats.
+    """
+    if not os.path.lexists(source):
+        files = expand(source)
+        if len(files) == 1 and not os.path.exists(files[0]):
+            return None
+        return _of_files(source, files, format_name)
+    if os.path.isdir(source):
+        return _of_directory(source, format_name)
+    if source.endswith("manifest.json"):
+        return _of_manifest(Path(source))
+    stem = source.removesuffix(".gz")
+    beside = Path(stem).with_suffix(".manifest.json")
+    if format_of_file(source) is not None and beside.is_file():
+        return _of_manifest(beside)
+    return _of_files(source, [source], format_name)
+
+
+def _of_files(name: str, files: Sequence[str], format_name: str | None) -> ShardSet | None:
+    missing = [path for path in files if not os.path.isfile(path)]
+    if missing:
+        raise SourceError(f"{missing[0]}: there is no such shard ({name})")
+    if format_name is None:
+        told = {format_of_file(os.path.basename(path)) for path in files}
+        if None in told:
+            return None
+        if len(told) > 1:
+            names = " and ".join(sorted(each.name for each in told if each))
+            raise SourceError(f"{name}: shards of {names}; name those of one format")
+        (layout,) = told
+        assert layout is not None
+    else:
+        layout = _known(format_name)
+    classes = _classes_beside(files)
+    return ShardSet(name, tuple(files), layout(), classes, known=format_name is not None)
+
+
+def _known(format_name: str) -> type[Format]:
+    if format_name not in FORMATS:
+        raise OptionError(f"--from {format_name}: unknown; choose one of {', '.join(FORMATS)}")
+    return FORMATS[format_name]
+
+
+def _of_directory(directory: str, format_name: str | None) -> ShardSet | None:
+    manifest = Path(directory) / "manifest.json"
+    if manifest.is_file():
+        return _of_manifest(manifest)
+    with os.scandir(directory) as entries:
+        seen = [entry for entry in entries if not entry.name.startswith(".")]
+    if any(entry.is_dir() for entry in seen):
+        return None
+    names = sorted(each.name for each in seen if _is_shard(each.name, format_name))
+    if not names:
+        return None
+    return _of_files(directory, [os.path.join(directory, name) for name in names], format_name)
+
+
+def _is_shard(name: str, format_name: str | None) -> bool:
+    layout = format_of_file(name)
+    return layout is not None and format_name in (None, layout.name)
+
+
+def _of_manifest(path: Path) -> ShardSet | None:
+    """The shards of a manifest, read as they were made; None if they are none but files."""
+    manifest = read_manifest(path)
+    try:
+        layout = recorded_options(manifest).layout
+    except SourceError as error:
+        raise SourceError(f"{path}: {error}") from None
+    files = [str(path.with_name(shard.name)) for shard in manifest.shards]
+    found = _of_files(str(path), files, layout.name)
+    return (
+        None
+        if found is None
+        else replace(found, layout=layout, classes=manifest.classes, known=True)
+    )
+
+
+def _classes_beside(files: Sequence[str]) -> tuple[str, ...] | None:
+    """The class names of ``classes.txt``, or of the one that is named after a single shard."""
+    from dsprep.sources.classes import read_classes  # not before polars is there
+
+    directory = os.path.dirname(files[0])
+    names = ["classes.txt"]
+    if len(files) == 1:
+        stem = Path(files[0].removesuffix(".gz")).stem
+        names.insert(0, f"{stem}.classes.txt")
+    for name in names:
+        path = os.path.join(directory, name)
+        if os.path.isfile(path):
+            return read_classes(path)
+    return None

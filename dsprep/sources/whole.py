@@ -1,0 +1,164 @@
+"""Sources whose samples are whole already: shards, and what data sets are downloaded as.
+
+What a user names is looked at here first. What is none of these is a tree of images: a directory or
+an archive.
+"""
+
+from __future__ import annotations
+
+import os
+from itertools import islice
+from typing import TYPE_CHECKING
+
+from dsprep.errors import DsprepError, OptionError, SourceError
+from dsprep.formats import FORMATS
+from dsprep.formats.stream import ShardStream
+from dsprep.formats.webdataset import WebDataset
+from dsprep.sample import IMAGE_KINDS, image_kind_of
+from dsprep.sources.scan import RunAll
+
+if TYPE_CHECKING:
+    from dsprep.catalog import Catalog
+    from dsprep.findings import Finding
+    from dsprep.sources.reading import Source
+    from dsprep.sources.shardset import ShardSet
+
+KINDS = (*FORMATS, "images", "parts", "pixels", "parquet", "manifest")
+"""What ``--from`` names; without it, what a source is shows."""
+
+_MANIFESTS = (".manifest", ".jsonl")
+"""How the names of SageMaker's augmented manifests end."""
+
+_LOOKED_AT = 64
+"""Samples of a tar that tell whether it holds samples or a tree of images."""
+
+
+def read_whole(source: Source, run_all: RunAll = map) -> tuple[Catalog, list[Finding]] | None:
+    """Make the catalog of a source whose samples are whole; None if it is a tree of images.
+
+    Raises:
+        OptionError: If the options do not go with what it is.
+        SourceError: If it cannot be read.
+    """
+    if source.kind not in (None, *KINDS):
+        raise OptionError(f"--from {source.kind}: choose one of {', '.join(KINDS)}")
+    if source.kind == "images":
+        return None
+    found = (
+        _parts(source, run_all)
+        or _manifest(source, run_all)
+        or _parquet(source)
+        or _shards(source, run_all)
+    )
+    if found is None:
+        if source.others:
+            raise SourceError(f"{source.others[0]}: several sources have to be shards")
+        if source.kind is not None:
+            raise SourceError(f"{source.root}: is not what --from {source.kind} says")
+        return None
+    return found
+
+
+def _classes(source: Source) -> tuple[str, ...] | None:
+    from dsprep.sources.classes import read_classes
+
+    return read_classes(source.classes) if source.classes else None
+
+
+def _shards(source: Source, run_all: RunAll) -> tuple[Catalog, list[Finding]] | None:
+    shards = shards_of(source)
+    if shards is None:
+        return None
+    from dsprep.sources.shards import read_shards
+
+    return read_shards(shards, classes=_classes(source), whole=source.whole, run_all=run_all)
+
+
+def shards_of(source: Source) -> ShardSet | None:
+    """The shards that a source names; None if it is something else.
+
+    Raises:
+        SourceError: If they are of several formats, or not there.
+    """
+    if source.list or source.table or source.kind not in (None, *FORMATS):
+        return None
+    from dsprep.sources.shardset import find_shards, joined
+
+    sets = []
+    for name in (source.root, *source.others):
+        shards = find_shards(name, source.kind)
+        if shards is None or (source.kind is None and _is_tree(shards)):
+            return None
+        sets.append(shards)
+    return joined(sets)
+
+
+def _is_tree(shards: ShardSet) -> bool:
+    """Whether a tar that nothing says more of is a tree of images rather than a shard.
+
+    It is if none of its first samples has anything but one image.
+    """
+    if len(shards.files) > 1 or shards.known or shards.layout.name != WebDataset.name:
+        return False
+    try:
+        with ShardStream.of_headers(shards.files[0]) as stream:
+            samples = list(islice(shards.layout.spans(stream), _LOOKED_AT))
+    except DsprepError:
+        return False
+    fields = [sample.fields or () for sample in samples]
+    return all(len(names) == 1 and image_kind_of(names[0]) in IMAGE_KINDS for names in fields)
+
+
+def _parts(source: Source, run_all: RunAll) -> tuple[Catalog, list[Finding]] | None:
+    if not (source.parts or source.pairs or source.kind == "parts"):
+        return None
+    from dsprep.sources.parts import read_parts
+
+    if not os.path.isdir(source.root):
+        raise SourceError(f"{source.root}: is not a directory, which --parts and --pair go with")
+    return read_parts(
+        source.root, pairs=source.pairs or None, classes=_classes(source), run_all=run_all
+    )
+
+
+def _manifest(source: Source, run_all: RunAll) -> tuple[Catalog, list[Finding]] | None:
+    """An augmented manifest, as the source or as the list that goes with a directory of images."""
+    path = source.list or source.root
+    if source.kind != "manifest" and not path.endswith(_MANIFESTS):
+        return None
+    from dsprep.sources.augmented import read_augmented
+
+    root = source.root if source.list else os.path.dirname(path) or "."
+    return read_augmented(
+        path, root, classes=_classes(source), extensions=source.extensions, run_all=run_all
+    )
+
+
+def _parquet(source: Source) -> tuple[Catalog, list[Finding]] | None:
+    from dsprep.sources.shardset import expand
+
+    if source.list or source.table or source.kind not in (None, "parquet"):
+        return None
+    if os.path.isdir(source.root) and not source.others:
+        files = sorted(
+            entry.path for entry in os.scandir(source.root) if _is_parquet(entry.name, entry)
+        )
+    else:
+        files = [file for name in (source.root, *source.others) for file in expand(name)]
+    if not files or not (source.kind or all(file.endswith(".parquet") for file in files)):
+        return None
+    from dsprep.sources.parquet import read_parquet
+
+    return read_parquet(files, _classes(source))
+
+
+def _is_parquet(name: str, entry: os.DirEntry[str]) -> bool:
+    return name.endswith(".parquet") and not name.startswith(".") and entry.is_file()
+
+
+def _pixels(source: Source) -> tuple[Catalog, list[Finding]] | None:
+    if source.list or source.table or source.others or source.kind not in (None, "pixels"):
+        return None
+    from dsprep.sources.pixels import read_pixels
+
+    return read_pixels(source.root, _classes(source))
