@@ -1,0 +1,176 @@
+"""Samples of many parts, each of which is a file of its own.
+
+Where the parts lie follows from the path of a sample's row, so a reader is a few words however many
+samples there are, and one sample is in memory at a time.
+"""
+
+from __future__ import annotations
+
+import os
+from abc import abstractmethod
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from stat import S_ISREG
+from typing import NamedTuple, TypeAlias
+
+from dsprep.errors import BadSample, SourceError
+from dsprep.images.header import sniff
+from dsprep.readers.base import Reader
+from dsprep.readers.files import read_file
+from dsprep.rows import Rows
+from dsprep.sample import IMAGE_EXTENSIONS, UNKNOWN_IMAGE, Sample, Value, key_of
+
+Members: TypeAlias = dict[str, bytes]
+"""The bytes of a sample's parts by field."""
+
+_IMAGES = (*dict.fromkeys(IMAGE_EXTENSIONS.values()), UNKNOWN_IMAGE)
+"""The fields that may be the image; of several, the first is."""
+
+
+@dataclass(frozen=True)
+class PartReader(Reader):
+    """Reads samples that are several files.
+
+    Attributes:
+        root: The directory that the rows' paths start from.
+    """
+
+    root: str
+
+    @abstractmethod
+    def members(self, path: str, size: int) -> Members:
+        """Read the parts of a sample.
+
+        Args:
+            path: That of its row.
+            size: The bytes of all its parts together.
+
+        Raises:
+            BadSample: If they cannot be read, or are not as they were when they were listed.
+        """
+
+    def read(self, rows: Rows) -> Iterator[Sample | BadSample]:
+        """Read the samples, one after the other."""
+        labels = rows.labels if rows.labels is not None else [None] * len(rows.ids)
+        columns = zip(rows.ids, rows.paths, rows.sizes, labels, strict=True)
+        for id, path, size, label in columns:
+            try:
+                members = self.members(path, size)
+            except BadSample as error:
+                if not os.path.isdir(self.root):
+                    raise SourceError(
+                        f"{self.root}: is gone; give the same command again when it is back"
+                    ) from None
+                yield error
+                continue
+            yield Sample(key_of(path), _fields(members, label), id)
+
+
+@dataclass(frozen=True)
+class SharedStems(PartReader):
+    """Reads samples whose parts share their names up to the first dot.
+
+    Attributes:
+        fields: Every field that a sample may have, and what may follow the first dot in the name of
+            its file; the first of these that there is counts.
+    """
+
+    fields: tuple[tuple[str, tuple[str, ...]], ...]
+
+    def members(self, path: str, size: int) -> Members:
+        """Read the files that there are."""
+        stem = os.path.join(self.root, stem_of(path)) + "."
+        found = {}
+        for field, suffixes in self.fields:
+            for suffix in suffixes:
+                length = _size_of(stem + suffix)
+                if length is not None:
+                    found[field] = (stem + suffix, length)
+                    break
+        if not found:
+            raise BadSample("is not on the disk any more")
+        if sum(length for _, length in found.values()) != size:
+            raise BadSample(f"has changed: its parts had {size} bytes when they were listed")
+        return {field: read_file(*place) for field, place in found.items()}
+
+
+class Pair(NamedTuple):
+    """One part of samples whose parts lie in parallel folders.
+
+    Attributes:
+        field: The field that it becomes; for the image, the one that its extension promises.
+        before: The path of its file, up to the stem that all parts share.
+        after: And after it.
+        is_image: Whether it is the image, which gets its name from its bytes.
+    """
+
+    field: str
+    before: str
+    after: str
+    is_image: bool = False
+
+
+@dataclass(frozen=True)
+class ParallelFolders(PartReader):
+    """Reads samples whose parts lie in parallel folders; the rows' paths are stem and extension.
+
+    Attributes:
+        pairs: The parts.
+        extension: What the rows' paths end in after the stem, with the dot.
+    """
+
+    pairs: tuple[Pair, ...]
+    extension: str
+
+    def members(self, path: str, size: int) -> Members:
+        """Read all the parts."""
+        stem = path.removesuffix(self.extension)
+        places = {}
+        for pair in self.pairs:
+            place = os.path.join(self.root, f"{pair.before}{stem}{pair.after}")
+            length = _size_of(place)
+            if length is None:
+                raise BadSample(f"its part {pair.field} is not on the disk any more")
+            places[pair] = (place, length)
+        if sum(length for _, length in places.values()) != size:
+            raise BadSample(f"has changed: its parts had {size} bytes when they were listed")
+        members: Members = {}
+        others = {pair.field for pair in self.pairs if not pair.is_image}
+        for pair, listed in places.items():
+            data = read_file(*listed)
+            kind = sniff(data) if pair.is_image else None
+            members[pair.field if kind is None or kind in others else kind] = data
+        return members
+
+
+def stem_of(path: str) -> str:
+    """A path up to the first dot of its base name, which is WebDataset's key."""
+    directory, slash, name = path.rpartition("/")
+    return directory + slash + name.partition(".")[0]
+
+
+def _size_of(place: str) -> int | None:
+    """The size of a file in bytes; None if there is no such file, or it is something else."""
+    try:
+        status = os.stat(place)
+    except OSError:
+        return None
+    return status.st_size if S_ISREG(status.st_mode) else None
+
+
+def _fields(members: Members, label: int | Sequence[float] | None) -> dict[str, Value]:
+    """What the parts say, in order: the image, cls, label, others by name, what is in the json."""
+    image = next((kind for kind in _IMAGES if kind in members), "")
+    labels: dict[str, Value] = {}
+    if label is not None:
+        labels = {"cls": label} if isinstance(label, int) else {"label": tuple(label)}
+    first = [name for name in (image, "cls", "label.json") if name in members]
+    last = ["json"] if "json" in members else []
+    others = sorted(members.keys() - {*first, *last})
+    decoded = _decoded({name: members[name] for name in (*first, *others, *last)})
+    return {name: decoded[name] for name in first[:1] if name == image} | labels | decoded
+
+
+def _decoded(members: Members) -> dict[str, Value]:
+    """The fields that the members of a sample hold."""
+    return dict(members)

@@ -1,0 +1,209 @@
+"""Samples of many parts: files that share a stem, or that lie in parallel folders."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+
+import polars as pl
+
+from dsprep.catalog import Catalog
+from dsprep.errors import SourceError
+from dsprep.findings import REJECT_KINDS, Finding
+from dsprep.readers.parts import SharedStems, stem_of
+from dsprep.sample import IMAGE_EXTENSIONS
+from dsprep.sources.files import Files, list_files
+from dsprep.sources.folder import classes_of_directories
+from dsprep.sources.pairs import parse_pairs, read_pairs
+from dsprep.sources.scan import RunAll, scan
+
+_MOST_SUFFIXES = 256
+"""A worker looks for each of them, for every sample."""
+
+_SUFFIX = r"[^./][.]([^/]+)$"
+"""What follows the first dot of a base name, before which WebDataset's keys end."""
+
+_IMAGE_RANKS = {kind: rank for rank, kind in enumerate(dict.fromkeys(IMAGE_EXTENSIONS.values()))}
+
+
+def read_parts(
+    root: str,
+    *,
+    pairs: Mapping[str, str] | None,
+    classes: tuple[str, ...] | None,
+    run_all: RunAll = map,
+) -> tuple[Catalog, list[Finding]]:
+    """Make the catalog of a folder whose samples are several files each.
+
+    A row's path is the stem that a sample's files share and the extension of its image; where a
+    sample has no image, the stem alone. Its size is that of all its parts together, so that its
+    digest tells when one comes, goes or changes size.
+
+    Args:
+        root: The folder.
+        pairs: The parts of every sample, by name: each the paths of its files below the root, in
+            which ``*`` stands for the stem. ``image`` is the image; another name becomes the field
+            of that name and the files' extension, ``mask`` being ``mask.png``; a name that has a
+            dot is the field itself. None takes files that share their paths up to the first dot of
+            the base name, each being the field that the rest of its name says.
+        classes: The classes and their order, if they are fixed already.
+        run_all: Runs calls, here or in workers.
+
+    Returns:
+        The catalog, in plain sorted order of the stems, and what was noticed.
+
+    Raises:
+        OptionError: If a pair makes no sense, or no file is part of it.
+        SourceError: If there are no samples, their classes are unclear, the names have too many
+            different endings, or a directory cannot be read.
+    """
+    if pairs is None:
+        return _read_stems(root, list_files(scan(root, None, run_all)), classes)
+    patterns = parse_pairs(pairs)
+    return read_pairs(root, list_files(scan(root, None, run_all)), patterns, classes)
+
+
+def _read_stems(
+    root: str, files: Files, classes: tuple[str, ...] | None
+) -> tuple[Catalog, list[Finding]]:
+    ends = pl.col("path").str.extract(_SUFFIX)
+    named = files.table.lazy().with_columns(suffix=ends).collect(engine="streaming")
+    findings = [
+        Finding("not-an-image", path, "no extension, so no part of a sample")
+        for path in named.filter(pl.col("suffix").is_null())["path"]
+    ]
+    named = named.drop_nulls("suffix")
+    if named.is_empty():
+        raise SourceError(f"{root}: holds no files that could be parts of samples")
+    fields = _fields_of(named["suffix"].unique(), root)
+    key = pl.col("path").str.strip_suffix("." + pl.col("suffix"))
+    parts = named.with_columns(key=key).join(fields, on="suffix").sort("key", "order")
+    is_new = (pl.col("key") != pl.col("key").shift()).fill_null(True)
+    is_first = is_new | (pl.col("field") != pl.col("field").shift())
+    parts = parts.with_columns(sample=is_new.cum_sum(), first=is_first)
+    passed_over, parts = parts.filter(~pl.col("first")), parts.filter("first")
+    findings += [
+        Finding("incomplete", path, f"passed over: the sample has another file that is its {field}")
+        for path, field in passed_over.select("path", "field").iter_rows()
+    ]
+    samples, numbers, found = _samples(parts), None, classes
+    if not (fields["field"] == "cls").any():
+        samples, numbers, found = _with_classes(samples, root, classes)
+        left = parts.filter(~pl.col("sample").is_in(samples["sample"].implode()))
+        findings += [
+            Finding("not-an-image", path, "of no image, nor in the directory of a class")
+            for path in left["path"]
+        ]
+        parts = parts.filter(pl.col("sample").is_in(samples["sample"].implode()))
+    findings += _lacking(parts, samples)
+    findings += _of_samples(files.findings, samples)
+    used = fields.filter(pl.col("suffix").is_in(parts["suffix"].unique().implode()))
+    reader = SharedStems(root, _suffixes(used))
+    table = samples.select(pl.int_range(pl.len()).alias("index"), "path", "size", "mtime")
+    if numbers is not None:
+        table = table.with_columns(numbers)
+    return Catalog(table, root, found, reader), sorted(findings)
+
+
+def _fields_of(suffixes: pl.Series, root: str) -> pl.DataFrame:
+    """Name the field that each ending of names means: ``suffix``, ``field`` and ``order``.
+
+    Where a sample has several files for one field, the one of the lowest ``order`` is it.
+    """
+    if len(suffixes) > _MOST_SUFFIXES:
+        first = suffixes.sort().head(3).to_list()
+        raise SourceError(
+            f"{root}: its names go on in {len(suffixes):,} ways after their first dots, where the "
+            f"name of a sample ends, as in {', '.join(map(repr, first))}: rename the files, or "
+            "name the parts with --pair"
+        )
+    lower = pl.col("suffix").str.to_lowercase()
+    fields = suffixes.to_frame("suffix").with_columns(field=lower.replace(IMAGE_EXTENSIONS))
+    fields = fields.sort("field", pl.col("suffix") != pl.col("field"), "suffix")
+    return fields.with_columns(order=pl.int_range(pl.len()))
+
+
+def _suffixes(fields: pl.DataFrame) -> tuple[tuple[str, tuple[str, ...]], ...]:
+    grouped = fields.group_by("field", maintain_order=True).agg("suffix")
+    return tuple((field, tuple(suffixes)) for field, suffixes in grouped.iter_rows())
+
+
+def _samples(parts: pl.DataFrame) -> pl.DataFrame:
+    """Sum the parts up: ``sample``, ``key``, ``size``, ``mtime``, ``path``, ``images`` (a count)."""
+    rank = pl.col("field").replace_strict(_IMAGE_RANKS, default=None, return_dtype=pl.Int64)
+    images = (
+        parts.select("sample", "path", rank=rank)
+        .drop_nulls("rank")
+        .sort("sample", "rank")
+        .group_by("sample")
+        .agg(pl.col("path").first(), images=pl.len().cast(pl.Int64))
+    )
+    return (
+        parts.group_by("sample", maintain_order=True)
+        .agg(pl.col("key").first(), pl.col("size").sum(), pl.col("mtime").max())
+        .join(images, on="sample", how="left", maintain_order="left")
+        .with_columns(pl.col("images").fill_null(0), pl.col("path").fill_null(pl.col("key")))
+    )
+
+
+def _lacking(parts: pl.DataFrame, samples: pl.DataFrame) -> Iterator[Finding]:
+    """Find the samples that lack what more than half of all samples have.
+
+    The one image of a sample may be of any kind; where most samples have several, as where masks
+    are images, each kind is a part of its own.
+    """
+    field = pl.col("field")
+    parts = parts.select("sample", "field")
+    if (samples["images"] < 2).sum() * 2 >= samples.height:
+        is_image = field.is_in(list(_IMAGE_RANKS))
+        parts = parts.with_columns(field=pl.when(is_image).then(pl.lit("image")).otherwise(field))
+        parts = parts.unique()
+    counts = parts.group_by("field").len().filter(pl.col("len") * 2 > samples.height)
+    lacking = []
+    for expected in sorted(counts["field"]):
+        having = parts.filter(field == expected)["sample"]
+        without = samples.filter(~pl.col("sample").is_in(having.implode()))
+        lacking.append(without.select("path", field=pl.lit(expected)))
+    if lacking:
+        rows = pl.concat(lacking).group_by("path").agg(field.str.join(", "))
+        for path, names in rows.iter_rows():
+            yield Finding("incomplete", path, f"lacks {names}")
+
+
+def _with_classes(
+    samples: pl.DataFrame, root: str, classes: tuple[str, ...] | None
+) -> tuple[pl.DataFrame, pl.Series | None, tuple[str, ...] | None]:
+    """Number the directories that the images lie in, as those of a folder of images.
+
+    Returns:
+        The samples that have a class, which those do not that have no image and lie where no image
+        is; the column ``cls``; and the classes.
+    """
+    has_image = samples["images"] > 0
+    imaged = samples.filter(has_image if has_image.any() else ~has_image)
+    numbers, found = classes_of_directories(imaged["path"], root, classes)
+    if numbers is None:
+        return samples, None, None
+    directory = pl.col("key").str.replace(r"/?[^/]*$", "").alias("directory")
+    known = imaged.select(directory, numbers).unique("directory")
+    samples = samples.with_columns(directory).join(known, on="directory", maintain_order="left")
+    return samples, samples["cls"], found
+
+
+def _of_samples(findings: Iterable[Finding], samples: pl.DataFrame) -> Iterator[Finding]:
+    """Say of a file that cannot be had which sample lacks it, or, once, that a sample is lost."""
+    unread = [finding for finding in findings if finding.kind in REJECT_KINDS]
+    yield from (finding for finding in findings if finding.kind not in REJECT_KINDS)
+    if not unread:
+        return
+    paths = dict(samples.select("key", "path").iter_rows())
+    lost = set()
+    for finding in unread:
+        key = stem_of(finding.path)
+        suffix = finding.path[len(key) + 1 :]
+        if not suffix:
+            yield finding._replace(kind="not-an-image")
+        elif key in paths:
+            yield Finding("incomplete", paths[key], f"lacks {suffix}: {finding.detail}")
+        elif key not in lost:
+            lost.add(key)
+            yield finding
