@@ -10,6 +10,8 @@ from typing import NamedTuple
 LISTING = "files.jsonl"
 """The listing in the directory of a unit; all other files there have numbers for names."""
 
+_ENCODER = json.JSONEncoder(ensure_ascii=False)
+
 
 class File(NamedTuple):
     """A file of a folder.
@@ -59,7 +61,7 @@ class Listed(NamedTuple):
         }
         told = {name: value for name, value in values.items() if value is not None}
         # What is no Unicode in a key becomes the escape that JSON has for it.
-        return json.dumps(told, ensure_ascii=False).encode("utf-8", "backslashreplace") + b"\n"
+        return _ENCODER.encode(told).encode("utf-8", "backslashreplace") + b"\n"
 
     @classmethod
     def from_json(cls, line: bytes) -> Listed:
@@ -69,7 +71,7 @@ class Listed(NamedTuple):
             ValueError: If it is none.
         """
         try:
-            values = json.loads(line)
+            values = json.loads(line.decode())
             label = values.get("label")
             return cls(
                 values["id"],
