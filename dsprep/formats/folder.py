@@ -8,37 +8,29 @@ comes from outside is used before all of them have been looked at.
 
 from __future__ import annotations
 
-import json
 import os
-import re
-import struct
-from base64 import b64encode
 from collections.abc import Iterator
 from dataclasses import dataclass
-from math import isfinite
-from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, TypeGuard
+from typing import TYPE_CHECKING, ClassVar, NamedTuple
 
 import google_crc32c
 
 from dsprep.errors import BadImage, BadSample
 from dsprep.formats.base import Entry, Format
+from dsprep.formats.extensions import extension_of
 from dsprep.formats.filenames import cut_stem, harmless_part, harmless_path, split_extension
+from dsprep.formats.label_text import label_text
 from dsprep.formats.listing import LISTING, File, Listed
+from dsprep.formats.typed_json import Typed, encode_typed
 from dsprep.images.header import read_header
-from dsprep.sample import IMAGE_EXTENSIONS, Blobs, Floats, Ints, Sample, Value
+from dsprep.sample import IMAGE_EXTENSIONS, Blobs, Floats, Ints, Sample, is_label
 
 if TYPE_CHECKING:
     import polars as pl
 
     from dsprep.formats.stream import ShardStream
 
-_HELD = frozenset({"cls", "class", "label", "filename", "id"})
-"""The fields that directories, names and the list tell, if they have the types they should have."""
-
 _LONGEST_ENDING = 200
-_EXTENSION = re.compile(r"[a-z0-9_-]+([.][a-z0-9_-]+)*")
-_UNESCAPED = frozenset(b"abcdefghijklmnopqrstuvwxyz0123456789_.-")
-_SINGLE = struct.Struct("<f")
 _FLAGS = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
 
 
@@ -195,7 +187,7 @@ def lay_out(sample: Sample, reencoded: bool = False) -> Layout:
         files.insert(0, (ending, image[1]))
     elif ending is not None:
         files = [(ending if each[0] == ending.lower() else each[0], each[1]) for each in files]
-    _require_files(files)
+    _require_files(stem, [ending for ending, _ in files])
     directory = _directory(sample) if "/" not in stem else None
     if directory is not None:
         stem = f"{directory}/{stem}"
@@ -211,37 +203,48 @@ def _directory(sample: Sample) -> str | None:
     return str(number) if isinstance(number, int) else None
 
 
-def _require_files(files: list[tuple[str, bytes]]) -> None:
-    endings = [ending for ending, _ in files]
-    if not files:
+def _require_files(stem: str, endings: list[str]) -> None:
+    name = stem.rpartition("/")[2]
+    if not endings:
         raise BadSample("has nothing that could be a file")
     if len(set(endings)) < len(endings):
         raise BadSample("has two parts whose files would have one name")
+    if any(name + ending == ".." for ending in endings):
+        raise BadSample("has a part with a name that is no file's")
     if any(len(ending.encode()) > _LONGEST_ENDING for ending in endings):
         raise BadSample(f"has a part whose name is longer than {_LONGEST_ENDING} bytes")
 
 
 def _others(sample: Sample, image: str | None) -> Iterator[tuple[str, bytes]]:
-    """The files beside the image: how each name ends, and the bytes."""
+    """The files beside the image, as a WebDataset's members: how each name ends, and the bytes."""
     fields = sample.fields
-    lists: dict[str, Value] = {}
+    typed: dict[str, Typed] = {}
     for name, value in fields.items():
-        if name == image or (name in _HELD and _is_told(name, fields)):
+        if name == image or _is_told(name, sample):
             continue
-        if isinstance(value, bytes):
-            yield _ending(name), value
-        elif name not in ("width", "height") or _size(sample).get(name) != value:
-            lists[name] = value
-    if lists:
-        yield ".features.json", _features(lists)
+        if isinstance(value, bytes | str):
+            data = value if isinstance(value, bytes) else value.encode()
+            yield f".{extension_of(name)}", data
+        elif isinstance(value, Ints | Floats | Blobs):
+            typed[name] = value
+        elif isinstance(value, int):
+            typed[name] = Ints((value,))
+        else:
+            yield ".label.json", label_text(value)
+    if typed:
+        yield ".features.json", encode_typed(typed)
 
 
-def _is_told(name: str, fields: dict[str, Value]) -> bool:
-    """Whether a field needs no file, as the folder or its list tell it; a list has one label."""
-    value = fields[name]
-    if name == "label":
-        return _is_label(value) and not isinstance(fields.get("cls"), int)
-    return isinstance(value, str if name in ("class", "filename") else int)
+def _is_told(name: str, sample: Sample) -> bool:
+    """Whether a field needs no file, as the folder, its list or the image tells it."""
+    value = sample.fields[name]
+    if name in ("class", "filename"):
+        return isinstance(value, str)
+    if name == "label":  # a list has one label
+        return is_label(value) and not isinstance(sample.fields.get("cls"), int)
+    if name in ("width", "height"):
+        return _size(sample).get(name) == value
+    return name in ("cls", "id") and isinstance(value, int)
 
 
 def _size(sample: Sample) -> dict[str, int]:
@@ -254,56 +257,8 @@ def _size(sample: Sample) -> dict[str, int]:
     return {"width": header.width, "height": header.height}
 
 
-def _ending(name: str) -> str:
-    """How the name of a field's file ends: what no extension may hold is percent-escaped."""
-    if _EXTENSION.fullmatch(name):
-        return f".{name}"
-    plain = "".join(
-        chr(byte) if byte in _UNESCAPED else f"%{byte:02x}"
-        for byte in name.encode("utf-8", "backslashreplace")
-    )
-    return f".{plain or '%'}"
-
-
-def _features(lists: dict[str, Value]) -> bytes:
-    """Typed lists and single numbers as JSON: their types can be told from it."""
-    told = {name: _json_value(value) for name, value in lists.items()}
-    text = json.dumps(told, ensure_ascii=False, separators=(",", ":"), sort_keys=True)
-    return text.encode("utf-8", "backslashreplace")
-
-
-def _json_value(value: Value) -> Any:
-    if isinstance(value, int):
-        return [value]
-    if isinstance(value, str | bytes):
-        return [value] if isinstance(value, str) else {"base64": [b64encode(value).decode()]}
-    if not value:
-        return {"floats" if isinstance(value, Floats) else "ints": []}
-    texts = [each for each in value if isinstance(each, bytes)]
-    if not texts:
-        return [_shortest(each) if isinstance(each, float) else each for each in value]
-    try:
-        return [each.decode() for each in texts]
-    except UnicodeDecodeError:
-        return {"base64": [b64encode(each).decode() for each in texts]}
-
-
-def _shortest(number: float) -> float:
-    """The number with the shortest decimal that is the same 32-bit float, if it is one."""
-    for digits in range(1, 10):
-        short = float(f"{number:.{digits}g}")
-        if isfinite(number) and _SINGLE.pack(short) == _SINGLE.pack(number):
-            return short
-    return number
-
-
 def _known(sample: Sample) -> tuple[int, str, int | tuple[float, ...] | None, str | None]:
     """What the listing says of a sample: id, key, label and the name of its class."""
     number, label, name = (sample.fields.get(each) for each in ("cls", "label", "class"))
-    told = number if isinstance(number, int) else label if _is_label(label) else None
+    told = number if isinstance(number, int) else label if is_label(label) else None
     return sample.id, sample.key, told, name if isinstance(name, str) else None
-
-
-def _is_label(value: Value | None) -> TypeGuard[tuple[float, ...]]:
-    """Whether a value is a label, and no list of a field that no convention names."""
-    return isinstance(value, tuple) and not isinstance(value, Ints | Floats | Blobs)

@@ -156,12 +156,12 @@ def test_samples_without_an_image() -> None:
 def test_what_is_no_file_and_told_nowhere_else_stands_in_a_file_of_its_own() -> None:
     fields = {"jpg": IMAGE, "cls": 1, "label": (0.5,), "n": Ints((1, 2)), "f": Floats((0.1, 2.0))}
     layout = lay_out(Sample("a", {**fields, "e": Floats(), "b": Blobs((b"x", b"\xff"))}))
-    assert layout.files[1][0] == ".features.json"
-    assert json.loads(layout.files[1][1]) == {
+    assert layout.files[1] == (".label.json", b"[0.5]")
+    assert layout.files[2][0] == ".features.json"
+    assert json.loads(layout.files[2][1]) == {
         "b": {"base64": ["eA==", "/w=="]},
         "e": {"floats": []},
         "f": [0.1, 2.0],
-        "label": [0.5],
         "n": [1, 2],
     }
 
@@ -171,6 +171,11 @@ def test_width_and_height_are_told_by_the_image() -> None:
     assert len(lay_out(Sample("a", right)).files) == 1
     wrong = lay_out(Sample("a", {**right, "width": 40}))
     assert wrong.files[1] == (".features.json", b'{"width":[40]}')
+
+
+def test_no_part_has_a_name_that_means_a_directory() -> None:
+    with pytest.raises(BadSample, match="no file's"):
+        lay_out(Sample("a", {"jpg": IMAGE, "": b"no name", "filename": "cat/..jpg"}))
 
 
 def test_nothing_to_write_is_a_reject() -> None:
