@@ -181,6 +181,11 @@ def print_verify_report(report: VerifyReport) -> None:
     if not report.manifest:
         click.echo(f"  {'note':<9} there is no manifest to compare with")
     click.echo(f"  {'time':<9} {format_duration(report.seconds)}")
+    print_problems(problems)
+
+
+def print_problems(problems: Sequence[Problem]) -> None:
+    """Print what is wrong, one thing a line, below a report."""
     if problems:
         click.echo()
     for problem in problems[:_PROBLEMS_SHOWN]:

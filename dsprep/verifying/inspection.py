@@ -14,6 +14,7 @@ from dsprep.errors import BadImage, BadSample, DamagedShard, SourceError
 from dsprep.formats.base import Entry, Format
 from dsprep.formats.stream import ShardStream
 from dsprep.images.check import make_check
+from dsprep.indexes import mxnet
 from dsprep.planning.recipe import Recipe, make_samples
 from dsprep.rows import Rows
 from dsprep.running.shard import Report
@@ -200,19 +201,11 @@ def _labels(sample: Sample) -> Sequence[float]:
 def _check_index(path: str, positions: list[tuple[int, int]]) -> str | None:
     """Say what is wrong with an ``.idx``, given the id and the offset of every sample."""
     try:
-        lines = Path(path).read_text().splitlines()
-        listed = [(int(key), int(offset)) for key, offset in (line.split("\t") for line in lines)]
-    except (OSError, ValueError):
-        return "cannot be read as an index"
-    for number, (have, want) in enumerate(zip(listed, positions, strict=False), start=1):
-        if have != want:
-            return (
-                f"line {number}: says id {have[0]} at byte {have[1]}, "
-                f"but id {want[0]} is at byte {want[1]}"
-            )
-    if len(listed) != len(positions):
-        return f"lists {len(listed):,} samples, but the shard holds {len(positions):,}"
-    return None
+        index = Path(path).read_bytes()
+    except OSError as error:
+        return f"cannot be read ({error.strerror})"
+    ids, offsets = [id for id, _ in positions], [offset for _, offset in positions]
+    return mxnet.difference(index, ids, offsets)
 
 
 class SourceTask(NamedTuple):

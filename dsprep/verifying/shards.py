@@ -18,20 +18,23 @@ class Shards:
     """The shards of one data set.
 
     Attributes:
-        directory: Where they are.
         made: How they were made, or else what their names tell of that.
         names: Their file names: those that should be there.
         manifest: What they should be; None if nothing tells.
-        scratch: Where an unfinished run of theirs would have its state.
+        destination: Where they are, and what their companions are called.
         manifest_name: The file name of the manifest.
     """
 
-    directory: Path
     made: Recorded
     names: Sequence[str]
     manifest: Manifest | None
-    scratch: Path
+    destination: Destination
     manifest_name: str = ""
+
+    @property
+    def directory(self) -> Path:
+        """Where they are."""
+        return self.destination.directory
 
 
 def find_shards(path: Path) -> list[Shards]:
@@ -57,11 +60,7 @@ def _look(path: Path) -> list[Shards]:
         companion = Destination(path.parent, path.name, stem)
         if companion.manifest.exists():
             return [_with_manifest(companion.manifest)]
-        return [
-            Shards(
-                path.parent, Recorded(layout(), known=False), [path.name], None, companion.scratch
-            )
-        ]
+        return [Shards(Recorded(layout(), known=False), [path.name], None, companion)]
     if not path.is_dir():
         raise SourceError(f"{path}: does not exist; give a directory of shards, or a shard")
     if (path / "manifest.json").exists():
@@ -79,7 +78,7 @@ def _with_manifest(path: Path) -> Shards:
     stem = path.name.removesuffix("manifest.json").rstrip(".")
     destination = Destination(path.parent, stem=stem)
     names = [shard.name for shard in manifest.shards]
-    return Shards(path.parent, made, names, manifest, destination.scratch, path.name)
+    return Shards(made, names, manifest, destination, path.name)
 
 
 def _without_manifest(directory: Path) -> Shards:
@@ -96,7 +95,7 @@ def _without_manifest(directory: Path) -> Shards:
         )
     ((format_name, names),) = by_format.items()
     made = Recorded(FORMATS[format_name](), known=False)
-    return Shards(directory, made, names, None, Destination(directory).scratch)
+    return Shards(made, names, None, Destination(directory))
 
 
 def strays(path: Path, found: Sequence[Shards]) -> Iterable[tuple[str, str]]:
@@ -119,3 +118,17 @@ def strays(path: Path, found: Sequence[Shards]) -> Iterable[tuple[str, str]]:
         layout = format_of_file(name)
         if name not in known and layout is not None and layout.name in formats:
             yield name, "is there, but not in the manifest"
+
+
+def shards_of_others(shards: Shards) -> Shards:
+    """What lies in the place of a data set, whatever its manifest says.
+
+    Raises:
+        SourceError: If there are no shards, or shards of several formats.
+    """
+    if not shards.destination.stem:
+        return _without_manifest(shards.directory)
+    present = [name for name in shards.names if (shards.directory / name).is_file()]
+    return Shards(
+        Recorded(type(shards.made.layout)(), known=False), present, None, shards.destination
+    )

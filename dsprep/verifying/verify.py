@@ -170,12 +170,10 @@ def _task(
 def _compare_files(shards: Shards) -> list[Problem]:
     """Which files are missing or too many, and which of the small ones are not as written."""
     problems = []
-    if shards.scratch.exists():
-        problems.append(
-            Problem(
-                shards.scratch.name, None, "", "an unfinished run is there: give its command again"
-            )
-        )
+    scratch = shards.destination.scratch
+    if scratch.exists():
+        message = "an unfinished run is there: give its command again"
+        problems.append(Problem(scratch.name, None, "", message))
     if shards.manifest is None:
         return problems
     problems += _compare_totals(shards.manifest, shards.manifest_name)

@@ -22,9 +22,9 @@ LAYERS = [
     "images catalog formats readers stores text workers",
     "lists manifests",
     "sources",
-    "liststore planning splits",
+    "indexes liststore planning splits",
     "loaders running",
-    "listing packing splitting verifying",
+    "indexing listing packing splitting verifying",
     "__init__",
     "cli __main__",
 ]
@@ -49,6 +49,7 @@ WORKER = [
     *("formats", "formats.*", "images", "images.*", "readers", "readers.*", "stores", "stores.*"),
     *("planning", "planning.fields", "planning.recipe", "running", "running.shard"),
     *("verifying", "verifying.inspection"),
+    *("indexes", "indexes.*", "indexing", "indexing.files", "indexing.shard"),
     *("sources", "sources.scan", "sources.spans", "splits", "splits.near"),
 ]
 

@@ -1,0 +1,42 @@
+"""What ``shard index`` prints when it is done."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+
+import click
+
+from dsprep.cli.report import print_problems
+from dsprep.indexing.index import IndexReport
+from dsprep.units import format_duration, format_size, format_some
+
+_SHOWN = 5
+"""How many of the files that were wrong are named."""
+
+
+def print_index_report(report: IndexReport) -> None:
+    """Print what indexing did, or would do."""
+    names = defaultdict(list)
+    for file in report.files:
+        names[file.state].append(file.name)
+    click.echo(f"{report.destination}: {report.state} as {report.format}")
+    rows = [
+        ("samples", f"{report.samples:,}"),
+        ("shards", f"{report.shards:,}"),
+        ("size", format_size(report.bytes)),
+        *((state, f"{len(some):,} ({format_some(some)})") for state, some in names.items()),
+        *(("note", note) for note in report.notes),
+        ("time", format_duration(report.seconds)),
+    ]
+    for name, value in rows:
+        click.echo(f"  {name:<9} {value}")
+    replaced = [file for file in report.files if file.state == "replaced"]
+    if replaced:
+        click.echo("\nwrong before" if report.state == "indexed" else "\nwrong")
+    for file in replaced[:_SHOWN]:
+        click.echo(f"  {file.name}: {file.detail}")
+    if len(replaced) > _SHOWN:
+        click.echo(f"  and {len(replaced) - _SHOWN:,} more; --json lists them all")
+    if report.state == "planned":
+        click.echo("\nnothing was written")
+    print_problems(report.problems)

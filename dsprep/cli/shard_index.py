@@ -1,0 +1,89 @@
+"""``dsprep shard index``."""
+
+from __future__ import annotations
+
+import sys
+
+import click
+
+from dsprep.cli.help import GroupedCommand, option_group
+from dsprep.cli.options import dry_run_option, output_options, workers_option
+from dsprep.cli.streams import until_nobody_reads
+from dsprep.errors import REJECTS_EXIT_CODE
+
+_index = option_group("Index")
+
+
+@click.command(cls=GroupedCommand)
+@click.argument("dest", metavar="DATASET")
+@_index(
+    "--kind",
+    "kinds",
+    type=click.Choice(["mxnet", "dali", "wids", "manifest"]),
+    multiple=True,
+    help="Write only this; may be given several times.  [default: all that suit the format]",
+)
+@_index(
+    "--check", is_flag=True, help="Write nothing: an index that is missing or wrong is a problem."
+)
+@_index(
+    "--overwrite",
+    is_flag=True,
+    help="Replace a manifest that is not that of these shards, and another file that has the name "
+    "of the wids index.",
+)
+@workers_option
+@dry_run_option
+@output_options
+def index(
+    dest: str,
+    kinds: tuple[str, ...],
+    check: bool,
+    overwrite: bool,
+    workers: int | None,
+    dry_run: bool,
+    as_json: bool,
+    quiet: bool,
+) -> int:
+    """Write the indexes of shards that are there.
+
+    DATASET is a directory of shards, one shard, or a manifest; whoever wrote them. An index that is
+    right stays as it is, a wrong one is replaced. Shards are read by their headers; only for a
+    manifest, which has checksums, are they read whole.
+
+    \b
+    RecordIO    mxnet     SHARD.idx, for MXIndexedRecordIO and ImageRecordIter
+    WebDataset  dali      SHARD.idx, as DALI's wds2idx writes it
+                wids      NAME.json, over all shards
+    TFRecord    dali      SHARD.idx, as DALI's tfrecord2idx writes it
+    all         manifest  manifest.json, if there is none
+
+    A damaged shard gets no index, is named with the offset, and makes the exit code 3. In a shard
+    that is gzip nothing can be found by its offset, so it gets none, either.
+
+    \b
+    Examples:
+      dsprep shard index shards/
+      dsprep shard index shards/ --kind dali
+      dsprep shard index train.rec --check
+    """
+    from dsprep.cli.index_report import print_index_report
+    from dsprep.cli.report import print_json
+    from dsprep.indexing import index as indexing
+    from dsprep.progress import progress_for
+
+    report = indexing.index(
+        dest,
+        kinds=kinds,
+        check=check,
+        overwrite=overwrite,
+        dry_run=dry_run,
+        workers=workers,
+        progress=progress_for(sys.stderr, quiet),
+    )
+    with until_nobody_reads(sys.stdout):
+        if as_json:
+            print_json(report)
+        elif not quiet or report.problems:
+            print_index_report(report)
+    return REJECTS_EXIT_CODE if report.problems else 0

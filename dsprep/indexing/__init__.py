@@ -1,0 +1,1 @@
+"""Writing the indexes of shards that are there."""

@@ -1,0 +1,69 @@
+"""Where indexes go: nothing else stands or is being written there."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from dsprep.errors import DestinationError
+from dsprep.formats import format_of_file
+from dsprep.indexes import wids
+from dsprep.indexing.manifests import data_set_name
+from dsprep.indexing.shard import KINDS, index_name
+from dsprep.stores.local import Lock, destination_errors
+from dsprep.verifying.shards import Shards
+
+
+def require_own_names(shards: Shards, kinds: frozenset[str], overwrite: bool) -> None:
+    """Refuse to write what would stand in the place of something else.
+
+    Raises:
+        DestinationError: If it would.
+    """
+    directory, layout = shards.directory, shards.made.layout
+    if KINDS.get(layout.name) in kinds:
+        owners = {index_name(name, layout): name for name in shards.names}
+        for name in sorted(each.name for each in directory.iterdir()):
+            other = format_of_file(name)
+            if other is None or other is type(layout):
+                continue
+            path = directory / index_name(name, other())
+            if path.name in owners:
+                raise DestinationError(
+                    f"{path}: would be the index of {owners[path.name]} and of {name}; move one of "
+                    "them to another directory"
+                )
+    path = directory / f"{data_set_name(shards)}.json"
+    if "wids" in kinds and path.exists() and not overwrite:
+        with destination_errors(path):
+            data = path.read_bytes()
+        if wids.read_index(data) is None:
+            raise DestinationError(
+                f"{path}: has the name of the wids index, but is none; give --overwrite to replace "
+                "it, or --kind to write others"
+            )
+
+
+@contextmanager
+def locked_scratch(shards: Shards) -> Iterator[str]:
+    """Keep others from writing there, with a directory for files that are not whole yet.
+
+    Raises:
+        DestinationError: If somebody else writes there, or has not finished.
+    """
+    scratch = shards.destination.scratch
+    with destination_errors(scratch):
+        scratch.mkdir(exist_ok=True)
+    lock = Lock(scratch / "lock", shards.directory)
+    try:
+        if any((scratch / name).exists() for name in ("run.json", "replaced.json")):
+            raise DestinationError(
+                f"{shards.directory}: an unfinished run is there: give its command again, first"
+            )
+        try:
+            yield str(scratch)
+        finally:
+            shutil.rmtree(scratch, ignore_errors=True)
+    finally:
+        lock.release()
