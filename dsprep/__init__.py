@@ -6,25 +6,27 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from dsprep.converting import convert as convert
     from dsprep.errors import DsprepError as DsprepError
     from dsprep.images.transform import Transform as Transform
-    from dsprep.packing import PackReport as PackReport
     from dsprep.packing import pack as pack
     from dsprep.sources.reading import make_source as make_source
     from dsprep.splitting import SplitReport as SplitReport
     from dsprep.splitting import split as split
     from dsprep.verifying.verify import VerifyReport as VerifyReport
     from dsprep.verifying.verify import verify as verify
+    from dsprep.writing import WriteReport as WriteReport
 
 __version__ = "0.1.0"
 
 _PUBLIC = {
     "DsprepError": "dsprep.errors",
-    "PackReport": "dsprep.packing",
+    "WriteReport": "dsprep.writing",
     "SplitReport": "dsprep.splitting",
     "Transform": "dsprep.images.transform",
     "VerifyReport": "dsprep.verifying.verify",
     "make_source": "dsprep.sources.reading",
+    "convert": "dsprep.converting",
     "pack": "dsprep.packing",
     "split": "dsprep.splitting",
     "verify": "dsprep.verifying.verify",
@@ -32,10 +34,11 @@ _PUBLIC = {
 
 __all__ = [
     "DsprepError",
-    "PackReport",
+    "WriteReport",
     "SplitReport",
     "Transform",
     "VerifyReport",
+    "convert",
     "make_source",
     "pack",
     "split",

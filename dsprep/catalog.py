@@ -75,6 +75,8 @@ class Catalog:
         reader: How workers read the samples; by default, as files below the root.
         fields: How many samples have each field, by its name and the name of its values' type (or
             the empty string where that is not known), if samples are whole.
+        keys_known: Whether the samples' keys follow from the paths; if not, the samples tell them
+            when they are read.
 
     Raises:
         ValueError: If the table breaks these rules, which is a bug in whoever made it.
@@ -85,6 +87,7 @@ class Catalog:
     classes: tuple[str, ...] | None = None
     reader: Reader = None  # type: ignore[assignment] # set below
     fields: Mapping[tuple[str, str], int] = field(default_factory=dict)
+    keys_known: bool = True
 
     def __post_init__(self) -> None:
         """Check the rules, as far as that is cheap."""
@@ -114,6 +117,11 @@ class Catalog:
     def slice(self, start: int, length: int) -> Catalog:
         """Some of the samples, in their order: ``length`` of them from row ``start`` on."""
         return replace(self, table=self.table.slice(start, length))
+
+    @property
+    def has_places(self) -> bool:
+        """Whether samples lie in files of many, and the table says where."""
+        return "file" in self.table.columns
 
     @property
     def label_column(self) -> str | None:

@@ -12,14 +12,16 @@ label          several numbers, a detection label, or a fraction     ``KEY.label
 class          the class name                                        in ``KEY.json``
 filename       the image's path below the root of its source         in ``KEY.json``
 width, height  pixels of the encoded image                           in ``KEY.json``
+id             a number of its own, where the key does not tell it   in ``KEY.json``
 anything else  bytes                                                 ``KEY.NAME``
+anything else  `Ints`, `Floats`, `Blobs`                             in ``KEY.features.json``
 =============  ====================================================  =======================
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TypeAlias
+from typing import TypeAlias, TypeGuard
 
 
 class Ints(tuple[int, ...]):
@@ -42,6 +44,12 @@ class Blobs(tuple[bytes, ...]):
 
 Value: TypeAlias = bytes | int | str | tuple[float, ...] | Ints | Floats | Blobs
 
+
+def is_label(value: Value | None) -> TypeGuard[tuple[float, ...]]:
+    """Whether a value is that of a ``label``, rather than a list that no convention names."""
+    return type(value) is tuple
+
+
 IMAGE_KINDS = frozenset({"jpg", "png", "webp", "gif", "bmp", "tif"})
 """The fields that hold an encoded image, each named by what its bytes are."""
 
@@ -59,6 +67,12 @@ IMAGE_EXTENSIONS = {
     "tiff": "tif",
 }
 """File name extensions, in lower case, and the image field that each promises."""
+
+
+TYPES: dict[str, type] = {
+    each.__name__: each for each in (bytes, int, str, tuple, Ints, Floats, Blobs)
+}
+"""The types of values, by their names."""
 
 
 @dataclass(slots=True)

@@ -88,7 +88,9 @@ def split_commas(text: str | None) -> tuple[str, ...]:
     return tuple(part.strip() for part in text.split(",") if part.strip()) if text else ()
 
 
-def _together(*options: Callable[[F], F]) -> Callable[[F], F]:
+def together(*options: Callable[[F], F]) -> Callable[[F], F]:
+    """Declare options of several commands in one place, in their order."""
+
     def decorate(function: F) -> F:
         return functools.reduce(
             lambda wrapped, option: option(wrapped), reversed(options), function
@@ -98,7 +100,7 @@ def _together(*options: Callable[[F], F]) -> Callable[[F], F]:
 
 
 _source = option_group("Source")
-source_options = _together(
+source_options = together(
     _source(
         "--list",
         "list_file",
@@ -140,7 +142,7 @@ workers_option = _run(
 
 dry_run_option = _run("--dry-run", is_flag=True, help="Say what would be done, write nothing.")
 
-output_options = _together(
+output_options = together(
     _run("--json", "as_json", is_flag=True, help="Print the report as JSON."),
     _run("-q", "--quiet", is_flag=True, help="No progress, and no report on success."),
 )

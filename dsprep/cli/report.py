@@ -12,9 +12,9 @@ import click
 from dsprep.units import format_count, format_duration, format_size, format_some
 
 if TYPE_CHECKING:
-    from dsprep.packing import PackReport
     from dsprep.verifying.inspection import Problem
     from dsprep.verifying.verify import VerifyReport
+    from dsprep.writing import WriteReport
 
 _SHOWN = 5
 """How many of a long list a summary names."""
@@ -40,7 +40,7 @@ def _plain(value: Any) -> Any:
     return value
 
 
-def print_pack_report(report: PackReport) -> None:
+def print_write_report(report: WriteReport) -> None:
     """Print what packing did, or would do."""
     planned = report.state == "planned"
     about = "about " if report.estimated else ""
@@ -66,7 +66,7 @@ def print_pack_report(report: PackReport) -> None:
     _print_rejects(report)
 
 
-def _notes(report: PackReport) -> Iterator[str]:
+def _notes(report: WriteReport) -> Iterator[str]:
     if report.duplicates:
         names = format_some([finding.path for finding in report.duplicates])
         yield f"{format_count(len(report.duplicates), 'path')} listed more than once: {names}"
@@ -76,7 +76,7 @@ def _notes(report: PackReport) -> Iterator[str]:
         yield f"{len(report.collisions) - _SHOWN:,} more keys are those of several samples"
 
 
-def _shards_line(report: PackReport, about: str) -> str:
+def _shards_line(report: WriteReport, about: str) -> str:
     if not report.shards:
         return "0"
     first, last = report.shards[0].name, report.shards[-1].name
@@ -87,7 +87,7 @@ def _shards_line(report: PackReport, about: str) -> str:
     return f"{len(report.shards):,}, {first} to {last}, {about}{span} each"
 
 
-def _classes_line(report: PackReport) -> str:
+def _classes_line(report: WriteReport) -> str:
     counts = list(report.per_class.values())
     fewest, most = min(counts), max(counts)
     if fewest == most:
@@ -95,7 +95,7 @@ def _classes_line(report: PackReport) -> str:
     return f"{len(counts):,}, of {fewest:,} to {most:,} samples"
 
 
-def _skipped_line(report: PackReport) -> str:
+def _skipped_line(report: WriteReport) -> str:
     words = {
         "hidden": "hidden",
         "not-an-image": "not images",
@@ -111,10 +111,10 @@ def _skipped_line(report: PackReport) -> str:
     )
 
 
-def _time_line(report: PackReport) -> str:
+def _time_line(report: WriteReport) -> str:
     if report.state == "planned":
         return f"about {format_duration(report.seconds)}"
-    if report.state == "already packed" or not report.seconds:
+    if report.state.startswith("already") or not report.seconds:
         return format_duration(report.seconds)
     rate = report.samples / report.seconds
     return (
@@ -123,7 +123,7 @@ def _time_line(report: PackReport) -> str:
     )
 
 
-def _print_plan(report: PackReport) -> None:
+def _print_plan(report: WriteReport) -> None:
     click.echo("\nshards")
     _print_table(
         (shard.name, format_count(shard.samples, "sample"), format_size(shard.bytes))
@@ -154,7 +154,7 @@ def _print_table(rows: Iterable[tuple[str, ...]]) -> None:
         click.echo("  " + "  ".join(cells).rstrip())
 
 
-def _print_rejects(report: PackReport) -> None:
+def _print_rejects(report: WriteReport) -> None:
     if not report.rejects:
         return
     count = format_count(len(report.rejects), "sample")

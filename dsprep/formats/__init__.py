@@ -2,19 +2,34 @@
 
 from __future__ import annotations
 
+import os
 import re
 
 from dsprep.formats.base import Entry, Format
 from dsprep.formats.recordio import RecordIO
+from dsprep.formats.recordio_protobuf import RecordIOProtobuf
 from dsprep.formats.tfrecord import TFRecord
 from dsprep.formats.webdataset import WebDataset
 
-__all__ = ["FORMATS", "Entry", "Format", "format_of_file"]
+__all__ = ["FORMATS", "Entry", "Format", "format_of_file", "shard_stem"]
 
 _SHARD_OF = re.compile(r"-\d{5}-of-\d{5}$")
 
-FORMATS: dict[str, type[Format]] = {each.name: each for each in (WebDataset, TFRecord, RecordIO)}
+FORMATS: dict[str, type[Format]] = {
+    each.name: each for each in (WebDataset, TFRecord, RecordIO, RecordIOProtobuf)
+}
 """Every format by name. A new one is a new file beside these, and a word in this line."""
+
+
+def shard_stem(path: str) -> str:
+    """A shard's file name without what tells its format: ``train-00000-of-00008``."""
+    name = os.path.basename(path).removesuffix(".gz")
+    for each in FORMATS.values():
+        if each.suffix and name.endswith(each.suffix):
+            return name[: -len(each.suffix)]
+        if each.suffix:
+            name = name.replace(f"{each.suffix}-", "-")  # tfds: train.tfrecord-00000-of-00008
+    return name
 
 
 def format_of_file(path: str) -> type[Format] | None:

@@ -160,6 +160,11 @@ class Format(ABC):
         """
         raise NotImplementedError
 
+    @property
+    def holds_anything(self) -> bool:
+        """Whether a sample's fields may have any names and values."""
+        return not self.unheld({"any.field": bytes})
+
     def unheld(self, fields: Mapping[str, type]) -> list[str]:
         """Which fields this format cannot hold.
 

@@ -8,9 +8,9 @@ from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from itertools import accumulate, pairwise
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from dsprep.errors import OptionError
 from dsprep.formats.base import Format
@@ -21,22 +21,34 @@ DEFAULT_TARGET = 200_000_000
 
 @dataclass(frozen=True)
 class ShardSize:
-    """How large shards are to be: exactly one of the three is given.
+    """How large shards are to be: at most one of the first three is given.
 
     Attributes:
         target: Bytes on disk that no shard may exceed.
         shards: How many shards, of about as many bytes each.
         samples: How many samples in each shard; the last one takes the rest.
+        multiple_of: Of what the number of shards is to be a multiple.
+        by_file: Whether each shard of the source becomes one.
     """
 
     target: int | None = None
     shards: int | None = None
     samples: int | None = None
+    multiple_of: int | None = None
+    by_file: bool = False
 
     @property
     def by_bytes(self) -> bool:
         """Whether it is a target that shards are cut to."""
-        return self.shards is None and self.samples is None
+        return self.shards is None and self.samples is None and not self.by_file
+
+    def options(self) -> dict[str, Any]:
+        """The size as a manifest records it."""
+        options = asdict(self)
+        for name in ("multiple_of", "by_file"):
+            if not options[name]:
+                del options[name]
+        return options
 
 
 class PlannedShard(NamedTuple):
@@ -61,6 +73,7 @@ def plan_shards(
     layout: Format,
     name: Callable[[int, int], str],
     capacity: int | None = None,
+    files: Sequence[int] = (),
 ) -> list[PlannedShard]:
     """Cut the samples into shards.
 
@@ -71,11 +84,15 @@ def plan_shards(
         name: The file name of shard i of n.
         capacity: Bytes of samples that a shard may hold, where that is less than its target allows
             because the weights are estimates.
+        files: The file that each sample lies in, where shards are to be cut by file.
 
     Raises:
         OptionError: If there are fewer samples than shards, or the target holds not one byte.
     """
-    if size.shards is not None:
+    if size.by_file:
+        cuts = [0, *(row for row in range(1, len(files)) if files[row] != files[row - 1])]
+        cuts.append(len(files))
+    elif size.shards is not None:
         cuts = cut_into(weights, size.shards)
     elif size.samples is not None:
         cuts = [*range(0, len(weights), size.samples), len(weights)]
@@ -85,6 +102,8 @@ def plan_shards(
         if room < 1:
             raise OptionError(f"--target-size {target}: too small for one {layout.name} shard")
         cuts = cut_by_bytes(weights, room)
+    if size.multiple_of is not None and (len(cuts) - 1) % size.multiple_of:
+        cuts = cut_into(weights, len(cuts) - 1 + -(len(cuts) - 1) % size.multiple_of)
     sums = [0, *accumulate(weights)]
     shards = []
     for number, (start, stop) in enumerate(pairwise(cuts)):

@@ -3,21 +3,24 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
-from dataclasses import asdict, dataclass
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import asdict, dataclass, replace
 from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from dsprep.errors import SourceError
+from dsprep.errors import OptionError, SourceError
 from dsprep.findings import SKIP_KINDS, Finding, Reject, lost
-from dsprep.formats import Format
+from dsprep.formats import Format, shard_stem
 from dsprep.images.transform import Transform
 from dsprep.planning.cuts import DEFAULT_TARGET, PlannedShard, ShardSize, plan_shards
 from dsprep.planning.destination import Destination
 from dsprep.planning.estimate import SAMPLE, fit
+from dsprep.planning.fields import FieldChoice
 from dsprep.planning.recipe import Measured, Recipe, measure
+from dsprep.planning.selection import Chosen, Selection
 from dsprep.rows import Rows
+from dsprep.sample import TYPES
 from dsprep.sources.reading import Source, read_source
 from dsprep.units import format_count
 from dsprep.workers.pool import Pool
@@ -47,10 +50,13 @@ class Packing:
         size: How large shards are to be.
         name: What shard names begin with.
         seed: The order is shuffled by it; None keeps the source's order.
-        check: ``decode``, ``header`` or ``none``.
+        check: ``decode``, ``header`` or ``none``; None for what suits format and source.
         readable: The kinds of image that may be written; None for any.
         max_pixels: The most pixels that an image may have.
         key: ``path`` or ``index``: where keys come from.
+        fields: Which fields of whole samples are kept.
+        selection: Which samples are taken; None for all.
+        copies: Whether encoded samples are copied as they are.
     """
 
     source: Source
@@ -60,17 +66,20 @@ class Packing:
     size: ShardSize
     name: str
     seed: int | None
-    check: str
+    check: str | None
     readable: frozenset[str] | None
     max_pixels: int
     key: str
+    fields: FieldChoice = FieldChoice()
+    selection: Selection | None = None
+    copies: bool = False
 
     def options(self) -> dict[str, Any]:
         """The options as the manifest records them: no paths, nothing of this machine."""
-        return {
+        options = {
             "format": {"name": self.layout.name, **asdict(self.layout)},
             "transform": asdict(self.transform) if self.transform else None,
-            "size": asdict(self.size),
+            "size": self.size.options(),
             "single_file": self.destination.single is not None,
             "seed": self.seed,
             "check": self.check,
@@ -78,10 +87,13 @@ class Packing:
             "max_pixels": self.max_pixels,
             "key": self.key,
         }
-
-    def shard_name(self, number: int, count: int) -> str:
-        """The file name of shard ``number`` of ``count``."""
-        return self.destination.single or self.layout.shard_name(self.name, number, count)
+        if not self.fields.is_all:
+            options["fields"] = self.fields.options()
+        if self.selection is not None:
+            options["selection"] = asdict(self.selection)
+        if self.copies:
+            options["copies"] = True
+        return options
 
 
 @dataclass(frozen=True)
@@ -95,6 +107,7 @@ class Plan:
         collisions: Keys that belong to more than one sample, with the samples' paths.
         shards: The cuts.
         estimated: Whether the shards' bytes are estimates.
+        chosen: What the selection left out or repeated; None if there was none.
     """
 
     packing: Packing
@@ -103,6 +116,17 @@ class Plan:
     collisions: Sequence[tuple[str, list[str]]]
     shards: Sequence[PlannedShard]
     estimated: bool
+    chosen: Chosen | None = None
+
+    @property
+    def in_order(self) -> bool:
+        """Whether each shard begins where a file of the source does, all in their order."""
+        files = self.catalog.table["file"].to_list() if self.catalog.has_places else []
+        return self.packing.seed is None and all(
+            shard.start == 0 or files[shard.start] != files[shard.start - 1]
+            for shard in self.shards
+            if files
+        )
 
     @property
     def lost(self) -> list[Reject]:
@@ -157,20 +181,79 @@ def make_plan(packing: Packing, pool: Pool) -> Plan:
     catalog, findings = read_source(packing.source, pool.map)
     if not len(catalog):
         raise SourceError(f"{packing.source.root}: holds no image that could be packed")
+    packing = _settled(packing, catalog)
+    _require_held(packing, catalog)
+    chosen = None
+    if packing.selection is not None:
+        from dsprep.planning.select import select  # not before polars is there
+
+        catalog, chosen = select(catalog, packing.selection)
     collisions = catalog.collisions() if packing.key == "path" else []
     _require_exact_labels(packing, catalog)
     indexed = catalog
     if packing.seed is not None:
         catalog = catalog.shuffle(packing.seed)
-    image_sizes: Sequence[int] = catalog.table["size"].to_list()
-    capacity = None
-    estimated = packing.transform is not None
-    if estimated and packing.size.by_bytes:
-        sample = _sample(indexed, SAMPLE)
-        image_sizes, capacity = _estimate(packing, catalog, sample, image_sizes, pool)
-    weights = _weights(packing.layout, catalog, image_sizes)
-    shards = plan_shards(weights, packing.size, packing.layout, packing.shard_name, capacity)
-    return Plan(packing, catalog, findings, collisions, shards, estimated)
+    weights, capacity, estimated = _weights(packing, catalog, indexed, pool)
+    files = catalog.table["file"].to_list() if packing.size.by_file else ()
+    name = _shard_namer(packing, catalog)
+    shards = plan_shards(weights, packing.size, packing.layout, name, capacity, files)
+    return Plan(packing, catalog, findings, collisions, shards, estimated, chosen)
+
+
+def _settled(packing: Packing, catalog: Catalog) -> Packing:
+    """What was asked for, with all that was left open and depends on the source."""
+    check, size = packing.check, packing.size
+    if check is None:
+        # A reader that dies of an image must not get it. What is whole already is not judged anew.
+        guarded = packing.layout.readable_images is not None
+        check = "decode" if guarded else "none" if catalog.reader.whole else "header"
+    if size.by_file and not (catalog.reader.whole and catalog.reader.sources()):
+        size = ShardSize()
+    return replace(packing, check=check, size=size)
+
+
+def _shard_namer(packing: Packing, catalog: Catalog) -> Callable[[int, int], str]:
+    """What names shard i of n.
+
+    Raises:
+        OptionError: If two shards would carry the same name over.
+    """
+    if packing.destination.single:
+        return lambda number, count: str(packing.destination.single)
+    if not packing.size.by_file:
+        return lambda number, count: packing.layout.shard_name(packing.name, number, count)
+    files = catalog.reader.sources()
+    used = catalog.table["file"].unique(maintain_order=True)
+    names = [shard_stem(files[number]) + packing.layout.file_suffix for number in used]
+    if len(set(names)) < len(names):
+        twice = next(name for name in names if names.count(name) > 1)
+        raise OptionError(
+            f"{packing.destination}: two shards would be called {twice}; "
+            "give --target-size, --shards or --samples-per-shard for new names"
+        )
+    return lambda number, count: names[number]
+
+
+def _require_held(packing: Packing, catalog: Catalog) -> None:
+    """Refuse a source whose fields the format cannot hold, before anything is written.
+
+    Raises:
+        OptionError: If there are such fields and they are not to be dropped.
+    """
+    counts: dict[str, int] = {}
+    types: dict[str, type] = {}
+    for (name, kind), count in catalog.fields.items():
+        counts[name] = counts.get(name, 0) + count
+        types[name] = TYPES.get(kind, bytes)
+    unheld = packing.layout.unheld(packing.fields.apply(types))
+    if unheld:
+        named = ", ".join(
+            f"{name} ({format_count(counts.get(name, 0), 'sample')})" for name in unheld
+        )
+        raise OptionError(
+            f"{packing.layout.name} cannot hold {named}; "
+            f"give --drop {','.join(unheld)} to leave {'it' if len(unheld) == 1 else 'them'} out"
+        )
 
 
 def require_distinct_keys(plan: Plan) -> None:
@@ -206,11 +289,13 @@ def _recipe(packing: Packing, catalog: Catalog) -> Recipe:
         reader=catalog.reader,
         layout=packing.layout,
         transform=packing.transform,
-        check=packing.check,
+        check=packing.check or "header",
         readable=packing.readable,
         max_pixels=packing.max_pixels,
         classes=catalog.classes,
         key=packing.key,
+        fields=packing.fields,
+        copies=packing.copies,
     )
 
 
@@ -229,8 +314,39 @@ def rows_of(catalog: Catalog) -> Rows:
     return Rows(ids, paths, sizes, labels, *places)
 
 
-def _weights(layout: Format, catalog: Catalog, image_sizes: Sequence[int]) -> list[int]:
-    """The bytes of each encoded sample."""
+def _weights(
+    packing: Packing, catalog: Catalog, indexed: Catalog, pool: Pool
+) -> tuple[list[int], int | None, bool]:
+    """The bytes of each encoded sample, how full to plan a shard, and whether they are estimates.
+
+    Args:
+        packing: What is asked for.
+        catalog: The samples in their order.
+        indexed: The samples in the order of the source, which decides what is tried.
+        pool: Tries samples where nothing else tells.
+    """
+    sizes: list[int] = catalog.table["size"].to_list()
+    layout, whole = packing.layout, catalog.reader.whole
+    if packing.copies:
+        return sizes, None, False
+    if packing.size.by_file:
+        return sizes, None, True
+    if packing.transform is not None or catalog.reader.encodes:
+        if not packing.size.by_bytes:
+            return sizes if whole else _exact_weights(layout, catalog, sizes), None, True
+        predicted, capacity = _estimate(packing, catalog, _sample(indexed, SAMPLE), sizes, pool)
+        weights = predicted if whole else _exact_weights(layout, catalog, predicted)
+        return weights, capacity, True
+    if not whole:
+        return _exact_weights(layout, catalog, sizes), None, not layout.concatenative
+    if not (layout.concatenative and packing.size.by_bytes):
+        return sizes, None, True
+    measured = chain.from_iterable(each.sizes for each in _try_samples(packing, catalog, pool))
+    return [size or 0 for size in measured], None, False
+
+
+def _exact_weights(layout: Format, catalog: Catalog, image_sizes: Sequence[int]) -> list[int]:
+    """The bytes of each encoded sample, given those of its image."""
     import polars as pl
 
     table = catalog.table.with_columns(pl.Series("image", image_sizes, dtype=pl.Int64))

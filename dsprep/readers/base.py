@@ -19,6 +19,13 @@ class Reader(ABC):
     whole: ClassVar[bool] = False
     """Whether it reads whole samples, with keys and labels, and not images alone."""
 
+    encodes: ClassVar[bool] = False
+    """Whether it encodes images, so that nobody knows their sizes before."""
+
+    def sources(self) -> Sequence[str]:
+        """The files that rows count in their column ``file``: none, where each has its own."""
+        return ()
+
     @abstractmethod
     def read(self, rows: Rows) -> Iterator[bytes | Sample | BadSample]:
         """Read some samples.

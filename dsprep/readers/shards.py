@@ -36,6 +36,10 @@ class ShardReader(Reader):
     named: bool = False
     unpacked: tuple[tuple[int, int], ...] = ()
 
+    def sources(self) -> Sequence[str]:
+        """The shards."""
+        return self.files
+
     def read(self, rows: Rows) -> Iterator[Sample | BadSample]:
         """Read samples; those that follow one another in a shard are read in one go."""
         packed = dict(self.unpacked)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from dsprep.errors import RunStopped
@@ -13,7 +13,15 @@ from dsprep.planning.cuts import PlannedShard, cut_pieces
 from dsprep.planning.plan import Plan
 from dsprep.planning.recipe import Recipe
 from dsprep.progress import Progress
-from dsprep.running.shard import JoinTask, PieceTask, Written, join_pieces, write_piece
+from dsprep.running.shard import (
+    JoinTask,
+    PieceTask,
+    Written,
+    join_pieces,
+    rows_of_listed,
+    write_piece,
+)
+from dsprep.running.spool import SpoolTask, write_spool
 from dsprep.running.state import RunState
 from dsprep.stores.local import destination_errors, publish
 from dsprep.units import format_count
@@ -68,6 +76,7 @@ class Run:
         self._shards = plan.shards
         self._sizes: list[int] = plan.catalog.table["size"].to_list()
         self._recipe = plan.recipe
+        self._may_cut = _may_cut(plan)
         self._max_errors = max_errors
         self._rejects = 0
 
@@ -78,6 +87,7 @@ class Run:
             DsprepError: If it cannot be done; what is done is noted, and the next attempt goes on.
         """
         self._progress = progress
+        self._spool(pool)
         units = {shard.name: self._units(shard, pool.size) for shard in self._shards}
         done = self._state.done
         rejects = list(self._plan.lost)
@@ -93,7 +103,7 @@ class Run:
                     missing.append(unit)
         self._count(rejects)
         rows = sum(unit.stop - unit.start for unit in missing)
-        progress.begin("packing", rows, sum(self._sizes))
+        progress.begin("writing", rows, sum(self._sizes))
         try:
             for position, written in pool.run(write_piece, map(self._task, missing), self._report):
                 self._finish(missing[position].name, written)
@@ -117,9 +127,28 @@ class Run:
             [reject for shard in self._shards for reject in done[shard.name].rejects],
         )
 
+    def _spool(self, pool: Pool) -> None:
+        """Lay out anew what cannot be read at random, as far as no earlier run did."""
+        reader = self._recipe.reader
+        sizes = reader.spools()
+        if not sizes or (self._plan.in_order and not self._recipe.copies):
+            return
+        directory = self._state.make_spool_directory(sum(sizes))
+        missing = [n for n in range(len(sizes)) if not (directory / str(n)).exists()]
+        self._progress.begin("unpacking", 0, sum(sizes[number] for number in missing))
+        try:
+            tasks = [SpoolTask(reader, number, str(directory)) for number in missing]
+            for _ in pool.run(write_spool, tasks, lambda size: self._progress.advance(0, size)):
+                pass
+        finally:
+            self._progress.end()
+        self._recipe = replace(self._recipe, reader=reader.spooled(str(directory)))
+
     def _units(self, shard: PlannedShard, workers: int) -> list[_Unit]:
         mean_size = sum(self._sizes) / len(self._sizes)
-        if not _needs_pieces(len(self._shards), workers, self._recipe, mean_size):
+        if not self._may_cut or not _needs_pieces(
+            len(self._shards), workers, self._recipe, mean_size
+        ):
             return [_Unit(shard.name, shard.start, shard.stop, whole=True)]
         piece = max(_PIECE_BYTES, sum(self._sizes) // _PIECES)
         cuts = cut_pieces(self._sizes, shard.start, shard.stop, piece)
@@ -144,7 +173,9 @@ class Run:
             str(self._state.partial / shard.name),
             self._recipe.layout,
             [(str(self._state.path_of(unit.name)), part.crc32c) for unit, part in parts],
-            self._plan.rows(shard.start, shard.stop).without(rejected),
+            rows_of_listed([each for _, part in parts for each in part.listed])
+            if any(part.listed for _, part in parts)
+            else self._plan.rows(shard.start, shard.stop).without(rejected),
             [size for _, part in parts for size in part.sizes],
         )
 
@@ -177,6 +208,18 @@ class Run:
             )
 
 
+def _may_cut(plan: Plan) -> bool:
+    """Whether several workers may write one shard.
+
+    Not where samples come front to back out of one compressed file, nor where nobody knows yet
+    whether their keys differ, which the worker that writes a shard finds out.
+    """
+    layout, reader = plan.packing.layout, plan.catalog.reader
+    if not layout.concatenative or (layout.keys_must_differ and not plan.catalog.keys_known):
+        return False
+    return not (reader.spools() and plan.in_order)
+
+
 def _needs_pieces(shards: int, workers: int, recipe: Recipe, mean_size: float) -> bool:
     """Whether workers would be idle if each shard were written by one, and joining is worth it.
 
@@ -187,6 +230,8 @@ def _needs_pieces(shards: int, workers: int, recipe: Recipe, mean_size: float) -
         return False
     if recipe.transform is not None or recipe.check == "decode":
         return shards < 4 * workers
+    if recipe.reader.whole and not recipe.copies:
+        return shards < workers
     return shards == 1 and mean_size < _SMALL_FILE
 
 

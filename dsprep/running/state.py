@@ -22,7 +22,8 @@ from dsprep.findings import Reject
 from dsprep.manifests.manifest import Manifest, read_manifest
 from dsprep.planning.destination import Destination
 from dsprep.running.shard import Written
-from dsprep.stores.local import Lock, destination_errors, write_whole
+from dsprep.stores.local import Lock, destination_errors, free_bytes, write_whole
+from dsprep.units import format_size
 
 
 class RunState:
@@ -97,6 +98,27 @@ class RunState:
                 write_whole(self._scratch / "run.json", known, self.partial)
             self._log = self._receipts.open("a")
 
+    def make_spool_directory(self, size: int) -> Path:
+        """The directory for what of the source is laid out anew; a later run finds it there.
+
+        Args:
+            size: How many bytes that will be.
+
+        Raises:
+            DestinationError: If the disk cannot hold them.
+        """
+        directory = self._scratch / "spool"
+        with destination_errors(directory):
+            directory.mkdir(exist_ok=True)
+            there = sum(path.stat().st_size for path in directory.iterdir())
+        free = free_bytes(directory)
+        if size - there > free:
+            raise DestinationError(
+                f"{directory}: the source has to be unpacked, which takes {format_size(size)}, "
+                f"but only {format_size(free)} are free on this disk"
+            )
+        return directory
+
     def path_of(self, unit: str) -> Path:
         """The final path of a unit: a piece's has a slash in its name."""
         if "/" in unit:
@@ -138,7 +160,8 @@ class RunState:
                 path.unlink(missing_ok=True)
             for name in ("run.json", "receipts.jsonl"):
                 (self._scratch / name).unlink(missing_ok=True)
-        shutil.rmtree(self.pieces, ignore_errors=True)
+        for directory in (self.pieces, self._scratch / "spool"):
+            shutil.rmtree(directory, ignore_errors=True)
         self._noted.clear()
         self.done.clear()
         self.resumed, self.other = False, ""
@@ -211,6 +234,10 @@ def _replaced(destination: Destination) -> Path:
 
 def _written(values: dict[str, Any]) -> Written:
     values["rejects"] = [Reject(*each) for each in values["rejects"]]
+    values["listed"] = [
+        (id, tuple(label) if isinstance(label, list) else label, name)
+        for id, label, name in values["listed"]
+    ]
     values["sidecars"] = {suffix: tuple(each) for suffix, each in values["sidecars"].items()}
     return Written(**values)
 

@@ -9,7 +9,7 @@ from importlib import import_module
 from threading import Thread
 from typing import TYPE_CHECKING
 
-from dsprep.errors import OptionError, SourceError
+from dsprep.errors import OptionError
 from dsprep.sample import IMAGE_EXTENSIONS
 from dsprep.sources.scan import RunAll, Scanned, scan
 
@@ -51,8 +51,9 @@ class Source:
     extensions: frozenset[str] = frozenset(IMAGE_EXTENSIONS)
 
     def files(self) -> tuple[str, ...]:
-        """The files that are read besides the images."""
-        return tuple(each for each in (self.list, self.table, self.classes) if each)
+        """The files that are read and are not images: lists, tables, an archive."""
+        named = (self.list, self.table, self.classes, self.root)
+        return tuple(each for each in named if each and os.path.isfile(each))
 
     def __post_init__(self) -> None:
         """Refuse what makes no sense.
@@ -81,6 +82,7 @@ def make_source(
     kind: str | None = None,
     parts: bool = False,
     pairs: Mapping[str, str] | None = None,
+    whole: bool = False,
 ) -> Source:
     """A source from what a user gave; empty values mean the defaults."""
     chosen = frozenset(each.lower().removeprefix(".") for each in extensions)
@@ -90,6 +92,7 @@ def make_source(
         kind,
         parts,
         dict(pairs or {}),
+        whole,
         list=list_file,
         table=labels,
         path_column=path_column,
@@ -118,8 +121,9 @@ def read_source(source: Source, run_all: RunAll = map) -> tuple[Catalog, list[Fi
     if found is not None:
         return found
     if not os.path.isdir(source.root):
-        what = "is not a directory" if os.path.exists(source.root) else "does not exist"
-        raise SourceError(f"{source.root}: {what}; give the directory that holds the images")
+        from dsprep.sources.archive import read_archive
+
+        return read_archive(source)
     folder = None if source.list or source.table else _scan_ahead(source, run_all)
     from dsprep.sources.classes import read_classes
     from dsprep.sources.folder import read_folder

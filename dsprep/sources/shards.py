@@ -78,7 +78,8 @@ def read_shards(
     fields: Counter[tuple[str, str]] = Counter()
     for shard in indexed:
         fields.update(shard.fields)
-    return Catalog(table, shards.name, classes, reader, fields), findings
+    keys_known = all(shard.keys.strip("\x00") or not shard.offsets for shard in indexed)
+    return Catalog(table, shards.name, classes, reader, fields, keys_known), findings
 
 
 def _numbered(

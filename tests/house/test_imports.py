@@ -22,9 +22,9 @@ LAYERS = [
     "images catalog formats readers stores text workers",
     "lists manifests",
     "sources",
-    "indexes liststore planning splits",
+    "indexes liststore planning selecting splits",
     "loaders running",
-    "indexing listing packing splitting verifying",
+    "converting indexing listing packing sharding splitting verifying writing",
     "__init__",
     "cli __main__",
 ]
@@ -41,13 +41,14 @@ ALLOWED_IN = {
     "webdataset": ["loaders.*"],
     "numpy": ["loaders.*"],
     "imagehash": ["splits.near"],
+    "pyarrow": ["formats.arrow_types"],
 }
 
 # What a worker process imports: it starts in tens of milliseconds, and polars is not fork-safe.
 WORKER = [
     *("errors", "findings", "lst", "rows", "sample", "units", "workers", "workers.worker"),
     *("formats", "formats.*", "images", "images.*", "readers", "readers.*", "stores", "stores.*"),
-    *("planning", "planning.fields", "planning.recipe", "running", "running.shard"),
+    *("planning", "planning.fields", "planning.recipe", "running", "running.shard", "running.spool"),
     *("verifying", "verifying.inspection"),
     *("indexes", "indexes.*", "indexing", "indexing.files", "indexing.shard"),
     *("sources", "sources.scan", "sources.spans", "splits", "splits.near"),
@@ -60,7 +61,7 @@ SLOW = {"polars", "PIL", *ALLOWED_IN}
 
 # What pyproject.toml promises to install, by the name that is imported.
 DEPENDENCIES = {"boto3", "click", "google_crc32c", "PIL", "polars", "tqdm"}
-EXTRAS = {"imagehash", "mxnet", "numpy", "tensorflow", "webdataset"}
+EXTRAS = {"imagehash", "mxnet", "numpy", "pyarrow", "tensorflow", "webdataset"}
 
 
 class Import(NamedTuple):

@@ -1,0 +1,113 @@
+"""``dsprep convert``."""
+
+from __future__ import annotations
+
+import sys
+from typing import Any
+
+import click
+
+from dsprep.cli.help import GroupedCommand, option_group
+from dsprep.cli.options import (
+    output_options,
+    parse_pairs,
+    source_options,
+    split_commas,
+    workers_option,
+)
+from dsprep.cli.writing_options import (
+    end,
+    image_options,
+    layout_options,
+    max_pixels_of,
+    overwrite_option,
+    plan_option,
+    sample_options,
+    shard_size_options,
+    source_kind_options,
+    take_transform,
+)
+
+_fields = option_group("Fields")
+_shards = option_group("Shards")
+
+
+@click.command(cls=GroupedCommand)
+@click.argument("sources", metavar="SOURCE...", nargs=-1, required=True)
+@click.argument("dest", metavar="DEST")
+@source_kind_options
+@source_options
+@_fields("--only", metavar="FIELD[,FIELD...]", help="Keep these fields; image is any image.")
+@_fields("--drop", metavar="FIELD[,FIELD...]", help="Leave these fields out.")
+@_shards(
+    "--to",
+    type=click.Choice(
+        [
+            *("webdataset", "tfrecord", "recordio", "recordio-protobuf"),
+            *("parquet", "folder", "manifest"),
+        ]
+    ),
+    help="Format to write; the name of a single file tells it by itself.",
+)
+@shard_size_options
+@layout_options
+@sample_options
+@image_options
+@overwrite_option
+@plan_option
+@workers_option
+@output_options
+def convert(
+    sources: tuple[str, ...],
+    dest: str,
+    label_column: str | None,
+    extensions: str | None,
+    pairs: tuple[str, ...],
+    renamed: tuple[str, ...],
+    only: str | None,
+    drop: str | None,
+    max_pixels: int | None,
+    as_json: bool,
+    quiet: bool,
+    **options: Any,
+) -> int:
+    """Convert SOURCE to another format, without loss.
+
+    SOURCE is shards (a file, a pattern like 'train-{000000..000146}.tar', a directory, a manifest),
+    or anything else that holds samples: a directory or an archive of images, Parquet, CIFAR, MNIST,
+    a SageMaker manifest. Each shard becomes one shard of the same name, unless a size is given.
+
+    All fields are carried over, with their types. What the format cannot hold is listed, and
+    refused until --drop names it. With - for SOURCE and DEST, one shard is read from stdin and
+    written to stdout, record by record.
+
+    \b
+    Examples:
+      dsprep convert wds/ tfrecords/ --to tfrecord
+      dsprep convert train.rec wds/train.tar
+      dsprep convert 'wds/train-{000000..000146}.tar' rec/ --to recordio --drop json
+      dsprep convert train-00000.parquet images/ --to folder
+      cat train.tar | dsprep convert --from webdataset --to tfrecord - - > train.tfrecord
+    """
+    if dest == "-" or "-" in sources:
+        from dsprep.cli.convert_stream import convert_stdin
+
+        return convert_stdin(sources, dest, renamed=renamed, only=only, drop=drop, **options)
+    from dsprep import converting
+    from dsprep.progress import progress_for
+
+    report = converting.convert(
+        sources,
+        dest,
+        label_columns=split_commas(label_column),
+        extensions=split_commas(extensions),
+        pairs=parse_pairs(pairs, "--pair"),
+        rename=parse_pairs(renamed, "--map"),
+        only=split_commas(only),
+        drop=split_commas(drop),
+        transform=take_transform(options),
+        max_pixels=max_pixels_of(max_pixels),
+        progress=progress_for(sys.stderr, quiet),
+        **options,
+    )
+    return end(report, sources[0], as_json, quiet)

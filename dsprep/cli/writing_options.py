@@ -1,0 +1,194 @@
+"""Options of the commands that write data sets, and what becomes of their values."""
+
+from __future__ import annotations
+
+import sys
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from dsprep.cli.help import option_group
+from dsprep.cli.options import Count, Dimensions, Size, together
+from dsprep.cli.streams import until_nobody_reads
+from dsprep.errors import REJECTS_EXIT_CODE, SourceError
+
+if TYPE_CHECKING:
+    from dsprep.images.transform import Transform
+    from dsprep.writing import WriteReport
+
+SOURCE_KINDS = (
+    *("webdataset", "tfrecord", "recordio", "recordio-protobuf"),
+    *("images", "parts", "pixels", "parquet", "manifest"),
+)
+"""What ``--from`` takes: as :data:`dsprep.sources.whole.KINDS`, which is slow to import."""
+
+_source = option_group("Source")
+_shards = option_group("Shards")
+_images = option_group("Images")
+_samples = option_group("Samples")
+_run = option_group("Run")
+
+source_kind_options = together(
+    _source(
+        "--from",
+        "kind",
+        type=click.Choice(SOURCE_KINDS),
+        help="What SOURCE is, where that does not show: shards of a format; images in a directory "
+        "or an archive; files that share a stem (parts); raw pixels, as CIFAR and MNIST come.",
+    ),
+    _source("--parts", is_flag=True, help="Files that share a stem (1.jpg, 1.json) are a sample."),
+    _source(
+        "--pair",
+        "pairs",
+        multiple=True,
+        metavar="FIELD=PATTERN",
+        help="So are files whose * match alike: --pair image=img/*.jpg --pair mask=masks/*.png",
+    ),
+)
+
+shard_size_options = together(
+    _shards("--target-size", type=Size(), help="Most bytes of a shard on disk.  [default: 200MB]"),
+    _shards("--shards", type=Count(), help="Or: how many shards."),
+    _shards("--samples-per-shard", type=Count(), help="Or: how many samples in each."),
+    _shards("--name", default="train", show_default=True, help="What names of shards begin with."),
+)
+
+layout_options = together(
+    _shards(
+        "--compression",
+        type=click.Choice(["none", "gzip"]),
+        default="none",
+        show_default=True,
+        help="Of TFRecord shards.",
+    ),
+    _shards(
+        "--features",
+        type=click.Choice(["dsprep", "slim", "inception", "tfds", "detection"]),
+        help="Feature names of TFRecord examples.  [default: dsprep]",
+    ),
+    _shards(
+        "--map",
+        "renamed",
+        multiple=True,
+        metavar="FIELD=NAME",
+        help="Another feature name (TFRecord) or extension (WebDataset) for a field; repeatable.",
+    ),
+    _shards(
+        "--metadata",
+        is_flag=True,
+        help="Add a .json with class, filename, width and height to each WebDataset sample.",
+    ),
+)
+
+key_option = _samples(
+    "--key",
+    type=click.Choice(["path", "index"]),
+    default="path",
+    show_default=True,
+    help="Make keys from paths, or from the samples' numbers; shards keep theirs, or get new ones.",
+)
+
+error_options = together(
+    _samples("--max-errors", type=Count(0), help="Stop when more samples than this are rejected."),
+    _samples(
+        "--on-error",
+        type=click.Choice(["skip", "fail"]),
+        default="skip",
+        show_default=True,
+        help="Reject a bad sample and go on, or stop.",
+    ),
+)
+
+sample_options = together(
+    key_option,
+    _samples(
+        "--check",
+        type=click.Choice(["decode", "header", "none"]),
+        help="How to check images: decode each, look at its header and its end, or not at all.  "
+        "[default: header, for shards none; for recordio decode, as one bad image ends an epoch "
+        "of MXNet]",
+    ),
+    _samples("--max-pixels", type=Count(), help="Reject larger images, such as bombs."),
+    error_options,
+)
+
+image_options = together(
+    _images(
+        "--resize",
+        type=Dimensions(),
+        metavar="N|WxH",
+        help="Resize: N for the shorter edge, or WxH. Never enlarges by itself.",
+    ),
+    _images(
+        "--crop", type=Dimensions(), metavar="N|WxH", help="Then cut this much out of the center."
+    ),
+    _images("--enlarge", is_flag=True, help="Let --resize enlarge small images."),
+    _images(
+        "--encode",
+        type=click.Choice(["keep", "jpeg", "png", "webp"]),
+        default="keep",
+        show_default=True,
+        help="Encode images anew.",
+    ),
+    _images(
+        "--quality", type=Count(), default=90, show_default=True, help="Of JPEG and WebP, 1 to 100."
+    ),
+    _images(
+        "--color",
+        type=click.Choice(["keep", "rgb", "gray"]),
+        default="keep",
+        show_default=True,
+        help="Convert colors.",
+    ),
+)
+
+overwrite_option = _run("--overwrite", is_flag=True, help="Replace what is at DEST.")
+plan_option = _run("--dry-run", is_flag=True, help="Print the plan, write nothing.")
+
+
+def take_transform(options: dict[str, Any]) -> Transform | None:
+    """Take the image options out of all others; None if they change nothing."""
+    from dsprep.images.transform import Transform
+
+    crop = options.pop("crop")
+    transform = Transform(
+        resize=options.pop("resize"),
+        crop=(crop, crop) if isinstance(crop, int) else crop,
+        enlarge=options.pop("enlarge"),
+        encode=options.pop("encode"),
+        quality=options.pop("quality"),
+        color=options.pop("color"),
+    )
+    return None if transform.is_copy else transform
+
+
+def end(report: WriteReport, source: str, as_json: bool, quiet: bool) -> int:
+    """Print what was done.
+
+    Returns:
+        The exit code.
+
+    Raises:
+        SourceError: If this was a dry run of what would be refused.
+    """
+    from dsprep.cli.report import print_json, print_write_report
+    from dsprep.formats import FORMATS
+
+    with until_nobody_reads(sys.stdout):
+        if as_json:
+            print_json(report)
+        elif not quiet:
+            print_write_report(report)
+    if report.collisions and FORMATS[report.format].keys_must_differ:
+        raise SourceError(
+            f"{source}: would be refused, as several samples have one key; rename files, or give "
+            "--key index to make keys from the samples' numbers"
+        )
+    return REJECTS_EXIT_CODE if report.rejects else 0
+
+
+def max_pixels_of(given: int | None) -> int:
+    """What ``--max-pixels`` says, or the default."""
+    from dsprep.images.check import DEFAULT_MAX_PIXELS
+
+    return given or DEFAULT_MAX_PIXELS

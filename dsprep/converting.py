@@ -1,0 +1,159 @@
+"""``convert``: samples from any format to any other, without loss."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from dsprep.images.check import DEFAULT_MAX_PIXELS, LEVELS
+from dsprep.images.transform import Transform
+from dsprep.planning.cuts import ShardSize
+from dsprep.planning.destination import parse_destination, require_apart, require_name
+from dsprep.planning.fields import choose_fields
+from dsprep.planning.layouts import make_layout, split_names
+from dsprep.planning.plan import Packing
+from dsprep.progress import Progress
+from dsprep.sources.reading import make_source
+from dsprep.units import parse_size
+from dsprep.writing import WriteReport, require_one_of, shard_size, write_data_set
+
+
+def convert(
+    sources: str | Sequence[str],
+    dest: str,
+    *,
+    to: str | None = None,
+    kind: str | None = None,
+    parts: bool = False,
+    pairs: Mapping[str, str] | None = None,
+    list_file: str | None = None,
+    labels: str | None = None,
+    path_column: str | None = None,
+    label_columns: Sequence[str] = (),
+    classes: str | None = None,
+    extensions: Sequence[str] = (),
+    only: Sequence[str] = (),
+    drop: Sequence[str] = (),
+    rename: Mapping[str, str] | None = None,
+    features: str | None = None,
+    metadata: bool = False,
+    compression: str = "none",
+    target_size: int | str | None = None,
+    shards: int | None = None,
+    samples_per_shard: int | None = None,
+    name: str = "train",
+    key: str = "path",
+    transform: Transform | None = None,
+    check: str | None = None,
+    max_pixels: int = DEFAULT_MAX_PIXELS,
+    max_errors: int | None = None,
+    on_error: str = "skip",
+    overwrite: bool = False,
+    dry_run: bool = False,
+    workers: int | None = None,
+    progress: Progress | None = None,
+) -> WriteReport:
+    """Convert samples to another format.
+
+    Shards become one shard each, with their names, in their order, unless a size is given; anything
+    else becomes shards of the usual size.
+
+    Args:
+        sources: Shards (a file, a pattern, a directory, a manifest; also several of these), or
+            anything that :func:`dsprep.pack` takes.
+        dest: A directory, or one file.
+        to: The format to write; may be left out for a single file.
+        kind: What the sources are, where that does not show; see :mod:`dsprep.sources.whole`.
+        parts: Whether files that share a stem are one sample.
+        pairs: Patterns of files, by the field that they are: those that match alike are one sample.
+        list_file: As for :func:`dsprep.pack`.
+        labels: As for :func:`dsprep.pack`.
+        path_column: As for :func:`dsprep.pack`.
+        label_columns: As for :func:`dsprep.pack`.
+        classes: As for :func:`dsprep.pack`.
+        extensions: As for :func:`dsprep.pack`.
+        only: The fields to keep; none means all. ``image`` is the image, whatever its kind.
+        drop: The fields to leave out.
+        rename: New names of fields; also feature names, or extensions, as for :func:`dsprep.pack`.
+        features: The preset of feature names for TFRecord.
+        metadata: Whether to write class, filename, width and height into WebDataset shards.
+        compression: ``none``, or ``gzip`` for TFRecord shards.
+        target_size: The most bytes that a shard takes on disk; a number, or a text like ``200MB``.
+        shards: Or, how many shards.
+        samples_per_shard: Or, how many samples in each.
+        name: What shard names begin with, where they are not carried over.
+        key: ``path`` keeps the samples' keys, ``index`` makes new ones from their numbers.
+        transform: What to do to the images; None copies them.
+        check: ``decode``, ``header`` or ``none``; by default ``none`` for shards, ``header`` for
+            image files, and ``decode`` for whatever goes to RecordIO.
+        max_pixels: Images with more are rejected.
+        max_errors: Stop when more samples than this are rejected.
+        on_error: ``skip`` rejects a bad sample and goes on, ``fail`` stops.
+        overwrite: Replace what is at the destination.
+        dry_run: Plan, and write nothing.
+        workers: How many processes; by default the cores that this process may use.
+        progress: Is told how far the run is.
+
+    Returns:
+        What was done.
+
+    Raises:
+        OptionError: If the arguments make no sense, or the format cannot hold all fields.
+        SourceError: If the sources cannot be read.
+        DestinationError: If the destination refuses.
+        RunStopped: If it ended early; calling again goes on.
+    """
+    first, *others = [sources] if isinstance(sources, str) else sources
+    for each in (first, *others):
+        require_apart(dest, each)
+    destination, format_name = parse_destination(dest, to)
+    require_one_of("--compression", compression, ("none", "gzip"))
+    require_one_of("--on-error", on_error, ("skip", "fail"))
+    require_one_of("--check", check, (*LEVELS, None))
+    require_one_of("--key", key, ("path", "index"))
+    target = None if target_size is None else parse_size(target_size)
+    size = shard_size(destination.single, target, shards, samples_per_shard)
+    own, other = split_names(format_name, rename or {})
+    layout = make_layout(
+        format_name,
+        gzip=compression == "gzip" or destination.is_gzip,
+        features=features,
+        rename=own,
+        metadata=metadata,
+    )
+    packing = Packing(
+        source=make_source(
+            first,
+            others=others,
+            kind=kind,
+            parts=parts,
+            pairs=pairs,
+            list_file=list_file,
+            labels=labels,
+            path_column=path_column,
+            label_columns=label_columns,
+            classes=classes,
+            extensions=extensions,
+            whole=not layout.holds_anything,
+        ),
+        destination=destination,
+        layout=layout,
+        transform=transform,
+        size=ShardSize(by_file=True) if size == ShardSize() else size,
+        name=destination.stem or require_name(name),
+        seed=None,
+        check=check,
+        readable=layout.readable_images if check != "none" else None,
+        max_pixels=max_pixels,
+        key=key,
+        fields=choose_fields(only, drop, other),
+    )
+    return write_data_set(
+        packing,
+        done="converted",
+        max_errors=max_errors,
+        on_error=on_error,
+        overwrite=overwrite,
+        dry_run=dry_run,
+        workers=workers,
+        progress=progress,
+    )

@@ -1,0 +1,61 @@
+"""From the options of a command to a format with its options."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from dsprep.errors import OptionError
+from dsprep.formats import FORMATS, Format
+from dsprep.formats.features import FIELDS, choose_features
+from dsprep.formats.tfrecord import TFRecord
+from dsprep.formats.webdataset import RENAMABLE, WebDataset
+
+
+def make_layout(
+    format_name: str,
+    *,
+    gzip: bool = False,
+    features: str | None = None,
+    rename: Mapping[str, str] | None = None,
+    metadata: bool = False,
+) -> Format:
+    """A format with the options that a user gave.
+
+    Args:
+        format_name: Its name.
+        gzip: Whether TFRecord shards are compressed.
+        features: The preset of feature names for TFRecord.
+        rename: Feature names, or extensions of WebDataset members, by field.
+        metadata: Whether to write class, filename, width and height into WebDataset shards.
+
+    Raises:
+        OptionError: If there is no such format, or an option does not go with it.
+    """
+    if format_name not in FORMATS:
+        raise OptionError(f"format {format_name}: choose one of {', '.join(FORMATS)}")
+    if format_name != TFRecord.name and (gzip or features):
+        raise OptionError(f"--features and --compression go with tfrecord, not with {format_name}")
+    if format_name != WebDataset.name and metadata:
+        raise OptionError(f"--metadata goes with webdataset, not with {format_name}")
+    if format_name == TFRecord.name:
+        return TFRecord(choose_features(features or "dsprep", rename or {}), gzip)
+    if format_name == WebDataset.name:
+        return WebDataset(metadata, dict(rename or {}))
+    if rename:
+        raise OptionError(f"--map: {format_name} has no names to map")
+    return FORMATS[format_name]()
+
+
+def split_names(
+    format_name: str, names: Mapping[str, str]
+) -> tuple[dict[str, str], dict[str, str]]:
+    """Tell new names of the fields that a format names itself from those of all others.
+
+    Returns:
+        The names for the format, and the others.
+    """
+    own = {TFRecord.name: FIELDS, WebDataset.name: frozenset(RENAMABLE)}.get(
+        format_name, frozenset()
+    )
+    ours = {field: name for field, name in names.items() if field in own}
+    return ours, {field: name for field, name in names.items() if field not in own}

@@ -1,0 +1,38 @@
+"""Laying out anew, as a worker does, what of a source cannot be read at random."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from typing import NamedTuple
+
+from dsprep.readers.base import Reader
+from dsprep.stores.local import destination_errors
+
+
+class SpoolTask(NamedTuple):
+    """A spool file to write.
+
+    Attributes:
+        reader: The reader that needs it.
+        number: Its number among those.
+        directory: Where to write it, under its number.
+    """
+
+    reader: Reader
+    number: int
+    directory: str
+
+
+def write_spool(task: SpoolTask, report: Callable[[int], None]) -> None:
+    """Write one spool file; it has its name when it is whole.
+
+    Raises:
+        DestinationError: If it cannot be written.
+        SourceError: If the source cannot be read.
+    """
+    path = os.path.join(task.directory, str(task.number))
+    with destination_errors(path):
+        task.reader.write_spool(task.number, path + ".partial")
+        os.replace(path + ".partial", path)
+        report(os.path.getsize(path))

@@ -1,0 +1,240 @@
+"""What every command that writes a data set does: plan, and then write or go on writing."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from dsprep.errors import Interrupted, OptionError
+from dsprep.findings import Finding, Reject
+from dsprep.formats.base import ShardFacts
+from dsprep.formats.tar import MAX_NAME
+from dsprep.manifests.manifest import Manifest
+from dsprep.planning.cuts import ShardSize
+from dsprep.planning.plan import Packing, Plan, make_plan, require_distinct_keys
+from dsprep.planning.selection import Chosen
+from dsprep.progress import Progress
+from dsprep.running.commit import begin, commit, identity_of, rejects_of, require_same
+from dsprep.running.run import Run
+from dsprep.running.state import RunState, finished_manifest, remove_leftovers
+from dsprep.units import format_count, format_some
+from dsprep.workers.pool import Pool, available_cores
+
+
+@dataclass(frozen=True)
+class WriteReport:
+    """What writing a data set did or, for a dry run, would do.
+
+    Attributes:
+        destination: As it was given.
+        format: The format's name.
+        state: ``packed`` (or ``converted`` and the like), ``continued`` (some shards were there
+            already), ``already packed``, or ``planned``.
+        shards: Name, samples and bytes of each.
+        samples: In all shards.
+        bytes: Of all shards.
+        estimated: Whether bytes are estimates.
+        classes: Class names, if there are any.
+        per_class: Samples of the source by class number.
+        rejects: Samples of the source that are not in the shards, and why.
+        rejects_file: Where they are listed; None if there are none or nothing was written.
+        skipped: What lies in the source and is no sample.
+        duplicates: Paths that a list names more than once.
+        collisions: Keys of more than one sample, with the samples' paths. For WebDataset, whose
+            keys must differ, only a dry run has any.
+        chosen: What a filter left out, and balancing left out or repeated, if either was asked for.
+        notes: What else there is to say.
+        seconds: How long it took; for a dry run, how long it will take.
+    """
+
+    destination: str
+    format: str
+    state: str
+    shards: Sequence[ShardFacts]
+    samples: int
+    bytes: int
+    estimated: bool
+    classes: Sequence[str] | None
+    per_class: Mapping[int, int]
+    rejects: Sequence[Reject]
+    rejects_file: str | None
+    skipped: Sequence[Finding]
+    duplicates: Sequence[Finding]
+    collisions: Sequence[tuple[str, Sequence[str]]]
+    chosen: Chosen | None
+    notes: Sequence[str]
+    seconds: float
+
+
+def write_data_set(
+    packing: Packing,
+    *,
+    done: str,
+    max_errors: int | None = None,
+    on_error: str = "skip",
+    overwrite: bool = False,
+    dry_run: bool = False,
+    workers: int | None = None,
+    progress: Progress | None = None,
+) -> WriteReport:
+    """Write a data set, or go on with it.
+
+    Args:
+        packing: What is to be written.
+        done: What that is called when it is done: ``packed``.
+        max_errors: Stop when more samples than this are rejected.
+        on_error: ``skip`` rejects a bad sample and goes on, ``fail`` stops.
+        overwrite: Replace what is at the destination.
+        dry_run: Plan, and write nothing.
+        workers: How many processes; by default the cores that this process may use.
+        progress: Is told how far the run is.
+
+    Raises:
+        OptionError: If the options make no sense for this source.
+        SourceError: If the source cannot be read.
+        DestinationError: If the destination refuses.
+        RunStopped: If it ended early; calling again goes on.
+    """
+    began = time.monotonic()
+    destination = packing.destination
+    with Pool(available_cores() if workers is None else workers) as pool:
+        plan = make_plan(packing, pool)
+        if dry_run:
+            return _planned(plan, plan.seconds(pool))
+        require_distinct_keys(plan)
+        identity = identity_of(plan)
+        finished = None if overwrite else finished_manifest(destination)
+        if finished is not None:
+            require_same(plan, finished, identity)
+            remove_leftovers(destination)
+            rejects = rejects_of(plan, finished)
+            report = _report(plan, finished, rejects, f"already {done}", time.monotonic() - began)
+            compared = "paths, sizes and labels are the same; verify --against compares contents"
+            return replace(report, notes=[*report.notes, compared])
+        state = RunState(destination, identity)
+        try:
+            begin(plan, state, overwrite)
+            run = Run(plan, state, 0 if on_error == "fail" else max_errors)
+            outcome = run.carry_out(pool, progress or Progress())
+            manifest = commit(plan, state, outcome, identity)
+        except KeyboardInterrupt:
+            whole = sum(shard.name in state.done for shard in plan.shards)
+            raise Interrupted(
+                f"interrupted; {whole} of {len(plan.shards)} shards are written; "
+                "give the same command again to continue"
+            ) from None
+        finally:
+            pool.close()  # before anything is removed that a worker may be writing
+            state.release()
+        rejects = [*plan.lost, *outcome.rejects]
+        how = "continued" if state.resumed else done
+        return _report(plan, manifest, rejects, how, time.monotonic() - began)
+
+
+def require_one_of(option: str, value: object, choices: Sequence[object]) -> None:
+    """Accept one of the values that an option can have.
+
+    Raises:
+        OptionError: If it is another.
+    """
+    if value not in choices:
+        named = ", ".join(str(choice) for choice in choices if choice)
+        raise OptionError(f"{option} {value}: choose one of {named}")
+
+
+def shard_size(
+    single: str | None,
+    target: int | None,
+    shards: int | None,
+    samples: int | None,
+    multiple_of: int | None = None,
+) -> ShardSize:
+    """The size of shards from what the user gave.
+
+    Raises:
+        OptionError: If that is more than one thing, or makes no shards.
+    """
+    given = [value for value in (target, shards, samples) if value is not None]
+    if len(given) > 1:
+        raise OptionError("give one of --target-size, --shards and --samples-per-shard")
+    if any(value < 1 for value in given):
+        raise OptionError(f"a shard size of {given[0]} makes no shards")
+    if single and (given or multiple_of):
+        raise OptionError(f"{single}: is a single file; a size of shards goes with a directory")
+    if multiple_of and samples is not None:
+        raise OptionError("--multiple-of goes with --target-size or --shards")
+    return ShardSize(shards=1) if single else ShardSize(target, shards, samples, multiple_of)
+
+
+def _planned(plan: Plan, seconds: float) -> WriteReport:
+    shards = [ShardFacts(each.name, each.stop - each.start, each.bytes) for each in plan.shards]
+    return WriteReport(
+        destination=str(plan.packing.destination),
+        format=plan.packing.layout.name,
+        state="planned",
+        shards=shards,
+        samples=len(plan.catalog),
+        bytes=sum(shard.bytes for shard in shards),
+        estimated=plan.estimated or plan.packing.layout.compressed,
+        rejects=plan.lost,
+        rejects_file=None,
+        seconds=seconds,
+        **_common(plan, shards),
+    )
+
+
+def _report(
+    plan: Plan, manifest: Manifest, rejects: Sequence[Reject], state: str, seconds: float
+) -> WriteReport:
+    shards = [ShardFacts(each.name, each.samples, each.bytes) for each in manifest.shards]
+    return WriteReport(
+        destination=str(plan.packing.destination),
+        format=manifest.format,
+        state=state,
+        shards=shards,
+        samples=manifest.samples,
+        bytes=manifest.bytes,
+        estimated=False,
+        rejects=rejects,
+        rejects_file=str(plan.packing.destination.companion("rejects.jsonl")) if rejects else None,
+        seconds=seconds,
+        **_common(plan, shards),
+    )
+
+
+def _common(plan: Plan, shards: Sequence[ShardFacts]) -> dict[str, Any]:
+    return {
+        "classes": plan.catalog.classes,
+        "per_class": plan.catalog.samples_per_class(),
+        "skipped": plan.skipped,
+        "duplicates": [each for each in plan.findings if each.kind == "duplicate"],
+        "collisions": plan.collisions,
+        "chosen": plan.chosen,
+        "notes": _notes(plan, shards),
+    }
+
+
+def _notes(plan: Plan, shards: Sequence[ShardFacts]) -> list[str]:
+    """What a user would want to know before training on the result."""
+    notes = []
+    empty = [
+        plan.catalog.classes[number]
+        for number, count in plan.catalog.samples_per_class().items()
+        if plan.catalog.classes and not count
+    ]
+    if empty:
+        notes.append(f"{format_count(len(empty), 'class')} without samples: {format_some(empty)}")
+    void = [shard.name for shard in shards if not shard.samples]
+    if void:
+        notes.append(f"{format_count(len(void), 'empty shard')}: {format_some(void)}")
+    if plan.packing.layout.keys_must_differ and plan.packing.key == "path":
+        names = plan.catalog.keys()
+        long = names.filter(names.str.len_bytes() > MAX_NAME - len(".jpeg"))
+        if len(long):
+            notes.append(
+                f"{format_count(len(long), 'name')} of about {MAX_NAME} bytes or more, which wids "
+                f"and DALI do not read: {format_some(long.to_list())}"
+            )
+    return notes
