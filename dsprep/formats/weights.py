@@ -35,35 +35,35 @@ def example_weights(rows: pl.DataFrame, preset: Preset) -> pl.Series:
     for field, name in preset.names.items():
         if field == "boxes":
             for side in BOXES:
-                total += _entry(f"{name}/{side}", _framed(_objects(rows) * 4))
+                total += _entry(f"{name}/{side}", framed(_objects(rows) * 4))
         elif (body := _list_size(field, rows, preset)) is not None:
             total += _entry(name, body)
-    framed = _framed(total)
-    assert isinstance(framed, pl.Series)
-    return framed
+    example = framed(total)
+    assert isinstance(example, pl.Series)
+    return example
 
 
 def _list_size(field: str, rows: pl.DataFrame, preset: Preset) -> Sizes | None:
     """The bytes of the list of values of one field, or None if the rows have no such field."""
     columns = rows.columns
     if field == "image":
-        return _framed(rows["image"])
+        return framed(rows["image"])
     if field == "format":
-        return _framed(_LONGEST_FORMAT_NAME)
+        return framed(_LONGEST_FORMAT_NAME)
     if field in ("width", "height"):
-        return _framed(_LARGEST_DIMENSION)
+        return framed(_LARGEST_DIMENSION)
     if field == "cls" and "cls" in columns:
-        return _framed(_varint(rows["cls"] + preset.first_class))
+        return framed(_varint(rows["cls"] + preset.first_class))
     if field == "label" and "label" in columns:
-        return _framed(rows["label"].list.len().cast(int) * 4)
+        return framed(rows["label"].list.len().cast(int) * 4)
     if field in ("class", "synset") and "class" in columns:
-        return _framed(_text(rows["class"]))
+        return framed(_text(rows["class"]))
     if field == "filename":
-        return _framed(_text(rows["path"]))
+        return framed(_text(rows["path"]))
     if field == "source_id":
-        return _framed(_text(rows["index"].cast(str)))
+        return framed(_text(rows["index"].cast(str)))
     if field == "classes" and "label" in columns:
-        return _framed(_objects(rows) * 10)
+        return framed(_objects(rows) * 10)
     return None
 
 
@@ -74,11 +74,11 @@ def _objects(rows: pl.DataFrame) -> pl.Series:
 
 def _entry(name: str, body: Sizes) -> Sizes:
     """A map entry: its key, and a feature that holds a list of the given size."""
-    return _framed(_framed(_framed(body)) + _framed(len(name.encode())))
+    return framed(framed(framed(body)) + framed(len(name.encode())))
 
 
-def _framed(size: Sizes) -> Sizes:
-    """A tag of one byte, a length, and what it measures."""
+def framed(size: Sizes) -> Sizes:
+    """The bytes of a tag of one byte, a length, and what it measures."""
     return size + 1 + _varint(size)
 
 

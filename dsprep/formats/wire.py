@@ -1,0 +1,86 @@
+"""Protobuf's wire format: what all its messages are made of.
+
+https://protobuf.dev/programming-guides/encoding/. The bytes that are read are not trusted: nothing
+is read past their end.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from dsprep.formats.example import varint
+
+VARINT, FIXED64, BYTES, FIXED32 = 0, 1, 2, 5
+"""The wire types: groups, which are 3 and 4, are long out of use."""
+
+
+def framed(tag: bytes, data: bytes) -> bytes:
+    """A field that holds bytes, text, a message or a packed list."""
+    return tag + varint(len(data)) + data
+
+
+def fields(data: bytes) -> Iterator[tuple[int, int, bytes | int]]:
+    """Read the fields of a message.
+
+    Args:
+        data: The serialized message.
+
+    Yields:
+        The number, the wire type and the value of each: a number for a varint, else bytes.
+
+    Raises:
+        ValueError: If the bytes are no message; the text says why.
+    """
+    at, end = 0, len(data)
+    while at < end:
+        tag, at = read_varint(data, at)
+        number, wire = tag >> 3, tag & 7
+        if not 0 < number < 1 << 29:
+            raise ValueError("a field that has no number")
+        if wire == VARINT:
+            value, at = read_varint(data, at)
+            yield number, wire, value
+            continue
+        if wire == BYTES:
+            size, at = read_varint(data, at)
+        elif wire in (FIXED64, FIXED32):
+            size = 8 if wire == FIXED64 else 4
+        else:
+            raise ValueError(f"wire type {wire}, which no field has")
+        if size > end - at:
+            raise ValueError("a field that is longer than the message")
+        yield number, wire, data[at : at + size]
+        at += size
+
+
+def read_varint(data: bytes, at: int) -> tuple[int, int]:
+    """Read an unsigned 64-bit number.
+
+    Returns:
+        It, and where it ends.
+
+    Raises:
+        ValueError: If it does not end.
+    """
+    value = shift = 0
+    while True:
+        if at >= len(data) or shift > 63:
+            raise ValueError("a varint that does not end")
+        byte = data[at]
+        at += 1
+        value |= (byte & 0x7F) << shift
+        if byte < 0x80:
+            return value & (1 << 64) - 1, at
+        shift += 7
+
+
+def read_varints(data: bytes) -> Iterator[int]:
+    """Read a packed list of varints.
+
+    Raises:
+        ValueError: If the last one does not end.
+    """
+    at = 0
+    while at < len(data):
+        value, at = read_varint(data, at)
+        yield value
