@@ -14,27 +14,14 @@ from collections.abc import Iterator
 from functools import lru_cache
 from typing import Any, TypeAlias
 
+from dsprep.sample import Blobs, Floats, Ints
+
 _VARINT, _FIXED64, _BYTES, _FIXED32 = 0, 1, 2, 5
 
 
-class BytesList(tuple[bytes, ...]):
-    """The values of a feature that holds bytes."""
-
-    __slots__ = ()
-
-
-class FloatList(tuple[float, ...]):
-    """The values of a feature that holds 32-bit floats."""
-
-    __slots__ = ()
-
-
-class Int64List(tuple[int, ...]):
-    """The values of a feature that holds signed 64-bit integers."""
-
-    __slots__ = ()
-
-
+BytesList: TypeAlias = Blobs
+FloatList: TypeAlias = Floats
+Int64List: TypeAlias = Ints
 Feature: TypeAlias = BytesList | FloatList | Int64List
 
 

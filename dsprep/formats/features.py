@@ -9,13 +9,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import cached_property
 from types import MappingProxyType
 
 from dsprep.errors import BadSample, OptionError
 from dsprep.formats.example import BytesList, Feature, FloatList, Int64List
-from dsprep.formats.floats import require_exact
-from dsprep.images.header import sniff
-from dsprep.sample import IMAGE_KINDS, UNKNOWN_IMAGE, Sample, Value, key_of
+from dsprep.formats.floats import require_exact, require_held
+from dsprep.sample import IMAGE_KINDS, Sample, Value, is_label
 
 FORMAT_NAMES = {kind: kind for kind in IMAGE_KINDS} | {"jpg": "jpeg", "tif": "tiff"}
 """What the ``format`` field says for each kind of image; nothing for an unknown one."""
@@ -29,6 +29,9 @@ _COMMON = {
 
 BOXES = ("xmin", "ymin", "xmax", "ymax")
 """The features of a detection label's coordinates, below the name of ``boxes``."""
+
+_SAME = {"id": "source_id"}
+"""Fields that have another name among those of presets."""
 
 
 @dataclass(frozen=True)
@@ -51,6 +54,27 @@ class Preset:
         if "boxes" in self.names:
             single |= {side: f"{self.names['boxes']}/{side}" for side in BOXES}
         return sorted((name, field) for field, name in single.items())
+
+    @cached_property
+    def box_names(self) -> tuple[str, ...]:
+        """The features that a detection label becomes: first that of the classes."""
+        return (self.names["classes"], *(f"{self.names['boxes']}/{side}" for side in BOXES))
+
+    @cached_property
+    def candidates(self) -> dict[str, list[str]]:
+        """The features that may hold a field, best first: this preset's, then the others'."""
+        taken = {name for name, _ in self.in_order()}
+        found: dict[str, list[str]] = {}
+        for field in ("image", "cls", "label", "class", "filename", "width", "height", "id"):
+            others = (each.names.get(_SAME.get(field, field), "") for each in PRESETS.values())
+            own = self.names.get(_SAME.get(field, field), "")
+            names = [own, *(name for name in others if name not in taken)]
+            found[field] = list(dict.fromkeys(filter(None, names)))
+        return found
+
+    def name_of(self, field: str) -> str:
+        """The feature that a field becomes, even if another preset has to name it."""
+        return next(iter(self.candidates[field]), field)
 
 
 PRESETS: Mapping[str, Preset] = MappingProxyType(
@@ -88,6 +112,10 @@ PRESETS: Mapping[str, Preset] = MappingProxyType(
 )
 
 
+FIELDS = frozenset(field for preset in PRESETS.values() for field in preset.names)
+"""The fields that presets name."""
+
+
 def choose_features(preset: str, renamed: Mapping[str, str]) -> Preset:
     """A preset, with some of its features renamed and others added.
 
@@ -100,11 +128,10 @@ def choose_features(preset: str, renamed: Mapping[str, str]) -> Preset:
     """
     if preset not in PRESETS:
         raise OptionError(f"--features {preset}: unknown; choose one of {', '.join(PRESETS)}")
-    known = {field for each in PRESETS.values() for field in each.names}
     for field in renamed:
-        if field not in known:
+        if field not in FIELDS:
             raise OptionError(
-                f"--map {field}=…: no such field; there are {', '.join(sorted(known))}"
+                f"--map {field}=…: no such field; there are {', '.join(sorted(FIELDS))}"
             )
     chosen = Preset({**PRESETS[preset].names, **renamed}, PRESETS[preset].first_class)
     names = [name for name, _ in chosen.in_order()]
@@ -132,7 +159,7 @@ def fields_for(sample: Sample, preset: Preset) -> dict[str, Value]:
     if "source_id" in names:
         found["source_id"] = str(sample.id)
     if "boxes" in names:
-        found.update(_boxes(found.get("label")))
+        found.update(boxes_of(found.get("label")))
     return found
 
 
@@ -140,22 +167,32 @@ def feature_of(field: str, value: Value, first_class: int) -> Feature:
     """The feature that holds one field.
 
     Raises:
-        BadSample: If a label holds a whole number that the feature's 32-bit floats cannot.
-        OverflowError: If a label holds a number beyond them.
+        BadSample: If it holds a number that the feature cannot hold.
     """
-    if isinstance(value, tuple):
+    if is_label(value):
         if field == "classes":
             return Int64List(int(number) + first_class for number in value)
-        require_exact(value)
+        try:
+            require_exact(value)
+        except OverflowError:
+            raise BadSample(f"a label of {value!r} is beyond 32-bit floats") from None
         return FloatList(value)
-    if isinstance(value, int):
-        return Int64List((value + first_class if field == "cls" else value,))
-    return BytesList((value.encode() if isinstance(value, str) else value,))
+    if isinstance(value, int) and field != "id":
+        number = Int64List((value + first_class if field == "cls" else value,))
+        require_held(number)
+        return number
+    if isinstance(value, bytes):
+        return BytesList((value,))
+    return BytesList((str(value).encode(),))
 
 
-def _boxes(label: Value | None) -> dict[str, Value]:
-    """The parts of MXNet's detection label: ``A B [A-2 more] (class xmin ymin xmax ymax …)*``."""
-    if not isinstance(label, tuple) or not is_detection_label(label):
+def boxes_of(label: Value | None) -> dict[str, Value]:
+    """The parts of MXNet's detection label: ``A B [A-2 more] (class xmin ymin xmax ymax …)*``.
+
+    Raises:
+        BadSample: If it is none, or if a class in it is no whole number.
+    """
+    if not is_label(label) or not is_detection_label(label):
         raise BadSample(
             "--features detection needs a detection label: A B … then class xmin ymin xmax ymax"
         )
@@ -173,45 +210,3 @@ def is_detection_label(label: tuple[float, ...]) -> bool:
         return False
     head, width = int(label[0]), int(label[1])
     return head >= 2 and width >= 5 and len(label) > head and (len(label) - head) % width == 0
-
-
-def sample_of(features: Mapping[str, Feature], position: int, preset: Preset) -> Sample:
-    """The sample that an Example holds, whichever preset named its features.
-
-    Args:
-        features: The Example's features by name.
-        position: Its place in the shard, which serves as its key when no feature tells one.
-        preset: Whose names come first, and what it numbers the first class.
-    """
-    fields: dict[str, Value] = {}
-    image = _first(features, "image", BytesList, preset)
-    if isinstance(image, bytes):
-        fields[sniff(image) or UNKNOWN_IMAGE] = image
-    label = _first(features, "cls", Int64List, preset)
-    if isinstance(label, int):
-        fields["cls"] = label - preset.first_class
-    for name in _names_of("label", preset):
-        feature = features.get(name)
-        if isinstance(feature, FloatList):
-            fields["label"] = tuple(feature)
-            break
-    filename = _first(features, "filename", BytesList, preset)
-    if isinstance(filename, bytes) and filename:
-        fields["filename"] = filename.decode(errors="replace")
-        return Sample(key_of(str(fields["filename"])), fields, position)
-    return Sample(str(position), fields, position)
-
-
-def _names_of(field: str, preset: Preset) -> list[str]:
-    names = (each.names.get(field) for each in (preset, *PRESETS.values()))
-    return list(dict.fromkeys(name for name in names if name))
-
-
-def _first(
-    features: Mapping[str, Feature], field: str, kind: type[Feature], preset: Preset
-) -> bytes | float | int | None:
-    for name in _names_of(field, preset):
-        feature = features.get(name)
-        if isinstance(feature, kind) and len(feature) == 1:
-            return feature[0]
-    return None

@@ -18,7 +18,7 @@ from dsprep.formats.floats import require_exact
 from dsprep.images.header import sniff
 from dsprep.lst import fits_lst, format_lst
 from dsprep.rows import Rows
-from dsprep.sample import UNKNOWN_IMAGE, Sample, Value
+from dsprep.sample import UNKNOWN_IMAGE, Sample, Value, is_label
 
 if TYPE_CHECKING:
     import polars as pl
@@ -124,7 +124,7 @@ def _header(sample: Sample) -> bytes:
     label = sample.fields.get("cls", sample.fields.get("label", 0))
     if isinstance(label, int) and abs(label) <= RecordIO.max_class:
         return _HEADER.pack(0, label, sample.id, 0)
-    if not isinstance(label, tuple):
+    if not is_label(label):
         raise BadSample(f"the label {label!r} is not a number that 32-bit floats hold")
     try:
         require_exact(label)

@@ -15,11 +15,19 @@ from typing import TYPE_CHECKING, Any, ClassVar, Self
 from google_crc32c import extend
 from google_crc32c import value as value_of
 
-from dsprep.errors import BadSample
 from dsprep.formats.base import Entry, Format, Span
-from dsprep.formats.example import decode_example, encode_entry, example_head, head_of_bytes
-from dsprep.formats.features import PRESETS, Preset, feature_of, fields_for, sample_of
-from dsprep.sample import Sample, Value
+from dsprep.formats.example import (
+    BytesList,
+    Feature,
+    Int64List,
+    decode_example,
+    encode_entry,
+    example_head,
+    head_of_bytes,
+)
+from dsprep.formats.features import PRESETS, Preset, feature_of, fields_for
+from dsprep.formats.whole import TYPES, features_of, sample_of
+from dsprep.sample import IMAGE_KINDS, UNKNOWN_IMAGE, Sample, Value
 
 if TYPE_CHECKING:
     import polars as pl
@@ -40,6 +48,8 @@ class TFRecord(Format):
     Attributes:
         preset: The names of the features.
         gzip: Whether the shard is compressed.
+        whole: Whether samples are written so that they come back as they are, with their keys, and
+            are read so.
     """
 
     name: ClassVar[str] = "tfrecord"
@@ -47,13 +57,15 @@ class TFRecord(Format):
     known_by: ClassVar[str] = "path"
     preset: Preset = field(default=PRESETS["dsprep"])
     gzip: bool = False
+    whole: bool = False
 
     @classmethod
     def from_options(cls, options: Mapping[str, Any]) -> Self:
         """The format that has the options which ``dataclasses.asdict`` made of one."""
         preset = options["preset"]
         names = {str(field): str(name) for field, name in preset["names"].items()}
-        return cls(Preset(names, int(preset["first_class"])), bool(options["gzip"]))
+        made = Preset(names, int(preset["first_class"]))
+        return cls(made, bool(options["gzip"]), bool(options["whole"]))
 
     def shard_name(self, name: str, number: int, count: int) -> str:
         """``train-00000-of-00128.tfrecord``."""
@@ -88,6 +100,9 @@ class TFRecord(Format):
         What many samples share, such as a label, is encoded once; what each has for itself, the
         image and texts, is laid out around its bytes.
         """
+        fields = sample.fields
+        if self.whole or not _is_usual(tuple(fields), tuple(map(type, fields.values()))):
+            return _lay_out(features_of(sample, self.preset, self.whole))
         first_class = self.preset.first_class
         fields = fields_for(sample, self.preset)
         before: list[bytes] = []
@@ -139,7 +154,7 @@ class TFRecord(Format):
             if stream.read(_CRC.size, "the checksum of a record") != _masked(value_of(data)):
                 raise stream.damaged("the checksum of a record's data is wrong", offset)
             try:
-                sample = sample_of(decode_example(data), position, self.preset)
+                sample = sample_of(decode_example(data), position, self.preset, self.whole)
             except (ValueError, UnicodeDecodeError) as error:
                 raise stream.damaged(
                     f"the record is not a tf.train.Example: {error}", offset
@@ -166,6 +181,39 @@ def _read_length(stream: ShardStream) -> int:
 
 
 @lru_cache(maxsize=4096)
+def _is_usual(names: tuple[str, ...], types: tuple[type, ...]) -> bool:
+    """Whether a sample is an image and what presets name."""
+    images = [name for name in names if name in IMAGE_KINDS or name == UNKNOWN_IMAGE]
+    usual = {**TYPES, **dict.fromkeys(images, bytes)}
+    del usual["id"]
+    return len(images) < 2 and all(map(usual.get, names)) and [*types] == [*map(usual.get, names)]
+
+
+def _lay_out(features: Mapping[str, Feature]) -> list[bytes]:
+    """The record of an Example with these features."""
+    parts: list[bytes] = []
+    for name in sorted(features):
+        feature = features[name]
+        if isinstance(feature, BytesList) and len(feature) == 1:
+            parts += (head_of_bytes(name, len(feature[0])), feature[0])
+        elif isinstance(feature, Int64List) and len(feature) == 1:
+            parts.append(_one_number(name, feature))
+        else:
+            parts.append(encode_entry(name, feature))
+    size = sum(map(len, parts))
+    head = example_head(size)
+    crc = value_of(head)
+    for part in parts:
+        crc = extend(crc, part)
+    return [_record_head(len(head) + size) + head, *parts, _masked(crc)]
+
+
+@lru_cache(maxsize=4096)
+def _one_number(name: str, feature: Int64List) -> bytes:
+    return encode_entry(name, feature)
+
+
+@lru_cache(maxsize=4096)
 def _record_head(size: int) -> bytes:
     length = _LENGTH.pack(size)
     return length + _masked(value_of(length))
@@ -178,10 +226,7 @@ def _shared_entry(name: str, field_name: str, value: int | str, first_class: int
 
 
 def _entry(name: str, field_name: str, value: Value, first_class: int) -> bytes:
-    try:
-        return encode_entry(name, feature_of(field_name, value, first_class))
-    except OverflowError:
-        raise BadSample(f"a label of {value!r} is beyond 32-bit floats") from None
+    return encode_entry(name, feature_of(field_name, value, first_class))
 
 
 def _masked(crc: int) -> bytes:

@@ -15,7 +15,7 @@ from google_crc32c import value as crc32c
 from dsprep.errors import BadSample, DamagedShard, OptionError
 from dsprep.formats.features import PRESETS, choose_features, is_detection_label
 from dsprep.formats.tfrecord import TFRecord
-from dsprep.sample import Sample, Value, key_of
+from dsprep.sample import Blobs, Floats, Sample, Value, key_of
 from tests.contract.layouts import (
     CLASSES,
     JPEG,
@@ -205,9 +205,10 @@ class TestReadsWhatTensorFlowWrites:
                 message = train.Example(features=train.Features(feature=lists))
                 writer.write(message.SerializeToString())
         found = [entry.sample for entry in read(PLAIN, path.read_bytes())]
+        more: dict[str, Value] = {"else": Floats((1, 2, 3)), "nothing": Blobs()}
         assert found == [
-            Sample("ü/0_x", {"jpg": JPEG, "cls": 0, "filename": "ü/0.x.jpg"}, 0),
-            Sample("ü/1_x", {"png": PNG, "cls": 1, "filename": "ü/1.x.jpg"}, 1),
+            Sample("ü/0_x", {"jpg": JPEG, "cls": 0, "filename": "ü/0.x.jpg", **more}, 0),
+            Sample("ü/1_x", {"png": PNG, "cls": 1, "filename": "ü/1.x.jpg", **more}, 1),
         ]
 
     def test_its_file_is_the_same(self, tmp_path: Path, tensorflow: ModuleType) -> None:
