@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import NamedTuple
 
-REJECT_KINDS = frozenset({"missing", "bad-name"})
+REJECT_KINDS = frozenset({"missing", "unreadable", "damaged", "bad-name"})
 """The source means a sample that cannot be had: it is lost, and the exit code says so."""
 
 SKIP_KINDS = frozenset({"hidden", "not-an-image", "unlisted", "loop"})
@@ -26,12 +26,14 @@ class Finding(NamedTuple):
     kind              what it means
     ================  =====================================================================
     ``missing``       the list names it, or a link points to it, and it is not on the disk
-    ``bad-name``      its name is not UTF-8
+    ``unreadable``    it lies in an archive in a way that dsprep does not read, or damaged
+    ``damaged``       the archive itself: what came after is not known
+    ``bad-name``      its name is not UTF-8, or leads out of the archive
     ``hidden``        hidden, or left behind by a notebook, an archiver or a desktop
     ``not-an-image``  its extension is not an image's, or it is not a regular file
     ``unlisted``      on the disk, but not in the list
     ``loop``          a link to a directory that it lies in
-    ``duplicate``     listed more than once
+    ``duplicate``     listed more than once, or more than once in an archive
     ``incomplete``    a sample that lacks a part which most samples have; it is packed without
     ================  =====================================================================
 
@@ -48,7 +50,12 @@ class Finding(NamedTuple):
 
 def lost(findings: Iterable[Finding]) -> list[Reject]:
     """The samples that a source names and nobody can read."""
-    reasons = {"missing": "is not on the disk", "bad-name": "cannot be packed"}
+    reasons = {
+        "missing": "is not on the disk",
+        "unreadable": "cannot be read",
+        "damaged": "is damaged",
+        "bad-name": "cannot be packed",
+    }
     return [
         Reject(finding.path, f"{reasons[finding.kind]} ({finding.detail})")
         for finding in findings

@@ -1,4 +1,4 @@
-"""The images below a directory, as a table."""
+"""The images below a directory, or in an archive, as a table."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from typing import NamedTuple
 import polars as pl
 
 from dsprep.findings import Finding
+from dsprep.readers.base import Reader
 from dsprep.sources.scan import Scanned, printable
 
 FILES = pl.Schema({"path": pl.String(), "size": pl.Int64(), "mtime": pl.Int64()})
@@ -15,17 +16,59 @@ FILES = pl.Schema({"path": pl.String(), "size": pl.Int64(), "mtime": pl.Int64()}
 
 
 class Files(NamedTuple):
-    """What lies below a directory.
+    """What lies below a directory, or in an archive.
 
     Attributes:
-        table: The images, with the columns of :data:`FILES`, in no particular order.
+        table: The images, with the columns of :data:`FILES`, in no particular order; for an archive
+            also with those of :data:`dsprep.catalog.PLACE_COLUMNS`.
         findings: What lies there besides, by path.
         passed_by: The directories that were not to be looked into, printable, by path.
+        others: For an archive: the files that are no images, or hidden, like the table.
+        reader: For an archive: reads it.
+        top: For an archive: the directory that it is of, and that all of its images lie in.
     """
 
     table: pl.DataFrame
     findings: list[Finding]
     passed_by: list[str]
+    others: pl.DataFrame | None = None
+    reader: Reader | None = None
+    top: str = ""
+
+    def below_top(self) -> Files:
+        """The same with paths that start below :attr:`top`."""
+        if not self.top or self.others is None:
+            return self
+        prefix = self.top + "/"
+        findings = [each._replace(path=each.path.removeprefix(prefix)) for each in self.findings]
+        path = pl.col("path")
+        return self._replace(
+            table=self.table.with_columns(path.str.strip_prefix(prefix)),
+            findings=sorted(findings, key=_path),
+            others=self.others.filter(path.str.starts_with(prefix)).with_columns(
+                path.str.strip_prefix(prefix)
+            ),
+            top="",
+        )
+
+    def fitting(self, paths: pl.Series) -> Files:
+        """These, or those :meth:`below_top` if it is there that paths of a list begin.
+
+        Args:
+            paths: The paths, with or without the extensions of the files.
+        """
+        if not self.top or self.holds(paths):
+            return self
+        below = self.below_top()
+        return below if below.holds(paths) else self
+
+    def holds(self, paths: pl.Series) -> bool:
+        """Whether any of these paths, but for extensions, is one of these files."""
+        known = pl.concat(
+            [self.table["path"], *([] if self.others is None else [self.others["path"]])]
+        )
+        bare, known = (each.str.replace(r"\.[^./]*$", "") for each in (paths, known))
+        return bare.is_in(known.implode()).any()
 
 
 def list_files(scans: Iterable[Scanned], only: Collection[str] | None = None) -> Files:

@@ -9,8 +9,9 @@ import polars as pl
 from dsprep.catalog import Catalog
 from dsprep.errors import SourceError
 from dsprep.findings import Finding
+from dsprep.readers.files import FileReader
 from dsprep.sources.classes import number_classes
-from dsprep.sources.files import list_files
+from dsprep.sources.files import Files, list_files
 from dsprep.sources.scan import Scanned, scan
 
 
@@ -20,6 +21,7 @@ def read_folder(
     classes: tuple[str, ...] | None = None,
     extensions: frozenset[str],
     scans: Iterable[Scanned] | None = None,
+    files: Files | None = None,
 ) -> tuple[Catalog, list[Finding]]:
     """Make the catalog of a folder.
 
@@ -31,6 +33,7 @@ def read_folder(
         classes: The classes and their order, if they are fixed already.
         extensions: Those of images, in lower case and without the dot.
         scans: What a scan of the folder finds; None to scan it here and now.
+        files: What lies there, if that is known and needs no scan.
 
     Returns:
         The catalog, in plain sorted order of the paths, and what was noticed.
@@ -39,7 +42,8 @@ def read_folder(
         SourceError: If there are no images, if only some have a class, if a class is not among
             those given, or if a directory cannot be read.
     """
-    files = list_files(scan(root, extensions) if scans is None else scans)
+    if files is None:
+        files = list_files(scan(root, extensions) if scans is None else scans)
     if files.table.is_empty():
         raise SourceError(
             f"{root}: holds no images ({', '.join(sorted(extensions))}), "
@@ -49,7 +53,8 @@ def read_folder(
     table = table.with_columns(pl.col("index").cast(pl.Int64))
     numbers, classes = classes_of_directories(table["path"], root, classes)
     columns = [] if numbers is None else [numbers]
-    return Catalog(table.with_columns(columns), root, classes), files.findings
+    reader = files.reader or FileReader(root)
+    return Catalog(table.with_columns(columns), root, classes, reader), files.findings
 
 
 def classes_of_directories(

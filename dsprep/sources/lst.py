@@ -8,9 +8,10 @@ from dsprep.catalog import Catalog
 from dsprep.findings import Finding
 from dsprep.lists.editing import plain_paths
 from dsprep.lists.rows import parse_rows
-from dsprep.sources.files import list_files
+from dsprep.readers.files import FileReader
+from dsprep.sources.files import Files, list_files
 from dsprep.sources.labels import labels_from_numbers
-from dsprep.sources.match import match_files
+from dsprep.sources.match import match_files, places_of
 from dsprep.sources.scan import RunAll, scan
 from dsprep.text import read_text
 
@@ -22,6 +23,8 @@ def read_lst(
     classes: tuple[str, ...] | None = None,
     extensions: frozenset[str],
     run_all: RunAll = map,
+    text: str | None = None,
+    files: Files | None = None,
 ) -> tuple[Catalog, list[Finding]]:
     """Make the catalog of a list.
 
@@ -35,6 +38,8 @@ def read_lst(
         classes: The names of the classes, if there are any.
         extensions: Those of images, in lower case and without the dot.
         run_all: Runs calls, here or in workers.
+        text: What stands in the list, if it is not to be read from the disk.
+        files: What lies below the root, if that is known and needs no scan.
 
     Returns:
         The catalog, in the order of the list and with its ids and paths as they are written there;
@@ -44,16 +49,18 @@ def read_lst(
         SourceError: If a line cannot be understood, an id stands twice, a path leads out of the
             root, a label is not the number of a class, or no listed file is there.
     """
-    rows = parse_rows(read_text(list_path), list_path)
+    rows = parse_rows(read_text(list_path) if text is None else text, list_path)
     files_named = plain_paths(rows["path"]).alias("file")
     numbers = pl.col("label").str.split("\t").cast(pl.List(pl.Float64)).alias("labels")
     labels = labels_from_numbers(rows.select("line", numbers), classes, list_path)
     rows = rows.select("line", "index", "path", labels, files_named)
-    listed = _directories(files_named)
-    files = list_files(scan(root, extensions, run_all, listed), listed)
+    if files is None:
+        listed = _directories(files_named)
+        files = list_files(scan(root, extensions, run_all, listed), listed)
+    files = files.fitting(files_named)
     rows, findings = match_files(rows, files, root, list_path)
-    table = rows.select("index", "path", "size", "mtime", labels.name)
-    return Catalog(table, root, classes), findings
+    table = rows.select("index", "path", "size", "mtime", *places_of(rows), labels.name)
+    return Catalog(table, root, classes, files.reader or FileReader(root)), findings
 
 
 def _directories(paths: pl.Series) -> set[str]:

@@ -1,4 +1,4 @@
-"""What a list names against what lies on the disk."""
+"""What a list names against what lies on the disk, or in an archive."""
 
 from __future__ import annotations
 
@@ -11,6 +11,9 @@ import polars as pl
 from dsprep.errors import SourceError
 from dsprep.findings import REJECT_KINDS, Finding
 from dsprep.sources.files import FILES, Files
+
+_FILE = "in file"
+"""What a catalog calls ``file`` is called here while ``file`` is what a list names."""
 
 
 def match_files(
@@ -26,15 +29,15 @@ def match_files(
         source: The list's name, for messages.
 
     Returns:
-        The samples that have a file, in their order, with the columns ``size`` and ``mtime``; and
-        the findings.
+        The samples that have a file, in their order, with the columns ``size`` and ``mtime``, and
+        for those of an archive what :func:`places_of` takes; and the findings.
 
     Raises:
         SourceError: If not one of them has a file.
     """
     matched = _join(rows, files.table)
     unknown = matched.filter(pl.col("size").is_null())["file"]
-    elsewhere = _look_up(root, unknown.unique(maintain_order=True).to_list())
+    elsewhere = _look_up(root, files, unknown.unique(maintain_order=True))
     if not elsewhere.is_empty():
         matched = _join(rows, pl.concat([files.table, elsewhere]))
     missing = matched.filter(pl.col("size").is_null())
@@ -57,14 +60,24 @@ def match_files(
 
 def _join(rows: pl.DataFrame, files: pl.DataFrame) -> pl.DataFrame:
     """Find the file of each row: its size and mtime, and its place among the files."""
-    places = files.lazy().rename({"path": "file"}).with_row_index("place")
+    names = {"path": "file", "file": _FILE}
+    places = files.lazy().rename(names, strict=False).with_row_index("place")
     # Lazily, so that the column of paths is not copied into a result that has no use for it.
     joined = rows.lazy().select("file").join(places, on="file", how="left", maintain_order="left")
-    return rows.hstack(joined.select("place", "size", "mtime").collect())
+    return rows.hstack(joined.drop("file").collect())
 
 
-def _look_up(root: str, paths: Iterable[str]) -> pl.DataFrame:
+def places_of(rows: pl.DataFrame) -> list[pl.Expr]:
+    """The columns of a catalog that tell where in an archive a sample lies; none for files."""
+    if _FILE not in rows.columns:
+        return []
+    return [pl.col(_FILE).alias("file"), pl.col("offset"), pl.col("stored")]
+
+
+def _look_up(root: str, files: Files, paths: pl.Series) -> pl.DataFrame:
     """Find files that a scan passes by because they are hidden or have another extension."""
+    if files.others is not None:
+        return files.others.filter(pl.col("path").is_in(paths.implode()))
     found = []
     for path in paths:
         try:
@@ -106,4 +119,5 @@ def _unlisted(rows: pl.DataFrame, files: Files) -> list[Finding]:
 def _of_scan(findings: Iterable[Finding]) -> Iterable[Finding]:
     """What a scan could not read was not lost where nobody listed it."""
     for finding in findings:
-        yield finding._replace(kind="unlisted") if finding.kind in REJECT_KINDS else finding
+        was_lost = finding.kind in REJECT_KINDS and finding.kind != "damaged"
+        yield finding._replace(kind="unlisted") if was_lost else finding

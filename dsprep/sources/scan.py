@@ -21,7 +21,7 @@ RunAll: TypeAlias = Callable[[Callable[..., Any], list[Any]], Iterable[Any]]
 Identity: TypeAlias = tuple[int, int]
 """What tells a directory from all others, however it was reached: st_dev and st_ino."""
 
-_LEFT_BEHIND = frozenset({"__MACOSX", "Thumbs.db", "desktop.ini"})
+LEFT_BEHIND = frozenset({"__MACOSX", "Thumbs.db", "desktop.ini"})
 _MOST_DIRECTORIES_PER_CALL = 16
 _CALLS_PER_LEVEL = 64
 _MOST_DIRECTORIES = 1_000_000
@@ -152,7 +152,7 @@ def _scan_one(
     # listdir and stat cost less than scandir's entries do: these lines run for every file.
     for name in os.listdir(descriptor):
         path = prefix + name
-        if name[0] == "." or name in _LEFT_BEHIND:
+        if name[0] == "." or name in LEFT_BEHIND:
             mode = os.lstat(name, dir_fd=descriptor).st_mode
             findings.append(Finding("hidden", printable(path) + "/" * S_ISDIR(mode)))
             continue

@@ -12,10 +12,11 @@ from dsprep.errors import OptionError
 from dsprep.findings import Finding
 from dsprep.lists.editing import plain_paths
 from dsprep.lists.rows import is_too_large, leads_outside
+from dsprep.readers.files import FileReader
 from dsprep.sources.cells import parse_cells
-from dsprep.sources.files import list_files
+from dsprep.sources.files import Files, list_files
 from dsprep.sources.labels import labels_from_names, labels_from_numbers
-from dsprep.sources.match import match_files
+from dsprep.sources.match import match_files, places_of
 from dsprep.sources.scan import RunAll, scan
 from dsprep.text import read_text, refuse
 
@@ -51,6 +52,8 @@ def read_table(
     classes: tuple[str, ...] | None = None,
     extensions: frozenset[str],
     run_all: RunAll = map,
+    text: str | None = None,
+    files: Files | None = None,
 ) -> tuple[Catalog, list[Finding]]:
     """Make the catalog of a table.
 
@@ -66,6 +69,8 @@ def read_table(
         classes: The classes and their order, if they are fixed already.
         extensions: Those of images, in lower case and without the dot.
         run_all: Runs calls, here or in workers.
+        text: What stands in the table, if it is not to be read from the disk.
+        files: What lies below the root, if that is known and needs no scan.
 
     Returns:
         The catalog, in the order of the table, the ids being row numbers from 0 and the paths those
@@ -76,7 +81,7 @@ def read_table(
         SourceError: If the table cannot be read, a label is missing or none of the classes, an id
             may mean two images, a path leads out of the root, or no image that it names is there.
     """
-    cells, lines = parse_cells(read_text(table_path), table_path)
+    cells, lines = parse_cells(read_text(table_path) if text is None else text, table_path)
     columns = find_columns(cells.columns, path_column, label_columns, table_path)
     labels, classes = _labels(cells.select(columns.labels), lines, classes, table_path)
     rows = pl.DataFrame([lines, cells[columns.path].alias("path"), labels]).with_row_index("index")
@@ -88,12 +93,15 @@ def read_table(
         leads_outside(path),
         lambda row: f"{row['path']!r} is not a path below the folder",
     )
-    files = list_files(scan(root, extensions, run_all))
+    if files is None:
+        files = list_files(scan(root, extensions, run_all))
+    files = files.fitting(plain_paths(rows["path"]))
     rows = rows.with_columns(file=_find_files(rows, files.table, table_path))
     rows, findings = match_files(rows, files, root, table_path)
     index = pl.col("index").cast(pl.Int64)
-    table = rows.select(index, pl.col("file").alias("path"), "size", "mtime", labels.name)
-    return Catalog(table, root, classes), findings
+    path = pl.col("file").alias("path")
+    table = rows.select(index, path, "size", "mtime", *places_of(rows), labels.name)
+    return Catalog(table, root, classes, files.reader or FileReader(root)), findings
 
 
 def find_columns(

@@ -96,7 +96,8 @@ def shards_of(source: Source) -> ShardSet | None:
 def _is_tree(shards: ShardSet) -> bool:
     """Whether a tar that nothing says more of is a tree of images rather than a shard.
 
-    It is if none of its first samples has anything but one image.
+    It is if none of its first samples has more than one part, and images, or tars of them, are
+    among these.
     """
     if len(shards.files) > 1 or shards.known or shards.layout.name != WebDataset.name:
         return False
@@ -106,7 +107,9 @@ def _is_tree(shards: ShardSet) -> bool:
     except DsprepError:
         return False
     fields = [sample.fields or () for sample in samples]
-    return all(len(names) == 1 and image_kind_of(names[0]) in IMAGE_KINDS for names in fields)
+    firsts = [names[0].lower() for names in fields if names]
+    has_images = any(name == "tar" or image_kind_of(name) in IMAGE_KINDS for name in firsts)
+    return has_images and all(len(names) == 1 for names in fields)
 
 
 def _parts(source: Source, run_all: RunAll) -> tuple[Catalog, list[Finding]] | None:

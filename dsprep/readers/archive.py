@@ -1,0 +1,270 @@
+"""Files in an archive, read where they lie: zip, tar, and tar that is compressed as a whole."""
+
+from __future__ import annotations
+
+import os
+import struct
+import tempfile
+import zlib
+from collections import deque
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import IO, BinaryIO
+
+from dsprep.errors import BadSample, DamagedShard, SourceError
+from dsprep.readers.base import Reader
+from dsprep.readers.compressed import open_compressed
+from dsprep.rows import Rows
+
+LOCAL_HEADER = struct.Struct("<4s5H3L2H")
+"""What precedes a member of a zip (APPNOTE 6.3.10, 4.3.7); its name and an extra field follow."""
+
+_DESCRIPTOR = struct.Struct("<4sL")
+_SLACK = 512
+"""Bytes that are read besides a member's own: its header and its name nearly always fit in."""
+
+_ENCRYPTED, _DESCRIBED_AFTER = 1, 1 << 3  # flags (4.4.4)
+_STORED, _DEFLATED = 0, 8  # methods (4.4.5)
+_LARGE = 0xFFFFFFFF
+_AHEAD = 16
+_BLOCK = 1 << 20
+_IN_MEMORY = 1 << 26
+"""Bytes picked out of a compressed tar before a temporary file takes them."""
+
+
+@dataclass(frozen=True)
+class ArchiveReader(Reader):
+    """Reads from an archive.
+
+    Attributes:
+        path: The archive.
+        size: Its bytes when it was listed.
+        mtime: When it was last changed before that, in ns since 1970; None if that does not count.
+    """
+
+    path: str
+    size: int
+    mtime: int | None
+
+    @contextmanager
+    def open(self) -> Iterator[int]:
+        """Open the archive.
+
+        Raises:
+            SourceError: If it is gone, or no longer the one that was listed.
+        """
+        try:
+            descriptor = os.open(self.path, os.O_RDONLY | os.O_CLOEXEC)
+        except OSError as error:
+            raise SourceError(f"{self.path}: cannot be read ({error.strerror})") from None
+        try:
+            self.require_same(descriptor)
+            yield descriptor
+        finally:
+            os.close(descriptor)
+
+    def require_same(self, descriptor: int) -> None:
+        """Refuse an archive that is not as it was.
+
+        Raises:
+            SourceError: If it is not.
+        """
+        status = os.fstat(descriptor)
+        if status.st_size != self.size or self.mtime not in (None, status.st_mtime_ns):
+            raise SourceError(f"{self.path}: has changed; give the same command again")
+
+
+@dataclass(frozen=True)
+class ZipReader(ArchiveReader):
+    """Reads members of a zip; a row's offset is that of the member's local header."""
+
+    def read(self, rows: Rows) -> Iterator[bytes | BadSample]:
+        """Read members, one after the other."""
+        assert rows.offsets is not None and rows.stored is not None
+        with self.open() as descriptor:
+            for place in _ahead(
+                descriptor, zip(rows.offsets, rows.stored, rows.sizes, strict=True)
+            ):
+                try:
+                    member: bytes | BadSample = _read_member(descriptor, *place)
+                except BadSample as error:
+                    member = error
+                except OSError as error:
+                    member = BadSample(f"cannot be read ({error.strerror})")
+                yield member
+
+
+@dataclass(frozen=True)
+class TarReader(ArchiveReader):
+    """Reads members of a tar; a row's offset is that of the member's first byte."""
+
+    def read(self, rows: Rows) -> Iterator[bytes | BadSample]:
+        """Read members, one after the other."""
+        assert rows.offsets is not None
+        with self.open() as descriptor:
+            places = zip(rows.offsets, rows.sizes, rows.sizes, strict=True)
+            for offset, size, _ in _ahead(descriptor, places):
+                try:
+                    data = read_at(descriptor, size, offset)
+                except OSError as error:
+                    yield BadSample(f"cannot be read ({error.strerror})")
+                    continue
+                yield data if len(data) == size else BadSample("the archive was cut off in it")
+
+
+@dataclass(frozen=True)
+class CompressedTarReader(ArchiveReader):
+    """Reads members of a compressed tar, which can only be read from front to back.
+
+    Attributes:
+        unpacked: The bytes of the tar, or of as much of it as can be decompressed.
+    """
+
+    unpacked: int
+
+    def read(self, rows: Rows) -> Iterator[bytes | BadSample]:
+        """Decompress the archive up to the last of the members, then yield them in their order.
+
+        That is for a few members; for all of them there are the spools.
+        """
+        assert rows.offsets is not None
+        order = sorted(range(len(rows.ids)), key=rows.offsets.__getitem__)
+        places = [0] * len(order)
+        with tempfile.SpooledTemporaryFile(_IN_MEMORY) as picked:
+            with self.open() as descriptor, open_compressed(self.path) as tar:
+                at = 0
+                last, before = -1, -1
+                for number in order:
+                    offset, size = rows.offsets[number], rows.sizes[number]
+                    if offset == last:  # one member under two names
+                        places[number] = places[before]
+                        continue
+                    self._copy(tar, offset - at, None)
+                    places[number] = picked.tell()
+                    self._copy(tar, size, picked)
+                    at, last, before = offset + size, offset, number
+                self.require_same(descriptor)
+            for place, size in zip(places, rows.sizes, strict=True):
+                picked.seek(place)
+                yield picked.read(size)
+
+    def spools(self) -> Sequence[int]:
+        """The size of the tar."""
+        return (self.unpacked,)
+
+    def write_spool(self, number: int, path: str) -> None:
+        """Decompress the tar."""
+        with (
+            self.open() as descriptor,
+            open_compressed(self.path) as tar,
+            open(path, "wb") as file,
+        ):
+            self._copy(tar, self.unpacked, file)
+            self.require_same(descriptor)
+
+    def spooled(self, directory: str) -> Reader:
+        """The reader of the decompressed tar."""
+        return TarReader(os.path.join(directory, "0"), self.unpacked, None)
+
+    def _copy(self, tar: BinaryIO, count: int, out: IO[bytes] | None) -> None:
+        """Pass over some bytes, writing them if there is a file for them."""
+        try:
+            while count:
+                block = tar.read(min(count, _BLOCK))
+                if not block:
+                    raise SourceError(f"{self.path}: has changed; give the same command again")
+                if out is not None:
+                    out.write(block)
+                count -= len(block)
+        except DamagedShard as error:
+            raise SourceError(f"{error}; it has changed: give the same command again") from None
+
+
+def _ahead(
+    descriptor: int, places: Iterable[tuple[int, int, int]]
+) -> Iterator[tuple[int, int, int]]:
+    """The places as they come, the system being told of some before they are read.
+
+    Samples that are shuffled lie scattered; the disk then fetches some while another is worked on.
+    """
+    waiting: deque[tuple[int, int, int]] = deque()
+    for place in places:
+        offset, stored, _ = place
+        os.posix_fadvise(descriptor, offset, stored, os.POSIX_FADV_WILLNEED)
+        waiting.append(place)
+        if len(waiting) > _AHEAD:
+            yield waiting.popleft()
+    yield from waiting
+
+
+def _read_member(descriptor: int, offset: int, stored: int, size: int) -> bytes:
+    """Read a member of a zip.
+
+    Args:
+        descriptor: The open archive.
+        offset: Where its local header begins.
+        stored: The bytes that it takes, as the directory of the zip says.
+        size: The bytes that it is.
+
+    Raises:
+        BadSample: If it is not what the directory says, or its checksum is wrong.
+    """
+    head = read_at(descriptor, LOCAL_HEADER.size + _SLACK + stored, offset)
+    if len(head) < LOCAL_HEADER.size or head[:4] != b"PK":
+        raise BadSample("no member begins where the directory of the zip says")
+    _, _, flags, method, _, _, crc, packed, plain, name, extra = LOCAL_HEADER.unpack_from(head)
+    begin = LOCAL_HEADER.size + name + extra
+    if len(head) < begin + stored + _DESCRIPTOR.size:
+        head, begin = read_at(descriptor, stored + _DESCRIPTOR.size, offset + begin), 0
+    data = head[begin : begin + stored]
+    if len(data) < stored:
+        raise BadSample("the archive was cut off in it")
+    if flags & _ENCRYPTED:
+        raise BadSample("encrypted")
+    if method == _DEFLATED:
+        content = _inflate(data, size)
+    elif method == _STORED:
+        content = data
+    else:
+        raise BadSample(f"compressed by method {method}; dsprep reads what is stored or deflated")
+    if len(content) != size:
+        raise BadSample(f"has other than the {size} bytes that the directory of the zip says")
+    found = zlib.crc32(content)
+    if not flags & _DESCRIBED_AFTER:
+        if (packed, plain) != (stored, size) and _LARGE not in (packed, plain):
+            raise BadSample("its header and the directory of the zip tell different sizes")
+        if found != crc:
+            raise BadSample(f"its crc32 is {found:08x}, not {crc:08x}: it is damaged")
+    elif found not in _crcs_after(head, begin + stored):
+        raise BadSample(f"its crc32 is not {found:08x}: it is damaged")
+    return content
+
+
+def _inflate(data: bytes, size: int) -> bytes:
+    """Decompress, at most one byte more than there should be."""
+    inflate = zlib.decompressobj(-zlib.MAX_WBITS)
+    try:
+        content = inflate.decompress(data, size + 1)
+    except zlib.error as error:
+        raise BadSample(f"bad deflated data ({error})") from None
+    if len(content) == size and not inflate.eof:
+        raise BadSample("its deflated data is cut short")
+    return content
+
+
+def _crcs_after(head: bytes, at: int) -> tuple[int, ...]:
+    """What the data descriptor after a member says: its signature may be left out."""
+    if len(head) < at + _DESCRIPTOR.size:
+        return ()
+    signature, crc = _DESCRIPTOR.unpack_from(head, at)
+    first = int.from_bytes(signature, "little")
+    return (first, crc) if signature == b"PK" else (first,)
+
+
+def read_at(descriptor: int, count: int, offset: int) -> bytes:
+    """Read so many bytes, or fewer at the end of the file."""
+    data = os.pread(descriptor, count, offset)
+    while len(data) < count and (more := os.pread(descriptor, count, offset + len(data))):
+        data += more[: count - len(data)]
+    return data

@@ -1,0 +1,137 @@
+"""The decompressed bytes of a file, from front to back: gzip, bzip2 or xz, by its first bytes.
+
+Not :mod:`gzip` and its like: one reader for all three, which says where the damage is, and does not
+take the memory that a header of xz asks for.
+"""
+
+from __future__ import annotations
+
+import bz2
+import io
+import lzma
+import zlib
+from collections.abc import Callable
+from typing import Any, Protocol
+
+from dsprep.errors import DamagedShard
+
+_BLOCK = 1 << 20
+_MOST_MEMORY = 1 << 29
+"""Bytes that xz may ask for; its strongest preset takes 65 MB."""
+
+
+class _Decompressor(Protocol):
+    eof: bool
+    unused_data: bytes
+
+    def decompress(self, data: bytes, most: int, /) -> bytes: ...
+
+
+class _Gunzip:
+    """zlib's decompressor, keeping what it has not used yet, as the other two do."""
+
+    def __init__(self) -> None:
+        self._inflate = zlib.decompressobj(wbits=31)
+
+    @property
+    def eof(self) -> bool:
+        return self._inflate.eof
+
+    @property
+    def unused_data(self) -> bytes:
+        return self._inflate.unused_data
+
+    def decompress(self, data: bytes, most: int) -> bytes:
+        return self._inflate.decompress(self._inflate.unconsumed_tail + data, most)
+
+
+def _unxz() -> Any:
+    return lzma.LZMADecompressor(lzma.FORMAT_XZ, memlimit=_MOST_MEMORY)
+
+
+# RFC 1952, 2.3.1; the manual of bzip2; the .xz file format, 2.1.1.1.
+_KINDS: dict[bytes, tuple[str, Callable[[], Any]]] = {
+    b"\x1f\x8b\x08": ("gzip", _Gunzip),
+    b"BZh": ("bzip2", bz2.BZ2Decompressor),
+    b"\xfd7zXZ\0": ("xz", _unxz),
+}
+
+
+def compression_of(head: bytes) -> str | None:
+    """How a file is compressed, by its first six bytes: ``gzip``, ``bzip2``, ``xz`` or None."""
+    return next((name for magic, (name, _) in _KINDS.items() if head.startswith(magic)), None)
+
+
+class _Decompressed(io.RawIOBase):
+    def __init__(self, path: str) -> None:
+        super().__init__()
+        self._path = path
+        self._file = open(path, "rb", buffering=0)  # noqa: SIM115 # closed with this
+        head = self._file.read(6)
+        self._offset = 0
+        kind = next((kind for magic, kind in _KINDS.items() if head.startswith(magic)), None)
+        if kind is None:
+            raise DamagedShard(path, 0, "is not compressed")
+        self._name, self._make = kind
+        self._data = head
+        self._stream: _Decompressor = self._make()
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: memoryview) -> int:  # type: ignore[override]
+        most = len(buffer)
+        fed = False
+        while True:
+            if self._stream.eof and not self._next_stream():
+                return 0
+            data, self._data = self._data, b""
+            try:
+                out = self._stream.decompress(data, most)
+            except (OSError, ValueError, zlib.error, lzma.LZMAError) as error:
+                raise self._damaged(f"bad {self._name} data ({error})") from None
+            if out:
+                buffer[: len(out)] = out
+                self._offset += len(out)
+                return len(out)
+            if self._stream.eof:
+                continue
+            if fed and not data:
+                raise self._damaged(f"the {self._name} data is cut short")
+            self._data = self._file.read(_BLOCK)
+            fed = not self._data
+
+    def _next_stream(self) -> bool:
+        """Go on with what follows the end of a compressed stream: another, or zeros up to the end.
+
+        Returns:
+            Whether there is another.
+        """
+        data = self._stream.unused_data
+        while not (data := data.lstrip(b"\0")):
+            if not (data := self._file.read(_BLOCK)):
+                return False
+        data += self._file.read(6)
+        if compression_of(data) is None:
+            raise self._damaged(f"something else follows the {self._name} data")
+        self._data, self._stream = data, self._make()
+        return True
+
+    def _damaged(self, problem: str) -> DamagedShard:
+        return DamagedShard(self._path, self._offset, problem)
+
+    def close(self) -> None:
+        self._file.close()
+        super().close()
+
+
+def open_compressed(path: str) -> io.BufferedReader:
+    """Open a compressed file for reading from front to back, in constant memory.
+
+    What is read raises :class:`~dsprep.errors.DamagedShard` where the compressed data is damaged;
+    its offset is that of the decompressed byte.
+
+    Raises:
+        OSError: If it cannot be opened.
+    """
+    return io.BufferedReader(_Decompressed(path), _BLOCK)

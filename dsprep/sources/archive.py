@@ -1,0 +1,233 @@
+"""A zip or a tar as a source: a tree of images that need not be unpacked."""
+
+from __future__ import annotations
+
+import os
+import posixpath
+from importlib import import_module
+from threading import Thread
+from typing import TYPE_CHECKING, NamedTuple
+
+from dsprep.errors import DamagedShard, SourceError
+from dsprep.findings import Finding
+from dsprep.readers.archive import ArchiveReader, CompressedTarReader, TarReader, ZipReader
+from dsprep.readers.compressed import compression_of, open_compressed
+from dsprep.sources.members import Listing
+from dsprep.sources.tarred import PlainTar, StreamedTar, is_tar, list_tar
+from dsprep.sources.zipped import has_directory, list_zip
+
+if TYPE_CHECKING:
+    from dsprep.catalog import Catalog
+    from dsprep.sources.reading import Source
+
+KINDS = "zip, tar, tar.gz, tar.bz2, tar.xz"
+"""What archives there are, in words."""
+
+_BLOCK = 512
+_MOST_TEXT = 1 << 30
+"""Bytes of a list or a table that is read out of an archive."""
+
+
+class Archive(NamedTuple):
+    """An archive, listed.
+
+    Attributes:
+        path: The file.
+        below: The directory in it that the user named; empty for all of it.
+        listing: What it holds.
+        reader: Reads it.
+    """
+
+    path: str
+    below: str
+    listing: Listing
+    reader: ArchiveReader
+
+
+def split_path(path: str) -> tuple[str, str] | None:
+    """Tell the file in a path from what is named in it: ``data.zip`` and ``train``.
+
+    Returns:
+        Both, the second one empty for the file itself; None if no part of the path is a file.
+    """
+    file, below = path.rstrip("/") or "/", ""
+    while file not in ("", "/") and not os.path.lexists(file):
+        file, _, name = file.rpartition("/")
+        below = posixpath.join(name, below) if below else name
+    return (file, posixpath.normpath(below) if below else "") if os.path.isfile(file) else None
+
+
+def archive_kind(path: str) -> str | None:
+    """Which archive a file is: ``zip``, ``tar``, ``compressed tar``, or None.
+
+    Raises:
+        SourceError: If it cannot be read.
+    """
+    name = os.path.basename(path).lower()
+    try:
+        descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+        try:
+            head = os.pread(descriptor, _BLOCK, 0)
+            if head.startswith((b"PK\x03\x04", b"PK\x05\x06")):
+                return "zip"
+            # A program that unpacks it may precede a zip.
+            if name.endswith((".zip", ".exe")) and has_directory(descriptor):
+                return "zip"
+        finally:
+            os.close(descriptor)
+        if _begins_tar(head, name):
+            return "tar"
+        if compression_of(head) is not None:
+            with open_compressed(path) as file:
+                return "compressed tar" if _begins_tar(file.read(_BLOCK), name) else None
+    except OSError as error:
+        raise SourceError(f"{path}: cannot be read ({error.strerror})") from None
+    except DamagedShard:
+        pass
+    return None
+
+
+def _begins_tar(head: bytes, name: str) -> bool:
+    """Whether a tar begins like this; one without members is known by its name alone."""
+    return is_tar(head) and (any(head) or ".tar" in name)
+
+
+def is_archive(path: str) -> bool:
+    """Whether a path is that of an archive, or of a directory in one."""
+    found = split_path(path)
+    return found is not None and archive_kind(found[0]) is not None
+
+
+def open_archive(path: str) -> Archive:
+    """List an archive.
+
+    Args:
+        path: Of its file, or of a directory in it.
+
+    Raises:
+        SourceError: If there is none, or it cannot be read.
+    """
+    found = split_path(path)
+    if found is None:
+        what = "is no regular file" if os.path.lexists(path) else "does not exist"
+        raise SourceError(f"{path}: {what}; give the directory that holds the images")
+    file, below = found
+    kind = archive_kind(file)
+    if kind is None:
+        raise SourceError(
+            f"{file}: is not a directory, nor an archive that dsprep knows ({KINDS}); "
+            "give the directory that holds the images"
+        )
+    status = os.stat(file)
+    known = (file, status.st_size, status.st_mtime_ns)
+    if kind == "zip":
+        zip_reader = ZipReader(*known)
+        with zip_reader.open() as descriptor:
+            listing = list_zip(descriptor, file, zip_reader)
+        return Archive(file, below, listing, zip_reader)
+    if kind == "tar":
+        tar_reader = TarReader(*known)
+        with tar_reader.open() as descriptor:
+            listing = list_tar(PlainTar(descriptor), os.path.basename(file))
+        return Archive(file, below, listing, tar_reader)
+    with open_compressed(file) as stream:
+        tar = StreamedTar(stream)
+        listing = list_tar(tar, os.path.basename(file))
+    if tar.damage is not None:
+        where = f"at byte {tar.damage.offset}, decompressed: {tar.damage.problem}"
+        listing.damage[:] = [Finding("damaged", os.path.basename(file), where)]
+    return Archive(file, below, listing, CompressedTarReader(*known, tar.size()))
+
+
+def read_archive(source: Source) -> tuple[Catalog, list[Finding]]:
+    """Make the catalog of the images in an archive.
+
+    Args:
+        source: Its root is an archive, or a directory in one; its list or table may lie in there.
+
+    Returns:
+        The catalog, and what was noticed.
+
+    Raises:
+        SourceError: If it is no archive, cannot be read, is empty or contradicts itself.
+    """
+    importing = Thread(target=import_module, args=("polars",))
+    importing.start()
+    try:
+        archive = open_archive(source.root)
+    finally:
+        importing.join()
+    from dsprep.sources.archived import files_of
+    from dsprep.sources.classes import read_classes
+    from dsprep.sources.folder import read_folder
+    from dsprep.sources.lst import read_lst
+    from dsprep.sources.table import read_table
+
+    files = files_of(archive, source.extensions)
+    if files.table.is_empty() and archive.listing.damage:
+        raise SourceError(f"{archive.path}: {archive.listing.damage[0].detail}")
+    classes = read_classes(source.classes) if source.classes else None
+    if source.list:
+        return read_lst(
+            source.list,
+            source.root,
+            classes=classes,
+            extensions=source.extensions,
+            text=read_text_of(archive, source.list),
+            files=files,
+        )
+    if source.table:
+        return read_table(
+            source.table,
+            source.root,
+            path_column=source.path_column,
+            label_columns=source.label_columns,
+            classes=classes,
+            extensions=source.extensions,
+            text=read_text_of(archive, source.table),
+            files=files,
+        )
+    files = files.below_top()
+    return read_folder(source.root, classes=classes, extensions=source.extensions, files=files)
+
+
+def read_text_beside(root: str, path: str) -> str:
+    """Read a list or a table that goes with a source: from the disk, or out of its archive.
+
+    Raises:
+        SourceError: If it is in neither.
+    """
+    from dsprep.text import read_text
+
+    if os.path.lexists(path) or os.path.isdir(root) or not is_archive(root):
+        return read_text(path)
+    return read_text_of(open_archive(root), path)
+
+
+def read_text_of(archive: Archive, path: str) -> str:
+    """Read a list or a table: the file of that path, or else the member of an archive.
+
+    Raises:
+        SourceError: If it is neither, or if several members may be meant.
+    """
+    from dsprep.text import decode_text, read_text
+
+    if os.path.lexists(path):
+        return read_text(path)
+    listing = archive.listing
+    wanted = posixpath.normpath(path)
+    exact = {wanted, posixpath.join(archive.below, wanted)}
+    members = [(posixpath.normpath(name), at) for at, name in enumerate(listing.names)]
+    found = [at for name, at in members if name in exact]
+    found = found or [at for name, at in members if name.endswith("/" + wanted)]
+    if len({listing.names[at] for at in found}) > 1:
+        named = " or ".join(repr(listing.names[at]) for at in found[:2])
+        raise SourceError(f"{path}: may be {named} of {archive.path}")
+    if not found:
+        raise SourceError(f"{path}: does not exist, neither on the disk nor in {archive.path}")
+    if listing.sizes[found[-1]] > _MOST_TEXT:
+        raise SourceError(f"{path}: has {listing.sizes[found[-1]]} bytes, which is no list")
+    (data,) = archive.reader.read(listing.rows(found[-1:]))
+    if not isinstance(data, bytes):
+        raise SourceError(f"{archive.path}: {path}: {data}")
+    return decode_text(data, path)
