@@ -1,0 +1,1 @@
+"""Selecting: which of a catalog's samples are to be written, and how often."""

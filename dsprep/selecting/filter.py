@@ -1,0 +1,87 @@
+"""The samples for which an expression is true.
+
+The language is SQL's, as polars reads it, less all that does not look at one row alone: of what the
+user wrote, :mod:`dsprep.selecting.words` lets through only names of columns and what is known to be
+harmless, for polars would read files for a subquery.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import polars as pl
+
+from dsprep.catalog import Catalog
+from dsprep.errors import OptionError, SourceError
+from dsprep.selecting.words import require_harmless
+
+
+def filter_catalog(catalog: Catalog, expression: str, extra: pl.DataFrame | None = None) -> Catalog:
+    """Keep the samples for which an expression is true; arguments and errors are :func:`judge`'s.
+
+    Raises:
+        OptionError: If the expression or the table makes no sense.
+        SourceError: If it is true of none.
+    """
+    kept = catalog.table.filter(judge(catalog, expression, extra))
+    if kept.is_empty():
+        raise SourceError(
+            f"{catalog.root}: --filter {expression!r} is true of none of {len(catalog):,} samples"
+        )
+    return replace(catalog, table=kept)
+
+
+def judge(catalog: Catalog, expression: str, extra: pl.DataFrame | None = None) -> pl.Series:
+    """Evaluate an expression for each sample.
+
+    Args:
+        catalog: The samples.
+        expression: An SQL expression over the columns ``index``, ``path``, ``key``, ``size``,
+            ``label`` (the class number, or a list of numbers, as in ``4 = ANY(label)`` or
+            ``label[1] = 4``), ``class`` (its name) and those of ``extra``. There is a ``label`` or
+            a ``class`` only where the samples have such.
+        extra: A table with a column ``path``, in which no path stands twice. Of a column that the
+            samples have themselves, theirs counts; samples that it does not name have nulls.
+
+    Returns:
+        Booleans; null where the expression is neither true nor false, which counts as false.
+
+    Raises:
+        OptionError: If the expression cannot be understood or evaluated, or is not a matter of true
+            and false; or if ``extra`` names a path twice.
+    """
+    columns = _columns(catalog, extra)
+    require_harmless(expression, columns.columns)
+    try:
+        verdicts = columns.select(pl.sql_expr(expression))
+    except pl.exceptions.PolarsError as error:
+        problem = str(error).strip().partition("\n")[0]
+        raise OptionError(f"--filter {expression!r}: {problem}") from None
+    if verdicts.dtypes != [pl.Boolean] or verdicts.height != len(catalog):
+        kinds = ", ".join(map(str, verdicts.dtypes))
+        raise OptionError(
+            f"--filter {expression!r}: is no matter of true and false, but {kinds}: "
+            "compare it to something, as in size > 1000"
+        )
+    return verdicts.to_series()
+
+
+def _columns(catalog: Catalog, extra: pl.DataFrame | None) -> pl.DataFrame:
+    """What an expression can be about."""
+    table = catalog.table
+    columns = table.select("index", "path", "size").with_columns(catalog.keys())
+    if catalog.label_column:
+        columns = columns.with_columns(table[catalog.label_column].alias("label"))
+    if catalog.label_column == "cls" and catalog.classes is not None:
+        names = pl.Series("class", catalog.classes, pl.String)
+        columns = columns.with_columns(names[table["cls"]])
+    if extra is None:
+        return columns
+    if "path" not in extra.columns:
+        raise OptionError("the table for --filter has no column path")
+    again = extra.filter(pl.col("path").is_duplicated())["path"].drop_nulls()
+    if not again.is_empty():
+        raise OptionError(f"the table for --filter names {again[0]!r} twice")
+    others = [each for each in extra.get_columns() if each.name not in columns.columns]
+    more = pl.DataFrame([extra["path"], *others])
+    return columns.join(more, on="path", how="left", maintain_order="left")
