@@ -6,6 +6,7 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import combinations
+from operator import attrgetter
 
 import polars as pl
 
@@ -150,7 +151,7 @@ def read_pairs(
         )
     reader = ParallelFolders(root, tuple(pattern.part for pattern in patterns), extension)
     table = samples.select(pl.int_range(pl.len()).alias("index"), "path", "size", "mtime")
-    return Catalog(table, root, classes, reader), sorted(findings + lost)
+    return Catalog(table, root, classes, reader), sorted(findings + lost, key=attrgetter("path"))
 
 
 def _placed(rows: pl.DataFrame, patterns: Sequence[Pattern]) -> pl.DataFrame:

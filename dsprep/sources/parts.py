@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
+from operator import attrgetter
 
 import polars as pl
 
@@ -101,7 +102,7 @@ def _read_stems(
     table = samples.select(pl.int_range(pl.len()).alias("index"), "path", "size", "mtime")
     if numbers is not None:
         table = table.with_columns(numbers)
-    return Catalog(table, root, found, reader), sorted(findings)
+    return Catalog(table, root, found, reader), sorted(findings, key=attrgetter("path"))
 
 
 def _fields_of(suffixes: pl.Series, root: str) -> pl.DataFrame:
@@ -128,7 +129,7 @@ def _suffixes(fields: pl.DataFrame) -> tuple[tuple[str, tuple[str, ...]], ...]:
 
 
 def _samples(parts: pl.DataFrame) -> pl.DataFrame:
-    """Sum the parts up: ``sample``, ``key``, ``size``, ``mtime``, ``path``, ``images`` (a count)."""
+    """Sum parts up: ``sample``, ``key``, ``size``, ``mtime``, ``images`` (a count), ``path``."""
     rank = pl.col("field").replace_strict(_IMAGE_RANKS, default=None, return_dtype=pl.Int64)
     images = (
         parts.select("sample", "path", rank=rank)
