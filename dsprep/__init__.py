@@ -10,9 +10,11 @@ if TYPE_CHECKING:
     from dsprep.errors import DsprepError as DsprepError
     from dsprep.images.transform import Transform as Transform
     from dsprep.packing import pack as pack
+    from dsprep.sharding import shard as shard
     from dsprep.sources.reading import make_source as make_source
     from dsprep.splitting import SplitReport as SplitReport
     from dsprep.splitting import split as split
+    from dsprep.streaming import convert_stream as convert_stream
     from dsprep.verifying.verify import VerifyReport as VerifyReport
     from dsprep.verifying.verify import verify as verify
     from dsprep.writing import WriteReport as WriteReport
@@ -27,7 +29,9 @@ _PUBLIC = {
     "VerifyReport": "dsprep.verifying.verify",
     "make_source": "dsprep.sources.reading",
     "convert": "dsprep.converting",
+    "convert_stream": "dsprep.streaming",
     "pack": "dsprep.packing",
+    "shard": "dsprep.sharding",
     "split": "dsprep.splitting",
     "verify": "dsprep.verifying.verify",
 }
@@ -39,8 +43,10 @@ __all__ = [
     "Transform",
     "VerifyReport",
     "convert",
+    "convert_stream",
     "make_source",
     "pack",
+    "shard",
     "split",
     "verify",
 ]

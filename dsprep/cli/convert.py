@@ -92,7 +92,16 @@ def convert(
     if dest == "-" or "-" in sources:
         from dsprep.cli.convert_stream import convert_stdin
 
-        return convert_stdin(sources, dest, renamed=renamed, only=only, drop=drop, **options)
+        return convert_stdin(
+            sources,
+            dest,
+            renamed=renamed,
+            only=only,
+            drop=drop,
+            max_pixels=max_pixels,
+            quiet=quiet,
+            **options,
+        )
     from dsprep import converting
     from dsprep.progress import progress_for
 

@@ -82,6 +82,47 @@ class LazyGroup(click.Group):
             formatter.write_dl([(name, summary) for name, (_, summary) in self._lazy.items()])
 
 
+class DefaultGroup(LazyGroup):
+    """A command that can be given without a name, beside others that have one."""
+
+    def __init__(self, *, default: click.Command, **kwargs: Any) -> None:
+        """Take what lazy groups take.
+
+        Args:
+            default: The command that is run unless another one is named; its help is the group's.
+            **kwargs: Passed on.
+        """
+        super().__init__(help=default.help, no_args_is_help=True, **kwargs)
+        self._default = default
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        """Leave everything to the command without a name, unless the first word names another."""
+        if args and args[0] not in (*self._lazy, "-h", "--help"):
+            args = ["", *args]
+        return super().parse_args(ctx, args)
+
+    def get_command(self, ctx: click.Context, name: str) -> click.Command | None:
+        """The command without a name, or another one."""
+        return super().get_command(ctx, name) if name else self._default
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        """The command that is meant, and what is left for it."""
+        if args[0] == "":
+            return "", self._default, args[1:]
+        return super().resolve_command(ctx, args)
+
+    def format_usage(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """Write how the command without a name is used."""
+        self._default.format_usage(ctx, formatter)
+
+    def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """Write the options of the command without a name, then the others."""
+        self._default.format_options(ctx, formatter)
+        self.format_commands(ctx, formatter)
+
+
 def option_group(group: str) -> Callable[..., Callable[[F], F]]:
     """Declare options of one group: what this returns is used like ``click.option``."""
 

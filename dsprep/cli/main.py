@@ -17,6 +17,7 @@ from dsprep.errors import INTERRUPTED_EXIT_CODE, DsprepError, Interrupted
 COMMANDS = {
     "pack": ("dsprep.cli.pack", "Pack images into WebDataset, TFRecord or RecordIO shards."),
     "convert": ("dsprep.cli.convert", "Convert samples from any format to any other."),
+    "shard": ("dsprep.cli.shard", "Cut shards again: other sizes, order, samples; append, index."),
     "verify": ("dsprep.cli.verify", "Prove that shards are whole, and hold what they should."),
     "lst": ("dsprep.cli.lst", "Make, edit, compare and check lists of images and labels."),
     "split": ("dsprep.cli.split", "Split a data set into training, validation and test lists."),

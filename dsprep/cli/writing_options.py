@@ -53,19 +53,23 @@ shard_size_options = together(
     _shards("--name", default="train", show_default=True, help="What names of shards begin with."),
 )
 
+compression_option = _shards(
+    "--compression",
+    type=click.Choice(["none", "gzip"]),
+    default="none",
+    show_default=True,
+    help="Of TFRecord shards.",
+)
+
+features_option = _shards(
+    "--features",
+    type=click.Choice(["dsprep", "slim", "inception", "tfds", "detection"]),
+    help="Feature names of TFRecord examples.  [default: dsprep]",
+)
+
 layout_options = together(
-    _shards(
-        "--compression",
-        type=click.Choice(["none", "gzip"]),
-        default="none",
-        show_default=True,
-        help="Of TFRecord shards.",
-    ),
-    _shards(
-        "--features",
-        type=click.Choice(["dsprep", "slim", "inception", "tfds", "detection"]),
-        help="Feature names of TFRecord examples.  [default: dsprep]",
-    ),
+    compression_option,
+    features_option,
     _shards(
         "--map",
         "renamed",

@@ -98,7 +98,7 @@ def make_samples(recipe: Recipe, rows: Rows) -> Iterator[Sample | BadSample]:
         SourceError: If the whole source is gone, which is no reason to reject what was in it.
     """
     make_image = image_maker(recipe)
-    finish = _sample_finisher(recipe, make_image)
+    finish = sample_finisher(recipe)
     wants = recipe.layout.wants
     classes = recipe.classes if "class" in wants else None
     with_name, with_size = "filename" in wants, "width" in wants
@@ -132,10 +132,12 @@ ImageMaker: TypeAlias = Callable[[str, bytes], tuple[str, bytes, int, int]]
 """From a path and the file's bytes to the image's kind, bytes, width and height."""
 
 
-def _sample_finisher(
-    recipe: Recipe, make_image: ImageMaker
-) -> Callable[[Sample, str], Sample | BadSample]:
-    """A function that makes of a sample that was read whole what is to be written of it."""
+def sample_finisher(recipe: Recipe) -> Callable[[Sample, str], Sample | BadSample]:
+    """A function that makes of a sample that was read whole what is to be written of it.
+
+    It takes the sample, and its path for messages, and returns the sample, or why there is none.
+    """
+    make_image = image_maker(recipe)
     wants = recipe.layout.wants
     classes = recipe.classes if "class" in wants else None
     looks_at_images = recipe.transform is not None or recipe.check != "none" or "width" in wants

@@ -24,7 +24,7 @@ LAYERS = [
     "sources",
     "indexes liststore planning selecting splits",
     "loaders running",
-    "converting indexing listing packing sharding splitting verifying writing",
+    "converting indexing listing packing sharding splitting streaming verifying writing",
     "__init__",
     "cli __main__",
 ]
@@ -51,7 +51,7 @@ WORKER = [
     *("planning", "planning.fields", "planning.recipe", "running", "running.shard", "running.spool"),
     *("verifying", "verifying.inspection"),
     *("indexes", "indexes.*", "indexing", "indexing.files", "indexing.shard"),
-    *("sources", "sources.scan", "sources.spans", "splits", "splits.near"),
+    *("sources", "sources.parquet_rows", "sources.scan", "sources.spans", "splits", "splits.near"),
 ]
 
 # Modules in those packages that only planning uses; no worker imports them.

@@ -1,0 +1,145 @@
+"""``dsprep convert`` with ``-``: one shard from stdin, or to stdout."""
+
+from __future__ import annotations
+
+import io
+import os
+import sys
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, BinaryIO
+
+import click
+
+from dsprep.cli.options import parse_pairs, split_commas
+from dsprep.cli.writing_options import max_pixels_of, take_transform
+from dsprep.errors import REJECTS_EXIT_CODE, OptionError, RunStopped, SourceError
+from dsprep.findings import Reject
+from dsprep.formats import FORMATS, format_of_file
+from dsprep.formats.stream import Readable
+from dsprep.stores.local import destination_errors, publish
+from dsprep.streaming import convert_stream
+
+STREAM = "-"
+
+_UNFIT = ("target_size", "shards", "samples_per_shard", "list_file", "labels", "path_column")
+"""Options that need to know all samples before the first is written."""
+
+
+def convert_stdin(
+    sources: Sequence[str],
+    dest: str,
+    *,
+    kind: str | None,
+    to: str | None,
+    renamed: tuple[str, ...],
+    only: str | None,
+    drop: str | None,
+    max_pixels: int | None,
+    quiet: bool,
+    max_errors: int | None,
+    on_error: str,
+    overwrite: bool,
+    **options: Any,
+) -> int:
+    """Convert one shard front to back, in constant memory.
+
+    Returns:
+        The exit code.
+
+    Raises:
+        OptionError: If the options do not go with a stream.
+        DsprepError: If the shard is damaged or cannot be written.
+    """
+    if len(sources) > 1:
+        raise OptionError("-: one shard is read from stdin; name no other SOURCE")
+    for name in _UNFIT:
+        if options.get(name) is not None:
+            raise OptionError(
+                f"--{name.replace('_', '-')} does not go with -: a stream is one shard"
+            )
+    rejects = _Rejects(0 if on_error == "fail" else max_errors)
+    with _source(sources[0]) as source, _destination(dest, overwrite) as output:
+        blocks = convert_stream(
+            source,
+            source=_format(sources[0], kind, "--from"),
+            to=_format(dest, to, "--to"),
+            only=split_commas(only),
+            drop=split_commas(drop),
+            rename=parse_pairs(renamed, "--map"),
+            features=options["features"],
+            metadata=options["metadata"],
+            key=options["key"],
+            transform=take_transform(options),
+            check=options["check"],
+            max_pixels=max_pixels_of(max_pixels),
+            on_reject=rejects,
+            name="stdin" if sources[0] == STREAM else sources[0],
+        )
+        try:
+            for block in blocks:
+                output.write(block)
+                output.flush()
+        except BrokenPipeError:
+            raise RunStopped("stdout was closed before all was written") from None
+    if rejects.count and not quiet:
+        click.echo(f"{rejects.count:,} samples not converted", err=True)
+    return REJECTS_EXIT_CODE if rejects.count else 0
+
+
+class _Rejects:
+    """Says each sample that is not converted, and stops when there are too many."""
+
+    def __init__(self, most: int | None) -> None:
+        self.count = 0
+        self._most = most
+
+    def __call__(self, reject: Reject) -> None:
+        self.count += 1
+        click.echo(f"{reject.path}: {reject.reason}", err=True)
+        if self._most is not None and self.count > self._most:
+            raise RunStopped(f"stopped: {self.count:,} samples cannot be converted")
+
+
+def _format(path: str, given: str | None, option: str) -> str:
+    told = None if path == STREAM else format_of_file(path)
+    name = given or (told.name if told else None)
+    if name not in FORMATS:
+        choices = ", ".join(name for name, each in FORMATS.items() if each.concatenative)
+        raise OptionError(f"{path}: say its format with {option}: {choices}")
+    return name
+
+
+@contextmanager
+def _source(path: str) -> Iterator[Readable]:
+    if path == STREAM:
+        # Unbuffered: what has come is worked on, whether or not more follows soon.
+        yield io.FileIO(sys.stdin.fileno(), closefd=False)
+        return
+    try:
+        file = open(path, "rb", buffering=0)  # noqa: SIM115
+    except OSError as error:
+        raise SourceError(f"{path}: cannot be read ({error.strerror})") from None
+    with file:
+        yield file
+
+
+@contextmanager
+def _destination(path: str, overwrite: bool) -> Iterator[BinaryIO]:
+    """Where the bytes go; a file has its name when it is whole."""
+    if path == STREAM:
+        if sys.stdout.isatty():
+            raise OptionError("-: stdout is a terminal; redirect it into a file or a pipe")
+        yield sys.stdout.buffer
+        return
+    final = Path(path)
+    if final.exists() and not overwrite:
+        raise OptionError(f"{path}: is there already; give --overwrite to replace it")
+    temporary = final.with_name(f".{final.name}.{os.getpid()}.partial")
+    try:
+        with destination_errors(final), open(temporary, "wb") as file:
+            yield file
+        publish(temporary, final)
+    finally:
+        temporary.unlink(missing_ok=True)

@@ -1,0 +1,152 @@
+"""``shard``: cut a data set again, shuffle it, take a part of it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from dsprep.formats import FORMATS
+from dsprep.images.check import DEFAULT_MAX_PIXELS
+from dsprep.planning.destination import parse_destination, require_apart, require_name
+from dsprep.planning.layouts import make_layout
+from dsprep.planning.plan import Packing
+from dsprep.planning.selection import Selection
+from dsprep.progress import Progress
+from dsprep.sources.reading import Source, make_source
+from dsprep.sources.whole import shards_of
+from dsprep.units import parse_size
+from dsprep.writing import WriteReport, require_one_of, shard_size, write_data_set
+
+
+def shard(
+    sources: str | Sequence[str],
+    dest: str,
+    *,
+    to: str | None = None,
+    kind: str | None = None,
+    parts: bool = False,
+    pairs: Mapping[str, str] | None = None,
+    classes: str | None = None,
+    target_size: int | str | None = None,
+    shards: int | None = None,
+    samples_per_shard: int | None = None,
+    multiple_of: int | None = None,
+    name: str = "train",
+    compression: str = "none",
+    features: str | None = None,
+    shuffle: bool = False,
+    seed: int = 0,
+    filter: str | None = None,
+    balance: str | None = None,
+    oversample: bool = False,
+    key: str = "path",
+    max_errors: int | None = None,
+    on_error: str = "skip",
+    overwrite: bool = False,
+    dry_run: bool = False,
+    workers: int | None = None,
+    progress: Progress | None = None,
+) -> WriteReport:
+    """Cut samples into shards of another size, in another order, or a part of them.
+
+    In the format that they have, encoded samples are copied as they are, without being parsed.
+
+    Args:
+        sources: Shards (a file, a pattern, a directory, a manifest; also several of these), or
+            anything that :func:`dsprep.pack` takes.
+        dest: A directory, or one file.
+        to: The format to write; by default that of the shards.
+        kind: What the sources are, where that does not show; see :mod:`dsprep.sources.whole`.
+        parts: Whether files that share a stem are one sample.
+        pairs: Patterns of files, by the field that they are: those that match alike are one sample.
+        classes: A file with the class names, one a line, in the order of their numbers.
+        target_size: The most bytes that a shard takes on disk; a number, or a text like ``200MB``.
+        shards: Or, how many shards.
+        samples_per_shard: Or, how many samples in each.
+        multiple_of: Make the number of shards a multiple of this, so that each of so many readers
+            gets as many, of about as many bytes.
+        name: What shard names begin with.
+        compression: ``none``, or ``gzip`` for TFRecord shards.
+        features: The preset of feature names, if TFRecord is made of another format.
+        shuffle: Whether to shuffle the samples, all of them together.
+        seed: Decides the order of a shuffle, and which samples balancing takes.
+        filter: An expression of SQL that is true of the samples to take, on ``key``, ``label``,
+            ``class``, ``size``, ``index``: ``class = 'cat' AND size > 1000``.
+        balance: ``classes`` takes as many samples of each class as there are of the rarest.
+        oversample: Balances classes by repeating samples, to as many as there are of the commonest.
+        key: ``path`` keeps the samples' keys, ``index`` makes new ones from their numbers.
+        max_errors: Stop when more samples than this are rejected.
+        on_error: ``skip`` rejects a bad sample and goes on, ``fail`` stops.
+        overwrite: Replace what is at the destination.
+        dry_run: Plan, and write nothing.
+        workers: How many processes; by default the cores that this process may use.
+        progress: Is told how far the run is.
+
+    Returns:
+        What was done.
+
+    Raises:
+        OptionError: If the arguments make no sense.
+        SourceError: If the sources cannot be read.
+        DestinationError: If the destination refuses.
+        RunStopped: If it ended early; calling again goes on.
+    """
+    first, *others = [sources] if isinstance(sources, str) else sources
+    for each in (first, *others):
+        require_apart(dest, each)
+    require_one_of("--compression", compression, ("none", "gzip"))
+    require_one_of("--on-error", on_error, ("skip", "fail"))
+    require_one_of("--key", key, ("path", "index"))
+    require_one_of("--balance", balance, ("classes", None))
+    source = make_source(first, others=others, kind=kind, parts=parts, pairs=pairs, classes=classes)
+    own = _format_of(source)
+    destination, format_name = parse_destination(dest, to or own)
+    target = None if target_size is None else parse_size(target_size)
+    size = shard_size(destination.single, target, shards, samples_per_shard, multiple_of)
+    layout = make_layout(
+        format_name, gzip=compression == "gzip" or destination.is_gzip, features=features
+    )
+    balanced = balance is not None or oversample
+    selection = None
+    if filter is not None or balanced:
+        selection = Selection(filter, balanced, oversample, seed)
+    copies = own == format_name and key == "path" and not oversample and features is None
+    source = make_source(
+        first,
+        others=others,
+        kind=kind,
+        parts=parts,
+        pairs=pairs,
+        classes=classes,
+        whole=selection is not None or not (copies or layout.holds_anything),
+    )
+    packing = Packing(
+        source=source,
+        destination=destination,
+        layout=layout,
+        transform=None,
+        size=size,
+        name=destination.stem or require_name(name),
+        seed=seed if shuffle else None,
+        check="none" if copies else None,
+        readable=None if copies else layout.readable_images,
+        max_pixels=DEFAULT_MAX_PIXELS,
+        key=key,
+        selection=selection,
+        copies=copies,
+    )
+    return write_data_set(
+        packing,
+        done="sharded",
+        max_errors=max_errors,
+        on_error=on_error,
+        overwrite=overwrite,
+        dry_run=dry_run,
+        workers=workers,
+        progress=progress,
+    )
+
+
+def _format_of(source: Source) -> str | None:
+    """The format of the shards that a source is; None if it is something else."""
+    found = shards_of(source)
+    return found.layout.name if found and found.layout.name in FORMATS else None
