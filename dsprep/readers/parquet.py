@@ -1,0 +1,244 @@
+"""Samples that are rows of Parquet files.
+
+A row group is compressed as a whole, so rows are read front to back: whatever rows are asked for,
+each group that holds some is read once. For rows in another order the files are laid out anew, each
+row by itself, as Arrow's messages one after the other, then where each begins.
+"""
+
+from __future__ import annotations
+
+import os
+import struct
+from array import array
+from bisect import bisect_right
+from collections import deque
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any, ClassVar, NamedTuple
+
+from dsprep.errors import BadSample, SourceError
+from dsprep.formats.arrow_rows import Columns, Row, decode, normal
+from dsprep.formats.arrow_types import arrow
+from dsprep.formats.parquet import ROWS_OF_BATCH, first_line, open_parquet
+from dsprep.readers.base import Reader
+from dsprep.readers.places import Descriptors
+from dsprep.rows import Rows
+from dsprep.sample import Sample, key_of
+
+_OFFSET = struct.Struct("<Q")
+_TRAILER = struct.Struct("<QQ")
+
+
+class ParquetFile(NamedTuple):
+    """A file of rows.
+
+    Attributes:
+        path: Where it is.
+        size: Its bytes when it was indexed.
+        mtime: When it had last been changed then, in nanoseconds since 1970.
+        groups: The number of the first row of each row group, and the number of all rows.
+        spool: The bytes that its rows take when they are laid out anew, or more.
+    """
+
+    path: str
+    size: int
+    mtime: int
+    groups: tuple[int, ...]
+    spool: int
+
+
+@dataclass(frozen=True)
+class ParquetReader(Reader):
+    """Reads rows of Parquet files.
+
+    Attributes:
+        files: The files.
+        columns: What their columns are.
+    """
+
+    whole: ClassVar[bool] = True
+    files: tuple[ParquetFile, ...]
+    columns: Columns
+
+    def sources(self) -> Sequence[str]:
+        """The files."""
+        return [file.path for file in self.files]
+
+    def read(self, rows: Rows) -> Iterator[Sample | BadSample]:
+        """Read rows; in memory is a batch of them, and those that come before their turn."""
+        assert rows.files is not None and rows.offsets is not None
+        places = list(zip(rows.files, rows.offsets, strict=True))
+        groups = [self._group(file, row) for file, row in places]
+        asked: dict[tuple[int, int], list[int]] = {}
+        for position in sorted(range(len(places)), key=places.__getitem__):
+            asked.setdefault(groups[position], []).append(position)
+        ready: dict[int, Row | BadSample] = {}
+        reading: Iterator[tuple[int, Row | BadSample]] = iter(())
+        current = None
+        for position, group in enumerate(groups):
+            if position not in ready and group != current:
+                ready.update(reading)  # no more than one group is open
+                reading, current = self._read_group(group, asked[group], rows), group
+            while position not in ready:
+                found, row = next(reading)
+                ready[found] = row
+            yield finished(ready.pop(position), rows, position)
+
+    def _group(self, file: int, row: int) -> tuple[int, int]:
+        """The file and the row group that hold a row."""
+        return file, bisect_right(self.files[file].groups, row) - 1
+
+    def _read_group(
+        self, group: tuple[int, int], positions: Sequence[int], rows: Rows
+    ) -> Iterator[tuple[int, Row | BadSample]]:
+        """The rows of a group that are asked for.
+
+        Args:
+            group: Its file and its number there.
+            positions: Those among the rows, in the order of the group.
+            rows: All rows.
+        """
+        assert rows.offsets is not None
+        file = self.files[group[0]]
+        folder = os.path.dirname(file.path)
+        start = file.groups[group[1]]
+        waiting = deque(positions)
+        problem = "has fewer rows than it says"
+        try:
+            for batch in self._batches(file, group[1]):
+                taken: list[int] = []
+                stop = start + len(batch)
+                while waiting and rows.offsets[waiting[0]] < stop:
+                    taken.append(waiting.popleft())
+                places = [rows.offsets[position] - start for position in taken]
+                if places != list(range(len(batch))):
+                    batch = batch.take(arrow().array(places, "int64"))
+                found = decode(normal(batch, self.columns), self.columns, folder)
+                yield from zip(taken, found, strict=True)
+                if not waiting:
+                    return
+                start = stop
+        except (arrow().ArrowException, OSError) as error:
+            problem = f"is damaged: {first_line(error)}"
+        for position in waiting:
+            yield position, BadSample(f"row group {group[1]} {problem}")
+
+    def _batches(self, file: ParquetFile, group: int) -> Iterator[Any]:
+        """The rows of a group, some after others.
+
+        Raises:
+            SourceError: If it cannot be opened, or is another than when it was indexed.
+        """
+        try:
+            found = os.stat(file.path)
+        except OSError as error:
+            raise SourceError(f"{file.path}: cannot be read ({error.strerror})") from None
+        if (found.st_size, found.st_mtime_ns) != (file.size, file.mtime):
+            raise SourceError(f"{file.path}: has changed; give the same command again")
+        names = [name for name, _ in self.columns.kinds]
+        with open_parquet(file.path) as opened:
+            yield from opened.iter_batches(ROWS_OF_BATCH, [group], columns=names, use_threads=False)
+
+    def spools(self) -> Sequence[int]:
+        """A file for each, of rows that stand by themselves."""
+        return [file.spool for file in self.files]
+
+    def write_spool(self, number: int, path: str) -> None:
+        """Lay a file out anew: a schema, the rows, where each begins, where that begins."""
+        file = self.files[number]
+        offsets = array("Q")
+        head = 0
+        with open(path, "wb") as spool:
+            for group, stop in enumerate(file.groups[1:]):
+                for batch in self._readable(file, group):
+                    plain = normal(batch, self.columns)
+                    head = head or spool.write(plain.schema.serialize())
+                    for row in range(len(plain)):
+                        offsets.append(spool.tell())
+                        spool.write(plain.slice(row, 1).serialize())
+                # What could not be read takes no bytes.
+                offsets.extend([spool.tell()] * (stop - len(offsets)))
+            start = spool.tell()
+            offsets.append(start)
+            spool.write(_little_endian(offsets))
+            spool.write(_TRAILER.pack(head, start))
+
+    def _readable(self, file: ParquetFile, group: int) -> Iterator[Any]:
+        """The rows of a group, as far as they can be read."""
+        try:
+            yield from self._batches(file, group)
+        except (arrow().ArrowException, OSError):
+            return
+
+    def spooled(self, directory: str) -> SpooledRows:
+        """The reader of rows that were laid out anew."""
+        files = tuple(os.path.join(directory, str(number)) for number in range(len(self.files)))
+        folders = tuple(os.path.dirname(file.path) for file in self.files)
+        return SpooledRows(files, folders, self.columns)
+
+
+@dataclass(frozen=True)
+class SpooledRows(Reader):
+    """Reads rows in any order, from files that :meth:`ParquetReader.write_spool` wrote.
+
+    Attributes:
+        files: Those files.
+        folders: The directory of the Parquet file that each was made from.
+        columns: What the columns are.
+    """
+
+    whole: ClassVar[bool] = True
+    files: tuple[str, ...]
+    folders: tuple[str, ...]
+    columns: Columns
+
+    def read(self, rows: Rows) -> Iterator[Sample | BadSample]:
+        """Read rows, each by itself."""
+        assert rows.files is not None and rows.offsets is not None
+        ipc = arrow().ipc
+        heads: dict[int, tuple[Any, int]] = {}
+        with Descriptors(self.files) as descriptors:
+            for position, file in enumerate(rows.files):
+                spool = descriptors[file]
+                if file not in heads:
+                    heads[file] = _head(spool)
+                schema, start = heads[file]
+                place = start + _OFFSET.size * rows.offsets[position]
+                first, last = struct.unpack("<QQ", os.pread(spool, 16, place))
+                if first == last:
+                    yield BadSample("its row group is damaged")
+                    continue
+                batch = ipc.read_record_batch(_pread(spool, first, last), schema)
+                (row,) = decode(batch, self.columns, self.folders[file])
+                yield finished(row, rows, position)
+
+
+def finished(row: Row | BadSample, rows: Rows, position: int) -> Sample | BadSample:
+    """The sample of a row, under the key and the id that the catalog has for it."""
+    if isinstance(row, BadSample):
+        return row
+    return row.sample(key_of(rows.paths[position]), rows.ids[position])
+
+
+def _head(spool: int) -> tuple[Any, int]:
+    """The schema of a file's rows, and where it is told where each row begins."""
+    end = os.fstat(spool).st_size
+    first, start = _TRAILER.unpack(os.pread(spool, _TRAILER.size, end - _TRAILER.size))
+    pa = arrow()
+    return pa.ipc.read_schema(pa.py_buffer(_pread(spool, 0, first))) if first else None, start
+
+
+def _pread(descriptor: int, first: int, last: int) -> bytes:
+    data = os.pread(descriptor, last - first, first)
+    while first + len(data) < last:
+        more = os.pread(descriptor, last - first - len(data), first + len(data))
+        if not more:
+            break
+        data += more
+    return data
+
+
+def _little_endian(numbers: array[int]) -> bytes:
+    if struct.pack("=Q", 1) != _OFFSET.pack(1):
+        numbers.byteswap()
+    return numbers.tobytes()
