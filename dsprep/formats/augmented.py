@@ -1,0 +1,345 @@
+"""SageMaker's augmented manifest: a line of JSON for each image.
+
+``{"source-ref": "s3://bucket/cat/a.jpg", "class": "0", "class-metadata": {"class-name": "cat"}}``:
+where the image is, an attribute that labels it, and what there is to say about that. This is what
+Ground Truth puts out: the label is the number of a class
+(``groundtruth/image-classification``), a list of them (``…-multilabel``), or boxes in pixels
+(``groundtruth/object-detection``).
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any, NamedTuple
+
+from dsprep.errors import BadSample, SourceError
+from dsprep.formats.features import is_detection_label
+from dsprep.lst import format_number
+
+SOURCE = "source-ref"
+METADATA = "-metadata"
+
+_TYPE = "groundtruth/"
+_LARGEST = 2**53
+_WHOLE_PIXEL = 1e-3
+"""What a coordinate may be off a whole pixel to be meant as one: 32-bit floats are, by less."""
+
+_SURROGATE = re.compile("[\ud800-\udfff]")
+_KINDS = {"number": "one number", "list": "a list", "boxes": "boxes"}
+_NUMBER = re.compile(r"\s*[+-]?([0-9]+[.]?[0-9]*|[.][0-9]+)([eE][+-]?[0-9]+)?\s*", re.ASCII)
+
+_BOX = ("left", "top", "width", "height")
+
+
+class Annotated(NamedTuple):
+    """A line of a manifest.
+
+    Attributes:
+        line: Its number, from 1.
+        ref: Where the image is, as it is written there.
+        label: Its numbers: a class, several, or a detection label (A=4, B=5: 4, 5, width and
+            height of the image, then class, xmin, ymin, xmax and ymax of each object, the
+            coordinates from 0 to 1); None if the manifest has no labels.
+        kind: ``number``, ``list`` or ``boxes``; empty without a label.
+        names: What it says classes are called, by number.
+    """
+
+    line: int
+    ref: str
+    label: tuple[float, ...] | None
+    kind: str
+    names: dict[int, str]
+
+
+class _Wrong(ValueError):
+    """What is wrong with a line."""
+
+
+def parse_augmented(text: str, source: str, attribute: str | None = None) -> Iterator[Annotated]:
+    """Read the lines of a manifest.
+
+    Args:
+        text: All of it; blank lines are passed over.
+        source: Its name, for messages.
+        attribute: The attribute that labels images; None for the first of the first line that has
+            metadata, or for the only one there is.
+
+    Yields:
+        What each line says.
+
+    Raises:
+        SourceError: If a line is none of a manifest, or labels are not of one kind.
+    """
+    kind: str | None = None
+    for number, line in enumerate(text.split("\n"), 1):
+        if not line.strip():
+            continue
+        try:
+            values = _parse(line)
+            if kind is None:
+                attribute = find_attribute(values) if attribute is None else attribute
+            found = _annotated(number, values, attribute)
+            if kind is not None and found.kind != kind:
+                raise _Wrong(
+                    f"the label is {_KINDS[found.kind]}, but that of the first line {_KINDS[kind]}"
+                )
+        except _Wrong as wrong:
+            raise SourceError(f"{source}:{number}: {wrong}") from None
+        kind = found.kind
+        yield found
+
+
+def find_attribute(values: dict[str, Any]) -> str | None:
+    """Which attribute of a line labels its image; None if there is none.
+
+    Raises:
+        ValueError: If there are several, and none has metadata.
+    """
+    names = [name for name in values if name != SOURCE and not name.endswith(METADATA)]
+    described = [name for name in names if name + METADATA in values]
+    if described:
+        return described[0]
+    if len(names) > 1:
+        raise _Wrong(f"say which attribute is the label: {', '.join(map(repr, names))}")
+    return names[0] if names else None
+
+
+def format_augmented(
+    rows: Iterable[tuple[str, int | tuple[float, ...] | None, str | None]],
+    prefix: str,
+    attribute: str = "class",
+    classes: Sequence[str] | None = None,
+) -> str:
+    """Write a manifest.
+
+    Nothing in it tells when or by whom it was made: ``creation-date``, ``job-name`` and
+    ``confidence`` of Ground Truth are left out.
+
+    Args:
+        rows: For each image, in order: its path, its label, and the name of its class if that is
+            known.
+        prefix: What paths start from, such as ``s3://bucket/path/``; or nothing.
+        attribute: What the attribute that labels images is to be called.
+        classes: The names of the classes, for labels that have several.
+
+    Raises:
+        BadSample: If a detection label does not tell the size of its image, which boxes in pixels
+            need, or tells more: it has to begin with 4, 5, width, height; or if a label is no
+            number.
+    """
+    rows = list(rows)
+    start = prefix if not prefix or prefix.endswith("/") else prefix + "/"
+    has_boxes = _are_boxes([label for _, label, _ in rows])
+    lines = []
+    for path, label, name in rows:
+        values: dict[str, Any] = {SOURCE: start + path}
+        if label is not None:
+            try:
+                values |= _attribute(attribute, label, name, classes or (), has_boxes)
+            except BadSample as error:
+                raise BadSample(f"{path}: {error}") from None
+        lines.append(json.dumps(values, ensure_ascii=False) + "\n")
+    return "".join(lines)
+
+
+def _parse(line: str) -> dict[str, Any]:
+    try:
+        values = json.loads(line)
+    except (ValueError, RecursionError):
+        raise _Wrong("is no JSON: a manifest has an object on each line") from None
+    if not isinstance(values, dict):
+        raise _Wrong("is no JSON object")
+    if not _is_text(values.get(SOURCE)):
+        raise _Wrong(f"has no {SOURCE!r}, which tells where the image is")
+    return values
+
+
+def _is_text(value: Any) -> bool:
+    """Whether a value is text that UTF-8 has bytes for; JSON has half surrogate pairs, too."""
+    return isinstance(value, str) and value != "" and not _SURROGATE.search(value)
+
+
+def _annotated(number: int, values: dict[str, Any], attribute: str | None) -> Annotated:
+    ref = values[SOURCE]
+    if attribute is None:
+        if find_attribute(values) is not None:
+            raise _Wrong("has a label, but the first line has none")
+        return Annotated(number, ref, None, "", {})
+    if attribute not in values:
+        raise _Wrong(f"has no label {attribute!r}")
+    metadata = values.get(attribute + METADATA)
+    metadata = metadata if isinstance(metadata, dict) else {}
+    value = values[attribute]
+    names = _class_map(metadata.get("class-map"))
+    if isinstance(value, dict):
+        return Annotated(number, ref, _boxes(value), "boxes", names)
+    if isinstance(value, str) and value.strip().startswith("["):
+        value = _parse_list(value)
+    if isinstance(value, list):
+        if not value:
+            raise _Wrong(f"the label {attribute!r} is empty")
+        return Annotated(number, ref, tuple(map(_number, value)), "list", names)
+    label = _number(value)
+    name = metadata.get("class-name")
+    if _is_text(name) and label.is_integer() and label >= 0:
+        names[int(label)] = name
+    return Annotated(number, ref, (label,), "number", names)
+
+
+def _parse_list(text: str) -> Any:
+    try:
+        return json.loads(text)
+    except (ValueError, RecursionError):
+        raise _Wrong(f"the label {text!r:.80} is no list of numbers") from None
+
+
+def _class_map(values: Any) -> dict[int, str]:
+    if not isinstance(values, dict):
+        return {}
+    return {
+        int(number): name
+        for number, name in values.items()
+        if _is_text(name) and number.isascii() and number.isdecimal() and len(number) < 16
+    }
+
+
+def _boxes(value: dict[str, Any]) -> tuple[float, ...]:
+    """The detection label of boxes in pixels."""
+    size, objects = value.get("image_size"), value.get("annotations")
+    if isinstance(size, list) and len(size) == 1:
+        size = size[0]
+    if not isinstance(size, dict) or not isinstance(objects, list):
+        raise _Wrong("the label is an object without 'image_size' and 'annotations'")
+    width, height = (_number(size.get(side)) for side in ("width", "height"))
+    if width < 1 or height < 1:
+        raise _Wrong(f"the image's size is {width:g}x{height:g}")
+    label = [4.0, 5.0, width, height]
+    for each in objects:
+        if not isinstance(each, dict):
+            raise _Wrong("an annotation is no object")
+        number = _number(each.get("class_id"))
+        left, top, across, down = (_number(each.get(name)) for name in _BOX)
+        if not number.is_integer() or number < 0 or across < 0 or down < 0:
+            raise _Wrong(f"an annotation is no box of a class: {json.dumps(each):.200}")
+        right, bottom = left + across, top + down
+        label += [number, left / width, top / height, right / width, bottom / height]
+    return tuple(label)
+
+
+def _number(value: Any) -> float:
+    """A number, or the text of one."""
+    number = math.nan
+    is_number = isinstance(value, int | float) and not isinstance(value, bool)
+    if is_number or (isinstance(value, str) and _NUMBER.fullmatch(value)):
+        try:
+            number = float(value)
+        except (ValueError, OverflowError):
+            number = math.nan
+    if not math.isfinite(number):
+        raise _Wrong(f"{_shown(value)} is no number, as a label has to be")
+    if number.is_integer() and abs(number) >= _LARGEST:
+        raise _Wrong(f"{_shown(value)} is too large: whole numbers have to be below 2^53")
+    return number
+
+
+def _shown(value: Any) -> str:
+    try:
+        return f"{value!r:.80}"
+    except ValueError:  # a number of thousands of digits
+        return "a number"
+
+
+def _attribute(
+    name: str,
+    label: int | tuple[float, ...],
+    class_name: str | None,
+    classes: Sequence[str],
+    has_boxes: bool,
+) -> dict[str, Any]:
+    """The attribute that tells a label, and its metadata."""
+    if not all(map(math.isfinite, (label,) if isinstance(label, int) else label)):
+        raise BadSample(f"JSON has no number for a label of {label!r}")
+    metadata: dict[str, Any] = {"human-annotated": "yes"}
+    if has_boxes:
+        assert isinstance(label, tuple)
+        value, numbers = _pixels(label)
+        metadata["type"] = _TYPE + "object-detection"
+        metadata["objects"] = [{"confidence": 1}] * len(numbers)
+        metadata["class-map"] = _named(numbers, classes)
+        return {name: value, name + METADATA: metadata}
+    if isinstance(label, int) or len(label) == 1:
+        number = label if isinstance(label, int) else label[0]
+        if float(number).is_integer():
+            metadata["type"] = _TYPE + "image-classification"
+        if class_name is not None:
+            metadata["class-name"] = class_name
+        return {name: format_number(number), name + METADATA: metadata}
+    if all(number >= 0 and float(number).is_integer() for number in label):
+        metadata["type"] = _TYPE + "image-classification-multilabel"
+        metadata["class-map"] = _named(label, classes)
+    return {name: list(map(_plain, label)), name + METADATA: metadata}
+
+
+def _named(numbers: Iterable[float], classes: Sequence[str]) -> dict[str, str]:
+    known = sorted({int(number) for number in numbers if 0 <= number < len(classes)})
+    return {str(number): classes[number] for number in known}
+
+
+def _plain(number: float) -> int | float:
+    return int(number) if float(number).is_integer() else number
+
+
+def _are_boxes(labels: Sequence[int | tuple[float, ...] | None]) -> bool:
+    """Whether all labels that there are are ones for detection, rather than several classes."""
+    tuples = [label for label in labels if isinstance(label, tuple)]
+    if not tuples or any(isinstance(label, int) for label in labels):
+        return False
+    full = [label for label in tuples if not _is_empty(label)]
+    return bool(full) and all(
+        is_detection_label(label) and all(-1 <= side <= 2 for side in _sides(label))
+        for label in full
+    )
+
+
+def _is_empty(label: tuple[float, ...]) -> bool:
+    """Whether a detection label has no object."""
+    return len(label) == 4 and label[:2] == (4, 5)
+
+
+def _sides(label: tuple[float, ...]) -> Iterator[float]:
+    head, width = int(label[0]), int(label[1])
+    for start in range(head, len(label), width):
+        yield from label[start + 1 : start + 5]
+
+
+def _pixels(label: tuple[float, ...]) -> tuple[dict[str, Any], list[float]]:
+    """The boxes of a detection label in pixels, and the class of each."""
+    if label[:2] != (4, 5) or not (label[2] >= 1 and label[3] >= 1):
+        raise BadSample(
+            "its detection label has to begin with 4, 5, and the image's width and height, as "
+            "boxes are in pixels here"
+        )
+    width, height = label[2:4]
+    annotations = []
+    for start in range(4, len(label), 5):
+        number, *sides = label[start : start + 5]
+        if not float(number).is_integer():
+            raise BadSample(f"the class {number!r} in its detection label is not a whole number")
+        left, top, right, bottom = (
+            _pixel(side * scale) for side, scale in zip(sides, (width, height) * 2, strict=True)
+        )
+        across, down = _pixel(right - left), _pixel(bottom - top)
+        annotations.append(
+            {"class_id": int(number), "left": left, "top": top, "width": across, "height": down}
+        )
+    image = {"width": _plain(width), "height": _plain(height), "depth": 3}
+    return {"image_size": [image], "annotations": annotations}, list(label[4::5])
+
+
+def _pixel(value: float) -> int | float:
+    """A coordinate in pixels, whole if it is meant as one."""
+    whole = round(value)
+    return whole if abs(value - whole) < _WHOLE_PIXEL else round(value, 6)

@@ -1,0 +1,265 @@
+"""SageMaker's augmented manifest, and the folder that its images lie in."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Sequence
+from urllib.parse import unquote
+
+import polars as pl
+
+from dsprep.catalog import Catalog
+from dsprep.errors import SourceError
+from dsprep.findings import Finding
+from dsprep.formats.augmented import Annotated, parse_augmented
+from dsprep.lists.editing import plain_paths
+from dsprep.lists.rows import leads_outside
+from dsprep.readers.files import FileReader
+from dsprep.sources.classes import number_classes
+from dsprep.sources.files import Files, list_files
+from dsprep.sources.labels import labels_from_numbers
+from dsprep.sources.match import match_files, places_of
+from dsprep.sources.scan import RunAll, scan
+from dsprep.text import read_text, refuse
+
+_SCHEME = re.compile(r"([a-z][a-z0-9+.-]*)://", re.IGNORECASE)
+_LONGEST_PATH = 4096
+_DEEPEST = 64
+_ENOUGH = 1000
+"""Lines that show whether a manifest's paths begin below the one directory of an archive."""
+_OBJECT_HEAD, _OBJECT = 4, 5
+
+
+def read_augmented(
+    path: str,
+    root: str,
+    *,
+    attribute: str | None = None,
+    classes: tuple[str, ...] | None = None,
+    extensions: frozenset[str],
+    run_all: RunAll = map,
+    text: str | None = None,
+    files: Files | None = None,
+) -> tuple[Catalog, list[Finding]]:
+    """Make the catalog of a manifest.
+
+    Images are named by a path below the root, relative or absolute, also as ``file://``; or by an
+    S3 URL, of which the bucket and as many directories are taken off as it takes to come to a file
+    below the root.
+
+    Args:
+        path: The manifest.
+        root: The directory that holds the images.
+        attribute: The attribute that labels images; None to find it.
+        classes: The classes and their order, if they are fixed already; else they are what the
+            manifest calls them.
+        extensions: Those of images, in lower case and without the dot.
+        run_all: Runs calls, here or in workers.
+        text: What stands in the manifest, if it is not to be read from the disk.
+        files: What lies below the root, if that is known and needs no scan.
+
+    Returns:
+        The catalog, in the order of the manifest, the ids being row numbers from 0 and the paths
+        those of the files; and what was noticed.
+
+    Raises:
+        SourceError: If a line cannot be understood, names contradict each other, a path leads out
+            of the root, it is not clear which file is meant, or no file that it names is there.
+    """
+    lines = list(parse_augmented(read_text(path) if text is None else text, path, attribute))
+    if not lines:
+        raise SourceError(f"{path}: names no images")
+    classes = _classes(lines, classes, path)
+    if files is None:
+        files = list_files(scan(root, extensions, run_all))
+    else:
+        ends = [end for line in lines[:_ENOUGH] for end in _ends(line.ref)]
+        files = files.fitting(pl.Series("path", ends, dtype=pl.String))
+    rows = pl.DataFrame(
+        {"line": [each.line for each in lines], "path": _paths(lines, root, files, path)}
+    )
+    outside = leads_outside(pl.col("path"))
+    refuse(path, rows, outside, lambda row: f"{row['path']!r} is not a path below the folder")
+    rows = rows.with_columns(plain_paths(rows["path"]).alias("file"))
+    label = _labels(lines, classes, path)
+    rows = rows.with_row_index("index").with_columns(label)
+    rows, findings = match_files(rows, files, root, path)
+    table = rows.select(
+        pl.col("index").cast(pl.Int64),
+        pl.col("file").alias("path"),
+        *("size", "mtime"),
+        *places_of(rows),
+        *(each.name for each in label),
+    )
+    return Catalog(table, root, classes, files.reader or FileReader(root)), findings
+
+
+def _labels(
+    lines: Sequence[Annotated], classes: tuple[str, ...] | None, source: str
+) -> list[pl.Series]:
+    """The column of labels, if there are any."""
+    if lines[0].label is None:
+        return []
+    rows = pl.DataFrame(
+        {"line": [each.line for each in lines], "labels": [each.label for each in lines]},
+        schema_overrides={"labels": pl.List(pl.Float64)},
+    )
+    return [labels_from_numbers(rows, classes, source)]
+
+
+def _classes(
+    lines: Sequence[Annotated], classes: tuple[str, ...] | None, source: str
+) -> tuple[str, ...] | None:
+    """The names of the classes, about which all lines have to agree."""
+    names: dict[int, str] = dict(enumerate(classes or ()))
+    numbers = {name: number for number, name in names.items()}
+    for line in lines:
+        for number, name in line.names.items():
+            known = names.setdefault(number, name)
+            if known != name or (classes and number >= len(classes)):
+                told = f"is called {known!r}" if known != name else "is none of the classes"
+                raise SourceError(
+                    f"{source}:{line.line}: the class {number} is called {name!r}, but {told} "
+                    "elsewhere"
+                )
+            if numbers.setdefault(name, number) != number:
+                raise SourceError(
+                    f"{source}:{line.line}: {name!r} is what class {numbers[name]} is called, and "
+                    f"class {number}, too"
+                )
+    if not names:
+        return None
+    if classes is None:
+        number_classes(numbers, source)  # each of them fits on a line
+    for number in range(len(names)):
+        if number not in names:
+            raise SourceError(
+                f"{source}: tells no name of class {number}, but of class {max(names)}: give all "
+                "names with --classes"
+            )
+    for line in lines:
+        _require_classes(line, len(names), source)
+    return tuple(names[number] for number in range(len(names)))
+
+
+def _require_classes(line: Annotated, count: int, source: str) -> None:
+    """Refuse objects of classes that have no name."""
+    if line.kind == "boxes":
+        assert line.label is not None
+        for number in line.label[_OBJECT_HEAD::_OBJECT]:
+            if number >= count:
+                raise SourceError(
+                    f"{source}:{line.line}: {number:g} is none of the {count} classes"
+                )
+
+
+def _key(ref: str) -> str:
+    """What an S3 URL says after the bucket; any other reference as it is."""
+    return ref.split("/", 3)[-1] if ref[:5].lower() == "s3://" else ref
+
+
+def _ends(ref: str) -> list[str]:
+    """What a reference may say below the root: a path itself, the ends of an S3 URL."""
+    key = _key(ref)
+    if key == ref:
+        return [ref]
+    parts = key[-_LONGEST_PATH:].split("/")
+    return ["/".join(parts[start:]) for start in range(min(len(parts), _DEEPEST))]
+
+
+def _paths(lines: Sequence[Annotated], root: str, files: Files, source: str) -> list[str]:
+    """Where below the root each image should be."""
+    tops = {os.path.abspath(root), os.path.realpath(root)}
+    paths = []
+    urls: list[tuple[int, Annotated]] = []
+    for place, line in enumerate(lines):
+        scheme = _SCHEME.match(line.ref)
+        kind = scheme[1].lower() if scheme else ""
+        if kind == "s3":
+            urls.append((place, line))
+            paths.append(_key(line.ref))
+        elif kind == "file":
+            host, slash, rest = line.ref[len("file://") :].partition("/")
+            if host.lower() not in ("", "localhost"):
+                raise _refuse(line, source, "is on another machine")
+            paths.append(_below(slash + unquote(rest), tops, line, source))
+        elif kind:
+            raise _refuse(line, source, "is no path, and no file:// or s3:// URL")
+        else:
+            paths.append(_below(line.ref, tops, line, source))
+    if urls:
+        known = set(files.table["path"].to_list())
+        for (place, _), path in zip(urls, _find(urls, known, source), strict=True):
+            paths[place] = path
+    return paths
+
+
+def _below(path: str, tops: set[str], line: Annotated, source: str) -> str:
+    """The path below the root of a path that may be absolute."""
+    if not path.startswith("/"):
+        return path
+    plain = re.sub(r"/(?:\.?/)+", "/", path)
+    for top in tops:
+        if plain.startswith(top.rstrip("/") + "/"):
+            return plain[len(top.rstrip("/")) + 1 :]
+    raise _refuse(line, source, "is not below the folder")
+
+
+def _find(urls: Sequence[tuple[int, Annotated]], known: set[str], source: str) -> list[str]:
+    """Find the files that S3 URLs mean: as little as possible is taken off their beginnings.
+
+    What is taken off one URL is taken off all that begin so; where that leads to other files, it is
+    not clear which are meant.
+    """
+    cuts: dict[str, int] = {}  # what is taken off, and from which URL first
+    for at, (_, line) in enumerate(urls):
+        cut = _cut(line, known, source)
+        if cut is not None:
+            cuts.setdefault(line.ref[:cut], at)
+    for prefix, at in cuts.items():
+        shorter = _prefix_of(prefix.rstrip("/"), cuts)
+        if shorter is not None:
+            line = urls[at][1]
+            one, two = line.ref[len(prefix) :], line.ref[len(shorter) :]
+            raise _refuse(line, source, f"may mean {one!r} or, like other lines, {two!r}")
+    paths: list[str] = []
+    meant: dict[str, Annotated] = {}
+    for _, line in urls:
+        start = _prefix_of(line.ref, cuts)
+        path = _key(line.ref) if start is None else line.ref[len(start) :]
+        first = meant.setdefault(path, line)
+        if first.ref != line.ref:
+            raise _refuse(line, source, f"would be {path!r}, as {first.ref!r} is")
+        paths.append(path)
+    return paths
+
+
+def _cut(line: Annotated, known: set[str], source: str) -> int | None:
+    """How many characters have to be taken off a URL; None if nothing makes it a file's path."""
+    ref = line.ref
+    slash = ref.find("/", len("s3://"))
+    if slash < 0 or slash == len(ref) - 1:
+        raise _refuse(line, source, "names no object of a bucket")
+    # No path is longer, so a URL of a million slashes is not looked at piece by piece.
+    if len(ref) - slash > _LONGEST_PATH:
+        return None
+    while slash >= 0:
+        if ref[slash + 1 :] in known:
+            return slash + 1
+        slash = ref.find("/", slash + 1)
+    return None
+
+
+def _prefix_of(ref: str, prefixes: dict[str, int]) -> str | None:
+    """The longest of the prefixes, all of which end in a slash, that a URL begins with."""
+    slash = ref.rfind("/")
+    while slash > 0:
+        if ref[: slash + 1] in prefixes:
+            return ref[: slash + 1]
+        slash = ref.rfind("/", 0, slash)
+    return None
+
+
+def _refuse(line: Annotated, source: str, problem: str) -> SourceError:
+    return SourceError(f"{source}:{line.line}: {line.ref!r:.300} {problem}")
