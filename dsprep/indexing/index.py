@@ -39,8 +39,9 @@ class IndexFile(NamedTuple):
         name: Its file name.
         kind: ``mxnet``, ``dali``, ``wids`` or ``manifest``.
         state: ``unchanged``; ``written``, where there was none; ``replaced``, where there was a
-            wrong one; if it was only looked at, ``missing`` or ``wrong``.
-        detail: What was wrong.
+            wrong one; ``updated``, a manifest that tells of the new ones, too; if they were only
+            looked at, ``missing`` or ``wrong``.
+        detail: What was wrong, or is new.
     """
 
     name: str
@@ -276,7 +277,7 @@ def _settle_manifest(
         return [Settled(FileReceipt(path.name, 0, 0), "manifest", "unchanged")]
     now = settle(path, "manifest", updated.to_json().encode(), None, scratch)
     names = format_some([receipt.name for receipt in new])
-    return [now._replace(detail=f"did not tell of {names}")]
+    return [now._replace(state="updated", detail=f"tells of {names} now")]
 
 
 def _file_of(settled: Settled, state: str) -> IndexFile:
@@ -305,4 +306,4 @@ def _notes(made: Sequence[tuple[str, IndexedShard]], kinds: frozenset[str]) -> I
         if shard.repeats:
             yield f"{name}: several samples have one id, so the keys in its index are positions"
     if any(shard.problem for _, shard in made):
-        yield "no index over all shards and no manifest, as a shard is damaged"
+        yield "what tells of all shards is left as it is, as one of them is damaged"
