@@ -11,7 +11,7 @@ from abc import abstractmethod
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from stat import S_ISREG
-from typing import NamedTuple, TypeAlias
+from typing import ClassVar, NamedTuple, TypeAlias
 
 from dsprep.errors import BadSample, SourceError
 from dsprep.images.header import sniff
@@ -35,6 +35,7 @@ class PartReader(Reader):
         root: The directory that the rows' paths start from.
     """
 
+    whole: ClassVar[bool] = True
     root: str
 
     @abstractmethod

@@ -66,43 +66,59 @@ def read_parts(
 def _read_stems(
     root: str, files: Files, classes: tuple[str, ...] | None
 ) -> tuple[Catalog, list[Finding]]:
-    ends = pl.col("path").str.extract(_SUFFIX)
-    named = files.table.lazy().with_columns(suffix=ends).collect(engine="streaming")
+    named, findings = _named(files.table)
+    if named.is_empty():
+        raise SourceError(f"{root}: holds no files that could be parts of samples")
+    fields = _fields_of(named["suffix"].unique(), root)
+    parts, passed_over = _parts(named, fields)
+    samples, numbers = _samples(parts), None
+    if not (fields["field"] == "cls").any():
+        samples, numbers, classes = _with_classes(samples, root, classes)
+        has_class = pl.col("sample").is_in(samples["sample"].implode())
+        findings += [
+            Finding("not-an-image", path, "of no image, nor in the directory of a class")
+            for path in parts.filter(~has_class)["path"]
+        ]
+        parts = parts.filter(has_class)
+    findings += [*passed_over, *_lacking(parts, samples), *_of_samples(files.findings, samples)]
+    used = fields.filter(pl.col("suffix").is_in(parts["suffix"].unique().implode()))
+    table = samples.select(pl.int_range(pl.len()).alias("index"), "path", "size", "mtime")
+    counts = parts.group_by("field").len().sort("field")
+    held = {(field, ""): count for field, count in counts.iter_rows()}
+    if numbers is not None:
+        table = table.with_columns(numbers)
+        held["cls", "int"] = len(numbers)
+    catalog = Catalog(table, root, classes, SharedStems(root, _suffixes(used)), held)
+    return catalog, sorted(findings, key=attrgetter("path"))
+
+
+def _named(files: pl.DataFrame) -> tuple[pl.DataFrame, list[Finding]]:
+    """Take the names apart: adds ``key`` and ``suffix``."""
+    suffix = pl.col("path").str.extract(_SUFFIX).alias("suffix")
+    named = files.lazy().with_columns(suffix).collect(engine="streaming")
     findings = [
         Finding("not-an-image", path, "no extension, so no part of a sample")
         for path in named.filter(pl.col("suffix").is_null())["path"]
     ]
-    named = named.drop_nulls("suffix")
-    if named.is_empty():
-        raise SourceError(f"{root}: holds no files that could be parts of samples")
-    fields = _fields_of(named["suffix"].unique(), root)
     key = pl.col("path").str.strip_suffix("." + pl.col("suffix"))
-    parts = named.with_columns(key=key).join(fields, on="suffix").sort("key", "order")
+    return named.drop_nulls("suffix").with_columns(key=key), findings
+
+
+def _parts(named: pl.DataFrame, fields: pl.DataFrame) -> tuple[pl.DataFrame, list[Finding]]:
+    """Order the files by sample, and number the samples: adds ``field`` and ``sample``.
+
+    Returns:
+        One file for each field of a sample; and the others, which are passed over.
+    """
+    files = named.join(fields, on="suffix").sort("key", "order")
     is_new = (pl.col("key") != pl.col("key").shift()).fill_null(True)
     is_first = is_new | (pl.col("field") != pl.col("field").shift())
-    parts = parts.with_columns(sample=is_new.cum_sum(), first=is_first)
-    passed_over, parts = parts.filter(~pl.col("first")), parts.filter("first")
-    findings += [
+    files = files.with_columns(sample=is_new.cum_sum(), is_first=is_first)
+    findings = [
         Finding("incomplete", path, f"passed over: the sample has another file that is its {field}")
-        for path, field in passed_over.select("path", "field").iter_rows()
+        for path, field in files.filter(~pl.col("is_first")).select("path", "field").iter_rows()
     ]
-    samples, numbers, found = _samples(parts), None, classes
-    if not (fields["field"] == "cls").any():
-        samples, numbers, found = _with_classes(samples, root, classes)
-        left = parts.filter(~pl.col("sample").is_in(samples["sample"].implode()))
-        findings += [
-            Finding("not-an-image", path, "of no image, nor in the directory of a class")
-            for path in left["path"]
-        ]
-        parts = parts.filter(pl.col("sample").is_in(samples["sample"].implode()))
-    findings += _lacking(parts, samples)
-    findings += _of_samples(files.findings, samples)
-    used = fields.filter(pl.col("suffix").is_in(parts["suffix"].unique().implode()))
-    reader = SharedStems(root, _suffixes(used))
-    table = samples.select(pl.int_range(pl.len()).alias("index"), "path", "size", "mtime")
-    if numbers is not None:
-        table = table.with_columns(numbers)
-    return Catalog(table, root, found, reader), sorted(findings, key=attrgetter("path"))
+    return files.filter("is_first"), findings
 
 
 def _fields_of(suffixes: pl.Series, root: str) -> pl.DataFrame:
