@@ -6,6 +6,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from dsprep.appending import append as append
     from dsprep.converting import convert as convert
     from dsprep.errors import DsprepError as DsprepError
     from dsprep.images.transform import Transform as Transform
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
 __version__ = "0.1.0"
 
 _PUBLIC = {
+    "append": "dsprep.appending",
     "DsprepError": "dsprep.errors",
     "WriteReport": "dsprep.writing",
     "SplitReport": "dsprep.splitting",
@@ -42,6 +44,7 @@ __all__ = [
     "SplitReport",
     "Transform",
     "VerifyReport",
+    "append",
     "convert",
     "convert_stream",
     "make_source",

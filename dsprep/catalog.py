@@ -128,6 +128,10 @@ class Catalog:
         """``"cls"``, ``"label"``, or None for samples without labels."""
         return next((name for name in LABEL_COLUMNS if name in self.table.columns), None)
 
+    def with_ids_from(self, first: int) -> Catalog:
+        """The same samples, their ids larger by ``first``."""
+        return replace(self, table=self.table.with_columns(pl.col("index") + first))
+
     def shuffle(self, seed: int) -> Catalog:
         """Put the samples into a random order that depends on their order and the seed alone.
 

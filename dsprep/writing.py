@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -102,7 +103,7 @@ def write_data_set(
     with Pool(available_cores() if workers is None else workers) as pool:
         plan = make_plan(packing, pool)
         if dry_run:
-            return _planned(plan, plan.seconds(pool))
+            return planned_report(plan, plan.seconds(pool))
         require_distinct_keys(plan)
         identity = identity_of(plan)
         finished = None if overwrite else finished_manifest(destination)
@@ -110,27 +111,40 @@ def write_data_set(
             require_same(plan, finished, identity)
             remove_leftovers(destination)
             rejects = rejects_of(plan, finished)
-            report = _report(plan, finished, rejects, f"already {done}", time.monotonic() - began)
+            report = final_report(
+                plan, finished, rejects, f"already {done}", time.monotonic() - began
+            )
             compared = "paths, sizes and labels are the same; verify --against compares contents"
             return replace(report, notes=[*report.notes, compared])
         state = RunState(destination, identity)
-        try:
+        with held(plan, state, pool):
             begin(plan, state, overwrite)
             run = Run(plan, state, 0 if on_error == "fail" else max_errors)
             outcome = run.carry_out(pool, progress or Progress())
             manifest = commit(plan, state, outcome, identity)
-        except KeyboardInterrupt:
-            whole = sum(shard.name in state.done for shard in plan.shards)
-            raise Interrupted(
-                f"interrupted; {whole} of {len(plan.shards)} shards are written; "
-                "give the same command again to continue"
-            ) from None
-        finally:
-            pool.close()  # before anything is removed that a worker may be writing
-            state.release()
         rejects = [*plan.lost, *outcome.rejects]
         how = "continued" if state.resumed else done
-        return _report(plan, manifest, rejects, how, time.monotonic() - began)
+        return final_report(plan, manifest, rejects, how, time.monotonic() - began)
+
+
+@contextmanager
+def held(plan: Plan, state: RunState, pool: Pool) -> Iterator[None]:
+    """Hold the state of a run while it is carried out, and say how far it came if it is stopped.
+
+    Raises:
+        Interrupted: If the user stops it.
+    """
+    try:
+        yield
+    except KeyboardInterrupt:
+        whole = sum(shard.name in state.done for shard in plan.shards)
+        raise Interrupted(
+            f"interrupted; {whole} of {len(plan.shards)} shards are written; "
+            "give the same command again to continue"
+        ) from None
+    finally:
+        pool.close()  # before anything is removed that a worker may be writing
+        state.release()
 
 
 def require_one_of(option: str, value: object, choices: Sequence[object]) -> None:
@@ -168,7 +182,8 @@ def shard_size(
     return ShardSize(shards=1) if single else ShardSize(target, shards, samples, multiple_of)
 
 
-def _planned(plan: Plan, seconds: float) -> WriteReport:
+def planned_report(plan: Plan, seconds: float) -> WriteReport:
+    """The report of a dry run, which knows how long the run will take."""
     shards = [ShardFacts(each.name, each.stop - each.start, each.bytes) for each in plan.shards]
     return WriteReport(
         destination=str(plan.packing.destination),
@@ -185,9 +200,10 @@ def _planned(plan: Plan, seconds: float) -> WriteReport:
     )
 
 
-def _report(
+def final_report(
     plan: Plan, manifest: Manifest, rejects: Sequence[Reject], state: str, seconds: float
 ) -> WriteReport:
+    """The report of a run that is done."""
     shards = [ShardFacts(each.name, each.samples, each.bytes) for each in manifest.shards]
     return WriteReport(
         destination=str(plan.packing.destination),
@@ -224,7 +240,7 @@ def _notes(plan: Plan, shards: Sequence[ShardFacts]) -> list[str]:
         for number, count in plan.catalog.samples_per_class().items()
         if plan.catalog.classes and not count
     ]
-    if empty:
+    if empty and not plan.packing.first_shard:
         notes.append(f"{format_count(len(empty), 'class')} without samples: {format_some(empty)}")
     void = [shard.name for shard in shards if not shard.samples]
     if void:

@@ -100,7 +100,7 @@ def together(*options: Callable[[F], F]) -> Callable[[F], F]:
 
 
 _source = option_group("Source")
-source_options = together(
+labels_options = together(
     _source(
         "--list",
         "list_file",
@@ -120,17 +120,20 @@ source_options = together(
         help="The column of labels; several give several labels.",
     ),
     _source(
-        "--classes",
-        metavar="FILE",
-        help="Class names, one a line, in the order of their numbers: a class that is not among "
-        "them is an error, and one without images keeps its number.",
-    ),
-    _source(
         "--extensions",
         metavar="EXT[,EXT...]",
         help="File name extensions of images.  [default: jpg,jpeg,png,webp,gif,bmp,tif,tiff]",
     ),
 )
+
+classes_option = _source(
+    "--classes",
+    metavar="FILE",
+    help="Class names, one a line, in the order of their numbers: a class that is not among "
+    "them is an error, and one without images keeps its number.",
+)
+
+source_options = together(labels_options, classes_option)
 
 _run = option_group("Run")
 workers_option = _run(

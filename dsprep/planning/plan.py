@@ -57,6 +57,8 @@ class Packing:
         fields: Which fields of whole samples are kept.
         selection: Which samples are taken; None for all.
         copies: Whether encoded samples are copied as they are.
+        first_shard: The number of the first shard, after those that are there already.
+        first_id: What is added to ids, likewise.
     """
 
     source: Source
@@ -73,6 +75,8 @@ class Packing:
     fields: FieldChoice = FieldChoice()
     selection: Selection | None = None
     copies: bool = False
+    first_shard: int = 0
+    first_id: int = 0
 
     def options(self) -> dict[str, Any]:
         """The options as the manifest records them: no paths, nothing of this machine."""
@@ -182,6 +186,8 @@ def make_plan(packing: Packing, pool: Pool) -> Plan:
     if not len(catalog):
         raise SourceError(f"{packing.source.root}: holds no image that could be packed")
     packing = _settled(packing, catalog)
+    if packing.first_id:
+        catalog = catalog.with_ids_from(packing.first_id)
     _require_held(packing, catalog)
     chosen = None
     if packing.selection is not None:
@@ -221,7 +227,10 @@ def _shard_namer(packing: Packing, catalog: Catalog) -> Callable[[int, int], str
     if packing.destination.single:
         return lambda number, count: str(packing.destination.single)
     if not packing.size.by_file:
-        return lambda number, count: packing.layout.shard_name(packing.name, number, count)
+        first = packing.first_shard
+        return lambda number, count: packing.layout.shard_name(
+            packing.name, first + number, first + count
+        )
     files = catalog.reader.sources()
     used = catalog.table["file"].unique(maintain_order=True)
     names = [shard_stem(files[number]) + packing.layout.file_suffix for number in used]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
@@ -13,7 +13,7 @@ from dsprep.findings import Reject
 from dsprep.formats.base import ShardFacts
 from dsprep.manifests.manifest import FileReceipt, Manifest, read_rejects
 from dsprep.planning.destination import Destination
-from dsprep.planning.plan import Plan
+from dsprep.planning.plan import Packing, Plan
 from dsprep.running.run import Outcome
 from dsprep.running.state import RunState, data_set_to_replace, differences, remove_data_set
 from dsprep.stores.local import checksum, free_bytes, sync_directory, write_whole
@@ -88,6 +88,28 @@ def begin(plan: Plan, state: RunState, overwrite: bool) -> None:
     state.begin()
 
 
+def begin_append(plan: Plan, state: RunState) -> None:
+    """Begin to add shards to a data set, or go on with it.
+
+    Raises:
+        DestinationError: If another run is unfinished there, a name is taken, or the disk is full.
+    """
+    destination = plan.packing.destination
+    if state.other:
+        raise DestinationError(
+            f"{destination}: an unfinished run of another command is there ({state.other}); "
+            "give that command again to finish it"
+        )
+    _require_room(plan, state, None)
+    for shard in plan.shards:
+        path = destination.directory / shard.name
+        if path.exists() and not state.resumed:
+            raise DestinationError(
+                f"{path}: is there already, and not in the manifest; move it away first"
+            )
+    state.begin()
+
+
 def _spare_inputs(plan: Plan, replaced: Manifest | None) -> None:
     """Refuse to replace what is being read, or what belongs to another single file."""
     destination, source = plan.packing.destination, plan.packing.source
@@ -140,8 +162,26 @@ def _refuse_files_of_others(plan: Plan, may_replace: bool) -> None:
             )
 
 
-def commit(plan: Plan, state: RunState, outcome: Outcome, identity: dict[str, str]) -> Manifest:
-    """Write what stands beside the shards, and last of all the manifest."""
+def commit(
+    plan: Plan,
+    state: RunState,
+    outcome: Outcome,
+    identity: dict[str, Any],
+    base: Manifest | None = None,
+) -> Manifest:
+    """Write what stands beside the shards, and last of all the manifest.
+
+    Args:
+        plan: What was to be written.
+        state: Where it is noted.
+        outcome: What was written.
+        identity: What tells this command from others.
+        base: The data set that the shards are added to, if there is one.
+
+    Raises:
+        SourceError: If all samples were rejected.
+        DestinationError: If something cannot be written.
+    """
     packing, destination = plan.packing, plan.packing.destination
     rejects = [*plan.lost, *outcome.rejects]
     samples = sum(shard.samples for shard in outcome.shards)
@@ -152,6 +192,9 @@ def commit(plan: Plan, state: RunState, outcome: Outcome, identity: dict[str, st
             f"{packing.source.root}: all {len(rejects):,} samples were rejected, the first "
             f"one being {first.path}: {first.reason}"
         )
+    shards = [*(base.shards if base else ()), *outcome.shards]
+    if base is not None and base.rejected:
+        rejects = [*read_rejects(destination.companion("rejects.jsonl")), *rejects]
     files: list[FileReceipt] = []
 
     def write(name: str, data: bytes) -> None:
@@ -161,7 +204,7 @@ def commit(plan: Plan, state: RunState, outcome: Outcome, identity: dict[str, st
 
     if plan.catalog.classes:
         write(destination.companion("classes.txt").name, _classes(plan))
-    facts = [ShardFacts(shard.name, shard.samples, shard.bytes) for shard in outcome.shards]
+    facts = [ShardFacts(shard.name, shard.samples, shard.bytes) for shard in shards]
     for name, data in packing.layout.dataset_index(packing.name, facts).items():
         write(name, data)
     for name, entries in (
@@ -169,6 +212,8 @@ def commit(plan: Plan, state: RunState, outcome: Outcome, identity: dict[str, st
         ("skipped.jsonl", [finding._asdict() for finding in plan.skipped]),
     ):
         path = destination.companion(name)
+        if base is not None and name == "skipped.jsonl":
+            continue
         if entries:
             write(path.name, _lines(json.dumps(entry, ensure_ascii=False) for entry in entries))
         else:
@@ -177,19 +222,33 @@ def commit(plan: Plan, state: RunState, outcome: Outcome, identity: dict[str, st
         format=packing.layout.name,
         name=packing.name,
         classes=plan.catalog.classes,
-        samples=samples,
+        samples=sum(shard.samples for shard in shards),
         rejected=len(rejects),
-        bytes=sum(shard.bytes for shard in outcome.shards),
-        source=identity["source"],
-        options=packing.options(),
-        shards=outcome.shards,
-        files=files,
+        bytes=sum(shard.bytes for shard in shards),
+        source=base.source if base else identity["source"],
+        options=_with_appended(base, packing, identity) if base else packing.options(),
+        shards=shards,
+        files=[*_kept(base, files), *files],
     )
     sync_directory(destination.directory)
     write_whole(destination.manifest, manifest.to_json().encode(), state.partial)
     sync_directory(destination.directory)
     state.remove()
     return manifest
+
+
+def _with_appended(base: Manifest, packing: Packing, identity: dict[str, Any]) -> dict[str, Any]:
+    """The options of a data set to which something is added: its own, and those of what is."""
+    added = {"source": identity["source"], "first_shard": packing.first_shard}
+    options = packing.options()
+    other = {name: value for name, value in options.items() if base.options.get(name) != value}
+    return {**base.options, "appended": [*base.options.get("appended", []), {**added, **other}]}
+
+
+def _kept(base: Manifest | None, files: Sequence[FileReceipt]) -> list[FileReceipt]:
+    """The other files of a data set that have not been written anew."""
+    written = {file.name for file in files}
+    return [file for file in base.files if file.name not in written] if base else []
 
 
 def rejects_of(plan: Plan, finished: Manifest) -> list[Reject]:

@@ -1,0 +1,216 @@
+"""``shard append``: new samples become new shards of a data set that is there."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from dsprep.errors import DestinationError, OptionError, SourceError
+from dsprep.formats import Format
+from dsprep.manifests.manifest import Manifest
+from dsprep.manifests.recorded import Recorded, recorded_options
+from dsprep.planning.cuts import ShardSize
+from dsprep.planning.destination import Destination, require_apart
+from dsprep.planning.plan import Packing, Plan, make_plan, require_distinct_keys
+from dsprep.progress import Progress
+from dsprep.running.commit import begin_append, commit, identity_of
+from dsprep.running.run import Run
+from dsprep.running.state import RunState, finished_manifest
+from dsprep.sources.reading import make_source
+from dsprep.units import format_some, parse_size
+from dsprep.workers.pool import Pool, available_cores
+from dsprep.writing import (
+    WriteReport,
+    final_report,
+    held,
+    planned_report,
+    require_one_of,
+    shard_size,
+)
+
+if TYPE_CHECKING:
+    from dsprep.catalog import Catalog
+
+
+def append(
+    sources: str | Sequence[str],
+    dest: str,
+    *,
+    kind: str | None = None,
+    parts: bool = False,
+    pairs: Mapping[str, str] | None = None,
+    list_file: str | None = None,
+    labels: str | None = None,
+    path_column: str | None = None,
+    label_columns: Sequence[str] = (),
+    extensions: Sequence[str] = (),
+    target_size: int | str | None = None,
+    shards: int | None = None,
+    samples_per_shard: int | None = None,
+    shuffle: bool = True,
+    seed: int = 0,
+    max_errors: int | None = None,
+    on_error: str = "skip",
+    dry_run: bool = False,
+    workers: int | None = None,
+    progress: Progress | None = None,
+) -> WriteReport:
+    """Add samples to a data set that has a manifest: as new shards, the others being untouched.
+
+    They are made as those that are there were: in the same format, with the same classes, keys and
+    transform. Their ids go on where those of the data set end.
+
+    Args:
+        sources: What :func:`dsprep.pack` takes, or shards.
+        dest: The directory of the data set.
+        kind: What the sources are, where that does not show; see :mod:`dsprep.sources.whole`.
+        parts: Whether files that share a stem are one sample.
+        pairs: Patterns of files, by the field that they are: those that match alike are one sample.
+        list_file: As for :func:`dsprep.pack`.
+        labels: As for :func:`dsprep.pack`.
+        path_column: As for :func:`dsprep.pack`.
+        label_columns: As for :func:`dsprep.pack`.
+        extensions: As for :func:`dsprep.pack`.
+        target_size: The most bytes that a new shard takes on disk; by default as for the others.
+        shards: Or, how many new shards.
+        samples_per_shard: Or, how many samples in each.
+        shuffle: Whether to shuffle the new samples among themselves.
+        seed: Of the shuffle.
+        max_errors: Stop when more samples than this are rejected.
+        on_error: ``skip`` rejects a bad sample and goes on, ``fail`` stops.
+        dry_run: Plan, and write nothing.
+        workers: How many processes; by default the cores that this process may use.
+        progress: Is told how far the run is.
+
+    Returns:
+        What was done; its shards are all of the data set, the new ones last.
+
+    Raises:
+        OptionError: If the arguments make no sense.
+        SourceError: If the sources cannot be read, or hold a sample that is there already.
+        DestinationError: If there is no data set that can be added to.
+        RunStopped: If it ended early; calling again goes on.
+    """
+    began = time.monotonic()
+    first, *others = [sources] if isinstance(sources, str) else sources
+    for each in (first, *others):
+        require_apart(dest, each)
+    require_one_of("--on-error", on_error, ("skip", "fail"))
+    destination = Destination(Path(dest))
+    base, made = _base(destination)
+    target = None if target_size is None else parse_size(target_size)
+    asked = shard_size(None, target, shards, samples_per_shard)
+    source = make_source(
+        first,
+        others=others,
+        kind=kind,
+        parts=parts,
+        pairs=pairs,
+        list_file=list_file,
+        labels=labels,
+        path_column=path_column,
+        label_columns=label_columns,
+        classes=str(destination.companion("classes.txt")) if base.classes else None,
+        extensions=extensions,
+        whole=not made.layout.holds_anything,
+    )
+    with Pool(available_cores() if workers is None else workers) as pool:
+        there = _there(destination, base, made.layout, pool)
+        packing = Packing(
+            source=source,
+            destination=destination,
+            layout=made.layout,
+            transform=made.transform,
+            size=_size(base) if asked == ShardSize() else asked,
+            name=base.name,
+            seed=seed if shuffle else None,
+            check=base.options.get("check"),
+            readable=made.layout.readable_images if base.options.get("readable") else None,
+            max_pixels=made.max_pixels,
+            key=made.key,
+            first_shard=len(base.shards),
+            first_id=_next_id(there),
+        )
+        plan = make_plan(packing, pool)
+        source_digest = plan.catalog.with_ids_from(-packing.first_id).digest()
+        if _was_appended(base, source_digest):
+            return final_report(plan, base, [], "already appended", time.monotonic() - began)
+        _require_new(plan, there)
+        if dry_run:
+            return planned_report(plan, plan.seconds(pool))
+        require_distinct_keys(plan)
+        identity = {
+            **identity_of(plan),
+            "source": source_digest,
+            "appended to": [shard.name for shard in base.shards],
+        }
+        state = RunState(destination, identity)
+        with held(plan, state, pool):
+            begin_append(plan, state)
+            run = Run(plan, state, 0 if on_error == "fail" else max_errors)
+            outcome = run.carry_out(pool, progress or Progress())
+            manifest = commit(plan, state, outcome, identity, base)
+        rejects = [*plan.lost, *outcome.rejects]
+        how = "continued" if state.resumed else "appended"
+        return final_report(plan, manifest, rejects, how, time.monotonic() - began)
+
+
+def _base(destination: Destination) -> tuple[Manifest, Recorded]:
+    """The data set to add to, and how it was made."""
+    manifest = finished_manifest(destination)
+    if manifest is None:
+        raise DestinationError(
+            f"{destination}: holds no manifest.json, so nothing tells what is there; "
+            "dsprep shard index writes one"
+        )
+    if manifest.options.get("single_file"):
+        raise OptionError(f"{destination}: is a single file; shards are added to a directory")
+    try:
+        return manifest, recorded_options(manifest)
+    except SourceError as error:
+        raise DestinationError(f"{destination.manifest}: {error}") from None
+
+
+def _size(base: Manifest) -> ShardSize:
+    """The size that the shards that are there were cut to, where that can be gone on with."""
+    known = base.options.get("size") or {}
+    target, samples = known.get("target"), known.get("samples")
+    return ShardSize(target=target, samples=samples if target is None else None)
+
+
+def _there(destination: Destination, base: Manifest, layout: Format, pool: Pool) -> Catalog:
+    """The catalog of what is there."""
+    from dsprep.sources.shards import read_shards
+    from dsprep.sources.shardset import ShardSet
+
+    files = tuple(str(destination.directory / shard.name) for shard in base.shards)
+    catalog, damaged = read_shards(ShardSet(str(destination), files, layout), run_all=pool.map)
+    if damaged:
+        raise DestinationError(
+            f"{damaged[0].path}: {damaged[0].detail}; see dsprep verify {destination}"
+        )
+    return catalog
+
+
+def _next_id(there: Catalog) -> int:
+    return int(there.table["index"].max() or 0) + 1  # type: ignore[arg-type]
+
+
+def _was_appended(base: Manifest, source_digest: str) -> bool:
+    """Whether the very same samples were added before."""
+    added = base.options.get("appended", [])
+    return any(isinstance(each, dict) and each.get("source") == source_digest for each in added)
+
+
+def _require_new(plan: Plan, there: Catalog) -> None:
+    """Refuse samples whose keys are those of others that are there."""
+    if plan.packing.layout.keys_must_differ and plan.packing.key == "path":
+        keys = plan.catalog.keys()
+        twice = keys.filter(keys.is_in(there.keys().implode()))
+        if len(twice):
+            raise SourceError(
+                f"{plan.packing.source.root}: {len(twice):,} samples have keys of samples that are "
+                f"there already, {format_some(twice.to_list())}; rename the files"
+            )

@@ -1,0 +1,73 @@
+"""``dsprep shard append``."""
+
+from __future__ import annotations
+
+import sys
+from typing import Any
+
+import click
+
+from dsprep.cli.help import GroupedCommand, option_group
+from dsprep.cli.options import (
+    Count,
+    Size,
+    labels_options,
+    output_options,
+    parse_pairs,
+    split_commas,
+    workers_option,
+)
+from dsprep.cli.writing_options import end, error_options, plan_option, source_kind_options
+
+_shards = option_group("Shards")
+_samples = option_group("Samples")
+
+
+@click.command(cls=GroupedCommand)
+@click.argument("sources", metavar="SOURCE...", nargs=-1, required=True)
+@click.argument("dest", metavar="DATASET")
+@source_kind_options
+@labels_options
+@_shards("--target-size", type=Size(), help="Most bytes of a new shard.  [default: as before]")
+@_shards("--shards", type=Count(), help="Or: how many new shards.")
+@_shards("--samples-per-shard", type=Count(), help="Or: how many samples in each.")
+@_samples("--shuffle/--no-shuffle", default=True, help="Shuffle the new samples (default), or not.")
+@_samples("--seed", type=int, default=0, show_default=True, help="Of the shuffle.")
+@error_options
+@plan_option
+@workers_option
+@output_options
+def append(
+    sources: tuple[str, ...],
+    dest: str,
+    label_column: str | None,
+    extensions: str | None,
+    pairs: tuple[str, ...],
+    as_json: bool,
+    quiet: bool,
+    **options: Any,
+) -> int:
+    """Add the samples of SOURCE, as new shards, to DATASET.
+
+    DATASET is a directory that pack, convert or shard wrote; its shards are left as they are. The
+    new ones have its format, its classes and the transform that it was made with; a class that it
+    does not have is an error. The manifest and the indexes are replaced when all is there.
+
+    \b
+    Examples:
+      dsprep shard append more-photos/ shards/
+      dsprep shard append new.zip shards/ --target-size 100MB --dry-run
+    """
+    from dsprep import appending
+    from dsprep.progress import progress_for
+
+    report = appending.append(
+        sources,
+        dest,
+        label_columns=split_commas(label_column),
+        extensions=split_commas(extensions),
+        pairs=parse_pairs(pairs, "--pair"),
+        progress=progress_for(sys.stderr, quiet),
+        **options,
+    )
+    return end(report, sources[0], as_json, quiet)
