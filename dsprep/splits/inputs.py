@@ -8,6 +8,7 @@ from dataclasses import replace
 import polars as pl
 
 from dsprep.errors import OptionError
+from dsprep.sources.archive import is_archive
 from dsprep.sources.classes import read_classes
 from dsprep.sources.reading import Source, make_source
 from dsprep.splits.asked import Asked
@@ -52,6 +53,7 @@ def read_inputs(asked: Asked, look: Look) -> tuple[Samples, pl.Series | None]:
 
 
 def _read_samples(asked: Asked, assignment: Assignment | None, look: Look) -> Samples:
+    _require_files(asked)
     if not is_list(asked.source):
         if asked.root is not None:
             raise OptionError("--root goes with a list as SOURCE; a directory is the root itself")
@@ -80,3 +82,17 @@ def _read_samples(asked: Asked, assignment: Assignment | None, look: Look) -> Sa
             "of the list start from"
         )
     return read_rows(asked.source, asked.classes)
+
+
+def _require_files(asked: Asked) -> None:
+    """Refuse to look into, or to place, the files of what is not unpacked.
+
+    Raises:
+        OptionError: If that was asked for.
+    """
+    root = asked.root or asked.source
+    for option, value in (("--leaks", asked.leaks), ("--materialize", asked.materialize)):
+        if value is not None and is_archive(root):
+            raise OptionError(
+                f"{option} needs the images as files: unpack {root}, and give the directory"
+            )

@@ -1,4 +1,4 @@
-"""The samples that are to be split: of a folder, a list, or a table beside its images."""
+"""The samples that are to be split: of a folder, an archive, a list, or a table of images."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from dsprep.findings import SKIP_KINDS, Finding, Reject, lost
 from dsprep.lists.editing import fits
 from dsprep.lists.listed import rows_of
 from dsprep.liststore import CLASSES, STREAM, read_list, real_path
+from dsprep.sources.archive import is_archive, read_text_beside
 from dsprep.sources.cells import parse_cells
 from dsprep.sources.reading import Source, read_source
 from dsprep.sources.scan import RunAll
 from dsprep.splits.groups import group_by_pattern, require_groups
-from dsprep.text import read_text
 
 
 @dataclass(frozen=True, eq=False)
@@ -56,13 +56,17 @@ def is_list(source: str) -> bool:
     """
     if source == STREAM or source.lower().endswith(".lst"):
         return True
-    if os.path.isdir(source):
+    if os.path.isdir(source) or is_archive(source):
         return False
     if source.lower().endswith((".csv", ".tsv")):
         raise OptionError(
             f"{source}: give the directory of its images as SOURCE, and --labels {source}"
         )
-    what = "is neither a directory nor a .lst" if os.path.exists(source) else "does not exist"
+    what = (
+        "is neither a directory, an archive nor a .lst"
+        if os.path.exists(source)
+        else "does not exist"
+    )
     raise SourceError(f"{source}: {what}; give the directory that holds the images, or a list")
 
 
@@ -118,7 +122,8 @@ def read_groups(samples: Samples, group: str) -> pl.Series:
     """
     paths = samples.rows["path"]
     if samples.table is not None:
-        cells, _ = parse_cells(read_text(samples.table), samples.table)
+        text = read_text_beside(samples.root or "", samples.table)
+        cells, _ = parse_cells(text, samples.table)
         if group in cells.columns:
             # The ids of a table's samples are the numbers of its rows.
             groups = cells[group].gather(samples.rows["index"])
