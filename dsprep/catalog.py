@@ -34,8 +34,8 @@ PLACE_COLUMNS: dict[str, pl.DataType] = {
 }
 """The columns of a catalog whose samples lie in files of many, after those."""
 
-WEIGHT_COLUMNS: dict[str, pl.DataType] = {"weight": pl.Int64()}
-"""The column of a catalog that knows what its samples will weigh, after those."""
+COPY_COLUMNS: dict[str, pl.DataType] = {"copy": pl.Int64()}
+"""The column of a catalog in which some samples stand more than once, after those."""
 
 LABEL_COLUMNS: dict[str, pl.DataType] = {"cls": pl.Int64(), "label": pl.List(pl.Float64())}
 """The columns of which a catalog has at most one, as its last."""
@@ -60,7 +60,7 @@ class Catalog:
     ``file``   Int64          optional: the file that holds its bytes, as the reader counts them
     ``offset`` Int64          with that: where in that file they begin
     ``stored`` Int64          with that: how many bytes they take there, compressed or not
-    ``weight`` Int64          optional: the bytes of the encoded sample in the format to be written
+    ``copy``   Int64          optional: 0 for a sample itself, 1 for its first copy, and so on
     ``cls``    Int64          optional: the class number, where the label is one whole number
     ``label``  List(Float64)  optional: several numbers, a detection label or a fraction;
                               at least one number each
@@ -96,7 +96,7 @@ class Catalog:
         columns = dict(self.table.schema)
         label = [name for name in LABEL_COLUMNS if name in columns][:1]
         wanted = dict(COLUMNS)
-        for optional in (PLACE_COLUMNS, WEIGHT_COLUMNS):
+        for optional in (PLACE_COLUMNS, COPY_COLUMNS):
             wanted |= {name: kind for name, kind in optional.items() if name in columns}
         wanted |= {name: LABEL_COLUMNS[name] for name in label}
         if list(columns.items()) != list(wanted.items()):
@@ -172,6 +172,10 @@ class Catalog:
         Returns:
             Each such key with the paths of its samples in their order, sorted by key.
         """
+        if "copy" in self.table.columns:
+            return replace(
+                self, table=self.table.filter(pl.col("copy") == 0).drop("copy")
+            ).collisions()
         hashes = self._stream(key_expr().hash())  # equal keys have equal hashes
         if hashes.n_unique() == len(hashes):
             return []

@@ -20,6 +20,7 @@ class Rows:
             among those of the source's reader; None where each sample has a file of its own.
         offsets: Where in that file each begins.
         stored: How many bytes each takes there; None where that is its size.
+        copies: Which copy of its sample each is, from 1; 0 for the sample itself.
     """
 
     ids: Sequence[int]
@@ -29,6 +30,7 @@ class Rows:
     files: Sequence[int] | None = None
     offsets: Sequence[int] | None = None
     stored: Sequence[int] | None = None
+    copies: Sequence[int] | None = None
 
     def without(self, rejected: Collection[int]) -> Rows:
         """The rows that are not at one of the positions."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
+from dsprep.errors import OptionError
 from dsprep.formats import FORMATS
 from dsprep.images.check import DEFAULT_MAX_PIXELS
 from dsprep.planning.destination import parse_destination, require_apart, require_name
@@ -36,6 +37,7 @@ def shard(
     shuffle: bool = False,
     seed: int = 0,
     filter: str | None = None,
+    filter_table: str | None = None,
     balance: str | None = None,
     oversample: bool = False,
     key: str = "path",
@@ -71,6 +73,8 @@ def shard(
         seed: Decides the order of a shuffle, and which samples balancing takes.
         filter: An expression of SQL that is true of the samples to take, on ``key``, ``label``,
             ``class``, ``size``, ``index``: ``class = 'cat' AND size > 1000``.
+        filter_table: A CSV or TSV file with a column of keys or paths, whose other columns the
+            expression may use, too.
         balance: ``classes`` takes as many samples of each class as there are of the rarest.
         oversample: Balances classes by repeating samples, to as many as there are of the commonest.
         key: ``path`` keeps the samples' keys, ``index`` makes new ones from their numbers.
@@ -107,8 +111,10 @@ def shard(
     )
     balanced = balance is not None or oversample
     selection = None
+    if filter_table is not None and filter is None:
+        raise OptionError("--filter-table goes with --filter")
     if filter is not None or balanced:
-        selection = Selection(filter, balanced, oversample, seed)
+        selection = Selection(filter, filter_table, balanced, oversample, seed)
     copies = own == format_name and key == "path" and not oversample and features is None
     source = make_source(
         first,

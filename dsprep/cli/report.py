@@ -12,6 +12,7 @@ import click
 from dsprep.units import format_count, format_duration, format_size, format_some
 
 if TYPE_CHECKING:
+    from dsprep.planning.selection import Chosen
     from dsprep.verifying.inspection import Problem
     from dsprep.verifying.verify import VerifyReport
     from dsprep.writing import WriteReport
@@ -51,6 +52,8 @@ def print_write_report(report: WriteReport) -> None:
     ]
     if report.per_class:
         rows.append(("classes", _classes_line(report)))
+    if report.chosen is not None:
+        rows.append(("chosen", _chosen_line(report.chosen)))
     if report.rejects:
         rows.append(("rejected", f"{len(report.rejects):,}"))
     if report.skipped:
@@ -93,6 +96,16 @@ def _classes_line(report: WriteReport) -> str:
     if fewest == most:
         return f"{len(counts):,}, of {format_count(most, 'sample')} each"
     return f"{len(counts):,}, of {fewest:,} to {most:,} samples"
+
+
+def _chosen_line(chosen: Chosen) -> str:
+    counts = (
+        (chosen.filtered, "filtered out"),
+        (sum(chosen.left_out.values()), "left out to balance classes"),
+        (sum(chosen.repeated.values()), "repeated to balance classes"),
+    )
+    told = [f"{format_count(count, 'sample')} {what}" for count, what in counts if count]
+    return ", ".join(told) or "all samples"
 
 
 def _skipped_line(report: WriteReport) -> str:

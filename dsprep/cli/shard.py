@@ -60,6 +60,11 @@ COMMANDS = {
     help="Take the samples of which this is true: SQL on key, label, class, size, index.",
 )
 @_samples(
+    "--filter-table",
+    metavar="FILE",
+    help="A CSV or TSV with a column of keys or paths, whose other columns EXPR may use.",
+)
+@_samples(
     "--balance",
     type=click.Choice(["classes"]),
     help="Take as many samples of each class as there are of the rarest.",

@@ -94,7 +94,9 @@ class Packing:
         if not self.fields.is_all:
             options["fields"] = self.fields.options()
         if self.selection is not None:
-            options["selection"] = asdict(self.selection)
+            selection = asdict(self.selection)
+            selection["table"] = self.selection.table is not None  # not its path on this machine
+            options["selection"] = selection
         if self.copies:
             options["copies"] = True
         return options
@@ -310,8 +312,6 @@ def _recipe(packing: Packing, catalog: Catalog) -> Recipe:
 
 def rows_of(catalog: Catalog) -> Rows:
     """A catalog as the plain lists that workers take."""
-    from dsprep.catalog import PLACE_COLUMNS  # not before polars is there
-
     table = catalog.table
     labels: list[Any] | None = None
     if catalog.label_column:
@@ -319,8 +319,11 @@ def rows_of(catalog: Catalog) -> Rows:
         if catalog.label_column == "label":
             labels = [tuple(label) for label in labels]
     ids, paths, sizes = (table[name].to_list() for name in ("index", "path", "size"))
-    places = (table[name].to_list() for name in PLACE_COLUMNS if name in table.columns)
-    return Rows(ids, paths, sizes, labels, *places)
+    files, offsets, stored, copies = (
+        table[name].to_list() if name in table.columns else None
+        for name in ("file", "offset", "stored", "copy")
+    )
+    return Rows(ids, paths, sizes, labels, files, offsets, stored, copies)
 
 
 def _weights(

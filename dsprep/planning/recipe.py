@@ -6,8 +6,8 @@ This runs in workers, on every sample, and so imports neither polars nor Pillow.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
 from typing import NamedTuple, TypeAlias
 
 from dsprep.errors import BadSample
@@ -18,6 +18,7 @@ from dsprep.planning.fields import FieldChoice
 from dsprep.readers.base import Reader
 from dsprep.rows import Rows
 from dsprep.sample import UNKNOWN_IMAGE, Sample, Value, image_kind_of, key_of
+from dsprep.selecting.copies import key_of_copy
 
 
 @dataclass(frozen=True)
@@ -105,6 +106,9 @@ def make_samples(recipe: Recipe, rows: Rows) -> Iterator[Sample | BadSample]:
     key_from_path = recipe.key == "path"
     labels = rows.labels if rows.labels is not None else [None] * len(rows.ids)
     read = recipe.reader.read(rows)
+    if rows.copies is not None:
+        yield from _renamed_copies(make_samples(recipe, replace(rows, copies=None)), rows.copies)
+        return
     for id, path, label, found in zip(rows.ids, rows.paths, labels, read, strict=True):
         if not isinstance(found, bytes):
             yield found if isinstance(found, BadSample) else finish(found, path)
@@ -166,6 +170,17 @@ def sample_finisher(recipe: Recipe) -> Callable[[Sample, str], Sample | BadSampl
         return sample
 
     return finish
+
+
+def _renamed_copies(
+    samples: Iterator[Sample | BadSample], copies: Sequence[int]
+) -> Iterator[Sample | BadSample]:
+    """Give the copies of a sample keys of their own, and no name of a file that is not theirs."""
+    for sample, copy in zip(samples, copies, strict=True):
+        if copy and isinstance(sample, Sample):
+            sample.key = key_of_copy(sample.key, copy)
+            sample.fields.pop("filename", None)
+        yield sample
 
 
 def _own_id(sample: Sample) -> int:

@@ -4,8 +4,16 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from dsprep.catalog import Catalog
+import polars as pl
+
+from dsprep.catalog import COPY_COLUMNS, LABEL_COLUMNS, Catalog, key_expr
+from dsprep.errors import SourceError
 from dsprep.planning.selection import Chosen, Selection
+from dsprep.selecting.balance import balance
+from dsprep.selecting.filter import filter_catalog
+from dsprep.sources.cells import parse_cells
+from dsprep.sources.table import PATH_COLUMNS
+from dsprep.text import read_text
 
 
 def select(catalog: Catalog, selection: Selection) -> tuple[Catalog, Chosen]:
@@ -18,15 +26,61 @@ def select(catalog: Catalog, selection: Selection) -> tuple[Catalog, Chosen]:
         OptionError: If the filter is wrong, or there are no classes to balance.
         SourceError: If nothing is left.
     """
-    from dsprep.selecting.balance import balance
-    from dsprep.selecting.filter import filter_catalog
-
     chosen = Chosen()
     if selection.filter is not None:
         before = len(catalog)
-        catalog = filter_catalog(catalog, selection.filter)
+        extra = None if selection.table is None else read_columns(selection.table, catalog)
+        catalog = filter_catalog(catalog, selection.filter, extra)
         chosen = replace(chosen, filtered=before - len(catalog))
     if selection.balance:
-        catalog, counts = balance(catalog, selection.seed, selection.oversample)
-        chosen = replace(chosen, left_out=counts.left_out, repeated=counts.repeated)
+        catalog, done = balance(catalog, selection.seed, selection.oversample)
+        chosen = replace(chosen, left_out=done.left_out, repeated=done.repeated)
+        if done.repeated:
+            catalog = _with_copies(catalog, done.copies)
     return catalog, chosen
+
+
+def read_columns(path: str, catalog: Catalog) -> pl.DataFrame:
+    """Read a table that tells more of samples: one row each, found by key.
+
+    Args:
+        path: A CSV or TSV file with a column of paths, names or keys.
+        catalog: The samples.
+
+    Returns:
+        The columns of the table for the samples that it names, numbers as numbers, with the
+        column ``path`` of the catalog.
+
+    Raises:
+        SourceError: If it is not such a table, or names none of the samples.
+    """
+    cells, _ = parse_cells(read_text(path), path)
+    known = {name.lower(): name for name in cells.columns}
+    column = next((known[name] for name in ("key", *PATH_COLUMNS) if name in known), None)
+    if column is None:
+        raise SourceError(f"{path}: has no column of keys or paths: call one of them key")
+    keys = cells.select(key=key_expr(column)).to_series()
+    told = cells.drop(column).select(_numbers_where_all_are(each) for each in cells.drop(column))
+    named = pl.DataFrame({"path": catalog.table["path"], "key": catalog.keys()})
+    found = told.with_columns(keys).join(named, on="key", how="inner").drop("key")
+    if found.is_empty():
+        raise SourceError(
+            f"{path}: names none of the samples, {keys[0]!r} for one; theirs are like "
+            f"{named['key'][0]!r}"
+        )
+    return found
+
+
+def _numbers_where_all_are(column: pl.Series) -> pl.Series:
+    filled = column.replace("", None)
+    numbers = filled.cast(pl.Float64, strict=False)
+    return numbers if numbers.null_count() == filled.null_count() else column
+
+
+def _with_copies(catalog: Catalog, copies: pl.Series) -> Catalog:
+    """The catalog with a column that tells copies apart, where such a column belongs."""
+    (name,) = COPY_COLUMNS
+    columns = [each for each in catalog.table.columns if each not in LABEL_COLUMNS]
+    labels = [each for each in catalog.table.columns if each in LABEL_COLUMNS]
+    table = catalog.table.with_columns(copies.alias(name)).select(*columns, name, *labels)
+    return replace(catalog, table=table)

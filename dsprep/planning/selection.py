@@ -15,12 +15,14 @@ class Selection:
 
     Attributes:
         filter: An expression that is true of them; None for all.
+        table: A CSV or TSV file with more columns for it.
         balance: Whether to take as many samples of each class.
         oversample: Whether to do that by repeating samples, rather than by leaving some out.
         seed: Decides which.
     """
 
     filter: str | None = None
+    table: str | None = None
     balance: bool = False
     oversample: bool = False
     seed: int = 0
