@@ -127,8 +127,10 @@ def _shared_columns(
             continue
         for name in sorted(shared.kind_of.keys() ^ found.kind_of.keys()):
             if name not in empty | nulls:
+                only = path if name in found.kind_of else first
                 raise SourceError(
-                    f"{path}: has other columns than {first}: {name!r}: --drop {name}"
+                    f"{path}: has other columns than {first}: only {only} has {name!r}: "
+                    f"--drop {name}"
                 )
         for name, kind in found.kinds:
             if shared.kind_of.get(name, kind) != kind:
