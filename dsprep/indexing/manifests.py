@@ -22,14 +22,19 @@ _SAFE = re.compile(r"\w[^/\0]{0,199}")
 
 
 def data_set_name(shards: Shards) -> str:
-    """What the names of the shards begin with, numbers and what parts those from it left out."""
-    if shards.manifest is not None and _SAFE.fullmatch(shards.manifest.name):
-        return shards.manifest.name
-    suffix = shards.made.layout.suffix
-    stems = [name.removesuffix(".gz").removesuffix(suffix) for name in shards.names]
-    without = [_NUMBERS.sub("", stem).removesuffix(suffix) for stem in stems]
-    name = shards.destination.stem or _NUMBERS.sub("", os.path.commonprefix(without))
-    return name if _SAFE.fullmatch(name) else "shards"
+    """What the names of the shards begin with, without their numbers."""
+    known = shards.manifest.name if shards.manifest else shards.destination.stem
+    name = known or _beginning(shards.names, shards.made.layout.suffix)
+    return name if _SAFE.fullmatch(name) and name != "manifest" else "shards"
+
+
+def _beginning(names: Sequence[str], suffix: str) -> str:
+    stems = [name.removesuffix(".gz").removesuffix(suffix) for name in names]
+    # tfds: train.tfrecord-00000-of-00008
+    beginnings = {_NUMBERS.sub("", stem).removesuffix(suffix) for stem in stems}
+    if len(beginnings) == 1:
+        return beginnings.pop()
+    return _NUMBERS.sub("", os.path.commonprefix(sorted(beginnings)))
 
 
 def is_of(manifest: Manifest, directory: Path) -> bool:

@@ -144,7 +144,7 @@ def _of_members(stream: ShardStream, found: IndexedShard, report: Report) -> _Dr
             lines.append(dali.sample_line(group.key, members))
         except ValueError as error:
             found.without = found.without or str(error)
-    if not lines:
+    if not found.samples:
         found.without = "holds no samples, and DALI takes no index of none"
     return None if found.without else _Draft(dali.webdataset_index(lines))
 

@@ -20,7 +20,11 @@ from dsprep.formats.tfrecord import TFRecord
 from dsprep.formats.webdataset import WebDataset, groups
 from dsprep.indexes import dali, mxnet, wids
 from dsprep.indexing.files import settle
+from dsprep.indexing.manifests import data_set_name
 from dsprep.indexing.shard import index_name
+from dsprep.manifests.recorded import Recorded
+from dsprep.planning.destination import Destination
+from dsprep.verifying.shards import Shards
 
 
 def member(name: str, at: int = 512, size: int = 3) -> Member:
@@ -243,3 +247,20 @@ class TestSettling:
 )
 def test_every_shard_has_an_index_of_its_own(layout: Any, name: str, index: str) -> None:
     assert index_name(name, layout) == index
+
+
+@pytest.mark.parametrize(
+    ("layout", "names", "name"),
+    [
+        (WebDataset(), ["train-000000.tar", "train-000001.tar"], "train"),
+        (WebDataset(), ["cifar10-0.tar"], "cifar10"),
+        (WebDataset(), ["00000.tar", "00001.tar"], "shards"),
+        (WebDataset(), ["set_train_0.tar", "set_val_0.tar"], "set"),
+        (WebDataset(), ["manifest-0.tar"], "shards"),
+        (TFRecord(), ["train-00000-of-01024", "train-00001-of-01024"], "train"),
+        (TFRecord(), ["a-train.tfrecord-00000-of-00002"], "a-train"),
+        (TFRecord(), ["x_00000-of-00002.tfrecord.gz"], "x"),
+    ],
+)
+def test_the_name_of_a_data_set(layout: Any, names: list[str], name: str) -> None:
+    assert data_set_name(Shards(Recorded(layout), names, None, Destination(Path()))) == name
