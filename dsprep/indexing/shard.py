@@ -140,11 +140,13 @@ def _of_members(stream: ShardStream, found: IndexedShard, report: Report) -> _Dr
     for group in _counted(groups(stream, with_data=False), stream, found, report):
         members = group.members.values()
         found.long_names += sum(len(each.name.encode()) > MAX_NAME for each in members)
+        if group.key.endswith("/"):  # a hidden file, which DALI passes over and webdataset does not
+            continue
         try:
             lines.append(dali.sample_line(group.key, members))
         except ValueError as error:
             found.without = found.without or str(error)
-    if not found.samples:
+    if not (lines or found.without):
         found.without = "holds no samples, and DALI takes no index of none"
     return None if found.without else _Draft(dali.webdataset_index(lines))
 

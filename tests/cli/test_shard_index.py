@@ -106,6 +106,18 @@ class TestWebDataset:
             assert data[int(offset) :][: int(size)] == jpeg(number)
             assert data[int(place) :][: int(length)] == b"%d" % (number % 3)
 
+    def test_dali_passes_over_hidden_files(self, run_cli: RunCli, tmp_path: Path) -> None:
+        with tarfile.open(tmp_path / "a.tar", "w") as archive:
+            for name in (".hidden.jpg", "c/.hidden.jpg", "c/1.jpg", "c/README", "__x__/2.jpg"):
+                archive.addfile(tarfile.TarInfo(name))
+        index(run_cli, tmp_path, "--kind", "dali")
+        assert (tmp_path / "a.idx").read_text() == "v1.2 1\njpg 1536 0 c/1.jpg\n"
+
+    def test_without_samples_dali_has_no_index(self, run_cli: RunCli, tmp_path: Path) -> None:
+        tarfile.open(tmp_path / "a.tar", "w").close()
+        (note,) = index(run_cli, tmp_path)["notes"]
+        assert "holds no samples" in note
+
     def test_wids_reads_its_index(self, run_cli: RunCli, tars: Path, tmp_path: Path) -> None:
         assert states(index(run_cli, tars, "--kind", "wids")) == {"photos.json": "written"}
         done = subprocess.run(
