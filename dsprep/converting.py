@@ -36,6 +36,7 @@ def convert(
     rename: Mapping[str, str] | None = None,
     features: str | None = None,
     metadata: bool = False,
+    prefix: str = "",
     compression: str = "none",
     target_size: int | str | None = None,
     shards: int | None = None,
@@ -76,6 +77,7 @@ def convert(
         rename: New names of fields; also feature names, or extensions, as for :func:`dsprep.pack`.
         features: The preset of feature names for TFRecord.
         metadata: Whether to write class, filename, width and height into WebDataset shards.
+        prefix: What the references of an augmented manifest begin with: ``s3://bucket/path/``.
         compression: ``none``, or ``gzip`` for TFRecord shards.
         target_size: The most bytes that a shard takes on disk; a number, or a text like ``200MB``.
         shards: Or, how many shards.
@@ -119,6 +121,7 @@ def convert(
         features=features,
         rename=own,
         metadata=metadata,
+        prefix=prefix,
     )
     packing = Packing(
         source=make_source(

@@ -49,6 +49,12 @@ _shards = option_group("Shards")
     ),
     help="Format to write; the name of a single file tells it by itself.",
 )
+@_shards(
+    "--prefix",
+    default="",
+    metavar="URL",
+    help="What references of --to manifest begin with, such as s3://bucket/path/.",
+)
 @shard_size_options
 @layout_options
 @sample_options

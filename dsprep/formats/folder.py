@@ -9,7 +9,7 @@ comes from outside is used before all of them have been looked at.
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar, NamedTuple
 
@@ -91,6 +91,29 @@ class Folder(Format):
             NotImplementedError: Always.
         """
         raise NotImplementedError("a folder is a source, not a shard")
+
+
+@dataclass(frozen=True)
+class AugmentedFolder(Folder):
+    """Files in directories of classes, and an augmented manifest beside them.
+
+    Attributes:
+        prefix: What the references of the manifest begin with: ``s3://bucket/path/``.
+    """
+
+    name: ClassVar[str] = "manifest"
+    prefix: str = ""
+
+    def manifest(self, samples: Iterable[Listed]) -> str:
+        """The lines of the manifest.
+
+        Args:
+            samples: What the listing of the folder says.
+        """
+        from dsprep.formats.augment import format_augmented
+
+        rows = ((each.files[0].path, each.label, each.class_name) for each in samples)
+        return format_augmented(rows, self.prefix)
 
 
 class FolderWriter:

@@ -10,6 +10,9 @@ from dsprep.errors import OptionError
 from dsprep.formats import format_of_file
 from dsprep.formats.tfrecord import TFRecord
 
+_FOLDERS = ("folder", "manifest")
+"""The formats that are a folder of files, with their companions beside it."""
+
 _LONGEST_NAME = 200
 """Bytes that a name may have, so that there is room for numbers in a file name of 255."""
 
@@ -105,6 +108,9 @@ def parse_destination(path: str, format_name: str | None) -> tuple[Destination, 
     if not path:
         raise OptionError("the destination is empty")
     where = Path(path)
+    if format_name in _FOLDERS:
+        name = os.path.basename(os.path.abspath(path))
+        return Destination(Path(os.path.abspath(path)).parent, name, name), format_name
     told = None if os.path.isdir(path) or path.endswith("/") else format_of_file(path)
     if told is not None and path.endswith(".gz") and told is not TFRecord:
         raise OptionError(
@@ -112,9 +118,7 @@ def parse_destination(path: str, format_name: str | None) -> tuple[Destination, 
         )
     if told is None:
         if format_name is None:
-            raise OptionError(
-                f"{path}: say which format to write: --format webdataset, tfrecord or recordio"
-            )
+            raise OptionError(f"{path}: say which format to write: --format or --to")
         return Destination(where), format_name
     if format_name not in (None, told.name):
         raise OptionError(f"{path}: is a name for {told.name}, but --format says {format_name}")

@@ -7,8 +7,12 @@ from collections.abc import Mapping
 from dsprep.errors import OptionError
 from dsprep.formats import FORMATS, Format
 from dsprep.formats.features import FIELDS, choose_features
+from dsprep.formats.folder import AugmentedFolder, Folder
 from dsprep.formats.tfrecord import TFRecord
 from dsprep.formats.webdataset import RENAMABLE, WebDataset
+
+TARGETS: dict[str, type[Format]] = {each.name: each for each in (Folder, AugmentedFolder)}
+"""What can be written, besides shards."""
 
 
 def make_layout(
@@ -18,6 +22,7 @@ def make_layout(
     features: str | None = None,
     rename: Mapping[str, str] | None = None,
     metadata: bool = False,
+    prefix: str = "",
 ) -> Format:
     """A format with the options that a user gave.
 
@@ -27,12 +32,13 @@ def make_layout(
         features: The preset of feature names for TFRecord.
         rename: Feature names, or extensions of WebDataset members, by field.
         metadata: Whether to write class, filename, width and height into WebDataset shards.
+        prefix: What references of an augmented manifest begin with.
 
     Raises:
         OptionError: If there is no such format, or an option does not go with it.
     """
-    if format_name not in FORMATS:
-        raise OptionError(f"format {format_name}: choose one of {', '.join(FORMATS)}")
+    if format_name not in (*FORMATS, *TARGETS):
+        raise OptionError(f"format {format_name}: choose one of {', '.join((*FORMATS, *TARGETS))}")
     if format_name != TFRecord.name and (gzip or features):
         raise OptionError(f"--features and --compression go with tfrecord, not with {format_name}")
     if format_name != WebDataset.name and metadata:
@@ -43,7 +49,9 @@ def make_layout(
         return WebDataset(metadata, dict(rename or {}))
     if rename:
         raise OptionError(f"--map: {format_name} has no names to map")
-    return FORMATS[format_name]()
+    if format_name == AugmentedFolder.name:
+        return AugmentedFolder(prefix=prefix)
+    return (FORMATS | TARGETS)[format_name]()
 
 
 def split_names(

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 from dsprep.errors import OptionError, SourceError
 from dsprep.findings import SKIP_KINDS, Finding, Reject, lost
 from dsprep.formats import Format, shard_stem
+from dsprep.formats.folder import Folder
 from dsprep.images.transform import Transform
 from dsprep.planning.cuts import DEFAULT_TARGET, PlannedShard, ShardSize, plan_shards
 from dsprep.planning.destination import Destination
@@ -33,6 +34,9 @@ _SAMPLE_SEED = 1
 
 _TIMED = 128
 """How many images a dry run tries, to say how long the run will take."""
+
+_UNIT = 64_000_000
+"""Bytes of files that a worker writes of a folder before they are noted as done."""
 
 _NAMED = 10
 """How many colliding keys a message names."""
@@ -162,7 +166,10 @@ class Plan:
         """The names of all files that the run may write, the manifest excepted."""
         destination, layout = self.packing.destination, self.packing.layout
         suffixes = layout.sidecars(Rows([], [], [], None), [])
-        for shard in self.shards:
+        if isinstance(layout, Folder):
+            for name in ("files.jsonl", "lst", "manifest"):
+                yield destination.companion(name).name
+        for shard in () if isinstance(layout, Folder) else self.shards:
             yield shard.name
             yield from (Path(shard.name).with_suffix(suffix).name for suffix in suffixes)
         yield from layout.dataset_index(self.packing.name, [])
@@ -217,6 +224,8 @@ def _settled(packing: Packing, catalog: Catalog) -> Packing:
         check = "decode" if guarded else "none" if catalog.reader.whole else "header"
     if size.by_file and not (catalog.reader.whole and catalog.reader.sources()):
         size = ShardSize()
+    if isinstance(packing.layout, Folder):
+        size = ShardSize(target=_UNIT)
     return replace(packing, check=check, size=size)
 
 
@@ -226,6 +235,8 @@ def _shard_namer(packing: Packing, catalog: Catalog) -> Callable[[int, int], str
     Raises:
         OptionError: If two shards would carry the same name over.
     """
+    if isinstance(packing.layout, Folder):
+        return lambda number, count: f"units/{number:06d}"  # pieces of what becomes one tree
     if packing.destination.single:
         return lambda number, count: str(packing.destination.single)
     if not packing.size.by_file:

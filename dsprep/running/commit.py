@@ -11,9 +11,12 @@ from typing import Any
 from dsprep.errors import DestinationError, SourceError
 from dsprep.findings import Reject
 from dsprep.formats.base import ShardFacts
+from dsprep.formats.folder import Folder
+from dsprep.formats.listing import LISTING
 from dsprep.manifests.manifest import FileReceipt, Manifest, read_rejects
 from dsprep.planning.destination import Destination
 from dsprep.planning.plan import Packing, Plan
+from dsprep.running.folder import join_units, receipt_of, require_free, write_companions
 from dsprep.running.run import Outcome
 from dsprep.running.state import RunState, data_set_to_replace, differences, remove_data_set
 from dsprep.stores.local import checksum, free_bytes, sync_directory, write_whole
@@ -85,6 +88,8 @@ def begin(plan: Plan, state: RunState, overwrite: bool) -> None:
         state.forget()
     remove_data_set(destination, overwrite)
     _refuse_files_of_others(plan, state.resumed or overwrite)
+    if is_folder(plan) and not state.resumed:
+        require_free(destination)
     state.begin()
 
 
@@ -193,6 +198,7 @@ def commit(
             f"one being {first.path}: {first.reason}"
         )
     shards = [*(base.shards if base else ()), *outcome.shards]
+    size = sum(shard.bytes for shard in shards)
     if base is not None and base.rejected:
         rejects = [*read_rejects(destination.companion("rejects.jsonl")), *rejects]
     files: list[FileReceipt] = []
@@ -202,6 +208,11 @@ def commit(
         write_whole(destination.directory / name, data, state.partial)
         files.append(FileReceipt(name, len(data), checksum(data)))
 
+    if is_folder(plan):
+        joined = join_units(plan, state)
+        shards, size = [], joined.bytes
+        files.append(receipt_of(destination.companion(LISTING)))
+        write_companions(plan, write)
     if plan.catalog.classes:
         write(destination.companion("classes.txt").name, _classes(plan))
     facts = [ShardFacts(shard.name, shard.samples, shard.bytes) for shard in shards]
@@ -222,9 +233,9 @@ def commit(
         format=packing.layout.name,
         name=packing.name,
         classes=plan.catalog.classes,
-        samples=sum(shard.samples for shard in shards),
+        samples=samples + (base.samples if base else 0),
         rejected=len(rejects),
-        bytes=sum(shard.bytes for shard in shards),
+        bytes=size,
         source=base.source if base else identity["source"],
         options=_with_appended(base, packing, identity) if base else packing.options(),
         shards=shards,
@@ -249,6 +260,11 @@ def _kept(base: Manifest | None, files: Sequence[FileReceipt]) -> list[FileRecei
     """The other files of a data set that have not been written anew."""
     written = {file.name for file in files}
     return [file for file in base.files if file.name not in written] if base else []
+
+
+def is_folder(plan: Plan) -> bool:
+    """Whether what is written is a folder of files, and no shards."""
+    return isinstance(plan.packing.layout, Folder)
 
 
 def rejects_of(plan: Plan, finished: Manifest) -> list[Reject]:

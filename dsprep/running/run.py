@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -186,6 +187,8 @@ class Run:
         partial = self._state.partial / name.replace("/", "-")
         if "/" in name:  # a piece need not outlive a power cut: joining compares its checksum
             with destination_errors(final):
+                if final.is_dir():  # what is left of one that could not be trusted
+                    shutil.rmtree(final)
                 partial.replace(final)
             return
         # The workers have their next shards already, so they do not wait for the disk.

@@ -19,9 +19,11 @@ from typing import Any, TextIO
 
 from dsprep.errors import DestinationError, SourceError
 from dsprep.findings import Reject
+from dsprep.formats.listing import LISTING
 from dsprep.manifests.manifest import Manifest, read_manifest
 from dsprep.planning.destination import Destination
 from dsprep.running.shard import Written
+from dsprep.running.tree import is_whole, remove_tree
 from dsprep.stores.local import Lock, destination_errors, free_bytes, write_whole
 from dsprep.units import format_size
 
@@ -33,6 +35,7 @@ class RunState:
         done: What was reported for each unit of work (a shard, or a piece of one), by its name.
         partial: A directory for files that are not whole yet.
         pieces: A directory for pieces, which a later run can use.
+        tree: A directory that pieces which are folders are joined to.
         resumed: Whether an earlier run of this command was here.
         other: How the unfinished run of another command that is here differs, or empty.
     """
@@ -51,6 +54,7 @@ class RunState:
         self._scratch = destination.scratch
         self._receipts = self._scratch / "receipts.jsonl"
         self.pieces = self._scratch / "pieces"
+        self.tree = self._scratch / "tree"
         self.partial = self._scratch / f"partial-{os.getpid()}"
         self.done: dict[str, Written] = {}
         self._noted: set[Path] = set()
@@ -147,6 +151,8 @@ class RunState:
             yield self.path_of(unit).with_suffix(suffix)
 
     def _is_there(self, unit: str, written: Written) -> bool:
+        if self.path_of(unit).is_dir():
+            return is_whole(self.path_of(unit), written.crc32c)
         sizes = [written.bytes, *(size for size, _ in written.sidecars.values())]
         return all(
             path.exists() and path.stat().st_size == size
@@ -157,10 +163,11 @@ class RunState:
         """Remove all that an unfinished run has written: there will be nothing to go on with."""
         with destination_errors(self._scratch):
             for path in self._noted:
-                path.unlink(missing_ok=True)
+                if path.parent != self.pieces:
+                    path.unlink(missing_ok=True)
             for name in ("run.json", "receipts.jsonl"):
                 (self._scratch / name).unlink(missing_ok=True)
-        for directory in (self.pieces, self._scratch / "spool"):
+        for directory in (self.pieces, self.tree, self._scratch / "spool"):
             shutil.rmtree(directory, ignore_errors=True)
         self._noted.clear()
         self.done.clear()
@@ -215,7 +222,11 @@ def remove_data_set(destination: Destination, overwrite: bool) -> None:
             destination.manifest.replace(replaced)
         if replaced.exists():
             with suppress(SourceError):  # not a manifest of ours, so no other file is
-                for file in read_manifest(replaced).every_file():
+                known = read_manifest(replaced)
+                listing = destination.companion(LISTING)
+                if destination.single and listing.name in {file.name for file in known.files}:
+                    remove_tree(destination.directory / destination.single, listing)
+                for file in known.every_file():
                     (destination.directory / file.name).unlink(missing_ok=True)
             replaced.unlink()
 

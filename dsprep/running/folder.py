@@ -1,0 +1,86 @@
+"""What makes a folder complete: one tree of all units' files, and what stands beside it."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from pathlib import Path
+
+import google_crc32c
+
+from dsprep.errors import DestinationError
+from dsprep.formats.folder import AugmentedFolder
+from dsprep.formats.listing import LISTING, read_listing
+from dsprep.manifests.manifest import FileReceipt
+from dsprep.planning.destination import Destination
+from dsprep.planning.plan import Plan
+from dsprep.running.names import format_list
+from dsprep.running.state import RunState
+from dsprep.running.tree import Joined, join_tree, publish_tree
+
+_BLOCK = 1 << 20
+
+COMPANIONS = (LISTING, "lst", "manifest")
+"""What may stand beside a folder, besides what stands beside every data set."""
+
+
+def folder_of(destination: Destination) -> Path:
+    """The folder that a destination names."""
+    return destination.directory / (destination.single or "")
+
+
+def require_free(destination: Destination) -> None:
+    """Refuse a folder that holds anything.
+
+    Raises:
+        DestinationError: If it does, or is no directory.
+    """
+    folder = folder_of(destination)
+    if os.path.lexists(folder) and not (folder.is_dir() and not any(folder.iterdir())):
+        raise DestinationError(
+            f"{folder}: is there already; choose another destination, or give --overwrite if "
+            "dsprep wrote it"
+        )
+
+
+def join_units(plan: Plan, state: RunState) -> Joined:
+    """Make the folder of its units, and the listing beside it.
+
+    Raises:
+        RunStopped: If a unit is not as it was written; it will be written again.
+        DestinationError: If the folder cannot be written.
+    """
+    destination = plan.packing.destination
+    listing = destination.companion(LISTING)
+    state.announce(listing.name)
+    units = [(state.path_of(unit.name), state.done[unit.name].crc32c) for unit in plan.shards]
+    joined = join_tree(units, state.tree, listing)
+    publish_tree(state.tree, folder_of(destination))
+    return joined
+
+
+def write_companions(plan: Plan, write: Callable[[str, bytes], None]) -> None:
+    """Write the list of a folder, and its augmented manifest if it is to have one.
+
+    Args:
+        plan: What was to be written.
+        write: Writes a small file, by its name.
+    """
+    packing = plan.packing
+    listing = packing.destination.companion(LISTING)
+    text, _ = format_list(read_listing(listing))
+    if text:
+        write(packing.destination.companion("lst").name, text.encode())
+    if isinstance(packing.layout, AugmentedFolder):
+        lines = packing.layout.manifest(read_listing(listing))
+        write(packing.destination.companion("manifest").name, lines.encode())
+
+
+def receipt_of(path: Path) -> FileReceipt:
+    """The size and the checksum of a file that may be large."""
+    crc = size = 0
+    with path.open("rb") as file:
+        while block := file.read(_BLOCK):
+            crc = google_crc32c.extend(crc, block)
+            size += len(block)
+    return FileReceipt(path.name, size, crc)
