@@ -9,16 +9,27 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, lru_cache
 from types import MappingProxyType
 
 from dsprep.errors import BadSample, OptionError
 from dsprep.formats.example import BytesList, Feature, FloatList, Int64List
 from dsprep.formats.floats import require_exact, require_held
-from dsprep.sample import IMAGE_KINDS, Sample, Value, is_label
+from dsprep.sample import IMAGE_KINDS, UNKNOWN_IMAGE, Sample, Value, is_label
 
 FORMAT_NAMES = {kind: kind for kind in IMAGE_KINDS} | {"jpg": "jpeg", "tif": "tiff"}
 """What the ``format`` field says for each kind of image; nothing for an unknown one."""
+
+TYPES: Mapping[str, type] = {
+    "label": tuple,
+    "cls": int,
+    "class": str,
+    "filename": str,
+    "width": int,
+    "height": int,
+    "id": int,
+}
+"""The fields that conventions name, and what they are; those of other types are any fields."""
 
 _COMMON = {
     "image": "image/encoded",
@@ -54,6 +65,12 @@ class Preset:
         if "boxes" in self.names:
             single |= {side: f"{self.names['boxes']}/{side}" for side in BOXES}
         return sorted((name, field) for field, name in single.items())
+
+    @cached_property
+    def usual(self) -> frozenset[str]:
+        """The fields besides the image that it has features for."""
+        label = {"label"} if "boxes" in self.names else set()
+        return frozenset(self.names.keys() & TYPES.keys() | label)
 
     @cached_property
     def box_names(self) -> tuple[str, ...]:
@@ -140,19 +157,20 @@ def choose_features(preset: str, renamed: Mapping[str, str]) -> Preset:
     return chosen
 
 
-def fields_for(sample: Sample, preset: Preset) -> dict[str, Value]:
+def fields_for(sample: Sample, preset: Preset) -> dict[str, Value] | None:
     """A sample's fields under the names that presets have for them.
+
+    Returns:
+        They; None if there are others than an image and what the preset names.
 
     Raises:
         BadSample: If the preset is for detection and the sample's label is not.
     """
-    found: dict[str, Value] = {}
-    for field, value in sample.fields.items():
-        if not isinstance(value, bytes):
-            found[field] = value
-    image = sample.image()
-    if image is not None:
-        found["image"], found["format"] = image[1], FORMAT_NAMES.get(image[0], "")
+    kind = _only_image(tuple(sample.fields), preset.usual)
+    if kind is None:
+        return None
+    found = sample.fields.copy()
+    found["image"], found["format"] = found.pop(kind), FORMAT_NAMES.get(kind, "")
     names = preset.names
     if "synset" in names and "class" in found:
         found["synset"] = found["class"]
@@ -161,6 +179,14 @@ def fields_for(sample: Sample, preset: Preset) -> dict[str, Value]:
     if "boxes" in names:
         found.update(boxes_of(found.get("label")))
     return found
+
+
+@lru_cache(maxsize=4096)
+def _only_image(names: tuple[str, ...], usual: frozenset[str]) -> str | None:
+    """The field that is the image, if all others are usual ones."""
+    others = [name for name in names if name not in usual]
+    is_image = len(others) == 1 and others[0] in (*IMAGE_KINDS, UNKNOWN_IMAGE)
+    return others[0] if is_image else None
 
 
 def feature_of(field: str, value: Value, first_class: int) -> Feature:

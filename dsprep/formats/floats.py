@@ -11,6 +11,9 @@ from dsprep.sample import Blobs, Floats, Ints
 INT64 = range(-(1 << 63), 1 << 63)
 """The whole numbers that formats hold."""
 
+IDS = range(1 << 64)
+"""The numbers that RecordIO has for samples."""
+
 
 def require_exact(label: Sequence[float]) -> None:
     """Refuse whole numbers that 32-bit floats cannot hold, as a class or an id would be another.

@@ -25,9 +25,9 @@ from dsprep.formats.example import (
     example_head,
     head_of_bytes,
 )
-from dsprep.formats.features import PRESETS, Preset, feature_of, fields_for
-from dsprep.formats.whole import TYPES, features_of, sample_of
-from dsprep.sample import IMAGE_KINDS, UNKNOWN_IMAGE, Sample, Value
+from dsprep.formats.features import PRESETS, TYPES, Preset, feature_of, fields_for
+from dsprep.formats.whole import features_of, sample_of
+from dsprep.sample import Sample, Value, is_label
 
 if TYPE_CHECKING:
     import polars as pl
@@ -100,11 +100,10 @@ class TFRecord(Format):
         What many samples share, such as a label, is encoded once; what each has for itself, the
         image and texts, is laid out around its bytes.
         """
-        fields = sample.fields
-        if self.whole or not _is_usual(tuple(fields), tuple(map(type, fields.values()))):
+        fields = None if self.whole else fields_for(sample, self.preset)
+        if fields is None:
             return _lay_out(features_of(sample, self.preset, self.whole))
         first_class = self.preset.first_class
-        fields = fields_for(sample, self.preset)
         before: list[bytes] = []
         after: list[bytes] = []
         image = b""
@@ -113,17 +112,19 @@ class TFRecord(Format):
             value = fields.get(field_name)
             if value is None:
                 continue
-            if isinstance(value, bytes):
+            if field_name == "image" and isinstance(value, bytes):
                 image = value
                 before.append(head_of_bytes(name, len(image)))
                 entries = after
             elif field_name in _OWN and isinstance(value, str):
                 text = value.encode()
                 entries += (head_of_bytes(name, len(text)), text)
-            elif isinstance(value, tuple):
+            elif is_label(value):
                 entries.append(_entry(name, field_name, value, first_class))
-            else:
+            elif isinstance(value, int | str) and TYPES.get(field_name, type(value)) is type(value):
                 entries.append(_shared_entry(name, field_name, value, first_class))
+            else:
+                return _lay_out(features_of(sample, self.preset, self.whole))
         head, tail = b"".join(before), b"".join(after)
         head = example_head(len(head) + len(image) + len(tail)) + head
         crc = extend(extend(value_of(head), image), tail)
@@ -178,15 +179,6 @@ def _read_length(stream: ShardStream) -> int:
     if stream.read(_CRC.size, "the checksum of a length") != _masked(value_of(head)):
         raise stream.damaged("the checksum of a record's length is wrong", offset)
     return int(_LENGTH.unpack(head)[0])
-
-
-@lru_cache(maxsize=4096)
-def _is_usual(names: tuple[str, ...], types: tuple[type, ...]) -> bool:
-    """Whether a sample is an image and what presets name."""
-    images = [name for name in names if name in IMAGE_KINDS or name == UNKNOWN_IMAGE]
-    usual = {**TYPES, **dict.fromkeys(images, bytes)}
-    del usual["id"]
-    return len(images) < 2 and all(map(usual.get, names)) and [*types] == [*map(usual.get, names)]
 
 
 def _lay_out(features: Mapping[str, Feature]) -> list[bytes]:

@@ -8,18 +8,24 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator, Sequence
-from contextlib import suppress
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property, lru_cache
+from itertools import chain
 from typing import TYPE_CHECKING, ClassVar, NamedTuple
 
 from dsprep.errors import BadSample, OptionError
 from dsprep.formats import tar
 from dsprep.formats.base import Entry, Format, ShardFacts, Span
+from dsprep.formats.extensions import MAX_NAME, extension_of, field_of
+from dsprep.formats.features import TYPES
+from dsprep.formats.floats import IDS, INT64
+from dsprep.formats.label_text import label_text, parse_label
+from dsprep.formats.typed_json import Typed, decode_typed, encode_typed
+from dsprep.formats.whole import own_feature
 from dsprep.images.header import sniff
-from dsprep.lst import format_number
-from dsprep.sample import IMAGE_KINDS, UNKNOWN_IMAGE, Sample, Value
+from dsprep.sample import IMAGE_KINDS, UNKNOWN_IMAGE, Sample, Value, is_label
 
 if TYPE_CHECKING:
     import polars as pl
@@ -27,7 +33,13 @@ if TYPE_CHECKING:
     from dsprep.formats.stream import ShardStream
 
 METADATA = ("class", "filename", "width", "height")
+"""The fields that are written to a sample's ``.json`` if it is to have one."""
+
+_IN_JSON = frozenset((*METADATA, "id"))
 """The fields that stand together in a sample's ``.json``."""
+
+_METADATA, _LISTS = "json", "features.json"
+_IMAGES = IMAGE_KINDS | {UNKNOWN_IMAGE}
 
 RENAMABLE = ("image", "cls", "label")
 """The fields whose extension can be chosen."""
@@ -86,27 +98,96 @@ class WebDataset(Format):
 
     def encode(self, sample: Sample) -> list[bytes]:
         """Lay one sample out: a member for each field."""
-        key = sample.key
-        if key.startswith("__") and _PASSED_OVER.match(key + "."):
-            raise BadSample(f"webdataset passes over names that begin with {key.split('/')[0]}/")
-        if "\n" in key:
-            raise BadSample("webdataset may not find the extension of a name with a line break")
+        key, fields = sample.key, sample.fields
+        extensions, meaningful = self._extensions, self._meaningful
+        if "." in key or "\n" in key or "\0" in key or key[:1] in "_" or key[-1] == "/":
+            _require_found(key)
         stem = key.encode() + b"."
+        if len(stem) > MAX_NAME:
+            raise BadSample(f"a key of {len(stem) - 1} bytes, but names in a tar have {MAX_NAME}")
         parts: list[bytes] = []
         metadata: dict[str, Value] = {}
-        for name, value in sample.fields.items():
+        for name, value in fields.items():
             if isinstance(value, bytes):
+                if name in meaningful:
+                    return self._encode_any(stem, sample)
                 data, end = value, tar.padding(len(value))
-            elif name in METADATA:
+            elif name in _IN_JSON:
                 metadata[name] = value
                 continue
+            elif name == "cls" and type(value) is int:
+                data, end = _padded_number(value)
+            elif name == "label" and is_label(value):
+                data = label_text(value)
+                end = tar.padding(len(data))
             else:
-                data, end = _padded_text(value)
-            parts += (tar.member(stem + self._extensions[name], len(data)), data, end)
+                return self._encode_any(stem, sample)
+            parts += (tar.member(stem + extensions[name], len(data)), data, end)
+        if self.renamed and len(fields.keys() & _IMAGES) > 1:
+            return self._encode_any(stem, sample)
         if metadata:
+            if not _is_metadata((*metadata, *map(type, metadata.values()))):
+                return self._encode_any(stem, sample)
             data = _json(metadata)
             parts += (tar.member(stem + b"json", len(data)), data, tar.padding(len(data)))
         return parts
+
+    def _encode_any(self, stem: bytes, sample: Sample) -> list[bytes]:
+        """Lay out a sample whose fields may be taken for others when they are read.
+
+        Those that would be stand in the ``.features.json``, beside the lists.
+        """
+        image = sample.image()
+        kind = image[0] if image else None
+        untold: set[str] = set()
+        while True:
+            members = self._members(sample, kind, untold)
+            found = self._fields(members)
+            wrong = {
+                name
+                for name, value in sample.fields.items()
+                if isinstance(value, bytes) and name != kind and found.get(name) is not value
+            } - untold
+            if not wrong:
+                break
+            untold |= wrong
+        parts = []
+        for extension, data in members.items():
+            name = extension.encode()
+            if len(name) > MAX_NAME:
+                raise BadSample(f"a field whose name has {len(name)} bytes")
+            parts += [tar.member(stem + name, len(data)), data, tar.padding(len(data))]
+        return parts
+
+    def _members(self, sample: Sample, kind: str | None, untold: set[str]) -> dict[str, bytes]:
+        """The members of a sample by extension.
+
+        Args:
+            sample: The sample.
+            kind: Which of its fields is its image.
+            untold: The fields of bytes that stand in the ``.features.json``.
+        """
+        members: dict[str, bytes] = {}
+        metadata: dict[str, Value] = {}
+        lists: dict[str, Typed] = {}
+        for name, value in sample.fields.items():
+            if TYPES.get(name) is not type(value):
+                if not isinstance(value, bytes):
+                    lists[name] = own_feature(value)
+                elif name in untold or name.startswith("__"):
+                    lists[name] = value
+                else:
+                    own = self._extensions[name].decode() if name == kind else extension_of(name)
+                    members[own] = value
+            elif name in _IN_JSON:
+                metadata[name] = value
+            else:
+                members[self._extensions[name].decode()] = _text(value)
+        if lists:
+            members[_LISTS] = encode_typed(lists)
+        if metadata:
+            members[_METADATA] = _json(metadata)
+        return members
 
     @cached_property
     def _extensions(self) -> dict[str, bytes]:
@@ -157,25 +238,49 @@ class WebDataset(Format):
             key, members, start, stop = group
             yield Span(start, stop - start, key, position, fields=tuple(members))
 
-    def _fields(self, members: dict[str, bytes]) -> dict[str, Value]:
-        """The fields that the members of a sample hold, each under its own name."""
-        fields: dict[str, Value] = {}
-        for extension, data in members.items():
-            name, value = self._field(extension, data)
-            if name != extension and name in members:  # that field has a member of its own
-                name, value = extension, data
-            fields[name] = value
-        return fields
+    def _fields(self, members: Mapping[str, bytes]) -> dict[str, Value]:
+        """The fields that the members of a sample hold, each under its own name.
 
-    def _field(self, extension: str, data: bytes) -> tuple[str, Value]:
-        """The name and the value of a field: what :meth:`encode` makes this very member of."""
+        A member means other fields than itself only if :meth:`encode` makes this very member of
+        them, and if no other member is one of these.
+        """
+        meaningful = members.keys() & self._meaningful
+        meanings = {
+            name: self._meaning(name, data) if name in meaningful else {field_of(name): data}
+            for name, data in members.items()
+        }
+        while True:
+            counts = Counter(chain.from_iterable(meanings.values()))
+            taken = {
+                name for name in meaningful if any(counts[each] > 1 for each in meanings[name])
+            }
+            if not taken:
+                break
+            meanings |= {name: {name: members[name]} for name in taken}
+            meaningful = meaningful - taken
+        return dict(chain.from_iterable(meaning.items() for meaning in meanings.values()))
+
+    @cached_property
+    def _meaningful(self) -> frozenset[str]:
+        """The extensions of members that mean another field than bytes of that name."""
+        labels = {self._extensions[name].decode() for name in ("cls", "label")}
+        image = {self.renamed["image"]} if "image" in self.renamed else set()
+        return frozenset({"cls", "label", _METADATA, _LISTS} | labels | image)
+
+    def _meaning(self, extension: str, data: bytes) -> Mapping[str, Value]:
+        """The fields of which :meth:`encode` makes this very member."""
         if extension == self.renamed.get("image"):
-            return sniff(data) or UNKNOWN_IMAGE, data
-        for name, kind in (("cls", int), ("label", tuple)):
+            return {sniff(data) or UNKNOWN_IMAGE: data}
+        if extension == _METADATA:
+            return _parse_json(data) or {extension: data}
+        if extension == _LISTS:
+            return decode_typed(data) or {extension: data}
+        for name in ("cls", "label"):
             if extension.encode() == self._extensions[name]:
-                value = _value(data)
-                return (name, value) if isinstance(value, kind) else (extension, data)
-        return extension, data
+                value = parse_label(data)
+                if value is not None and TYPES[name] is type(value):
+                    return {name: value}
+        return {extension: data}
 
     def dataset_index(self, name: str, shards: Sequence[ShardFacts]) -> dict[str, bytes]:
         """The wids index, with urls relative to itself."""
@@ -242,30 +347,59 @@ class _OtherExtensions(dict[str, bytes]):
     """Fields that are not in the table stand in members of their own name."""
 
     def __missing__(self, name: str) -> bytes:
-        return name.encode()
+        return extension_of(name).encode()
+
+
+def _require_found(key: str) -> None:
+    """Refuse a key that readers would not find in the names of members.
+
+    Raises:
+        BadSample: If they would find another, or none.
+    """
+    if _PASSED_OVER.match(key + "."):
+        raise BadSample(f"webdataset passes over names that begin with {key.split('/')[0]}/")
+    if "\n" in key:
+        raise BadSample("webdataset may not find the extension of a name with a line break")
+    if "\0" in key:
+        raise BadSample("a name in a tar holds no zero byte")
+    match = _NAME.fullmatch(key + ".x")
+    if match is None or match[1] != key:
+        raise BadSample("webdataset would find another key: its base name is empty or has dots")
 
 
 @lru_cache(maxsize=4096)
-def _padded_text(value: Value) -> tuple[bytes, bytes]:
-    """The bytes and the padding of a member that holds a label."""
-    data = _text(value)
+def _padded_number(value: int) -> tuple[bytes, bytes]:
+    """The bytes and the padding of a member that holds a class number."""
+    data = label_text(value)
     return data, tar.padding(len(data))
 
 
+@lru_cache(maxsize=4096)
+def _is_metadata(shape: tuple[str | type, ...]) -> bool:
+    """Whether fields of these names and types are those that stand in the ``.json``."""
+    names, types = shape[: len(shape) // 2], shape[len(shape) // 2 :]
+    return all(TYPES[str(name)] is each for name, each in zip(names, types, strict=True))
+
+
 def _text(value: Value) -> bytes:
-    if isinstance(value, tuple):
-        return f"[{','.join(map(format_number, value))}]".encode()
-    return str(value).encode()
+    assert isinstance(value, int) or is_label(value)
+    return label_text(value)
 
 
-def _value(data: bytes) -> int | tuple[float, ...] | None:
-    """The label whose text a member is; None if it would be written as another text."""
-    text = data.decode("ascii", "replace")
-    with suppress(ValueError):
-        is_list = text.startswith("[")
-        value = tuple(map(float, text[1:-1].split(","))) if is_list else int(text)
-        return value if _text(value) == data else None
-    return None
+def _parse_json(data: bytes) -> dict[str, Value] | None:
+    """The metadata whose text this is; None if it would be written as another text."""
+    try:
+        values = json.loads(data)
+        if not isinstance(values, dict) or not values.keys() <= _IN_JSON or _json(values) != data:
+            return None
+    except (ValueError, RecursionError):
+        return None
+    for name, value in values.items():
+        if TYPES[name] is not type(value) or value == "" and name == "filename":
+            return None
+        if type(value) is int and value not in (IDS if name == "id" else INT64):
+            return None
+    return values
 
 
 def _json(values: dict[str, Value]) -> bytes:

@@ -16,12 +16,13 @@ from dsprep.formats.example import BytesList, Feature, FloatList, Int64List
 from dsprep.formats.features import (
     BOXES,
     FORMAT_NAMES,
+    TYPES,
     Preset,
     boxes_of,
     feature_of,
     is_detection_label,
 )
-from dsprep.formats.floats import as_floats, require_held
+from dsprep.formats.floats import IDS, as_floats, require_held
 from dsprep.formats.label_text import label_text, parse_label
 from dsprep.formats.typed_json import is_usual
 from dsprep.images.header import sniff
@@ -43,20 +44,9 @@ KEY = "__key__"
 LABEL_TEXT = "label.json"
 """The feature that holds a label as text, where 32-bit floats do not hold it."""
 
-TYPES: Mapping[str, type] = {
-    "label": tuple,
-    "cls": int,
-    "class": str,
-    "filename": str,
-    "width": int,
-    "height": int,
-    "id": int,
-}
-"""The fields that conventions name, and what they are; those of other types are any fields."""
-
 _IMAGES = IMAGE_KINDS | {UNKNOWN_IMAGE}
 _KIND_OF = {name.encode(): kind for kind, name in FORMAT_NAMES.items()} | {b"": UNKNOWN_IMAGE}
-_ID = re.compile(rb"0|[1-9][0-9]{0,18}")
+_ID = re.compile(rb"0|[1-9][0-9]{0,19}")
 
 
 def features_of(sample: Sample, preset: Preset, whole: bool) -> dict[str, Feature]:
@@ -117,7 +107,7 @@ def own_feature(value: Value) -> Feature:
         return BytesList((value.encode() if isinstance(value, str) else value,))
     feature: Feature
     if isinstance(value, int):
-        feature = Int64List((value,))
+        feature = Int64List((int(value),))
     elif is_label(value):
         feature = FloatList(value)
     else:
@@ -282,7 +272,7 @@ def _value(field: str, feature: Feature, preset: Preset) -> Value | None:
     if data is None or field == "image":
         return data
     if field == "id":
-        return int(data) if _ID.fullmatch(data) else None
+        return int(data) if _ID.fullmatch(data) and int(data) in IDS else None
     try:
         return data.decode() if data or field != "filename" else None
     except UnicodeDecodeError:
