@@ -122,6 +122,7 @@ def convert(
         rename=own,
         metadata=metadata,
         prefix=prefix,
+        whole=True,
     )
     packing = Packing(
         source=make_source(

@@ -107,7 +107,10 @@ def shard(
     target = None if target_size is None else parse_size(target_size)
     size = shard_size(destination.single, target, shards, samples_per_shard, multiple_of)
     layout = make_layout(
-        format_name, gzip=compression == "gzip" or destination.is_gzip, features=features
+        format_name,
+        gzip=compression == "gzip" or destination.is_gzip,
+        features=features,
+        whole=True,
     )
     balanced = balance is not None or oversample
     selection = None

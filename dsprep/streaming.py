@@ -135,7 +135,7 @@ def _recipe(
         if value not in choices:
             raise OptionError(f"{option} {value}: choose one of {', '.join(map(str, choices))}")
     own, other = split_names(to, rename)
-    layout = make_layout(to, features=features, rename=own, metadata=metadata)
+    layout = make_layout(to, features=features, rename=own, metadata=metadata, whole=True)
     if not layout.concatenative or not FORMATS[source].concatenative:
         bad = to if not layout.concatenative else source
         raise OptionError(f"{bad}: cannot be streamed; convert files instead")

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, TypeAlias
 
 from dsprep.errors import BadSample
-from dsprep.formats.arrow_rows import KEY
+from dsprep.formats.arrow_columns import KEY, LAST
 from dsprep.formats.arrow_types import FILES, FLOATS, INTEGERS, item_of
 from dsprep.formats.floats import require_exact
 from dsprep.sample import IMAGE_KINDS, UNKNOWN_IMAGE, Blobs, Floats, Ints, Sample, Value, key_of
@@ -21,8 +21,6 @@ Cell: TypeAlias = Scalar | list[Scalar] | dict[str, bytes | str | None]
 
 _LARGEST_BYTES = (1 << 31) - (1 << 20)
 """The size of a page of Parquet is a number of 31 bits, and a value lies in one page."""
-
-_LAST = ("class", "filename", "width", "height", "id")
 
 
 def cells_of(sample: Sample, layout: Parquet) -> dict[str, Cell]:
@@ -252,7 +250,7 @@ _SAFE = {
 def _ordered(kinds: Mapping[str, str], layout: Parquet) -> tuple[tuple[str, str], ...]:
     """Columns in the order in which they stand in the file."""
     first = [name for name in (layout.image, "cls", layout.label) if name in kinds]
-    last = [name for name in (*_LAST, KEY) if name in kinds and name not in first]
+    last = [name for name in (*LAST, KEY) if name in kinds and name not in first]
     others = sorted(set(kinds).difference(first, last))
     return tuple((name, kinds[name]) for name in first + others + last)
 

@@ -20,7 +20,8 @@ from google_crc32c import extend
 
 from dsprep.errors import OptionError, SourceError
 from dsprep.formats.arrow_cells import Cell, cells_of, infer_columns, plan_columns
-from dsprep.formats.arrow_rows import KEY, Columns, Row, choose_columns, decode, normal
+from dsprep.formats.arrow_columns import KEY, Columns, choose_columns
+from dsprep.formats.arrow_rows import Row, decode, normal
 from dsprep.formats.arrow_types import FILES, TYPES, arrow, item_of, schema_of
 from dsprep.formats.base import Entry, Format
 from dsprep.sample import IMAGE_KINDS, UNKNOWN_IMAGE, Sample, key_of

@@ -23,6 +23,7 @@ def make_layout(
     rename: Mapping[str, str] | None = None,
     metadata: bool = False,
     prefix: str = "",
+    whole: bool = False,
 ) -> Format:
     """A format with the options that a user gave.
 
@@ -33,6 +34,7 @@ def make_layout(
         rename: Feature names, or extensions of WebDataset members, by field.
         metadata: Whether to write class, filename, width and height into WebDataset shards.
         prefix: What references of an augmented manifest begin with.
+        whole: Whether TFRecord is to hold keys, too, so that samples come back as they were.
 
     Raises:
         OptionError: If there is no such format, or an option does not go with it.
@@ -44,7 +46,7 @@ def make_layout(
     if format_name != WebDataset.name and metadata:
         raise OptionError(f"--metadata goes with webdataset, not with {format_name}")
     if format_name == TFRecord.name:
-        return TFRecord(choose_features(features or "dsprep", rename or {}), gzip)
+        return TFRecord(choose_features(features or "dsprep", rename or {}), gzip, whole)
     if format_name == WebDataset.name:
         return WebDataset(metadata, dict(rename or {}))
     if rename:

@@ -142,8 +142,7 @@ def sample_finisher(recipe: Recipe) -> Callable[[Sample, str], Sample | BadSampl
     It takes the sample, and its path for messages, and returns the sample, or why there is none.
     """
     make_image = image_maker(recipe)
-    wants = recipe.layout.wants
-    classes = recipe.classes if "class" in wants else None
+    wants, classes = recipe.layout.wants, recipe.classes
     looks_at_images = recipe.transform is not None or recipe.check != "none" or "width" in wants
 
     def finish(sample: Sample, path: str) -> Sample | BadSample:
@@ -166,7 +165,10 @@ def sample_finisher(recipe: Recipe) -> Callable[[Sample, str], Sample | BadSampl
                 sample.fields["width"], sample.fields["height"] = width, height
         number = sample.fields.get("cls")
         if classes and isinstance(number, int) and 0 <= number < len(classes):
-            sample.fields.setdefault("class", classes[number])
+            if "class" in wants:
+                sample.fields.setdefault("class", classes[number])
+            elif sample.fields.get("class") == classes[number]:
+                del sample.fields["class"]  # classes.txt tells it
         return sample
 
     return finish

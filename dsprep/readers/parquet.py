@@ -17,7 +17,8 @@ from dataclasses import dataclass
 from typing import Any, ClassVar, NamedTuple
 
 from dsprep.errors import BadSample, SourceError
-from dsprep.formats.arrow_rows import Columns, Row, decode, normal
+from dsprep.formats.arrow_columns import Columns
+from dsprep.formats.arrow_rows import Row, decode, normal
 from dsprep.formats.arrow_types import arrow
 from dsprep.formats.parquet import ROWS_OF_BATCH, first_line, open_parquet
 from dsprep.readers.base import Reader

@@ -40,8 +40,9 @@ def judge(catalog: Catalog, expression: str, extra: pl.DataFrame | None = None) 
             ``label`` (the class number, or a list of numbers, as in ``4 = ANY(label)`` or
             ``label[1] = 4``), ``class`` (its name) and those of ``extra``. There is a ``label`` or
             a ``class`` only where the samples have such.
-        extra: A table with a column ``path``, in which no path stands twice. Of a column that the
-            samples have themselves, theirs counts; samples that it does not name have nulls.
+        extra: A table with a column ``path``, in which no path stands in two different rows. Of a
+            column that the samples have themselves, theirs counts; samples that it does not name
+            have nulls.
 
     Returns:
         Booleans; null where the expression is neither true nor false, which counts as false.
@@ -79,6 +80,7 @@ def _columns(catalog: Catalog, extra: pl.DataFrame | None) -> pl.DataFrame:
         return columns
     if "path" not in extra.columns:
         raise OptionError("the table for --filter has no column path")
+    extra = extra.unique(maintain_order=True)
     again = extra.filter(pl.col("path").is_duplicated())["path"].drop_nulls()
     if not again.is_empty():
         raise OptionError(f"the table for --filter names {again[0]!r} twice")

@@ -15,7 +15,7 @@ import polars as pl
 from dsprep.catalog import COLUMNS, PLACE_COLUMNS, Catalog
 from dsprep.errors import SourceError
 from dsprep.findings import Finding
-from dsprep.formats.arrow_rows import KEY, Columns, choose_columns
+from dsprep.formats.arrow_columns import KEY, Columns, choose_columns
 from dsprep.formats.arrow_types import FILES, item_of
 from dsprep.readers.parquet import ParquetFile, ParquetReader
 from dsprep.sample import key_of

@@ -9,8 +9,10 @@ from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 from dsprep.errors import BadSample, SourceError
-from dsprep.formats.arrow_rows import KEY, Columns, find_beside, normal
+from dsprep.formats.arrow_columns import KEY, Columns
+from dsprep.formats.arrow_rows import normal
 from dsprep.formats.arrow_types import FILES, arrow
+from dsprep.formats.beside import find_beside
 from dsprep.formats.parquet import ROWS_OF_BATCH, first_line, open_parquet
 from dsprep.images.header import sniff
 from dsprep.sample import UNKNOWN_IMAGE

@@ -24,7 +24,7 @@ LAYERS = [
     "sources",
     "indexes liststore planning selecting splits",
     "loaders running",
-    "converting indexing listing packing sharding splitting streaming verifying writing",
+    "appending converting indexing listing packing sharding splitting streaming verifying writing",
     "__init__",
     "cli __main__",
 ]

@@ -138,6 +138,8 @@ def test_a_table_that_names_a_path_twice_is_refused() -> None:
     extra = pl.DataFrame({"path": ["b/x.JPG"] * 2, "split": ["train", "val"]})
     with pytest.raises(OptionError, match=r"names 'b/x\.JPG' twice"):
         kept("split = 'train'", extra)
+    same = pl.DataFrame({"path": ["b/x.JPG"] * 2, "split": ["train"] * 2})
+    assert kept("split = 'train'", same) == [1]
     with pytest.raises(OptionError, match="no column path"):
         kept("split = 'train'", extra.drop("path"))
 
