@@ -125,6 +125,8 @@ class WebDataset(Format):
             parts += (tar.member(stem + extensions[name], len(data)), data, end)
         if self.renamed and len(fields.keys() & _IMAGES) > 1:
             return self._encode_any(stem, sample)
+        if not fields:
+            raise BadSample("a sample without fields would have no member")
         if metadata:
             if not _is_metadata((*metadata, *map(type, metadata.values()))):
                 return self._encode_any(stem, sample)
@@ -142,7 +144,7 @@ class WebDataset(Format):
         untold: set[str] = set()
         while True:
             members = self._members(sample, kind, untold)
-            found = self._fields(members)
+            found = self.fields_of(members)
             wrong = {
                 name
                 for name, value in sample.fields.items()
@@ -229,7 +231,7 @@ class WebDataset(Format):
         """Read the samples: runs of members with one key."""
         for position, group in enumerate(groups(stream, with_data=True), stream.first):
             key, members, start, stop = group
-            fields = self._fields({name: member.data for name, member in members.items()})
+            fields = self.fields_of({name: member.data for name, member in members.items()})
             yield Entry(start, stop - start, Sample(key, fields, position))
 
     def spans(self, stream: ShardStream) -> Iterator[Span]:
@@ -238,7 +240,7 @@ class WebDataset(Format):
             key, members, start, stop = group
             yield Span(start, stop - start, key, position, fields=tuple(members))
 
-    def _fields(self, members: Mapping[str, bytes]) -> dict[str, Value]:
+    def fields_of(self, members: Mapping[str, bytes]) -> dict[str, Value]:
         """The fields that the members of a sample hold, each under its own name.
 
         A member means other fields than itself only if :meth:`encode` makes this very member of

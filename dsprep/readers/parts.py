@@ -14,6 +14,7 @@ from stat import S_ISREG
 from typing import ClassVar, NamedTuple, TypeAlias
 
 from dsprep.errors import BadSample, SourceError
+from dsprep.formats.webdataset import WebDataset
 from dsprep.images.header import sniff
 from dsprep.readers.base import Reader
 from dsprep.readers.files import read_file
@@ -22,6 +23,9 @@ from dsprep.sample import IMAGE_EXTENSIONS, UNKNOWN_IMAGE, Sample, Value, key_of
 
 Members: TypeAlias = dict[str, bytes]
 """The bytes of a sample's parts by field."""
+
+_LAYOUT = WebDataset()
+"""Files are read as the members of a WebDataset shard are."""
 
 _IMAGES = (*dict.fromkeys(IMAGE_EXTENSIONS.values()), UNKNOWN_IMAGE)
 """The fields that may be the image; of several, the first is."""
@@ -168,10 +172,5 @@ def _fields(members: Members, label: int | Sequence[float] | None) -> dict[str, 
     first = [name for name in (image, "cls", "label.json") if name in members]
     last = ["json"] if "json" in members else []
     others = sorted(members.keys() - {*first, *last})
-    decoded = _decoded({name: members[name] for name in (*first, *others, *last)})
+    decoded = _LAYOUT.fields_of({name: members[name] for name in (*first, *others, *last)})
     return {name: decoded[name] for name in first[:1] if name == image} | labels | decoded
-
-
-def _decoded(members: Members) -> dict[str, Value]:
-    """The fields that the members of a sample hold."""
-    return dict(members)

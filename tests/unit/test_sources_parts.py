@@ -88,6 +88,29 @@ def test_the_order_of_fields(tmp_path: Path) -> None:
     assert list(found) == ["jpg", "cls", "label.json", "a.txt", "bin", "png", "zip", "json"]
 
 
+def test_parts_mean_what_members_of_shards_do(tmp_path: Path) -> None:
+    texts = {
+        "cls": "7",
+        "label.json": "[1,2.5]",
+        "json": '{"class":"cat","id":3,"width":640}',
+        "x%2fy": "z",
+    }
+    for name, text in texts.items():
+        (tmp_path / f"1.{name}").write_text(text, "utf-8")
+        (tmp_path / f"2.{name}").write_text(text + "\n", "utf-8")
+    found = fields(read(tmp_path)[0])
+    assert list(found["1"].items()) == [
+        ("cls", 7),
+        ("label", (1.0, 2.5)),
+        ("x/y", b"z"),
+        ("class", "cat"),
+        ("id", 3),
+        ("width", 640),
+    ]
+    rest = {name: f"{text}\n".encode() for name, text in texts.items() if name != "x%2fy"}
+    assert found["2"] == rest | {"x/y": b"z\n"}
+
+
 def test_samples_are_in_the_order_of_their_keys(tmp_path: Path) -> None:
     """Which is not that of their paths: a hyphen comes before a dot."""
     fill(tmp_path, "a.jpg", "a-1.jpg", "a/1.jpg", "ä.jpg", "Z.jpg")
