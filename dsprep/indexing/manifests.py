@@ -8,6 +8,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 
+from dsprep.formats import shard_stem
 from dsprep.formats.recordio import RecordIO
 from dsprep.indexing.shard import IndexedShard, index_name
 from dsprep.manifests.manifest import FileReceipt, Manifest, ShardReceipt
@@ -24,14 +25,12 @@ _SAFE = re.compile(r"\w[^/\0]{0,199}")
 def data_set_name(shards: Shards) -> str:
     """What the names of the shards begin with, without their numbers."""
     known = shards.manifest.name if shards.manifest else shards.destination.stem
-    name = known or _beginning(shards.names, shards.made.layout.suffix)
+    name = known or _beginning(shards.names)
     return name if _SAFE.fullmatch(name) and name != "manifest" else "shards"
 
 
-def _beginning(names: Sequence[str], suffix: str) -> str:
-    stems = [name.removesuffix(".gz").removesuffix(suffix) for name in names]
-    # tfds: train.tfrecord-00000-of-00008
-    beginnings = {_NUMBERS.sub("", stem).removesuffix(suffix) for stem in stems}
+def _beginning(names: Sequence[str]) -> str:
+    beginnings = {_NUMBERS.sub("", shard_stem(name)) for name in names}
     if len(beginnings) == 1:
         return beginnings.pop()
     return _NUMBERS.sub("", os.path.commonprefix(sorted(beginnings)))

@@ -26,7 +26,7 @@ def require_own_names(shards: Shards, kinds: frozenset[str], overwrite: bool) ->
         owners = {index_name(name, layout): name for name in shards.names}
         for name in sorted(each.name for each in directory.iterdir()):
             other = format_of_file(name)
-            if other is None or other is type(layout):
+            if other is None or other is type(layout) or other.name not in KINDS:
                 continue
             path = directory / index_name(name, other())
             if path.name in owners:
