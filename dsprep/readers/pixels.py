@@ -1,0 +1,228 @@
+"""Images that a file holds as bare pixels, such as those of CIFAR and MNIST: made PNGs.
+
+Where such files are compressed, they are decompressed once for all workers.
+"""
+
+from __future__ import annotations
+
+import io
+import os
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import ClassVar, NamedTuple
+
+from dsprep.errors import BadSample, DamagedShard, SourceError
+from dsprep.readers.base import Reader
+from dsprep.readers.compressed import open_compressed
+from dsprep.readers.places import Descriptors
+from dsprep.rows import Rows
+
+_BLOCK = 1 << 20
+
+
+class Array(NamedTuple):
+    """Pixels in a pickle that do not lie there one image after the other.
+
+    Attributes:
+        start: Where they begin in the (decompressed) file.
+        stop: Where they end.
+        images: How many they are of.
+        text: Whether the bytes are text: the UTF-8 of characters with the bytes' numbers.
+        by_column: Whether the first byte of every image comes before the second one of any.
+    """
+
+    start: int
+    stop: int
+    images: int
+    text: bool
+    by_column: bool
+
+
+class PixelFile(NamedTuple):
+    """A file that holds images.
+
+    Attributes:
+        path: The file.
+        compressed: Whether it is compressed; offsets are then those of the decompressed bytes.
+        size: How many bytes there have to be; or how many the array has.
+        mode: Pillow's name for the kind of pixel, ``L`` or ``RGB``; the latter in planes.
+        width: Of each image.
+        height: Of each image.
+        array: Where the pixels are, if offsets are those in an array.
+    """
+
+    path: str
+    compressed: bool
+    size: int
+    mode: str
+    width: int
+    height: int
+    array: Array | None = None
+
+    @property
+    def is_laid_out(self) -> bool:
+        """Whether images can be read from it at random."""
+        return not self.compressed and self.array is None
+
+
+@dataclass(frozen=True)
+class PixelReader(Reader):
+    """Reads images that are bare pixels, and makes PNGs of them.
+
+    Attributes:
+        files: The files that hold them.
+        directory: Where the spools of those lie that cannot be read at random; None if there are
+            none yet.
+    """
+
+    encodes: ClassVar[bool] = True
+    files: tuple[PixelFile, ...]
+    directory: str | None = None
+
+    @cached_property
+    def _spooled_files(self) -> tuple[int, ...]:
+        return tuple(at for at, file in enumerate(self.files) if not file.is_laid_out)
+
+    def sources(self) -> Sequence[str]:
+        """The files, an archive once for each of its arrays."""
+        return [file.path for file in self.files]
+
+    def spools(self) -> Sequence[int]:
+        """The size of each file that is compressed, and of each array."""
+        return [self.files[at].size for at in self._spooled_files]
+
+    def write_spool(self, number: int, path: str) -> None:
+        """Decompress a file, or put the bytes of an array into their order."""
+        file = self.files[self._spooled_files[number]]
+        with open(path, "wb", buffering=0) as spool:
+            for block in _contents(file):
+                view = memoryview(block)
+                while view:
+                    view = view[spool.write(view) :]
+
+    def spooled(self, directory: str) -> PixelReader:
+        """The reader that reads from the spools."""
+        return replace(self, directory=directory)
+
+    def read(self, rows: Rows) -> Iterator[bytes | BadSample]:
+        """Read the images one after the other."""
+        assert rows.files is not None and rows.offsets is not None and rows.stored is not None
+        found = self._decompress(rows) if self.directory is None else {}
+        with Descriptors(self._paths) as descriptors:
+            for number, offset, stored in zip(rows.files, rows.offsets, rows.stored, strict=True):
+                file = self.files[number]
+                pixels = found.get((number, offset))
+                if pixels is None:
+                    pixels = os.pread(descriptors[number], stored, offset)
+                if len(pixels) != stored:
+                    yield BadSample("has changed: its file is shorter than when it was listed")
+                else:
+                    yield encode_png(pixels, file.mode, file.width, file.height)
+
+    @cached_property
+    def _paths(self) -> tuple[str, ...]:
+        paths = [file.path for file in self.files]
+        if self.directory is not None:
+            for number, at in enumerate(self._spooled_files):
+                paths[at] = os.path.join(self.directory, str(number))
+        return tuple(paths)
+
+    def _decompress(self, rows: Rows) -> dict[tuple[int, int], bytes]:
+        """The pixels of those rows that cannot be read at random, by file and offset.
+
+        For a few samples only: it takes a whole file to read the last of its images.
+        """
+        assert rows.files is not None and rows.offsets is not None and rows.stored is not None
+        wanted: dict[int, dict[int, int]] = {}
+        for number, offset, stored in zip(rows.files, rows.offsets, rows.stored, strict=True):
+            if not self.files[number].is_laid_out:
+                wanted.setdefault(number, {})[offset] = stored
+        return {
+            (number, offset): pixels
+            for number, places in wanted.items()
+            for offset, pixels in _pick(_contents(self.files[number]), places)
+        }
+
+
+def encode_png(pixels: bytes, mode: str, width: int, height: int) -> bytes:
+    """Make a PNG.
+
+    Args:
+        pixels: A byte each, row by row; for ``RGB`` all red ones, all green ones, all blue ones.
+        mode: ``L`` or ``RGB``.
+        width: In pixels.
+        height: In pixels.
+    """
+    from PIL import Image
+
+    plane = width * height
+    size = (width, height)
+    bands = [
+        Image.frombytes("L", size, pixels[start : start + plane])
+        for start in range(0, len(pixels), plane)
+    ]
+    image = bands[0] if mode == "L" else Image.merge(mode, bands)
+    file = io.BytesIO()
+    image.save(file, "PNG")
+    return file.getvalue()
+
+
+def _contents(file: PixelFile) -> Iterator[bytes]:
+    """What the offsets of a file's images count in, from front to back.
+
+    Raises:
+        SourceError: If it cannot be read, or is not what it was.
+    """
+    if file.array is None:
+        yield from _blocks(file.path, file.compressed, 0, file.size)
+        return
+    start, stop, images, text, by_column = file.array
+    data = b"".join(_blocks(file.path, file.compressed, start, stop))
+    if text:
+        try:
+            data = data.decode().encode("latin-1")
+        except UnicodeError:
+            data = b""
+    if len(data) != file.size:
+        raise _changed(file.path)
+    if not by_column:
+        yield data
+    else:
+        yield from (data[number::images] for number in range(images))
+
+
+def _blocks(path: str, compressed: bool, start: int, stop: int) -> Iterator[bytes]:
+    """The bytes of a file from ``start`` to ``stop``."""
+    try:
+        with open_compressed(path) if compressed else open(path, "rb") as stream:
+            at = 0
+            while at < stop:
+                block = stream.read(min(_BLOCK, (start if at < start else stop) - at))
+                if not block:
+                    raise _changed(path)
+                if at >= start:
+                    yield block
+                at += len(block)
+    except DamagedShard as damage:
+        raise SourceError(str(damage)) from None
+    except OSError as error:
+        raise SourceError(f"{path}: cannot be read ({error.strerror})") from None
+
+
+def _changed(path: str) -> SourceError:
+    return SourceError(f"{path}: has changed since it was listed; give the command again")
+
+
+def _pick(blocks: Iterator[bytes], places: dict[int, int]) -> Iterator[tuple[int, bytes]]:
+    """The bytes at some places, given their sizes by offset; nothing else is kept."""
+    held, start = b"", 0
+    for offset, size in sorted(places.items()):
+        while start + len(held) < offset + size:
+            passed = min(offset - start, len(held))
+            start, held = start + passed, held[passed:]
+            block = next(blocks, b"")
+            if not block:
+                break
+            held += block
+        yield offset, held[offset - start : offset - start + size]

@@ -1,0 +1,362 @@
+"""CIFAR as downloaded and MNIST-style idx files as catalogs, and their images as PNGs."""
+
+from __future__ import annotations
+
+import io
+import pickle
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from PIL import Image
+
+from dsprep.catalog import Catalog
+from dsprep.errors import BadSample, SourceError
+from dsprep.rows import Rows
+from dsprep.sources.pixels import read_pixels
+from tests.pixels import (
+    FINE,
+    NAMES,
+    PIXELS,
+    TEST,
+    TRAIN,
+    Array,
+    cifar10_binary,
+    cifar10_python,
+    cifar100_binary,
+    cifar100_python,
+    file_name,
+    mnist,
+    pixels,
+    python2,
+    write_archive,
+    write_directory,
+)
+
+ALL = [*TRAIN[0], *TRAIN[1], *TEST]
+FEW = [*TRAIN[0], *TEST]
+
+
+def catalog_of(path: Path, classes: tuple[str, ...] | None = None) -> Catalog:
+    found = read_pixels(str(path), classes)
+    assert found is not None
+    catalog, findings = found
+    assert findings == []
+    return catalog
+
+
+def rows_of(catalog: Catalog) -> Rows:
+    table = catalog.table
+    columns = (table[name].to_list() for name in ("index", "path", "size"))
+    labels = table["cls"].to_list() if "cls" in table.columns else None
+    places = (table[name].to_list() for name in ("file", "offset", "stored"))
+    return Rows(*columns, labels, *places)
+
+
+def images_of(catalog: Catalog, directory: Path | None = None) -> list[bytes]:
+    """The pixels of the images, in planes, as they are read: with a directory, from spools."""
+    reader = catalog.reader
+    if directory is not None:
+        directory.mkdir()
+        for number, size in enumerate(reader.spools()):
+            path = directory / str(number)
+            reader.write_spool(number, str(path))
+            assert path.stat().st_size <= size
+        reader = reader.spooled(str(directory))
+    found = []
+    for data in reader.read(rows_of(catalog)):
+        assert isinstance(data, bytes)
+        with Image.open(io.BytesIO(data)) as image:
+            assert image.format == "PNG"
+            found.append(b"".join(band.tobytes() for band in image.split()))
+    return found
+
+
+def check_images(catalog: Catalog, expected: list[bytes], tmp_path: Path) -> None:
+    assert images_of(catalog) == expected
+    assert images_of(catalog, tmp_path / "spools") == expected
+    assert catalog.table["size"].to_list() == [len(each) for each in expected]
+    backwards = catalog.shuffle(3)
+    shuffled = [expected[index] for index in backwards.table["index"]]
+    assert images_of(backwards) == shuffled
+
+
+def labels_of(catalog: Catalog) -> list[int]:
+    return catalog.table["cls"].to_list()
+
+
+CIFAR = {
+    "cifar-10-binary": ("cifar-10-batches-bin", cifar10_binary, ALL, NAMES, 1),
+    "cifar-10-python": ("cifar-10-batches-py", cifar10_python, ALL, NAMES, 1),
+    "cifar-100-binary": ("cifar-100-binary", cifar100_binary, FEW, FINE, 9),
+    "cifar-100-python": ("cifar-100-python", cifar100_python, FEW, FINE, 9),
+}
+every_version = pytest.mark.parametrize(
+    ("name", "directory", "files", "images", "names", "times"),
+    [(name, *rest) for name, rest in CIFAR.items()],
+    ids=CIFAR,
+)
+
+
+class TestCifar:
+    @every_version
+    @pytest.mark.parametrize("how", ["tar.gz", "tgz", "tar", "directory"])
+    def test_downloaded(
+        self,
+        name: str,
+        directory: str,
+        files: Any,
+        images: list[tuple[int, int]],
+        names: tuple[str, ...],
+        times: int,
+        how: str,
+        tmp_path: Path,
+    ) -> None:
+        if how == "directory":
+            path = write_directory(tmp_path / directory, files())
+        else:
+            mode = "w" if how == "tar" else "w:gz"
+            path = write_archive(tmp_path / f"{name}.{how}", directory, files(), mode)
+        catalog = catalog_of(path)
+        assert catalog.classes == names
+        assert labels_of(catalog) == [label * times for label, _ in images]
+        assert len(catalog.reader.spools()) == (how in ("tar.gz", "tgz"))
+        assert catalog.collisions() == []
+        assert set(catalog.table["mtime"]) <= {
+            each.stat().st_mtime_ns for each in [path, *path.parent.rglob("*")]
+        }
+        check_images(catalog, [pixels(seed) for _, seed in images], tmp_path)
+        for part, chosen in (("train", images[: -len(TEST)]), ("test", TEST)):
+            some = catalog_of(path / part)
+            assert labels_of(some) == [label * times for label, _ in chosen]
+            assert images_of(some) == [pixels(seed) for _, seed in chosen]
+            starts = {each.partition("/")[0] for each in some.table["path"]}
+            assert starts == {part}
+            assert some.classes == names
+
+    def test_both_versions_agree(self, tmp_path: Path) -> None:
+        for directory, binary, python in (
+            ("10", cifar10_binary, cifar10_python),
+            ("100", cifar100_binary, cifar100_python),
+        ):
+            one = catalog_of(write_directory(tmp_path / directory / "bin", binary()))
+            two = catalog_of(write_directory(tmp_path / directory / "py", python()))
+            assert labels_of(one) == labels_of(two)
+            assert one.classes == two.classes
+            assert images_of(one) == images_of(two)
+
+    def test_paths(self, tmp_path: Path) -> None:
+        binary = catalog_of(write_directory(tmp_path / "bin", cifar10_binary()))
+        assert binary.table["path"].to_list()[2:6] == [
+            "train/data_batch_1/00002.png",
+            "train/data_batch_2/00000.png",
+            "train/data_batch_2/00001.png",
+            "test/test_batch/00000.png",
+        ]
+        python = catalog_of(write_directory(tmp_path / "py", cifar10_python()))
+        assert python.table["path"].to_list()[3:6] == [
+            "train/data_batch_2/00000_deer_s_000003.png",
+            "train/data_batch_2/00001_automobile_s_000004.png",
+            "test/test_batch/00000_cat_s_000005.png",
+        ]
+        hundred = catalog_of(write_directory(tmp_path / "100", cifar100_binary()))
+        assert hundred.table["path"].to_list()[2:4] == ["train/00002.png", "test/00000.png"]
+
+    @pytest.mark.parametrize(
+        ("files", "batch", "images", "times"),
+        [
+            (cifar10_binary, "data_batch_2.bin", TRAIN[1], 1),
+            (cifar10_python, "test_batch", TEST, 1),
+            (cifar100_binary, "test.bin", TEST, 9),
+            (cifar100_python, "train", TRAIN[0], 9),
+        ],
+    )
+    @pytest.mark.parametrize("alone", [False, True])
+    def test_one_batch(
+        self, files: Any, batch: str, images: Any, times: int, alone: bool, tmp_path: Path
+    ) -> None:
+        chosen = {batch: files()[batch]} if alone else files()
+        catalog = catalog_of(write_directory(tmp_path / "some", chosen) / batch)
+        assert labels_of(catalog) == [label * times for label, _ in images]
+        assert images_of(catalog) == [pixels(seed) for _, seed in images]
+        assert (catalog.classes is None) == alone
+
+    @pytest.mark.parametrize("how", ["tar.gz", "directory"])
+    def test_arrays_that_run_by_column(self, how: str, tmp_path: Path) -> None:
+        files = cifar10_python(by_column=True)
+        if how == "directory":
+            path = write_directory(tmp_path / "py", files)
+        else:
+            path = write_archive(tmp_path / "py.tar.gz", "cifar-10-batches-py", files)
+        catalog = catalog_of(path)
+        assert len(catalog.reader.spools()) == 3
+        check_images(catalog, [pixels(seed) for _, seed in ALL], tmp_path)
+
+    @pytest.mark.parametrize("protocol", [2, 3, 4])
+    @pytest.mark.parametrize("order", ["C", "F"])
+    def test_pickled_again(self, protocol: int, order: Any, tmp_path: Path) -> None:
+        rows = [pixels(seed) for _, seed in TEST]
+        array = np.array(np.frombuffer(b"".join(rows), "uint8").reshape(-1, PIXELS), order=order)
+        batch = {"data": array, "labels": [3, 8], "filenames": ["cat.png", "x/../é.png"]}
+        path = tmp_path / "data_batch_1"
+        path.write_bytes(pickle.dumps(batch, protocol))
+        catalog = catalog_of(path)
+        assert labels_of(catalog) == [3, 8]
+        assert catalog.table["path"].to_list() == [
+            "train/data_batch_1/00000_cat.png",
+            "train/data_batch_1/00001.png",
+        ]
+        check_images(catalog, rows, tmp_path)
+
+    def test_the_fixtures_are_what_python_unpickles(self) -> None:
+        for by_column in (False, True):
+            data = cifar10_python(by_column=by_column)["data_batch_1"]
+            batch = pickle.loads(data, encoding="bytes")
+            assert batch[b"labels"] == [label for label, _ in TRAIN[0]]
+            assert batch[b"data"].shape == (3, PIXELS)
+            assert batch[b"data"].tobytes() == b"".join(pixels(seed) for _, seed in TRAIN[0])
+            assert batch[b"filenames"] == [file_name(*each).encode() for each in TRAIN[0]]
+
+    def test_more_than_nine_batches_stand_in_the_order_of_their_numbers(
+        self, tmp_path: Path
+    ) -> None:
+        files = {f"data_batch_{at}.bin": bytes([at]) + pixels(at) for at in range(1, 12)}
+        assert labels_of(catalog_of(write_directory(tmp_path / "d", files))) == [*range(1, 12)]
+
+
+class TestIdx:
+    @pytest.mark.parametrize("suffix", ["", ".gz"])
+    def test_mnist(self, suffix: str, tmp_path: Path) -> None:
+        path = write_directory(tmp_path / "MNIST", mnist(suffix=suffix))
+        catalog = catalog_of(path)
+        assert catalog.classes is None
+        assert labels_of(catalog) == [label for label, _ in ALL]
+        assert catalog.table["path"].to_list()[4:6] == ["train/00004.png", "test/00000.png"]
+        assert len(catalog.reader.spools()) == 2 * bool(suffix)
+        check_images(catalog, [pixels(seed, 12) for _, seed in ALL], tmp_path)
+        assert labels_of(catalog_of(path / "test")) == [label for label, _ in TEST]
+        (data,) = list(catalog.slice(0, 1).reader.read(rows_of(catalog.slice(0, 1))))
+        assert isinstance(data, bytes)
+        assert Image.open(io.BytesIO(data)).size == (4, 3)
+
+    def test_one_file(self, tmp_path: Path) -> None:
+        path = write_directory(tmp_path / "MNIST", mnist(suffix=".gz"))
+        catalog = catalog_of(path / "t10k-images-idx3-ubyte.gz")
+        assert labels_of(catalog) == [label for label, _ in TEST]
+        assert catalog.table["path"].to_list() == ["test/00000.png", "test/00001.png"]
+
+    def test_other_names(self, tmp_path: Path) -> None:
+        files = {
+            name.replace("-idx", ".idx").removeprefix("train-"): data
+            for name, data in mnist().items()
+        }
+        path = write_directory(tmp_path / "set", files) / "images.idx3-ubyte"
+        catalog = catalog_of(path)
+        assert catalog.table["path"].to_list()[0] == "00000.png"
+        assert labels_of(catalog) == [label for label, _ in ALL[:5]]
+
+    def test_emnist(self, tmp_path: Path) -> None:
+        files = mnist("emnist-letters-", ".gz", "test") | mnist("emnist-digits-", ".gz", "test")
+        path = write_directory(tmp_path / "gzip", files)
+        with pytest.raises(SourceError, match=r"several data sets: name one.*gzip/emnist-letters"):
+            read_pixels(str(path), None)
+        assert len(catalog_of(path / "emnist-letters")) == len(ALL)
+        assert labels_of(catalog_of(path / "emnist-digits" / "test")) == [3, 8]
+        with pytest.raises(SourceError, match="no such part"):
+            read_pixels(str(path / "emnist-balanced"), None)
+
+    def test_a_file_unpacked_beside_its_archive_counts_once(self, tmp_path: Path) -> None:
+        path = write_directory(tmp_path / "both", mnist() | mnist(suffix=".gz"))
+        catalog = catalog_of(path)
+        assert len(catalog) == len(ALL)
+        assert catalog.reader.spools() == []
+
+    def test_without_labels(self, tmp_path: Path) -> None:
+        files = {name: data for name, data in mnist().items() if "images" in name}
+        catalog = catalog_of(write_directory(tmp_path / "d", files))
+        assert catalog.label_column is None
+        files = mnist()
+        del files["t10k-labels-idx1-ubyte"]
+        with pytest.raises(SourceError, match="t10k-images-idx3-ubyte: has no labels beside it"):
+            read_pixels(str(write_directory(tmp_path / "e", files)), None)
+
+
+class TestClasses:
+    def test_another_order_renumbers(self, tmp_path: Path) -> None:
+        path = write_directory(tmp_path / "bin", cifar10_binary())
+        order = ("other", *reversed(NAMES))
+        catalog = catalog_of(path, order)
+        assert catalog.classes == order
+        assert labels_of(catalog) == [10 - label for label, _ in ALL]
+
+    def test_a_class_that_is_not_in_the_list(self, tmp_path: Path) -> None:
+        path = write_directory(tmp_path / "bin", cifar10_binary())
+        with pytest.raises(SourceError, match=r"the class 'truck' \(1 such\) is not among the 9"):
+            read_pixels(str(path), NAMES[:-1])
+
+    def test_numbers_get_names(self, tmp_path: Path) -> None:
+        path = write_directory(tmp_path / "m", mnist())
+        assert catalog_of(path, NAMES).classes == NAMES
+        with pytest.raises(SourceError, match="image 1 has the label 9, which is none of the 9"):
+            read_pixels(str(path), NAMES[:9])
+
+
+class TestIsSomethingElse:
+    def test_none(self, tmp_path: Path) -> None:
+        (tmp_path / "images").mkdir()
+        for name in ("train", "test", "meta", "a.jpg", "train.bin", "a.tar.gz"):
+            (tmp_path / "images" / name).write_bytes(b"no")
+        (tmp_path / "images" / "meta").unlink()
+        (tmp_path / "folders" / "train").mkdir(parents=True)
+        paths = ["images", "images/train", "images/train.bin", "images/a.jpg", "images/a.tar.gz"]
+        for path in [*paths, "folders", "folders/train", "folders/test", "gone", "gone/train", ""]:
+            assert read_pixels(str(tmp_path / path), None) is None
+        for path in ("", "train", "gone", "/", "/train"):
+            assert read_pixels(path, None) is None
+
+
+class TestChanges:
+    def test_a_file_that_was_cut(self, tmp_path: Path) -> None:
+        path = write_directory(tmp_path / "bin", cifar10_binary())
+        catalog = catalog_of(path / "test")
+        with (path / "test_batch.bin").open("r+b") as file:
+            file.truncate(4000)
+        first, second = catalog.reader.read(rows_of(catalog))
+        assert isinstance(first, bytes)
+        assert isinstance(second, BadSample)
+
+    def test_a_source_that_is_gone(self, tmp_path: Path) -> None:
+        archive = write_archive(tmp_path / "c.tar.gz", "cifar-10-batches-bin", cifar10_binary())
+        catalog = catalog_of(archive)
+        archive.unlink()
+        with pytest.raises(SourceError, match=r"c\.tar\.gz: cannot be read"):
+            list(catalog.reader.read(rows_of(catalog)))
+        with pytest.raises(SourceError, match=r"c\.tar\.gz: cannot be read"):
+            catalog.reader.write_spool(0, str(tmp_path / "0"))
+
+    def test_an_archive_that_became_shorter(self, tmp_path: Path) -> None:
+        archive = write_archive(tmp_path / "c.tar.gz", "cifar-10-batches-bin", cifar10_binary())
+        catalog = catalog_of(archive)
+        write_archive(archive, "cifar-10-batches-bin", {"test_batch.bin": b"x"})
+        for call in (
+            lambda: list(catalog.reader.read(rows_of(catalog))),
+            lambda: catalog.reader.write_spool(0, str(tmp_path / "0")),
+        ):
+            with pytest.raises(SourceError, match="has changed since it was listed"):
+                call()
+
+
+def test_png_is_the_same_every_time(tmp_path: Path) -> None:
+    catalog = catalog_of(write_directory(tmp_path / "bin", cifar10_binary()))
+    rows = rows_of(catalog)
+    assert list(catalog.reader.read(rows)) == list(catalog.reader.read(rows))
+    assert catalog.reader.encodes
+
+
+def test_a_batch_without_images(tmp_path: Path) -> None:
+    empty = {b"data": Array([]), b"labels": []}
+    path = tmp_path / "data_batch_1"
+    path.write_bytes(python2(empty))
+    with pytest.raises(SourceError, match="data_batch_1: holds no"):
+        read_pixels(str(path), None)
