@@ -92,7 +92,7 @@ class TestReaders:
         assert columns["image.bytes"].statistics is None
 
     def test_large_rows_lie_in_smaller_groups(self, tmp_path: Path) -> None:
-        samples = [Sample(f"{i}", {"bin": bytes(15 << 20)}, i) for i in range(5)]
+        samples = [Sample(f"{i}", {"bin": bytes(7 << 20)}, i) for i in range(5)]
         layout = Parquet((("image", "image"),))
         meta = pq.read_metadata(write_samples(layout, samples, tmp_path / "a.parquet"))
         assert [meta.row_group(i).num_rows for i in range(meta.num_row_groups)] == [2, 2, 1]

@@ -1,0 +1,46 @@
+"""Images that a file names and does not hold, which lie beside it."""
+
+from __future__ import annotations
+
+import os
+import stat
+
+from dsprep.errors import BadSample
+
+
+def find_beside(folder: str, path: str) -> tuple[str, int]:
+    """Find an image that a file names and does not hold; returns its place and its bytes.
+
+    Args:
+        folder: The directory of the Parquet file; nothing outside it is ever read.
+        path: What the file says.
+
+    Raises:
+        BadSample: If there is no such file below the folder.
+    """
+    root = os.path.realpath(folder)
+    try:
+        full = os.path.realpath(os.path.join(root, path))
+        found = os.stat(full)
+    except (OSError, ValueError):
+        raise BadSample(f"the file only names its image, and {path[:500]!r} is not there") from None
+    if not full.startswith(root.rstrip("/") + "/") or not stat.S_ISREG(found.st_mode):
+        raise BadSample(
+            f"the file only names its image, and {path[:500]!r} is no file in its folder"
+        )
+    return full, found.st_size
+
+
+def read_beside(folder: str, path: str) -> bytes:
+    """Read an image that a file names and does not hold.
+
+    Raises:
+        BadSample: If there is no such file below the folder, or it cannot be read.
+    """
+    full, _ = find_beside(folder, path)
+    try:
+        fd = os.open(full, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK)
+        with open(fd, "rb") as file:
+            return file.read()
+    except OSError as error:
+        raise BadSample(f"{path!r} cannot be read ({error.strerror})") from None
