@@ -23,7 +23,7 @@ class Balance:
 
     Attributes:
         copies: The column ``copy``: 0 for a sample itself; its copies are counted from 1, and
-            [`key_of_copy`][dsprep.selecting.copies.key_of_copy] tells their keys.
+            :func:`~dsprep.selecting.copies.key_of_copy` tells their keys.
         left_out: How many samples were left out, by class number, where any were.
         repeated: How many copies were added, by class number, where any were.
     """
