@@ -7,18 +7,20 @@ The framing is dmlc-core's ``recordio.h``; the header of an image record is MXNe
 from __future__ import annotations
 
 import struct
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from itertools import accumulate
+from math import isnan
 from typing import TYPE_CHECKING, ClassVar
 
 from dsprep.errors import BadSample
 from dsprep.formats.base import Entry, Format, Span
-from dsprep.formats.floats import require_exact
+from dsprep.formats.floats import IDS, require_exact
 from dsprep.images.header import sniff
 from dsprep.lst import fits_lst, format_lst
 from dsprep.rows import Rows
-from dsprep.sample import UNKNOWN_IMAGE, Sample, Value, is_label
+from dsprep.sample import IMAGE_KINDS, UNKNOWN_IMAGE, Sample, Value, is_label
 
 if TYPE_CHECKING:
     import polars as pl
@@ -28,6 +30,9 @@ if TYPE_CHECKING:
 MAGIC = b"\x0a\x23\xd7\xce"
 MAX_RECORD = (1 << 29) - 1
 """A record is shorter than 2^29 bytes, because its length has 29 bits."""
+
+_HELD = frozenset({"cls", "label", "class", "filename", "id", "irheader"})
+_IMAGES = IMAGE_KINDS | {UNKNOWN_IMAGE}
 
 _FRAME = struct.Struct("<4sI")
 _HEADER = struct.Struct("<IfQQ")
@@ -55,8 +60,10 @@ class RecordIO(Format):
         return frozenset({"filename"})
 
     def encode(self, sample: Sample) -> list[bytes]:
-        """Lay one sample out; the fields other than the image and its label are not written."""
+        """Lay one sample out."""
         path = sample.fields.get("filename")
+        if untold := _untold(tuple(sample.fields)):
+            raise BadSample(f"a record cannot hold its field {untold[0]!r} as well")
         if isinstance(path, str) and not fits_lst(path):
             raise BadSample(
                 "a .lst cannot hold a name with a tab, a line break or blanks at its ends"
@@ -70,6 +77,10 @@ class RecordIO(Format):
         if MAGIC in data or MAGIC in head + data[:3]:
             return _split(head + data)
         return [_FRAME.pack(MAGIC, size) + head, data, _PADDING[size % 4]]
+
+    def unheld(self, fields: Mapping[str, type]) -> list[str]:
+        """All but one image, its label, its id, its names, and the header of a record."""
+        return [name for name in fields if name not in _HELD and name not in _IMAGES]
 
     def capacity(self, target: int) -> int:
         """All but room for sixteen magics in the payloads, which make a shard 4 bytes longer each.
@@ -120,20 +131,63 @@ class RecordIO(Format):
         }
 
 
+@lru_cache(maxsize=4096)
+def _untold(names: tuple[str, ...]) -> list[str]:
+    """Which fields of a sample would not be in its record."""
+    images = [name for name in names if name in _IMAGES]
+    labels = [name for name in names if name in ("cls", "label")]
+    return [*images[1:], *labels[1:], *(name for name in names if name not in _HELD | _IMAGES)]
+
+
 def _header(sample: Sample) -> bytes:
-    label = sample.fields.get("cls", sample.fields.get("label", 0))
+    fields, id = sample.fields, sample.id
+    if "irheader" in fields:
+        return _checked_header(fields["irheader"])
+    if "id" in fields:
+        id = _checked_id(fields["id"])
+    label = fields.get("cls", fields.get("label", 0))
     if isinstance(label, int) and abs(label) <= RecordIO.max_class:
-        return _HEADER.pack(0, label, sample.id, 0)
+        return _HEADER.pack(0, label, id, 0)
     if not is_label(label):
         raise BadSample(f"the label {label!r} is not a number that 32-bit floats hold")
     try:
         require_exact(label)
         if len(label) == 1:
-            return _HEADER.pack(0, label[0], sample.id, 0)
+            return _HEADER.pack(0, label[0], id, 0)
         count = len(label)
-        return _HEADER.pack(count, 0.0, sample.id, 0) + struct.pack(f"<{count}f", *label)
+        return _HEADER.pack(count, 0.0, id, 0) + struct.pack(f"<{count}f", *label)
     except OverflowError:
         raise BadSample(f"a label of {label!r} is beyond 32-bit floats") from None
+
+
+def _checked_id(id: Value) -> int:
+    if not isinstance(id, int) or id not in IDS:
+        raise BadSample(f"the id {id!r} is not a number from 0 to 2^64-1")
+    return id
+
+
+def _checked_header(head: Value) -> bytes:
+    """The header and labels of a record, as they were in another.
+
+    Raises:
+        BadSample: If they are not.
+    """
+    if isinstance(head, bytes) and len(head) >= _HEADER.size:
+        labels = _HEADER.unpack_from(head)[0]
+        if len(head) == _HEADER.size + 4 * labels:
+            return head
+    raise BadSample("the field 'irheader' is not the header of a record")
+
+
+def _is_made_again(head: bytes, sample: Sample) -> bool:
+    """Whether a sample's fields tell all of the header that it was read with."""
+    label = sample.fields.get("label")
+    if is_label(label) and any(map(isnan, label)):
+        return False
+    try:
+        return _header(sample) == head
+    except BadSample:
+        return False
 
 
 def _split(payload: bytes) -> list[bytes]:
@@ -205,8 +259,11 @@ def _decode(payload: bytes, stream: ShardStream, offset: int) -> Sample:
         fields[sniff(data) or UNKNOWN_IMAGE] = data
     if flag:
         fields["label"] = struct.unpack_from(f"<{flag}f", payload, _HEADER.size)
-    elif label.is_integer():
+    elif label.is_integer() and abs(label) <= RecordIO.max_class:
         fields["cls"] = int(label)
     else:
         fields["label"] = (label,)
-    return Sample(str(index), fields, index)
+    sample = Sample(str(index), fields, index)
+    if not _is_made_again(payload[:start], sample):
+        fields["irheader"] = payload[:start]
+    return sample

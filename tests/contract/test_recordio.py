@@ -212,7 +212,16 @@ class TestReadsWhatMXNetWrites:
         writer.close()
         assert [entry.sample for entry in read(LAYOUT, path.read_bytes())] == [
             Sample("7", {"jpg": JPEG, "cls": 4}, 7),
-            Sample("8", {"jpg": JPEG + MAGIC * 2, "label": (4.0,)}, 8),
+            # A list of one is a header that no label tells.
+            Sample(
+                "8",
+                {
+                    "jpg": JPEG + MAGIC * 2,
+                    "label": (4.0,),
+                    "irheader": struct.pack("<IfQQf", 1, 0.0, 8, 0, 4.0),
+                },
+                8,
+            ),
             Sample(str(magic), {"jpg": JPEG, "label": (0.5,)}, magic),
             Sample("0", {"label": (1.0, 2.0)}, 0),
         ]
