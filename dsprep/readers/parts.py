@@ -10,6 +10,7 @@ import os
 from abc import abstractmethod
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from stat import S_ISREG
 from typing import ClassVar, NamedTuple, TypeAlias
 
@@ -84,7 +85,7 @@ class SharedStems(PartReader):
 
     def members(self, path: str, size: int) -> Members:
         """Read the files that there are."""
-        stem = os.path.join(self.root, stem_of(path)) + "."
+        stem = f"{self.root}/{stem_of(path)}."
         found = {}
         for field, suffixes in self.fields:
             for suffix in suffixes:
@@ -132,7 +133,7 @@ class ParallelFolders(PartReader):
         stem = path.removesuffix(self.extension)
         places = {}
         for pair in self.pairs:
-            place = os.path.join(self.root, f"{pair.before}{stem}{pair.after}")
+            place = f"{self.root}/{pair.before}{stem}{pair.after}"
             length = _size_of(place)
             if length is None:
                 raise BadSample(f"its part {pair.field} is not on the disk any more")
@@ -164,13 +165,20 @@ def _size_of(place: str) -> int | None:
 
 
 def _fields(members: Members, label: int | Sequence[float] | None) -> dict[str, Value]:
-    """What the parts say, in order: the image, cls, label, others by name, what is in the json."""
-    image = next((kind for kind in _IMAGES if kind in members), "")
-    labels: dict[str, Value] = {}
-    if label is not None:
-        labels = {"cls": label} if isinstance(label, int) else {"label": tuple(label)}
-    first = [name for name in (image, "cls", "label.json") if name in members]
-    last = ["json"] if "json" in members else []
-    others = sorted(members.keys() - {*first, *last})
-    decoded = _LAYOUT.fields_of({name: members[name] for name in (*first, *others, *last)})
-    return {name: decoded[name] for name in first[:1] if name == image} | labels | decoded
+    """What the parts say, with the label that the row tells after the image."""
+    order = _order(tuple(members))
+    fields = _LAYOUT.fields_of({name: members[name] for name in order})
+    if label is None:
+        return fields
+    labels: dict[str, Value] = {"cls": label} if isinstance(label, int) else {"label": tuple(label)}
+    first = {name: fields[name] for name in order[:1] if name in _IMAGES}
+    return first | labels | fields
+
+
+@lru_cache(maxsize=4096)
+def _order(names: tuple[str, ...]) -> tuple[str, ...]:
+    """The order of parts: the image, cls, label, others by name, and what has metadata in it."""
+    image = next((kind for kind in _IMAGES if kind in names), None)
+    first = [name for name in (image, "cls", "label.json") if name in names]
+    last = [name for name in ("json",) if name in names]
+    return (*first, *sorted(set(names).difference(first, last)), *last)
