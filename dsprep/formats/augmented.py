@@ -23,7 +23,7 @@ METADATA = "-metadata"
 _LARGEST = 2**53
 _SURROGATE = re.compile("[\ud800-\udfff]")
 _KINDS = {"number": "one number", "list": "a list", "boxes": "boxes"}
-_NUMBER = re.compile(r"\s*[+-]?([0-9]+[.]?[0-9]*|[.][0-9]+)([eE][+-]?[0-9]+)?\s*", re.ASCII)
+_NUMBER = re.compile(r"\s*[+-]?([0-9]+([.][0-9]*)?|[.][0-9]+)([eE][+-]?[0-9]+)?\s*", re.ASCII)
 
 _BOX = ("left", "top", "width", "height")
 

@@ -52,6 +52,11 @@ class Layout(NamedTuple):
 class Folder(Format):
     """Files in directories of classes.
 
+    A folder comes back byte for byte from shards that tell file names: TFRecord's feature
+    ``image/filename``, the ``.lst`` beside RecordIO, a WebDataset's ``.json``. From those that do
+    not, a WebDataset without metadata, files are named by key and kind: ``a.JPEG`` comes back as
+    ``a.jpg``.
+
     Attributes:
         reencoded: Whether images may be of another kind than their file names say, because they
             were encoded again: those get the extension of their kind. Else a name is kept as it is.

@@ -24,7 +24,9 @@ from dsprep.sources.scan import RunAll, scan
 from dsprep.text import read_text, refuse
 
 _SCHEME = re.compile(r"([a-z][a-z0-9+.-]*)://", re.IGNORECASE)
-_LONGEST_PATH = 4096
+_LONGEST_URL = len("s3://") + 63 + 1 + 1024
+"""Characters: of the scheme, a bucket's name, a slash and a key."""
+
 _DEEPEST = 64
 _ENOUGH = 1000
 """Lines that show whether a manifest's paths begin below the one directory of an archive."""
@@ -164,7 +166,7 @@ def _ends(ref: str) -> list[str]:
     key = _key(ref)
     if key == ref:
         return [ref]
-    parts = key[-_LONGEST_PATH:].split("/")
+    parts = key[-_LONGEST_URL:].split("/")
     return ["/".join(parts[start:]) for start in range(min(len(parts), _DEEPEST))]
 
 
@@ -241,9 +243,8 @@ def _cut(line: Annotated, known: set[str], source: str) -> int | None:
     slash = ref.find("/", len("s3://"))
     if slash < 0 or slash == len(ref) - 1:
         raise _refuse(line, source, "names no object of a bucket")
-    # No path is longer, so a URL of a million slashes is not looked at piece by piece.
-    if len(ref) - slash > _LONGEST_PATH:
-        return None
+    if len(ref) > _LONGEST_URL:
+        raise _refuse(line, source, "is longer than a URL of S3 can be")
     while slash >= 0:
         if ref[slash + 1 :] in known:
             return slash + 1

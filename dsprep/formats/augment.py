@@ -1,0 +1,149 @@
+"""Writing SageMaker's augmented manifest; :mod:`dsprep.formats.augmented` says what that is."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any
+
+from dsprep.errors import BadSample
+from dsprep.formats.augmented import METADATA, SOURCE
+from dsprep.formats.features import is_detection_label
+from dsprep.lst import format_number
+
+_TYPE = "groundtruth/"
+_WHOLE_PIXEL = 1e-3
+"""What a coordinate may be off a whole pixel to be meant as one: 32-bit floats are, by less."""
+
+
+def format_augmented(
+    rows: Iterable[tuple[str, int | tuple[float, ...] | None, str | None]],
+    prefix: str,
+    attribute: str = "class",
+    classes: Sequence[str] | None = None,
+) -> str:
+    """Write a manifest.
+
+    Nothing in it tells when or by whom it was made: ``creation-date``, ``job-name`` and
+    ``confidence`` of Ground Truth are left out.
+
+    Args:
+        rows: For each image, in order: its path, its label, and the name of its class if that is
+            known.
+        prefix: What paths start from, such as ``s3://bucket/path/``; or nothing.
+        attribute: What the attribute that labels images is to be called.
+        classes: The names of the classes, for labels that have several.
+
+    Raises:
+        BadSample: If a detection label does not tell the size of its image, which boxes in pixels
+            need, or tells more: it has to begin with 4, 5, width, height; or if a label is no
+            number.
+    """
+    rows = list(rows)
+    start = prefix if not prefix or prefix.endswith("/") else prefix + "/"
+    has_boxes = _are_boxes([label for _, label, _ in rows])
+    lines = []
+    for path, label, name in rows:
+        values: dict[str, Any] = {SOURCE: start + path}
+        if label is not None:
+            try:
+                values |= _attribute(attribute, label, name, classes or (), has_boxes)
+            except BadSample as error:
+                raise BadSample(f"{path}: {error}") from None
+        lines.append(json.dumps(values, ensure_ascii=False) + "\n")
+    return "".join(lines)
+
+
+def _attribute(
+    name: str,
+    label: int | tuple[float, ...],
+    class_name: str | None,
+    classes: Sequence[str],
+    has_boxes: bool,
+) -> dict[str, Any]:
+    """The attribute that tells a label, and its metadata."""
+    if not all(map(math.isfinite, (label,) if isinstance(label, int) else label)):
+        raise BadSample(f"JSON has no number for a label of {label!r}")
+    metadata: dict[str, Any] = {"human-annotated": "yes"}
+    if has_boxes:
+        assert isinstance(label, tuple)
+        value, numbers = _pixels(label)
+        metadata["type"] = _TYPE + "object-detection"
+        metadata["objects"] = [{"confidence": 1}] * len(numbers)
+        metadata["class-map"] = _named(numbers, classes)
+        return {name: value, name + METADATA: metadata}
+    if isinstance(label, int) or len(label) == 1:
+        number = label if isinstance(label, int) else label[0]
+        if float(number).is_integer():
+            metadata["type"] = _TYPE + "image-classification"
+        if class_name is not None:
+            metadata["class-name"] = class_name
+        return {name: format_number(number), name + METADATA: metadata}
+    if all(number >= 0 and float(number).is_integer() for number in label):
+        metadata["type"] = _TYPE + "image-classification-multilabel"
+        metadata["class-map"] = _named(label, classes)
+    return {name: list(map(_plain, label)), name + METADATA: metadata}
+
+
+def _named(numbers: Iterable[float], classes: Sequence[str]) -> dict[str, str]:
+    known = sorted({int(number) for number in numbers if 0 <= number < len(classes)})
+    return {str(number): classes[number] for number in known}
+
+
+def _plain(number: float) -> int | float:
+    return int(number) if float(number).is_integer() else number
+
+
+def _are_boxes(labels: Sequence[int | tuple[float, ...] | None]) -> bool:
+    """Whether all labels that there are are ones for detection, rather than several classes."""
+    tuples = [label for label in labels if isinstance(label, tuple)]
+    if not tuples or any(isinstance(label, int) for label in labels):
+        return False
+    full = [label for label in tuples if not _is_empty(label)]
+    return bool(full) and all(
+        is_detection_label(tuple(map(float, label)))
+        and all(-1 <= side <= 2 for side in _sides(label))
+        for label in full
+    )
+
+
+def _is_empty(label: tuple[float, ...]) -> bool:
+    """Whether a detection label has no object."""
+    return len(label) == 4 and label[:2] == (4, 5)
+
+
+def _sides(label: tuple[float, ...]) -> Iterator[float]:
+    head, width = int(label[0]), int(label[1])
+    for start in range(head, len(label), width):
+        yield from label[start + 1 : start + 5]
+
+
+def _pixels(label: tuple[float, ...]) -> tuple[dict[str, Any], list[float]]:
+    """The boxes of a detection label in pixels, and the class of each."""
+    if label[:2] != (4, 5) or not (label[2] >= 1 and label[3] >= 1):
+        raise BadSample(
+            "its detection label has to begin with 4, 5, and the image's width and height, as "
+            "boxes are in pixels here"
+        )
+    width, height = label[2:4]
+    annotations = []
+    for start in range(4, len(label), 5):
+        number, *sides = label[start : start + 5]
+        if not float(number).is_integer():
+            raise BadSample(f"the class {number!r} in its detection label is not a whole number")
+        left, top, right, bottom = (
+            _pixel(side * scale) for side, scale in zip(sides, (width, height) * 2, strict=True)
+        )
+        across, down = _pixel(right - left), _pixel(bottom - top)
+        annotations.append(
+            {"class_id": int(number), "left": left, "top": top, "width": across, "height": down}
+        )
+    image = {"width": _plain(width), "height": _plain(height), "depth": 3}
+    return {"image_size": [image], "annotations": annotations}, list(label[4::5])
+
+
+def _pixel(value: float) -> int | float:
+    """A coordinate in pixels, whole if it is meant as one."""
+    whole = round(value)
+    return whole if abs(value - whole) < _WHOLE_PIXEL else round(value, 6)
