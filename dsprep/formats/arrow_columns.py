@@ -8,7 +8,7 @@ the labels           ``cls``, if whole numbers; else ``label``
 ``__key__``          none: the sample's key
 string, binary       bytes of that name; ``class`` and ``filename`` are text
 whole numbers, bool  ``Ints`` of one; ``cls``, ``width``, ``height`` and ``id`` are plain numbers
-float, double        ``Floats`` of one, a double with all its digits
+float, double        ``Floats`` of one, a double with all its digits unless it is to be rounded
 lists of those       ``Ints``, ``Floats`` or ``Blobs``
 bytes and path       ``NAME`` and ``NAME.path``: further images, and sounds
 ===================  ==========================================================================
@@ -34,6 +34,7 @@ from dsprep.formats.arrow_types import (
     features_of,
     item_of,
     names_of_classes,
+    own_note,
     type_text,
 )
 
@@ -69,6 +70,7 @@ class Columns:
         label: That of the labels, if there is one.
         names: The classes' names by number, if the file tells them.
         numbers: The class number of each value of the labels' column, where it is another.
+        rounded: Columns of 64-bit floats that are rounded to 32 bits.
     """
 
     kinds: tuple[tuple[str, str], ...]
@@ -76,6 +78,7 @@ class Columns:
     label: str | None
     names: tuple[str, ...] | None = None
     numbers: Mapping[bytes | int, int] | None = None
+    rounded: frozenset[str] = frozenset()
 
     @cached_property
     def kind_of(self) -> dict[str, str]:
@@ -127,7 +130,8 @@ def choose_columns(
 
     Images are in the column that is given, else in one that Hugging Face notes as images, else in
     the likeliest by its name, else in the only one of bytes and paths; labels in the one given,
-    else in the only one that Hugging Face notes as classes, else in the likeliest by its name.
+    else in the only one that Hugging Face notes as classes, else in the likeliest by its name. A
+    file that dsprep wrote says both.
 
     Args:
         schema: The file's Arrow schema.
@@ -162,8 +166,17 @@ def choose_columns(
             raise SourceError(f"{source}: has no column {asked!r}; its columns are {names}")
     if held.get(KEY, "string") != "string":
         raise SourceError(f"{source}: the column {KEY!r} does not hold text: --drop {KEY}")
-    image = image or _image_column(held, features)
-    label = label or _label_column(held, features, image)
+    own = own_note(schema)
+    if own is not None:
+        image, label = image or own["image"], label or own["label"]
+        image, label = (name if name in held else None for name in (image, label))
+    else:
+        image = image or _image_column(held, features)
+        label = label or _label_column(held, features, image)
+    if image and held[image] not in ("image", "binary"):
+        raise SourceError(f"{source}: the column {image!r} is of {held[image]}, not of images")
+    if label and (label == image or not _can_label(held[label])):
+        raise SourceError(f"{source}: the column {label!r} is of {held[label]}, not of labels")
     classes = names_of_classes(features.get(label or "", {}))
     chosen = Columns(tuple(held.items()), image, label, classes)
     _require_distinct(chosen, source)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import struct
 from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple, TypeAlias
 
@@ -98,7 +99,10 @@ def decode(batch: Any, columns: Columns, folder: str) -> Iterator[Row | BadSampl
     keys = _cells(batch, KEY) if KEY in columns.kind_of else [None] * len(batch)
     label_of = _label_maker(columns)
     labels = _cells(batch, columns.label) if columns.label else [None] * len(batch)
-    parts = [_field(batch, name, columns.kind_of[name]) for name in columns.fields]
+    parts = [
+        _field(batch, name, columns.kind_of[name], name in columns.rounded)
+        for name in columns.fields
+    ]
     makers = [made for part in parts for made in part]
     for row in range(len(batch)):
         try:
@@ -141,13 +145,14 @@ def _files(
 
 
 def _field(
-    batch: Any, name: str, kind: str
+    batch: Any, name: str, kind: str, rounded: bool
 ) -> list[tuple[str, Callable[[Cell], Value], list[Cell]]]:
     """The fields that a column becomes: the name of each, what makes its values, and of what."""
     if kind in FILES:
         data, paths = _files(batch, name, Columns(((name, kind),), name, None))
         return [(name, bytes, data), (f"{name}.path", bytes, paths)]
-    return [(name, _value_maker(name, kind), _cells(batch, name))]
+    make = _rounded if rounded else _value_maker(name, kind)
+    return [(name, make, _cells(batch, name))]
 
 
 def _value_maker(name: str, kind: str) -> Callable[[Cell], Value]:
@@ -167,6 +172,16 @@ def _value_maker(name: str, kind: str) -> Callable[[Cell], Value]:
     if item in FLOATS:
         return lambda cell: Floats(_full(cell))
     return lambda cell: Ints(map(_whole, _full(cell)))
+
+
+def _rounded(cell: Cell) -> Floats:
+    """The 32-bit floats next to some of 64 bits."""
+    numbers = _full(cell) if isinstance(cell, list) else [cell]
+    layout = f"<{len(numbers)}f"
+    try:
+        return Floats(struct.unpack(layout, struct.pack(layout, *numbers)))
+    except OverflowError:
+        raise BadSample("there is a number beyond 32-bit floats") from None
 
 
 def _label_maker(columns: Columns) -> Callable[[Cell], Value | None]:

@@ -36,6 +36,7 @@ NOTHING = "null"
 """The type of a column that holds nothing but nulls; it is never written."""
 
 _FEATURES = b"huggingface"
+_OWN = b"dsprep"
 
 
 def arrow() -> Any:
@@ -120,18 +121,35 @@ def arrow_type(text: str) -> Any:
     return getattr(pa, names.get(text, text))()
 
 
-def schema_of(columns: Sequence[tuple[str, str]], classes: Sequence[str] | None) -> Any:
+def schema_of(
+    columns: Sequence[tuple[str, str]],
+    classes: Sequence[str] | None,
+    image: str,
+    label: str,
+) -> Any:
     """The Arrow schema of columns, with the features that Hugging Face `datasets` wants to find.
 
     Args:
         columns: Name and type of each.
         classes: The names of those of type ``class``.
+        image: Which of them holds images, which is noted, too, for :func:`own_note`.
+        label: Which holds labels, likewise.
     """
     pa = arrow()
     features = {name: _feature(text, classes) for name, text in columns}
     noted = json.dumps({"info": {"features": features}})
     fields = [(name, arrow_type(text)) for name, text in columns]
-    return pa.schema(fields, metadata={_FEATURES: noted.encode()})
+    own = json.dumps({"image": image, "label": label})
+    return pa.schema(fields, metadata={_FEATURES: noted.encode(), _OWN: own.encode()})
+
+
+def own_note(schema: Any) -> Mapping[str, str] | None:
+    """What :func:`schema_of` noted of the columns of images and labels; None if it did not."""
+    try:
+        found = json.loads((schema.metadata or {})[_OWN])
+        return {"image": str(found["image"]), "label": str(found["label"])}
+    except (ValueError, KeyError, TypeError, RecursionError):
+        return None
 
 
 def _feature(text: str, classes: Sequence[str] | None) -> dict[str, Any]:

@@ -199,6 +199,7 @@ def parquet_for(
     image, label = "image", "label"
     if source is not None:
         known = source.kind_of.copy()
+        known |= {name: known[name].replace("double", "float") for name in source.rounded}
         image, label = source.image or image, source.label or label
         if source.label and source.label_field == "cls":
             named = classes is not None or known[label] == "string"
@@ -230,7 +231,10 @@ def open_parquet(path: str) -> Any:
     pa = arrow()
     # Of a path, pyarrow asks whether it is an address; of its bytes, the system alone.
     source = pa.OSFile(os.fsencode(path))
-    return pa.parquet.ParquetFile(source, buffer_size=1 << 20, pre_buffer=False)
+    try:
+        return pa.parquet.ParquetFile(source, buffer_size=1 << 20, pre_buffer=False)
+    except UnicodeDecodeError:
+        raise pa.ArrowInvalid("the name of a column is not UTF-8") from None
 
 
 def first_line(error: BaseException) -> str:
@@ -289,7 +293,7 @@ class ParquetWriter:
 
     def _open(self) -> None:
         layout = self._layout
-        schema = schema_of(layout.columns or (), layout.classes)
+        schema = schema_of(layout.columns or (), layout.classes, layout.image, layout.label)
         stored = [f"{name}.bytes" for name, kind in layout.columns or () if kind in FILES]
         stored += [name for name, kind in layout.columns or () if kind == "binary"]
         leaves = [leaf for name, kind in layout.columns or () for leaf in _leaves(name, kind)]

@@ -13,7 +13,7 @@ from typing import Any
 import polars as pl
 
 from dsprep.catalog import COLUMNS, PLACE_COLUMNS, Catalog
-from dsprep.errors import SourceError
+from dsprep.errors import OptionError, SourceError
 from dsprep.findings import Finding
 from dsprep.formats.arrow_columns import KEY, Columns, choose_columns
 from dsprep.formats.arrow_types import FILES, item_of
@@ -36,6 +36,7 @@ def read_parquet(
     classes: tuple[str, ...] | None,
     *,
     dropped: frozenset[str] = frozenset(),
+    rounded: frozenset[str] = frozenset(),
     image_column: str | None = None,
     label_column: str | None = None,
     run_all: RunAll = map,
@@ -53,6 +54,8 @@ def read_parquet(
         classes: The classes and their order, if they are fixed already; those that the files name
             are numbered anew then.
         dropped: Columns that are not read.
+        rounded: Columns of 64-bit floats that are rounded to 32 bits, which is what samples have.
+            Others keep all digits, for another Parquet file; most formats reject these.
         image_column: The column of images, if the user named it.
         label_column: The column of labels, if the user named it.
         run_all: Runs calls, here or in workers.
@@ -61,11 +64,12 @@ def read_parquet(
         The catalog, and what was noticed: row groups that are damaged.
 
     Raises:
-        OptionError: If pyarrow is not installed.
+        OptionError: If pyarrow is not installed, or a column to round is not of 64-bit floats.
         SourceError: If a file cannot be read, has other columns than the first, or columns that no
             sample can hold; if a class is not among those given; or if there are no rows.
     """
     columns = _shared_columns(paths, dropped, image_column, label_column)
+    columns = replace(columns, rounded=_require_doubles(rounded, columns, paths[0]))
     indexed = list(run_all(index_rows, [RowsTask(path, columns) for path in paths]))
     findings = [
         Finding("damaged", os.path.basename(path), damage)
@@ -153,6 +157,13 @@ def _shared_columns(
         if asked not in shared.kind_of:
             raise SourceError(f"{first}: has no column {asked!r} that holds values")
     return shared
+
+
+def _require_doubles(names: frozenset[str], columns: Columns, path: str) -> frozenset[str]:
+    for name in names:
+        if columns.kind_of.get(name) not in ("double", "list<double>") or name == columns.label:
+            raise OptionError(f"{path}: {name!r} is no column of 64-bit floats that are no labels")
+    return names
 
 
 def _number_labels(

@@ -126,6 +126,13 @@ class TestLabels:
             True,
         ]
 
+    def test_columns_that_cannot_be_it(self, tmp_path: Path) -> None:
+        path = three(tmp_path, x=[[b"1"]] * 3)
+        with pytest.raises(SourceError, match="'x' is of list<binary>, not of labels"):
+            read_parquet([path], None, label_column="x")
+        with pytest.raises(SourceError, match="'x' is of list<binary>, not of images"):
+            read_parquet([path], None, image_column="x")
+
     def test_the_column_that_is_named(self, tmp_path: Path) -> None:
         path = three(tmp_path, fine=[1, 2, 3], label=[7, 8, 9])
         catalog, _ = read_parquet([path], None, label_column="fine")
@@ -162,6 +169,19 @@ class TestFields:
         found = [each.get("x") for each in fields_of(tmp_path, x=pa.array(values, kind))]
         assert found == expected
         assert list(map(type, found)) == list(map(type, expected))
+
+    def test_floats_that_are_rounded(self, tmp_path: Path) -> None:
+        columns = {"x": [0.1, 1e300, 0.5], "w": [[0.1], [], None], "z": [0.1] * 3}
+        path = three(tmp_path, **columns)
+        catalog, _ = read_parquet([path], None, rounded=frozenset({"x", "w"}))
+        first, bad, last = read_all(catalog)
+        tenth = 0.10000000149011612
+        assert isinstance(first, Sample) and first.fields["x"] == first.fields["w"] == (tenth,)
+        assert first.fields["z"] == (0.1,)
+        assert isinstance(bad, BadSample) and "beyond 32-bit floats" in str(bad)
+        assert isinstance(last, Sample) and last.fields["x"] == Floats((0.5,))
+        with pytest.raises(OptionError, match="'image' is no column of 64-bit floats"):
+            read_parquet([path], None, rounded=frozenset({"image"}))
 
     def test_names_that_conventions_know(self, tmp_path: Path) -> None:
         columns = {"class": ["cat"] * 3, "filename": ["x/y.jpg"] * 3, "b": [1] * 3, "a": [1] * 3}
