@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import ctypes
+import errno
 import os
 import signal
 import subprocess
 import sys
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
@@ -119,6 +122,7 @@ def test_a_join_that_is_killed_goes_on(tmp_path: Path, moved: int) -> None:
     code = f"""
 import os, signal
 from pathlib import Path
+from types import SimpleNamespace
 from dsprep.running.tree import join_tree
 rename, count = os.rename, 0
 def counted(*args, **options):
@@ -233,3 +237,28 @@ def test_ten_thousand_samples_of_which_most_want_a_name_that_is_taken(tmp_path: 
         assert found[image.path] == b"%d" % number
         assert found[text.path] == b"t%d" % number
         assert image.path.removesuffix(".jpg") == text.path.removesuffix(".txt")
+
+
+@pytest.mark.parametrize("known", [True, False])
+def test_a_disk_that_loses_bytes_has_no_folder(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, known: bool
+) -> None:
+    """Whether the system says so of one file system, or can only be asked to flush them all."""
+
+    def fail(*_: object) -> int:
+        ctypes.set_errno(errno.EIO)
+        if known:
+            return -1
+        raise OSError(errno.EIO, os.strerror(errno.EIO))
+
+    units = write_units(tmp_path / "scratch", crowd(20))
+    join_tree(units, tmp_path / "scratch/tree", tmp_path / "files.jsonl")
+    library = SimpleNamespace(syncfs=fail) if known else SimpleNamespace()
+    monkeypatch.setattr(ctypes, "CDLL", lambda *_, **__: library)
+    monkeypatch.setattr(os, "sync", fail)
+    with pytest.raises(DestinationError, match="cannot be written"):
+        publish_tree(tmp_path / "scratch/tree", tmp_path / "back")
+    assert not (tmp_path / "back").exists()
+    monkeypatch.undo()
+    publish_tree(tmp_path / "scratch/tree", tmp_path / "back")
+    assert len(contents(tmp_path / "back")) == 40
