@@ -99,8 +99,7 @@ def _looks_like(held: Held, version: Version) -> bool:
     """Whether a file is such a batch, where its name may be that of anything."""
     if version.labels:
         return held.size > 0 and held.size % (version.labels + _PIXELS) == 0
-    with open(held.path, "rb") as file:
-        return file.read(1) == b"\x80"
+    return first_bytes(held.path, 1) == b"\x80"
 
 
 def read_batches(

@@ -80,7 +80,7 @@ def _batches(
     directory, name = os.path.split(path)
     if not cifar.in_directory(directory, [name]):
         return None
-    held = cifar.in_directory(directory, os.listdir(directory or "."))
+    held = cifar.in_directory(directory, _files(directory or ".") or [name])
     version = cifar.version_of(held, name)
     return None if version is None else cifar.read_batches(held, version, name)
 
