@@ -1,0 +1,173 @@
+"""Which archive a path means, and where in it paths begin."""
+
+from __future__ import annotations
+
+import io
+import tarfile
+import zipfile
+from pathlib import Path
+
+import polars as pl
+import pytest
+
+from dsprep.errors import SourceError
+from dsprep.readers.compressed import compression_of
+from dsprep.sources.archive import (
+    archive_kind,
+    is_archive,
+    open_archive,
+    read_text_beside,
+    split_path,
+)
+from dsprep.sources.archived import files_of
+from dsprep.sources.files import Files
+from dsprep.sources.tarred import PlainTar, StreamedTar, list_tar
+
+EXTENSIONS = frozenset({"jpg"})
+
+
+def make(path: Path, *names: str) -> Path:
+    """A zip of empty files."""
+    with zipfile.ZipFile(path, "w") as file:
+        for name in names:
+            file.writestr(name, "")
+    return path
+
+
+def files(path: Path, below: str = "") -> Files:
+    return files_of(open_archive(str(path / below)), EXTENSIONS)
+
+
+def test_the_file_in_a_path(tmp_path: Path) -> None:
+    path = make(tmp_path / "a.zip", "x.jpg")
+    assert split_path(f"{path}") == (str(path), "")
+    assert split_path(f"{path}/") == (str(path), "")
+    assert split_path(f"{path}/a/b/") == (str(path), "a/b")
+    assert split_path(f"{path}/./a//b") == (str(path), "a/b")
+    assert split_path(f"{tmp_path}/b.zip/a") is None
+    assert split_path(f"{tmp_path}") is None
+    assert split_path("") is None
+    assert split_path("no such file") is None
+
+
+def test_kinds_are_told_by_content(tmp_path: Path) -> None:
+    path = tmp_path / "x"
+    assert archive_kind(str(make(path, "a.jpg"))) == "zip"
+    assert archive_kind(str(make(path))) == "zip"
+    for mode, kind in (("", "tar"), ("gz", "compressed tar"), ("xz", "compressed tar")):
+        with tarfile.open(path, f"w:{mode}") as tar:
+            tar.addfile(tarfile.TarInfo("a.jpg"))
+        assert archive_kind(str(path)) == kind
+        assert is_archive(f"{path}/a")
+    with tarfile.open(path, "w"):
+        pass
+    assert archive_kind(str(path)) is None
+    assert archive_kind(str(path.rename(tmp_path / "x.tar"))) == "tar"
+    (tmp_path / "x.tar").write_bytes(b"no tar" * 999)
+    assert archive_kind(str(tmp_path / "x.tar")) is None
+    with pytest.raises(SourceError, match="x: cannot be read"):
+        archive_kind(str(path))
+
+
+@pytest.mark.parametrize(
+    ("names", "top"),
+    [
+        (["d/a/1.jpg", "d/b/2.jpg"], "d"),
+        (["d/a/1.jpg", "d/b/2.jpg", "LICENSE", "__MACOSX/x.jpg"], "d"),
+        (["d/1.jpg", "d/2.jpg"], "d"),
+        (["d/e/a/1.jpg", "d/e/b/2.jpg"], "d"),
+        (["d/a/1.jpg", "e/b/2.jpg"], ""),
+        (["d/a/1.jpg", "2.jpg"], ""),
+        (["1.jpg"], ""),
+        (["./d/a/1.jpg", "./d/b/2.jpg"], ""),
+        (["LICENSE"], ""),
+    ],
+)
+def test_the_directory_that_an_archive_is_of(tmp_path: Path, names: list[str], top: str) -> None:
+    found = files(make(tmp_path / "a.zip", *names))
+    assert found.top == top
+    prefix = f"{top}/" if top else ""
+    images = [name.removeprefix("./").removeprefix(prefix) for name in names]
+    expected = [name for name in images if name.endswith(".jpg") and "__MACOSX" not in name]
+    assert sorted(found.below_top().table["path"]) == sorted(expected)
+
+
+@pytest.mark.parametrize(
+    ("paths", "below"),
+    [
+        (["a/1.jpg"], True),
+        (["a/1"], True),
+        (["a/x.txt"], True),
+        (["d/a/1.jpg"], False),
+        (["d/a/1.jpg", "a/1.jpg"], False),
+        (["other"], False),
+    ],
+)
+def test_where_the_paths_of_a_list_begin(tmp_path: Path, paths: list[str], below: bool) -> None:
+    found = files(make(tmp_path / "a.zip", "d/a/1.jpg", "d/b/2.jpg", "d/a/x.txt"))
+    fitting = found.fitting(pl.Series("path", paths))
+    assert fitting.table.equals((found.below_top() if below else found).table)
+
+
+def test_a_directory_in_an_archive(tmp_path: Path) -> None:
+    path = make(tmp_path / "a.zip", "d/a/1.jpg", "d/ab/2.jpg", "d/a/x.txt", "d/ab/y.txt")
+    found = files(path, "d/a")
+    assert found.table["path"].to_list() == ["1.jpg"]
+    assert [finding.path for finding in found.findings] == ["x.txt"]
+    with pytest.raises(SourceError, match=r"a\.zip: holds no directory 'd/x'"):
+        files(path, "d/x")
+
+
+def test_text_in_an_archive(tmp_path: Path) -> None:
+    path = tmp_path / "a.zip"
+    with zipfile.ZipFile(path, "w") as file:
+        for name in ("d/t.csv", "e/t.csv", "u.csv", "d/u.csv", "d/v.csv"):
+            file.writestr(name, name)
+        file.writestr("w.csv", b"\xff")
+    assert read_text_beside(str(path), "e/t.csv") == "e/t.csv"
+    assert read_text_beside(str(path), "./u.csv") == "u.csv"
+    assert read_text_beside(str(path), "v.csv") == "d/v.csv"
+    assert read_text_beside(str(path / "d"), "t.csv") == "d/t.csv"
+    with pytest.raises(SourceError, match=r"t\.csv: may be 'd/t.csv' or 'e/t.csv' of "):
+        read_text_beside(str(path), "t.csv")
+    with pytest.raises(SourceError, match=r"w\.csv:1: not UTF-8"):
+        read_text_beside(str(path), "w.csv")
+    on_disk = tmp_path / "u.csv"
+    on_disk.write_text("on the disk")
+    assert read_text_beside(str(path), str(on_disk)) == "on the disk"
+
+
+@pytest.mark.parametrize("size", [0, 1, 511, 512, 513, 40_000, 300_000])
+def test_tars_are_listed_alike_from_disk_and_stream(tmp_path: Path, size: int) -> None:
+    data = io.BytesIO()
+    with tarfile.open(fileobj=data, mode="w") as outer:
+        for number in range(4):
+            member = tarfile.TarInfo("n" * 50 * number + f"{number}.tar")
+            inner = io.BytesIO()
+            with tarfile.open(fileobj=inner, mode="w") as tar:
+                for name in ("a", "b/" + "c" * 90, "d" * 300):
+                    each = tarfile.TarInfo(f"{name}.jpg")
+                    each.size = size
+                    tar.addfile(each, io.BytesIO(bytes(size)))
+            member.size = inner.tell()
+            inner.seek(0)
+            outer.addfile(member, inner)
+        outer.addfile(tarfile.TarInfo("last.jpg"))
+    path = tmp_path / "x.tar"
+    path.write_bytes(data.getvalue())
+    with path.open("rb") as file:
+        plain = list_tar(PlainTar(file.fileno()), "x.tar")
+        streamed = list_tar(StreamedTar(file), "x.tar")
+    assert plain == streamed
+    assert len(plain.names) == 13
+    assert not plain.damage
+    assert len(plain.stems) == 4
+    assert set(plain.sizes[:12]) == {size}
+
+
+def test_how_a_file_is_compressed() -> None:
+    assert compression_of(b"\x1f\x8b\x08\0\0\0") == "gzip"
+    assert compression_of(b"BZh91AY") == "bzip2"
+    assert compression_of(b"\xfd7zXZ\0") == "xz"
+    assert compression_of(b"PK\x03\x04") is None
+    assert compression_of(b"") is None
