@@ -51,9 +51,14 @@ def arrow() -> Any:
         import pyarrow.ipc
         import pyarrow.parquet
         import pyarrow.types  # noqa: F401
-    except ImportError as error:
+    except ModuleNotFoundError as error:
         raise OptionError(
             f"Parquet is read and written by pyarrow ({error}): pip install 'dsprep[parquet]'"
+        ) from None
+    except ImportError as error:
+        raise OptionError(
+            f"Parquet is read and written by pyarrow, which does not load ({error}); "
+            "beside NumPy 1, which MXNet needs: pip install 'pyarrow<26'"
         ) from None
     return pyarrow
 
