@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from itertools import accumulate
-from math import isnan
+from math import isnan, nan
 from typing import TYPE_CHECKING, ClassVar
 
 from dsprep.errors import BadSample
@@ -181,9 +181,6 @@ def _checked_header(head: Value) -> bytes:
 
 def _is_made_again(head: bytes, sample: Sample) -> bool:
     """Whether a sample's fields tell all of the header that it was read with."""
-    label = sample.fields.get("label")
-    if is_label(label) and any(map(isnan, label)):
-        return False
     try:
         return _header(sample) == head
     except BadSample:
@@ -264,6 +261,11 @@ def _decode(payload: bytes, stream: ShardStream, offset: int) -> Sample:
     else:
         fields["label"] = (label,)
     sample = Sample(str(index), fields, index)
-    if not _is_made_again(payload[:start], sample):
+    values = fields.get("label")
+    if is_label(values) and any(map(isnan, values)):
+        # Of the many bit patterns that are no number, texts know one.
+        fields["label"] = tuple(nan if isnan(each) else each for each in values)
+        fields["irheader"] = payload[:start]
+    elif not _is_made_again(payload[:start], sample):
         fields["irheader"] = payload[:start]
     return sample

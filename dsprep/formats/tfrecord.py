@@ -95,14 +95,19 @@ class TFRecord(Format):
         )
 
     def encode(self, sample: Sample) -> list[bytes]:
-        """Lay one sample out as the record of an Example, its features sorted by name.
+        """Lay one sample out as the record of an Example, its features sorted by name."""
+        usual = None if self.whole else self._encode_usual(sample)
+        return usual or _lay_out(features_of(sample, self.preset, self.whole))
+
+    def _encode_usual(self, sample: Sample) -> list[bytes] | None:
+        """Lay out a sample that is an image and what the preset names; None if it is not.
 
         What many samples share, such as a label, is encoded once; what each has for itself, the
         image and texts, is laid out around its bytes.
         """
-        fields = None if self.whole else fields_for(sample, self.preset)
+        fields = fields_for(sample, self.preset)
         if fields is None:
-            return _lay_out(features_of(sample, self.preset, self.whole))
+            return None
         first_class = self.preset.first_class
         before: list[bytes] = []
         after: list[bytes] = []
@@ -112,19 +117,24 @@ class TFRecord(Format):
             value = fields.get(field_name)
             if value is None:
                 continue
-            if field_name == "image" and isinstance(value, bytes):
+            if isinstance(value, bytes):
+                if field_name != "image":
+                    return None
                 image = value
                 before.append(head_of_bytes(name, len(image)))
                 entries = after
             elif field_name in _OWN and isinstance(value, str):
                 text = value.encode()
                 entries += (head_of_bytes(name, len(text)), text)
-            elif is_label(value):
+            elif isinstance(value, tuple):
+                if not is_label(value):
+                    return None
                 entries.append(_entry(name, field_name, value, first_class))
-            elif isinstance(value, int | str) and TYPES.get(field_name, type(value)) is type(value):
-                entries.append(_shared_entry(name, field_name, value, first_class))
             else:
-                return _lay_out(features_of(sample, self.preset, self.whole))
+                entry = _shared_entry(name, field_name, value, first_class)
+                if entry is None:
+                    return None
+                entries.append(entry)
         head, tail = b"".join(before), b"".join(after)
         head = example_head(len(head) + len(image) + len(tail)) + head
         crc = extend(extend(value_of(head), image), tail)
@@ -213,7 +223,9 @@ def _record_head(size: int) -> bytes:
 
 # Not for floats: 0.0 and -0.0 are the same to a cache, and their bytes differ.
 @lru_cache(maxsize=4096)
-def _shared_entry(name: str, field_name: str, value: int | str, first_class: int) -> bytes:
+def _shared_entry(name: str, field_name: str, value: int | str, first_class: int) -> bytes | None:
+    if TYPES.get(field_name, type(value)) is not type(value):
+        return None
     return _entry(name, field_name, value, first_class)
 
 

@@ -112,7 +112,7 @@ class WebDataset(Format):
                 if name in meaningful:
                     return self._encode_any(stem, sample)
                 data, end = value, tar.padding(len(value))
-            elif name in _IN_JSON:
+            elif name in _IN_JSON and not isinstance(value, tuple):
                 metadata[name] = value
                 continue
             elif name == "cls" and type(value) is int:
@@ -128,8 +128,6 @@ class WebDataset(Format):
         if not fields:
             raise BadSample("a sample without fields would have no member")
         if metadata:
-            if not _is_metadata((*metadata, *map(type, metadata.values()))):
-                return self._encode_any(stem, sample)
             data = _json(metadata)
             parts += (tar.member(stem + b"json", len(data)), data, tar.padding(len(data)))
         return parts
@@ -374,13 +372,6 @@ def _padded_number(value: int) -> tuple[bytes, bytes]:
     """The bytes and the padding of a member that holds a class number."""
     data = label_text(value)
     return data, tar.padding(len(data))
-
-
-@lru_cache(maxsize=4096)
-def _is_metadata(shape: tuple[str | type, ...]) -> bool:
-    """Whether fields of these names and types are those that stand in the ``.json``."""
-    names, types = shape[: len(shape) // 2], shape[len(shape) // 2 :]
-    return all(TYPES[str(name)] is each for name, each in zip(names, types, strict=True))
 
 
 def _text(value: Value) -> bytes:

@@ -171,20 +171,30 @@ def _tell_key(
     own_name = features.get(preset.name_of("filename"))
     filename = told.get("filename")
     assert filename is None or isinstance(filename, str)
-    if _needs_key(key, kind, filename, own_name):
+    if _needs_key(key, kind, filename, own_name, "filename" in features):
         features.setdefault(KEY, _text(key))
     elif filename is None and own_name is None:
         told["filename"] = f"{key}.{kind}"
 
 
-def _needs_key(key: str, kind: str | None, filename: str | None, own_name: Feature | None) -> bool:
-    """Whether a feature must tell the key; if not, the file name does, or ``KEY.EXT`` will."""
+def _needs_key(
+    key: str, kind: str | None, filename: str | None, own_name: Feature | None, is_other: bool
+) -> bool:
+    """Whether a feature must tell the key; if not, the file name does, or ``KEY.EXT`` will.
+
+    Args:
+        key: The key.
+        kind: The kind of the image, if there is one.
+        filename: The file name, if there is one.
+        own_name: The feature that would hold it, if there is one that does not.
+        is_other: Whether another feature has the name of the field.
+    """
     derived = _derived_name(key, kind)
     if filename is not None:
         return filename == derived or key_of(filename) != key
     if own_name is not None:
         return _key_of(own_name) != key
-    return derived is None
+    return derived is None or is_other
 
 
 def _derived_name(key: str, kind: str | None) -> str | None:
@@ -229,10 +239,11 @@ def sample_of(
         _take_boxes(fields, taken, rest, features, preset)
     _take_derived(fields, kind, rest, preset)
     key = _take_key(fields, kind, rest, position, preset, whole)
-    if whole and preset.names.get("source_id") and fields.get("id") is not None:
-        _, value = taken["id"]
-        if str(value) == key:
+    if whole and "source_id" in preset.names:
+        if str(fields.get("id")) == key:
             del fields["id"]
+        elif rest.get(preset.names["source_id"]) == _text(key):
+            del rest[preset.names["source_id"]]
     for name in sorted(rest):
         fields[name] = _own_value(name, rest[name], kind)
     return Sample(key, fields, position)
@@ -384,7 +395,7 @@ def _take_key(
         except UnicodeDecodeError:
             pass
         else:
-            if _needs_key(key, kind, filename, own_name):
+            if _needs_key(key, kind, filename, own_name, "filename" in rest):
                 del rest[KEY]
             return key
     key = str(position) if implied is None else implied

@@ -1,0 +1,264 @@
+"""Samples with any fields: through one format into another and back, without loss."""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Mapping
+
+import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
+
+from dsprep.errors import BadSample
+from dsprep.formats import Format
+from dsprep.formats.example import Feature, decode_example, encode_entry, example_head
+from dsprep.formats.features import PRESETS, TYPES, Preset
+from dsprep.formats.recordio import RecordIO
+from dsprep.formats.tfrecord import TFRecord
+from dsprep.formats.typed_json import decode_typed, encode_typed
+from dsprep.formats.webdataset import WebDataset
+from dsprep.formats.whole import features_of, sample_of
+from dsprep.sample import Blobs, Floats, Ints, Sample
+from tests.contract.layouts import JPEG, PNG, read
+from tests.contract.test_contract import MAGIC, any_bytes, properties
+
+WHOLE = TFRecord(whole=True)
+TAR = WebDataset()
+REC = RecordIO()
+
+# Names that formats give a meaning, and any others.
+FEATURES = sorted(
+    {name for preset in PRESETS.values() for name, _ in preset.in_order()}
+    | {"jpg", "png", "bin", "cls", "label", "class", "filename", "width", "id", "json"}
+    | {"label.json", "features.json", "__key__", "__url__", "image/source_id", ""}
+)
+text = st.text(st.characters(exclude_categories=["Cs"]), max_size=9)
+any_name = st.sampled_from(FEATURES) | text
+floats = st.floats(width=32)
+ints = st.integers(-(1 << 63), (1 << 63) - 1)
+label_texts = st.sampled_from([b"3", b"[1,2]", b"[0.1,-0.0]", b"[0.1]", b"-7", b"nan", b"[nan]"])
+data = (
+    st.binary(max_size=9)
+    | st.sampled_from([JPEG, PNG, b"jpeg", b"JPEG", b"a.jpg", b"d/a.b.jpg", b"5", b"cat", b"0.jpg"])
+    | st.sampled_from([b'{"class":"a"}', b'{"a/b":[1]}', b'{"cls":"3"}', b'{"id":5}', b"{}"])
+    | label_texts
+)
+any_list: st.SearchStrategy[Feature] = st.one_of(
+    st.lists(data, max_size=3).map(Blobs),
+    st.lists(floats, max_size=3).map(Floats),
+    st.lists(ints, max_size=3).map(Ints),
+)
+any_example = st.dictionaries(any_name, any_list, max_size=6)
+
+
+def bits(features: Mapping[str, Feature]) -> dict[str, tuple[str, object]]:
+    """Features so that what differs in a bit differs: NaN is itself, and 0.0 is not -0.0."""
+    return {
+        name: (
+            type(each).__name__,
+            struct.pack(f"<{len(each)}f", *each) if isinstance(each, Floats) else each,
+        )
+        for name, each in features.items()
+    }
+
+
+def serialized(features: Mapping[str, Feature]) -> bytes:
+    body = b"".join(encode_entry(name, features[name]) for name in sorted(features))
+    return example_head(len(body)) + body
+
+
+def example_of(layout: TFRecord, sample: Sample) -> dict[str, Feature]:
+    return decode_example(b"".join(layout.encode(sample))[12:-4])
+
+
+def through(layout: Format, sample: Sample) -> Sample:
+    """The sample as it is read from a shard of its own."""
+    content = b"".join(layout.encode(sample))
+    (entry,) = read(layout, content + layout.trailer(len(content)))
+    return entry.sample
+
+
+def shard_of(layout: Format, samples: list[Sample]) -> bytes:
+    content = b"".join(b"".join(layout.encode(each)) for each in samples)
+    return content + layout.trailer(len(content))
+
+
+def renamed(preset: Preset, features: Mapping[str, Feature]) -> bool:
+    """Whether some feature has a name that another preset gives to what this one names."""
+    return any(name in features for names in preset.candidates.values() for name in names[1:])
+
+
+def added(preset: Preset) -> set[str]:
+    """The features that may be there although they were not."""
+    derived = ("format", "synset", "source_id")
+    names = {preset.names[field] for field in derived if field in preset.names}
+    boxes = set(preset.box_names) if "boxes" in preset.names else set()
+    return names | boxes | {"__key__", preset.name_of("filename")}
+
+
+class TestExamples:
+    """An Example is the same after it was a sample."""
+
+    @pytest.mark.parametrize("preset", PRESETS.values(), ids=PRESETS)
+    def test_any_features(self, preset: Preset) -> None:
+        @properties
+        @given(any_example)
+        @example({"image/encoded": Blobs([JPEG]), "image/format": Blobs([b"JPEG"])})
+        @example({"image/encoded": Blobs([JPEG]), "jpg": Blobs([b"x"])})
+        @example({"image/encoded": Blobs([b"x"]), "jpg": Blobs([b"x"])})
+        @example({"jpg": Blobs([JPEG])})
+        @example({"label": Floats([1.0]), "labels": Floats([2.0]), "cls": Ints([3])})
+        @example({"image/label": Floats([-0.0, float("nan")])})
+        @example({"image/label": Floats([0.1]), "label.json": Blobs([b"[0.5]"])})
+        @example({"image/filename": Blobs([b"a.jpg"]), "image/encoded": Blobs([JPEG])})
+        @example({"__key__": Blobs([b"a"]), "image/filename": Blobs([b"a.jpg"])})
+        @example({"__key__": Blobs([b"a.b"]), "image/encoded": Blobs([JPEG])})
+        @example({"image/source_id": Blobs([b"5"]), "__key__": Blobs([b"5"])})
+        def check(features: dict[str, Feature]) -> None:
+            if renamed(preset, features):
+                return
+            sample = sample_of(features, 0, preset, whole=True)
+            again = features_of(sample, preset, whole=True)
+            more = {name for name in again if name not in features}
+            assert more <= added(preset)
+            assert bits({name: each for name, each in again.items() if name not in more}) == bits(
+                features
+            )
+            # Once it has them, it stays as it is.
+            layout = TFRecord(preset, whole=True)
+            assert bits(example_of(layout, through(layout, sample))) == bits(again)
+
+        check()
+
+    @properties
+    @given(any_example)
+    def test_through_a_tar(self, features: dict[str, Feature]) -> None:
+        sample = sample_of(features, 0, WHOLE.preset, whole=True)
+        try:
+            found = through(TAR, sample)
+        except BadSample as error:
+            assert str(error)
+            return
+        assert found.key == sample.key
+        assert bits(example_of(WHOLE, found)) == bits(example_of(WHOLE, sample))
+
+
+NAMED = {name for preset in PRESETS.values() for name, _ in preset.in_order()}
+NAMED = NAMED - {"label", "image"} | {"__key__"}
+any_key = st.from_regex(r"([a-z_]{1,3}/)?[a-z0-9_]{1,4}", fullmatch=True)
+extension = st.sampled_from(
+    ["jpg", "png", "webp", "bin", "cls", "json", "txt", "npy", "pyd", "mask.png", "wav", "label"]
+    + ["label.json", "features.json", "class", "filename", "id", "a%2fb", "a%252fb", "%41", "ä b"]
+    + ["image%2fformat", "image%2fencoded", "image%2ffilename", "image%2fclass%2flabel"]
+) | st.from_regex(r"[a-z0-9_-]{1,3}(\.[a-z0-9]{1,2})?", fullmatch=True)
+member = (
+    data
+    | st.builds(encode_typed, st.dictionaries(any_name, any_list, min_size=1, max_size=3))
+    | st.sampled_from(
+        [
+            b'{"class":"cat","filename":"a.jpg","height":1,"width":2}',
+            b'{"filename":"x/y.jpg"}',
+            b'{"id":18446744073709551615}',
+            b'{"class":1}',
+            b'{"width":true}',
+            b'{"height":-1}',
+            b'{"a":[1],"b":[0.5,NaN],"c":["x"],"d":{"base64":"/w=="}}',
+        ]
+    )
+)
+any_members = st.dictionaries(extension, member, min_size=1, max_size=6)
+
+
+def in_order(sample: Sample) -> Sample:
+    """A sample with its fields in the order that formats without one give them."""
+    image = sample.image()
+    told = [name for name, kind in TYPES.items() if type(sample.fields.get(name)) is kind]
+    first = [*([image[0]] if image else []), *(name for name in ("cls", "label") if name in told)]
+    order = [*first, *sorted(sample.fields.keys() - set(first))]
+    return Sample(sample.key, {name: sample.fields[name] for name in order}, sample.id)
+
+
+class TestTars:
+    """A tar is the same after its samples were Examples."""
+
+    @properties
+    @given(any_key, any_members)
+    @example("a", {"jpg": PNG, "cls": b"3"})
+    @example("a", {"png": JPEG, "jpg": PNG})
+    @example("a", {"bin": JPEG})
+    @example("a", {"jpg": JPEG, "json": b'{"filename":"a.jpg"}'})
+    @example("a", {"jpg": JPEG, "label.json": b"[0.1,-0.0,1e-07]"})
+    @example("a", {"cls": b"99999999999999999999"})
+    @example("a", {"label": b"x", "label.json": b"[1,2]"})
+    def test_any_members(self, key: str, members: dict[str, bytes]) -> None:
+        fields = TAR.fields_of(members)
+        if fields.keys() & NAMED:  # They are what presets mean by these names.
+            return
+        sample = in_order(Sample(key, fields))
+        made = TAR._members(sample, (sample.image() or ("",))[0] or None, set())
+        if sorted(made.items()) != sorted(members.items()):
+            # Members that mean something other than bytes, but not in this company.
+            return
+        shard = shard_of(TAR, [sample])
+        try:
+            again = through(WHOLE, through(TAR, sample))
+        except BadSample as error:
+            assert str(error)
+            return
+        assert again.key == key
+        assert shard_of(TAR, [again]) == shard
+
+    @properties
+    @given(any_members)
+    def test_fields_are_written_as_they_were_read(self, members: dict[str, bytes]) -> None:
+        found = TAR.fields_of(members)
+        sample = Sample("k", found)
+        assert repr(through(TAR, sample).fields) == repr(found) or sorted(
+            map(repr, through(TAR, sample).fields.items())
+        ) == sorted(map(repr, found.items()))
+
+
+class TestRecords:
+    """A record of RecordIO is the same after it was in a tar or an Example."""
+
+    @properties
+    @given(
+        st.integers(0, 2**64 - 1) | st.just(int.from_bytes(MAGIC, "little")),
+        st.integers(0, 1) | st.integers(0, 2**64 - 1),
+        st.lists(floats | st.just(3.0), max_size=3),
+        floats | st.integers(0, 9).map(float),
+        any_bytes,
+    )
+    @example(7, 0, [4.0], 0.0, JPEG)
+    @example(7, 3, [], 2.0, JPEG)
+    @example(7, 0, [], -0.0, JPEG)
+    @example(7, 0, [-0.0, 1.0], 0.0, b"")
+    @example(7, 0, [float("nan"), 1.0], 0.0, JPEG)
+    @example(7, 0, [], 1e20, JPEG)
+    @example(7, 0, [], struct.unpack("<f", b"\x01\x00\xc0\xff")[0], JPEG)
+    def test_any_record(
+        self, id: int, id2: int, labels: list[float], label: float, image: bytes
+    ) -> None:
+        from dsprep.formats.recordio import _split
+
+        head = struct.pack("<IfQQ", len(labels), label, id, id2)
+        head += struct.pack(f"<{len(labels)}f", *labels)
+        record = b"".join(_split(head + image))
+        (entry,) = read(REC, record)
+        for layout in (TAR, WHOLE):
+            found = through(layout, entry.sample)
+            found.id = int(found.key)
+            assert b"".join(REC.encode(found)) == record
+
+
+class TestTypedJson:
+    @properties
+    @given(st.dictionaries(any_name, any_list | data, min_size=1))
+    def test_gives_back_every_value(self, fields: dict[str, Feature | bytes]) -> None:
+        text = encode_typed(fields)
+        found = decode_typed(text)
+        assert found is not None
+        assert encode_typed(found) == text
+        lists = {name: each for name, each in fields.items() if not isinstance(each, bytes)}
+        assert bits({name: found[name] for name in lists}) == bits(lists)  # type: ignore[misc]
+        assert all(found[name] == each for name, each in fields.items() if name not in lists)
