@@ -14,6 +14,7 @@ from dsprep.errors import OptionError, SourceError
 from dsprep.formats import FORMATS, Format, format_of_file
 from dsprep.manifests.manifest import read_manifest
 from dsprep.manifests.recorded import recorded_options
+from dsprep.sample import image_kind_of
 
 _BRACES = re.compile(r"\{([^{}]*)\}")
 _RANGE = re.compile(r"(\d+)\.\.(\d+)")
@@ -157,14 +158,19 @@ def _of_directory(directory: str, format_name: str | None) -> ShardSet | None:
     manifest = Path(directory) / "manifest.json"
     if manifest.is_file():
         return _of_manifest(manifest)
+    names = []
     with os.scandir(directory) as entries:
-        seen = [entry for entry in entries if not entry.name.startswith(".")]
-    if any(entry.is_dir() for entry in seen):
-        return None
-    names = sorted(each.name for each in seen if _is_shard(each.name, format_name))
+        for entry in entries:
+            if entry.name.startswith("."):
+                continue
+            if image_kind_of(entry.name) or entry.is_dir():
+                return None  # a tree of images, however many there are
+            if _is_shard(entry.name, format_name):
+                names.append(entry.name)
     if not names:
         return None
-    return _of_files(directory, [os.path.join(directory, name) for name in names], format_name)
+    files = [os.path.join(directory, name) for name in sorted(names)]
+    return _of_files(directory, files, format_name)
 
 
 def _is_shard(name: str, format_name: str | None) -> bool:

@@ -7,6 +7,7 @@ an archive.
 from __future__ import annotations
 
 import os
+import re
 from itertools import islice
 from typing import TYPE_CHECKING
 
@@ -29,6 +30,9 @@ KINDS = (*FORMATS, "images", "parts", "pixels", "parquet", "manifest")
 _MANIFESTS = (".manifest", ".jsonl")
 """How the names of SageMaker's augmented manifests end."""
 
+_PIXELS = re.compile(r"cifar|idx[13]-ubyte|^(data|test)_batch|^batches.meta|mnist", re.IGNORECASE)
+"""What names of CIFAR's and MNIST's files hold."""
+
 _LOOKED_AT = 64
 """Samples of a tar that tell whether it holds samples or a tree of images."""
 
@@ -48,6 +52,7 @@ def read_whole(source: Source, run_all: RunAll = map) -> tuple[Catalog, list[Fin
         _parts(source, run_all)
         or _manifest(source, run_all)
         or _parquet(source)
+        or _pixels(source)
         or _shards(source, run_all)
     )
     if found is None:
@@ -159,9 +164,24 @@ def _is_parquet(name: str, entry: os.DirEntry[str]) -> bool:
     return name.endswith(".parquet") and not name.startswith(".") and entry.is_file()
 
 
+def _may_be_pixels(path: str) -> bool:
+    """Whether a name is that of CIFAR or of idx files, or one below such."""
+    above = path.rstrip("/")
+    names = [os.path.basename(above)]
+    for _ in range(2):
+        above = os.path.dirname(above)
+        names.append(os.path.basename(above))
+    if os.path.isdir(path):
+        with os.scandir(path) as entries:
+            names += [entry.name for entry in islice(entries, _LOOKED_AT)]
+    return any(_PIXELS.search(name) for name in names)
+
+
 def _pixels(source: Source) -> tuple[Catalog, list[Finding]] | None:
     if source.list or source.table or source.others or source.kind not in (None, "pixels"):
         return None
+    if source.kind is None and not _may_be_pixels(source.root):
+        return None  # known without importing what is slow to import
     from dsprep.sources.pixels import read_pixels
 
     return read_pixels(source.root, _classes(source))
