@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
+from dsprep.formats.folder import Folder
 from dsprep.images.check import DEFAULT_MAX_PIXELS, LEVELS
 from dsprep.images.transform import Transform
 from dsprep.planning.cuts import ShardSize
@@ -124,6 +126,8 @@ def convert(
         prefix=prefix,
         whole=True,
     )
+    if isinstance(layout, Folder) and transform is not None:
+        layout = replace(layout, reencoded=True)
     packing = Packing(
         source=make_source(
             first,

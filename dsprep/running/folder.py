@@ -8,7 +8,7 @@ from pathlib import Path
 
 import google_crc32c
 
-from dsprep.errors import DestinationError
+from dsprep.errors import BadSample, DestinationError, SourceError
 from dsprep.formats.folder import AugmentedFolder
 from dsprep.formats.listing import LISTING, read_listing
 from dsprep.manifests.manifest import FileReceipt
@@ -65,6 +65,9 @@ def write_companions(plan: Plan, write: Callable[[str, bytes], None]) -> None:
     Args:
         plan: What was to be written.
         write: Writes a small file, by its name.
+
+    Raises:
+        SourceError: If an augmented manifest cannot hold a label.
     """
     packing = plan.packing
     listing = packing.destination.companion(LISTING)
@@ -72,7 +75,10 @@ def write_companions(plan: Plan, write: Callable[[str, bytes], None]) -> None:
     if text:
         write(packing.destination.companion("lst").name, text.encode())
     if isinstance(packing.layout, AugmentedFolder):
-        lines = packing.layout.manifest(read_listing(listing))
+        try:
+            lines = packing.layout.manifest(read_listing(listing))
+        except BadSample as error:
+            raise SourceError(f"{error}; --to folder needs no such labels") from None
         write(packing.destination.companion("manifest").name, lines.encode())
 
 
