@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import os
 import struct
 import tempfile
@@ -12,7 +13,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import IO, BinaryIO
 
-from dsprep.errors import BadSample, DamagedShard, SourceError
+from dsprep.errors import BadSample, DamagedShard, DestinationError, SourceError
 from dsprep.readers.base import Reader
 from dsprep.readers.compressed import open_compressed
 from dsprep.rows import Rows
@@ -123,31 +124,32 @@ class CompressedTarReader(ArchiveReader):
 
     unpacked: int
 
-    def read(self, rows: Rows) -> Iterator[bytes | BadSample]:
-        """Decompress the archive up to the last of the members, then yield them in their order.
+    def read(self, rows: Rows) -> Iterator[bytes]:
+        """Decompress the archive up to the last of the members.
 
-        That is for a few members; for all of them there are the spools.
+        Where they are not asked for in the order of the archive, that is done before the first is
+        yielded, and a temporary file keeps them meanwhile. So this is for a few members, or for all
+        in their order; for others there are the spools.
         """
         assert rows.offsets is not None
-        order = sorted(range(len(rows.ids)), key=rows.offsets.__getitem__)
-        places = [0] * len(order)
-        with tempfile.SpooledTemporaryFile(_IN_MEMORY) as picked:
-            with self.open() as descriptor, open_compressed(self.path) as tar:
-                at = 0
-                last, before = -1, -1
-                for number in order:
-                    offset, size = rows.offsets[number], rows.sizes[number]
-                    if offset == last:  # one member under two names
-                        places[number] = places[before]
-                        continue
-                    self._copy(tar, offset - at, None)
-                    places[number] = picked.tell()
-                    self._copy(tar, size, picked)
-                    at, last, before = offset + size, offset, number
-                self.require_same(descriptor)
-            for place, size in zip(places, rows.sizes, strict=True):
-                picked.seek(place)
-                yield picked.read(size)
+        places = list(zip(rows.offsets, rows.sizes, strict=True))
+        wanted = sorted(set(places))
+        with self.open() as descriptor, open_compressed(self.path) as tar:
+            found = self._members(tar, wanted)
+            if places == wanted:
+                yield from found
+            else:
+                yield from _reordered(found, wanted, places)
+            self.require_same(descriptor)
+
+    def _members(self, tar: BinaryIO, places: Iterable[tuple[int, int]]) -> Iterator[bytes]:
+        at = 0
+        for offset, size in places:
+            self._copy(tar, offset - at, None)
+            content = io.BytesIO()
+            self._copy(tar, size, content)
+            at = offset + size
+            yield content.getvalue()
 
     def spools(self) -> Sequence[int]:
         """The size of the tar."""
@@ -179,6 +181,32 @@ class CompressedTarReader(ArchiveReader):
                 count -= len(block)
         except DamagedShard as error:
             raise SourceError(f"{error}; it has changed: give the same command again") from None
+
+
+def _reordered(
+    found: Iterable[bytes],
+    places: Iterable[tuple[int, int]],
+    wanted: Iterable[tuple[int, int]],
+) -> Iterator[bytes]:
+    """Keep what comes in one order, in memory or in a temporary file, and yield it in another.
+
+    Raises:
+        DestinationError: If there is no room for it.
+    """
+    kept: dict[tuple[int, int], int] = {}
+    with tempfile.SpooledTemporaryFile(_IN_MEMORY) as file:
+        for place, content in zip(places, found, strict=True):
+            kept[place] = file.tell()
+            try:
+                file.write(content)
+            except OSError as error:
+                raise DestinationError(
+                    f"{tempfile.gettempdir()}: cannot be written to ({error.strerror}): name a "
+                    "directory with more room for temporary files by the variable TMPDIR"
+                ) from None
+        for place in wanted:
+            file.seek(kept[place])
+            yield file.read(place[1])
 
 
 def _ahead(

@@ -98,7 +98,7 @@ class _Decompressed(io.RawIOBase):
                 continue
             if fed and not data:
                 raise self._damaged(f"the {self._name} data is cut short")
-            self._data = self._file.read(_BLOCK)
+            self._data = self._more(_BLOCK)
             fed = not self._data
 
     def _next_stream(self) -> bool:
@@ -109,13 +109,19 @@ class _Decompressed(io.RawIOBase):
         """
         data = self._stream.unused_data
         while not (data := data.lstrip(b"\0")):
-            if not (data := self._file.read(_BLOCK)):
+            if not (data := self._more(_BLOCK)):
                 return False
-        data += self._file.read(6)
+        data += self._more(6)
         if compression_of(data) is None:
             raise self._damaged(f"something else follows the {self._name} data")
         self._data, self._stream = data, self._make()
         return True
+
+    def _more(self, count: int) -> bytes:
+        try:
+            return self._file.read(count)
+        except OSError as error:
+            raise self._damaged(f"cannot be read ({error.strerror})") from None
 
     def _damaged(self, problem: str) -> DamagedShard:
         return DamagedShard(self._path, self._offset, problem)

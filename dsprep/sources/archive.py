@@ -118,6 +118,13 @@ def open_archive(path: str) -> Archive:
             f"{file}: is not a directory, nor an archive that dsprep knows ({KINDS}); "
             "give the directory that holds the images"
         )
+    try:
+        return _listed(file, below, kind)
+    except OSError as error:
+        raise SourceError(f"{file}: cannot be read ({error.strerror})") from None
+
+
+def _listed(file: str, below: str, kind: str) -> Archive:
     status = os.stat(file)
     known = (file, status.st_size, status.st_mtime_ns)
     if kind == "zip":
