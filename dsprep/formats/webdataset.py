@@ -154,8 +154,6 @@ class WebDataset(Format):
         parts = []
         for extension, data in members.items():
             name = extension.encode()
-            if len(name) > MAX_NAME:
-                raise BadSample(f"a field whose name has {len(name)} bytes")
             parts += [tar.member(stem + name, len(data)), data, tar.padding(len(data))]
         return parts
 

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import struct
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from types import ModuleType
+from typing import Any
 
 import pytest
 from hypothesis import example, given
@@ -12,15 +15,16 @@ from hypothesis import strategies as st
 from dsprep.errors import BadSample
 from dsprep.formats import Format
 from dsprep.formats.example import Feature, decode_example, encode_entry, example_head
-from dsprep.formats.features import PRESETS, TYPES, Preset
+from dsprep.formats.features import BOXES, PRESETS, TYPES, Preset
 from dsprep.formats.recordio import RecordIO
 from dsprep.formats.tfrecord import TFRecord
 from dsprep.formats.typed_json import decode_typed, encode_typed
 from dsprep.formats.webdataset import WebDataset
 from dsprep.formats.whole import features_of, sample_of
-from dsprep.sample import Blobs, Floats, Ints, Sample
+from dsprep.sample import Blobs, Floats, Ints, Sample, Value
 from tests.contract.layouts import JPEG, PNG, read
 from tests.contract.test_contract import MAGIC, any_bytes, properties
+from tests.contract.test_tfrecord import record
 
 WHOLE = TFRecord(whole=True)
 TAR = WebDataset()
@@ -262,3 +266,171 @@ class TestTypedJson:
         lists = {name: each for name, each in fields.items() if not isinstance(each, bytes)}
         assert bits({name: found[name] for name in lists}) == bits(lists)  # type: ignore[misc]
         assert all(found[name] == each for name, each in fields.items() if name not in lists)
+
+
+class TestPeers:
+    """What the formats' own libraries write goes through every format and back."""
+
+    def test_features_of_tfds_and_of_object_detection(self, tensorflow: ModuleType) -> None:
+        train = tensorflow.train
+
+        def feature(values: Sequence[Any]) -> Any:
+            if all(isinstance(each, bytes) for each in values):
+                return train.Feature(bytes_list=train.BytesList(value=values))
+            if all(isinstance(each, float) for each in values):
+                return train.Feature(float_list=train.FloatList(value=values))
+            return train.Feature(int64_list=train.Int64List(value=values))
+
+        tfds = {"image": [JPEG], "label": [3], "file_name": [b"n01/a.JPEG"], "objects/area": [7, 8]}
+        detection = {
+            "image/encoded": [PNG],
+            "image/format": [b"jpg"],
+            "image/filename": [b"2007_000032.png"],
+            "image/source_id": [b"2007_000032.jpg"],
+            "image/key/sha256": [b"0" * 64],
+            "image/height": [12],
+            "image/width": [16],
+            **{f"image/object/bbox/{side}": [0.25, 0.1] for side in BOXES},
+            "image/object/class/text": [b"cat", b"dog"],
+            "image/object/class/label": [1, 2],
+            "image/object/difficult": [0, -1],
+            "image/object/view": [b"", b"\xff"],
+        }
+        lists = {"": [1], "Upper Case": [b"x"], "many": [float(i) / 7 for i in range(300)]}
+        for preset, values in (("tfds", tfds), ("detection", detection), ("dsprep", lists)):
+            message = train.Example()
+            for name, each in values.items():
+                message.features.feature[name].CopyFrom(feature(each))  # type: ignore[arg-type]
+            message.features.feature["empty/ints"].int64_list.SetInParent()
+            message.features.feature["empty/floats"].float_list.SetInParent()
+            message.features.feature["empty/bytes"].bytes_list.SetInParent()
+            for layout in (TFRecord(PRESETS[preset], whole=True), WHOLE):
+                found = read(layout, record(message.SerializeToString()))[0].sample
+                again = b"".join(layout.encode(through(TAR, found)))
+                written = train.Example.FromString(again[12:-4])
+                if layout.preset == PRESETS[preset]:
+                    # What tells the key is all that may be new.
+                    for name in set(written.features.feature) - set(message.features.feature):
+                        assert name in ("__key__", "image/filename")
+                        del written.features.feature[name]
+                    assert written == message
+
+    def test_lists_that_are_not_packed_and_features_without_a_kind(
+        self, tensorflow: ModuleType
+    ) -> None:
+        unpacked = bytes.fromhex(
+            "0a1b 0a0b 0a0166 1206 1a04 0801 0802 0a07 0a0167 1202 1200 0a03 0a016e"
+        )
+        message = tensorflow.train.Example.FromString(unpacked)
+        (entry,) = read(WHOLE, record(unpacked))
+        assert entry.sample.fields == {"f": Ints([1, 2]), "g": Floats(), "n": Blobs()}
+        again = example_of(WHOLE, through(TAR, entry.sample))
+        assert again == {**decode_example(message.SerializeToString()), "__key__": Blobs([b"0"])}
+
+    def test_webdataset_shard_writer(self, tmp_path: Path, webdataset: ModuleType) -> None:
+        import numpy
+
+        path = tmp_path / "train-000000.tar"
+        sample = {
+            "__key__": "dir/a",
+            "jpg": JPEG,
+            "cls": 3,
+            "json": {"boxes": [[1, 2]], "name": "ä"},
+            "mask.png": PNG,
+            "npy": numpy.arange(6, dtype="float32"),
+            "pyd": {"a": (1, 2)},
+            "txt": "text",
+            "wav": b"RIFF\x04\x00\x00\x00WAVE",
+        }
+        with webdataset.ShardWriter(str(tmp_path / "train-%06d.tar"), verbose=False) as sink:
+            sink.write(sample)
+            sink.write({**sample, "__key__": "dir/" + "b" * 120, "cls": 4})
+        theirs = list(webdataset.WebDataset(str(path), shardshuffle=False))
+        samples = [entry.sample for entry in read(TAR, path.read_bytes())]
+        (tmp_path / "ours.tar").write_bytes(
+            shard_of(TAR, [through(WHOLE, each) for each in samples])
+        )
+        ours = list(webdataset.WebDataset(str(tmp_path / "ours.tar"), shardshuffle=False))
+        own = ("__url__", "__local_path__")
+        assert [{k: v for k, v in each.items() if k not in own} for each in ours] == [
+            {k: v for k, v in each.items() if k not in own} for each in theirs
+        ]
+        decoded = next(
+            iter(webdataset.WebDataset(str(tmp_path / "ours.tar"), shardshuffle=False).decode())
+        )
+        assert decoded["cls"] == 3
+        assert decoded["json"] == {"boxes": [[1, 2]], "name": "ä"}
+        assert (decoded["npy"] == numpy.arange(6)).all()
+
+    def test_webdataset_reads_lists_and_escaped_names(
+        self, tmp_path: Path, webdataset: ModuleType
+    ) -> None:
+        fields: dict[str, Value] = {
+            "jpg": JPEG,
+            "image/mask": PNG,
+            "boxes": Floats([0.5, 1.0]),
+            "ids": Ints([7]),
+        }
+        path = tmp_path / "train.tar"
+        path.write_bytes(shard_of(TAR, [Sample("a", fields)]))
+        (found,) = webdataset.WebDataset(str(path), shardshuffle=False).decode()
+        assert found["image%2fmask"] == PNG
+        assert found["features.json"] == {"boxes": [0.5, 1.0], "ids": [7]}
+
+    def test_mxnet_records(self, tmp_path: Path, mxnet: ModuleType) -> None:
+        path = tmp_path / "theirs.rec"
+        pack, header = mxnet.recordio.pack, mxnet.recordio.IRHeader
+        magic = int.from_bytes(MAGIC, "little")
+        writer = mxnet.recordio.MXRecordIO(str(path), "w")
+        writer.write(pack(header(0, 4.0, 7, 0), JPEG))
+        writer.write(pack(header(0, [4.0], 8, 0), JPEG + MAGIC * 2))
+        writer.write(pack(header(0, 0.5, magic, 5), MAGIC + PNG))
+        writer.write(pack(header(0, [1.0, -0.0, 0.1], magic << 32 | magic, 0), PNG))
+        writer.write(pack(header(0, [1.0, 2.0], 0, 0), b""))
+        writer.close()
+        samples = [entry.sample for entry in read(REC, path.read_bytes())]
+        for layout in (TAR, WHOLE):
+            again = [through(layout, each) for each in samples]
+            for each in again:
+                each.id = int(each.key)
+            assert shard_of(REC, again) == path.read_bytes()
+
+
+class TestRefused:
+    """What a format cannot hold is told, and nothing of it is written."""
+
+    @pytest.mark.parametrize(
+        ("layout", "key", "fields", "problem"),
+        [
+            (TAR, "a\0b", {"jpg": JPEG}, "holds no zero byte"),
+            (TAR, "a.b", {"jpg": JPEG}, "would find another key"),
+            (TAR, "a.b/", {"jpg": JPEG}, "would find another key"),
+            (TAR, "", {"jpg": JPEG}, "would find another key"),
+            (TAR, "k" * 70_000, {"jpg": JPEG}, "a key of 70000 bytes"),
+            (TAR, "k", {"n" * 70_000: b""}, "a field whose name has 70000 bytes"),
+            (TAR, "k", {}, "a sample without fields"),
+            (TAR, "k", {"n": Ints([1 << 63])}, "9223372036854775808 is no 64-bit integer"),
+            (TAR, "k", {"n": Floats([0.1])}, "0.1 is no 32-bit float"),
+            (WHOLE, "k", {"n": Floats([1e300])}, "beyond 32-bit floats"),
+            (WHOLE, "k", {"n": Ints([-(1 << 63) - 1])}, "is no 64-bit integer"),
+            (WHOLE, "k", {"cls": 1 << 63}, "is no 64-bit integer"),
+            (TFRecord(), "k", {"jpg": JPEG, "cls": 1 << 63}, "is no 64-bit integer"),
+            (WHOLE, "k", {"label": (16777217.0,)}, "cannot be held exactly"),
+            (REC, "k", {"jpg": JPEG, "png": PNG}, "cannot hold its field 'png' as well"),
+            (REC, "k", {"jpg": JPEG, "mask.png": PNG}, "cannot hold its field 'mask.png'"),
+            (REC, "k", {"jpg": JPEG, "cls": 1, "label": (1.0,)}, "cannot hold its field 'label'"),
+            (REC, "k", {"jpg": JPEG, "id": -1}, "the id -1 is not a number from 0"),
+            (REC, "k", {"jpg": JPEG, "irheader": b"x"}, "is not the header of a record"),
+        ],
+    )
+    def test_with_a_reason(
+        self, layout: Format, key: str, fields: dict[str, Value], problem: str
+    ) -> None:
+        with pytest.raises(BadSample, match=problem):
+            layout.encode(Sample(key, fields))
+
+    def test_what_records_do_not_hold_is_known_before(self) -> None:
+        fields = {"jpg": bytes, "cls": int, "filename": str, "id": int, "irheader": bytes}
+        assert REC.unheld(fields) == []
+        assert REC.unheld({**fields, "mask.png": bytes, "width": int}) == ["mask.png", "width"]
+        assert TAR.unheld({"a/b": Ints}) == WHOLE.unheld({"a/b": Ints}) == []
