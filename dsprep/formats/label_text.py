@@ -28,6 +28,7 @@ def _number(value: float) -> str:
     return "-0.0" if repr(value) == "-0.0" else format_number(value)
 
 
+@lru_cache(maxsize=4096)
 def parse_label(data: bytes) -> int | tuple[float, ...] | None:
     """Read the class number or the label whose text this is; None if that would be another text."""
     text = data.decode("ascii", "replace")

@@ -248,15 +248,15 @@ class WebDataset(Format):
             for name, data in members.items()
         }
         while True:
+            fields = dict(chain.from_iterable(meaning.items() for meaning in meanings.values()))
+            if len(fields) == sum(map(len, meanings.values())):
+                return fields
             counts = Counter(chain.from_iterable(meanings.values()))
             taken = {
                 name for name in meaningful if any(counts[each] > 1 for each in meanings[name])
             }
-            if not taken:
-                break
             meanings |= {name: {name: members[name]} for name in taken}
             meaningful = meaningful - taken
-        return dict(chain.from_iterable(meaning.items() for meaning in meanings.values()))
 
     @cached_property
     def _meaningful(self) -> frozenset[str]:
