@@ -1,0 +1,138 @@
+"""Looking through the files of a folder that was written, against the listing beside it."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from itertools import islice
+from pathlib import Path
+from typing import NamedTuple
+
+import google_crc32c
+
+from dsprep.errors import BadSample
+from dsprep.formats.listing import LISTING, Listed, read_listing
+from dsprep.images.check import make_check
+from dsprep.running.shard import Report
+from dsprep.sample import IMAGE_EXTENSIONS
+from dsprep.verifying.inspection import Problem
+from dsprep.verifying.shards import Shards
+from dsprep.workers.pool import Pool
+
+_SAMPLES = 256
+"""Samples that a worker looks at in one go."""
+
+_LINKS = "is a link, and no file of its own"
+
+
+class FolderTask(NamedTuple):
+    """Some samples of a folder to look at.
+
+    Attributes:
+        folder: The folder.
+        samples: What its listing says of them.
+        decode: Whether to decode the images.
+        max_pixels: The most pixels that an image may have.
+    """
+
+    folder: str
+    samples: Sequence[Listed]
+    decode: bool
+    max_pixels: int
+
+
+@dataclass
+class Looked:
+    """What was found.
+
+    Attributes:
+        samples: How many samples are there.
+        bytes: The size of their files.
+        problems: What is wrong.
+    """
+
+    samples: int = 0
+    bytes: int = 0
+    problems: list[Problem] = field(default_factory=list)
+
+
+def look_at_folder(
+    shards: Shards, decode: bool, max_pixels: int | None, pool: Pool, report: Report
+) -> Looked:
+    """Compare every file with the listing, and find those that it does not name.
+
+    Args:
+        shards: The folder, by its manifest.
+        decode: Whether to decode every image.
+        max_pixels: The most pixels that an image may have; by default what the manifest says.
+        pool: Looks at the files.
+        report: Is told how far that is.
+    """
+    listing = shards.destination.companion(LISTING)
+    folder = shards.directory / shards.destination.stem
+    whole = Looked()
+    named: set[str] = set()
+    try:
+        tasks = [
+            FolderTask(str(folder), samples, decode, max_pixels or shards.made.max_pixels)
+            for samples in _batches(read_listing(listing))
+        ]
+    except (OSError, ValueError) as error:
+        whole.problems.append(Problem(listing.name, None, "", f"cannot be read: {error}"))
+        return whole
+    for task in tasks:
+        named.update(file.path for sample in task.samples for file in sample.files)
+    found = dict(pool.run(look_at_samples, tasks, report))
+    for number in range(len(tasks)):
+        whole.samples += found[number].samples
+        whole.bytes += found[number].bytes
+        whole.problems += found[number].problems
+    for path in _paths(folder):
+        if path not in named:
+            whole.problems.append(Problem(path, None, "", "is there, but not in the listing"))
+    return whole
+
+
+def look_at_samples(task: FolderTask, report: Report) -> Looked:
+    """Compare the files of some samples with what the listing says of them."""
+    check = make_check("decode", readable=None, max_pixels=task.max_pixels)
+    found = Looked()
+    for sample in task.samples:
+        problems = []
+        for file in sample.files:
+            path = Path(task.folder, file.path)
+            try:
+                if path.is_symlink():
+                    problems.append(Problem(file.path, None, sample.key, _LINKS))
+                    continue
+                data = path.read_bytes()
+            except OSError as error:
+                message = f"cannot be read ({error.strerror})"
+                problems.append(Problem(file.path, None, sample.key, message))
+                continue
+            found.bytes += len(data)
+            if (len(data), google_crc32c.value(data)) != (file.bytes, file.crc32c):
+                problems.append(Problem(file.path, None, sample.key, "is not as it was written"))
+            elif task.decode and file.path.rpartition(".")[2].lower() in IMAGE_EXTENSIONS:
+                try:
+                    check(data)
+                except BadSample as error:
+                    problems.append(Problem(file.path, None, sample.key, str(error)))
+        found.samples += not problems
+        found.problems += problems
+        report(1, 0, [])
+    return found
+
+
+def _batches(samples: Iterator[Listed]) -> Iterator[list[Listed]]:
+    while batch := list(islice(samples, _SAMPLES)):
+        yield batch
+
+
+def _paths(folder: Path) -> Iterator[str]:
+    for above, directories, names in os.walk(folder):
+        directories.sort()
+        below = os.path.relpath(above, folder)
+        for name in sorted(names):
+            yield name if below == "." else f"{below}/{name}"
