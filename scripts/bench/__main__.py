@@ -16,6 +16,8 @@ from .contests import Contest, contests
 from .data import LARGE, LISTED, PHOTOS, SMALL, DataSet, ensure, reduced
 from .lists import ensure_edits, list_contests
 from .measure import adopt_orphans
+from .packed import ensure_packed
+from .reshards import shard_contests
 from .results import Figures, Result, load, save
 from .run import hold
 
@@ -46,7 +48,11 @@ def _measure(args: argparse.Namespace) -> Figures:
     cache.mkdir(parents=True, exist_ok=True)
     recipes = (SMALL, PHOTOS, LARGE, LISTED)
     data = {r.name: DataSet(reduced(r) if args.quick else r, cache) for r in recipes}
-    every = [*contests(data), *list_contests(data["small"], data["listed"])]
+    every = [
+        *contests(data),
+        *list_contests(data["small"], data["listed"]),
+        *shard_contests(data["small"], data["photos"]),
+    ]
     chosen = [c for c in every if not args.only or any(only in c.name for only in args.only)]
     if not chosen:
         sys.exit(f"No such contest. There are: {', '.join(c.name for c in every)}")
@@ -56,6 +62,8 @@ def _measure(args: argparse.Namespace) -> Figures:
     sizes = {name: ensure(each) for name, each in used.items()}
     if "listed" in used:
         ensure_edits(used["listed"])
+    for packed in {packed for contest in chosen for packed in contest.sources}:
+        ensure_packed(packed)
     with ExitStack() as stack:
         directories = {
             "disk": args.output_dir or cache,

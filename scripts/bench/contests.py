@@ -9,18 +9,14 @@ import math
 import sys
 from collections.abc import Mapping
 from dataclasses import dataclass
-from pathlib import Path
 
+from .commands import OUT, dsprep, peer
 from .data import DataSet
 from .measure import Command
-
-# What a contender writes goes to a new directory, whose path takes this one's place.
-OUT = "{out}"
+from .packed import Packed
 
 # Target size of a shard: enough data for several shards.
 TARGETS = {"small": 32_000_000, "photos": 200_000_000}
-
-_PEERS = Path(__file__).parent / "peers"
 
 
 @dataclass(frozen=True)
@@ -43,6 +39,8 @@ class Contest:
             the disk does to the time is worth knowing.
         psnr_images: Of how many images the fidelity is measured.
         rounds: How many times as often as others, because it is short.
+        sources: What the data set is packed into before.
+        cold: Whether these are read from the disk, and not from the page cache.
     """
 
     work: str
@@ -51,6 +49,8 @@ class Contest:
     copies: bool = False
     psnr_images: int = 0
     rounds: int = 1
+    sources: tuple[Packed, ...] = ()
+    cold: bool = False
 
     @property
     def name(self) -> str:
@@ -151,15 +151,3 @@ def _help() -> tuple[Contender, ...]:
         Contender("dsprep --help", (dsprep("--help"),)),
         Contender("import click", ((sys.executable, "-c", "import click"),)),
     )
-
-
-def dsprep(*arguments: str) -> Command:
-    """The command that is installed beside this interpreter, or else the package itself."""
-    script = Path(sys.executable).with_name("dsprep")
-    start = (str(script),) if script.exists() else (sys.executable, "-m", "dsprep")
-    return (*start, *arguments)
-
-
-def peer(script: str, *arguments: str) -> Command:
-    """A program of a peer, in this interpreter."""
-    return (sys.executable, str(_PEERS / f"{script}.py"), *arguments)

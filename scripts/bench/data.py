@@ -60,6 +60,11 @@ class DataSet:
         """The list of all files."""
         return self.cache / f"{self.name}.lst"
 
+    @property
+    def stamp(self) -> Path:
+        """A file that tells what the data set was made of, and that it is whole."""
+        return self.cache / f"{self.name}.json"
+
 
 SMALL = Recipe("small", 100_000, 100, 48, 48, 1_500, pictures=64)
 PHOTOS = Recipe("photos", 10_000, 50, 500, 375, 100_000, pictures=48)
@@ -76,12 +81,10 @@ def reduced(recipe: Recipe) -> Recipe:
 def ensure(data: DataSet) -> int:
     """Find a data set in the cache, or make it.
 
-    A stamp beside it tells what it was made of, and that it is whole.
-
     Returns:
         The bytes of all its files.
     """
-    stamp = data.cache / f"{data.name}.json"
+    stamp = data.stamp
     made = json.loads(stamp.read_text()) if stamp.exists() else {}
     if made.get("recipe") != asdict(data.recipe):
         stamp.unlink(missing_ok=True)

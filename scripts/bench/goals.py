@@ -57,7 +57,7 @@ class Row:
 _IM2REC = ("im2rec, 1 thread", "im2rec, 2 threads")
 _RESIZE = "resize 256, JPEG q90, recordio"
 
-_LISTS: dict[str, Any] = {"ours": "dsprep", "checked": None}
+_OURS: dict[str, Any] = {"ours": "dsprep", "checked": None}
 _LIST_WORK = (
     ("list of a folder", "lst-create", "small"),
     ("difference of two lists", "lst-diff", "listed"),
@@ -66,6 +66,14 @@ _LIST_WORK = (
     ("stats", "lst-stats", "listed"),
     ("split by class", "split", "listed"),
 )
+
+_CONVERSIONS = (
+    ("webdataset → tfrecord", "convert-wds-tfrecord", "webdataset and tensorflow"),
+    ("tfrecord → webdataset", "convert-tfrecord-wds", "tensorflow and webdataset"),
+    ("recordio → webdataset", "convert-recordio-wds", "mxnet and webdataset"),
+)
+_RESHARD = "webdataset, cut again"
+_SHARDED = ("photos", "small")
 
 RACES = (
     Race("folder → webdataset, copy", "webdataset/small", ("ShardWriter",), 6),
@@ -95,10 +103,37 @@ RACES = (
         )
         for contest in ("resize/photos", "resize/large")
     ),
-    Race("list of a folder", "lst-create/small", ("im2rec --list",), 5, **_LISTS),
+    Race("list of a folder", "lst-create/small", ("im2rec --list",), 5, **_OURS),
     *(
-        Race(work, f"{contest}/{data}", ("pandas",), 2, **_LISTS)
+        Race(work, f"{contest}/{data}", ("pandas",), 2, **_OURS)
         for work, contest, data in _LIST_WORK
+    ),
+    *(
+        Race(work, f"{contest}/{data}", ("script",), 6, against=against, **_OURS)
+        for work, contest, against in _CONVERSIONS
+        for data in _SHARDED
+    ),
+    *(
+        Race(_RESHARD, f"shard-resize/{data}", ("GNU tar, sync",), 2.5, at_most=True, **_OURS)
+        for data in _SHARDED
+    ),
+    *(
+        Race(
+            _RESHARD,
+            f"shard-resize/{data}",
+            ("webdataset",),
+            5,
+            against="webdataset, reader into writer",
+            **_OURS,
+        )
+        for data in _SHARDED
+    ),
+    Race(
+        "zip of 50,000 files → webdataset",
+        "zip-pack/small",
+        ("unzip, pack",),
+        2,
+        against="`unzip`, then `dsprep pack`",
     ),
     Race(
         "`dsprep --help`",
@@ -116,6 +151,7 @@ _FIDELITY = ("resize/photos", "resize/large")
 _DRY_RUN_MEMORY = 700 * MB
 _WORKER_MEMORY = 200 * MB
 _LIST_MEMORY = 1000 * MB
+_STREAM_MEMORY = 150 * MB
 
 
 def rows(results: Iterable[Result]) -> Iterator[Row]:
@@ -129,6 +165,8 @@ def rows(results: Iterable[Result]) -> Iterator[Row]:
     lists = [found[name, "disk", "dsprep"] for name in _list_contests() if name in held]
     if lists:
         yield _list_memory(lists)
+    if "stream-convert/photos" in held:
+        yield _stream_memory(found["stream-convert/photos", "disk", "dsprep"])
     for data in ("small", "photos", "large"):
         ours = [r for r in found.values() if _is_ours(r) and r.contest.endswith(f"/{data}")]
         if ours:
@@ -204,6 +242,19 @@ def _dry_run(result: Result) -> Row:
         result="–" if result.error else show_bytes(result.memory),
         goal=f"under {show_bytes(_DRY_RUN_MEMORY)}",
         met=None if result.error else result.memory < _DRY_RUN_MEMORY,
+    )
+
+
+def _stream_memory(result: Result) -> Row:
+    return Row(
+        work="stream of one shard, webdataset → tfrecord, peak memory",
+        data="photos, twice",
+        against="–",
+        ours=_time(result),
+        theirs="–",
+        result="–" if result.error else show_bytes(result.memory),
+        goal=f"under {show_bytes(_STREAM_MEMORY)}",
+        met=None if result.error else result.memory < _STREAM_MEMORY,
     )
 
 

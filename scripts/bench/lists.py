@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from .contests import OUT, Contender, Contest, dsprep, peer
+from .commands import OUT, dsprep, peer
+from .contests import Contender, Contest
 from .data import DataSet
 
 

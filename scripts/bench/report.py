@@ -7,6 +7,7 @@ from itertools import groupby
 from pathlib import Path
 from statistics import median
 
+from . import reshards
 from .contests import TARGETS
 from .goals import Row, rows, seconds, show_bytes, show_seconds
 from .results import Figures, Result
@@ -44,6 +45,17 @@ _METHOD = """\
 - Lists: made of the folder `small`; everything else is done to the list of `listed` and two edits
   of it, in each of which one line in a thousand is removed, one is relabeled and 1,000 are new. The
   pandas programs do the least that gives the same answer, and check nothing.
+- What begins with shards: dsprep packed the data set into eight of them before. Converting keeps
+  eight shards, and nobody decodes images. Re-sharding writes shards of {cuts}; GNU tar copies the
+  same shards into one file, and waits for the disk as dsprep does (`sync FILE`).
+- Shuffling: the peer shuffles WebDataset shards in either of two ways, and neither plans, nor keeps
+  checksums, nor writes a manifest: it is there to tell the ways apart. "Random spans" reads
+  each sample where it lies, in the new order; "two passes" copies the samples into buckets as large
+  as a shard first, and then puts each bucket in order in memory. Both use two processes and wait
+  for the disk. Cold: the shards' pages are dropped from the page cache before each run.
+- The zip holds the first half of the classes of `small`, deflated as `zip` does. `unzip` writes
+  the files, and `dsprep pack` packs them; the two commands are added up.
+- The stream is one shard of two copies of `photos`, and comes and goes through pipes.
 - Memory is the largest sum of all processes at one time, shared pages counted once (PSS); that of
   a worker is the largest resident set (RSS) of any process but the first.
 - MB is a million bytes."""
@@ -56,7 +68,10 @@ def markdown(figures: Figures, notes: str) -> str:
         figures: What was measured.
         notes: What was written by hand below the table of goals.
     """
-    targets = " and ".join(f"{show_bytes(size)} ({name})" for name, size in TARGETS.items())
+    targets, cuts = (
+        " and ".join(f"{show_bytes(size)} ({name})" for name, size in sizes.items())
+        for sizes in (TARGETS, reshards.TARGETS)
+    )
     parts = [
         _INTRODUCTION,
         "## Goals",
@@ -66,7 +81,7 @@ def markdown(figures: Figures, notes: str) -> str:
         _NOTES_END,
         "## Copying, and the disk",
         _copies(figures.results),
-        _METHOD.format(runs=figures.runs, targets=targets),
+        _METHOD.format(runs=figures.runs, targets=targets, cuts=cuts),
         "## Data sets",
         _table(
             ("data set", "files >", "bytes >", "a file >"),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import shutil
 import subprocess
 import sys
@@ -10,7 +11,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from .contests import OUT, Contender, Contest
+from .commands import OUT
+from .contests import Contender, Contest
 from .measure import Command, CommandError, memory_of_run, time_run
 from .results import Result
 
@@ -35,6 +37,8 @@ def hold(contest: Contest, size: int, place: str, directory: Path, runs: int) ->
                 continue
             try:
                 with _output(contender, directory) as (commands, out):
+                    if contest.cold:
+                        _evict(contest)
                     if number == 0:
                         _look_at(contest, size, commands, out, result)
                     else:
@@ -43,6 +47,14 @@ def hold(contest: Contest, size: int, place: str, directory: Path, runs: int) ->
                 result.error = str(error)
                 print(f"{contest.name}: {contender.name}: {error}", file=sys.stderr, flush=True)
     return list(results.values())
+
+
+def _evict(contest: Contest) -> None:
+    """Have the system forget the bytes that a contest is to read."""
+    for packed in contest.sources:
+        for file in packed.files():
+            with file.open("rb") as stream:
+                os.posix_fadvise(stream.fileno(), 0, 0, os.POSIX_FADV_DONTNEED)
 
 
 def _look_at(

@@ -1,0 +1,107 @@
+"""Contests whose work begins with shards or an archive: convert, shard, stream, pack a zip."""
+
+from __future__ import annotations
+
+import shlex
+import shutil
+import sys
+from collections.abc import Callable
+
+from .commands import OUT, dsprep, peer
+from .contests import Contender, Contest
+from .data import DataSet
+from .measure import Command
+from .packed import Packed
+
+# Target size of a new shard: other cuts than those of the eight shards that are read.
+TARGETS = {"small": 30_000_000, "photos": 100_000_000}
+
+_TRAIN = f"{OUT}/train"
+
+
+def shard_contests(small: DataSet, photos: DataSet) -> list[Contest]:
+    """Contests over these data sets, packed."""
+    both = (small, photos)
+    return [
+        *(_convert("convert-wds-tfrecord", "webdataset", "tfrecord", d) for d in both),
+        *(_convert("convert-tfrecord-wds", "tfrecord", "webdataset", d) for d in both),
+        *(_convert("convert-recordio-wds", "recordio", "webdataset", d) for d in both),
+        *(_of(d, "webdataset", "shard-resize", _resize, copies=True) for d in both),
+        *(_of(d, "webdataset", "shard-shuffle", _shuffle) for d in both),
+        *(_of(d, "webdataset", "shard-shuffle-cold", _shuffle, cold=True) for d in both),
+        _of(small, "zip", "zip-pack", _zip),
+        _of(photos, "twice", "stream-convert", _stream),
+    ]
+
+
+def _of(
+    data: DataSet,
+    form: str,
+    work: str,
+    contenders: Callable[[Packed], tuple[Contender, ...]],
+    copies: bool = False,
+    cold: bool = False,
+) -> Contest:
+    packed = Packed(data, form)
+    return Contest(work, contenders(packed), data, copies=copies, sources=(packed,), cold=cold)
+
+
+def _convert(work: str, source: str, target: str, data: DataSet) -> Contest:
+    def contenders(packed: Packed) -> tuple[Contender, ...]:
+        path = str(packed.path)
+        script = peer(f"{source}_to_{target}", path, _TRAIN)
+        return (
+            Contender("dsprep", (dsprep("convert", path, _TRAIN, "--to", target),)),
+            Contender("script", (script,)),
+        )
+
+    return _of(data, source, work, contenders, copies=True)
+
+
+def _resize(packed: Packed) -> tuple[Contender, ...]:
+    path, target = str(packed.path), str(TARGETS[packed.data.name])
+    tar = f"{OUT}/train.tar"
+    return (
+        Contender("dsprep", (dsprep("shard", path, _TRAIN, "--target-size", target),)),
+        Contender("GNU tar, sync", (("tar", "-cf", tar, "-C", path, "."), ("sync", tar))),
+        Contender(
+            "webdataset", (peer("webdataset_reshard", path, f"{OUT}/train-%06d.tar", target),)
+        ),
+    )
+
+
+def _shuffle(packed: Packed) -> tuple[Contender, ...]:
+    """The peer shows both ways at their barest, without a plan, checksums and a manifest."""
+    path, target = str(packed.path), str(TARGETS[packed.data.name])
+    sharding = dsprep("shard", path, _TRAIN, "--target-size", target, "--shuffle")
+    return (
+        Contender("dsprep", (sharding,)),
+        Contender("random spans", (peer("shuffles", "spans", path, OUT, target),)),
+        Contender("two passes", (peer("shuffles", "buckets", path, OUT, target),)),
+    )
+
+
+def _zip(packed: Packed) -> tuple[Contender, ...]:
+    path, files = str(packed.path), f"{OUT}/files"
+    return (
+        Contender("dsprep --check none", (_pack(path, "--check", "none"),)),
+        Contender("dsprep", (_pack(path),)),
+        Contender("unzip, pack", (_unzip(path, files), _pack(files, "--check", "none"))),
+    )
+
+
+def _pack(source: str, *options: str) -> Command:
+    return dsprep("pack", source, _TRAIN, "--format", "webdataset", *options)
+
+
+def _unzip(path: str, files: str) -> Command:
+    if shutil.which("unzip"):
+        return ("unzip", "-q", path, "-d", files)
+    return (sys.executable, "-m", "zipfile", "-e", path, files)
+
+
+def _stream(packed: Packed) -> tuple[Contender, ...]:
+    """Through pipes on both sides, as beside `aws s3 cp`."""
+    converting = dsprep("convert", "--from", "webdataset", "--to", "tfrecord", "-", "-")
+    line = f"cat {shlex.quote(str(packed.path))} | {shlex.join(converting)} | cat > {OUT}/train"
+    return (Contender("dsprep", (("bash", "-c", f"set -o pipefail; {line}"),)),)
