@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from dsprep.formats.folder import Folder
+from dsprep.formats.parquet import Parquet
 from dsprep.images.check import DEFAULT_MAX_PIXELS, LEVELS
 from dsprep.images.transform import Transform
 from dsprep.planning.cuts import ShardSize
@@ -36,6 +37,7 @@ def convert(
     only: Sequence[str] = (),
     drop: Sequence[str] = (),
     rename: Mapping[str, str] | None = None,
+    rounded: Sequence[str] = (),
     features: str | None = None,
     metadata: bool = False,
     prefix: str = "",
@@ -77,6 +79,8 @@ def convert(
         only: The fields to keep; none means all. ``image`` is the image, whatever its kind.
         drop: The fields to leave out.
         rename: New names of fields; also feature names, or extensions, as for :func:`dsprep.pack`.
+        rounded: Columns of Parquet whose 64-bit floats are rounded to 32 bits, which is what other
+            formats hold.
         features: The preset of feature names for TFRecord.
         metadata: Whether to write class, filename, width and height into WebDataset shards.
         prefix: What the references of an augmented manifest begin with: ``s3://bucket/path/``.
@@ -141,7 +145,9 @@ def convert(
             label_columns=label_columns,
             classes=classes,
             extensions=extensions,
-            whole=not layout.holds_anything,
+            whole=not layout.holds_anything or isinstance(layout, Parquet),
+            dropped=drop,
+            rounded=rounded,
         ),
         destination=destination,
         layout=layout,
@@ -154,6 +160,7 @@ def convert(
         max_pixels=max_pixels,
         key=key,
         fields=choose_fields(only, drop, other),
+        names=True,
     )
     return write_data_set(
         packing,

@@ -39,6 +39,12 @@ _shards = option_group("Shards")
 @source_options
 @_fields("--only", metavar="FIELD[,FIELD...]", help="Keep these fields; image is any image.")
 @_fields("--drop", metavar="FIELD[,FIELD...]", help="Leave these fields out.")
+@_fields(
+    "--round",
+    "rounded",
+    metavar="COLUMN[,COLUMN...]",
+    help="Round these 64-bit columns of Parquet to 32 bits, which is what other formats hold.",
+)
 @_shards(
     "--to",
     type=click.Choice(
@@ -72,6 +78,7 @@ def convert(
     renamed: tuple[str, ...],
     only: str | None,
     drop: str | None,
+    rounded: str | None,
     max_pixels: int | None,
     as_json: bool,
     quiet: bool,
@@ -120,6 +127,7 @@ def convert(
         rename=parse_pairs(renamed, "--map"),
         only=split_commas(only),
         drop=split_commas(drop),
+        rounded=split_commas(rounded),
         transform=take_transform(options),
         max_pixels=max_pixels_of(max_pixels),
         progress=progress_for(sys.stderr, quiet),

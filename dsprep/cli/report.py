@@ -47,7 +47,7 @@ def print_write_report(report: WriteReport) -> None:
     about = "about " if report.estimated else ""
     rows = [
         ("samples", f"{report.samples:,}"),
-        ("shards", _shards_line(report, about)),
+        *([("shards", _shards_line(report, about))] if report.shards else []),
         ("size", f"{about}{format_size(report.bytes)}"),
     ]
     if report.per_class:
@@ -188,7 +188,8 @@ def print_verify_report(report: VerifyReport) -> None:
     click.echo(f"{report.destination}: {verdict}")
     click.echo(f"  {'format':<9} {report.format}")
     click.echo(f"  {'samples':<9} {report.samples:,}")
-    click.echo(f"  {'shards':<9} {report.shards:,}")
+    if report.shards:
+        click.echo(f"  {'shards':<9} {report.shards:,}")
     click.echo(f"  {'size':<9} {format_size(report.bytes)}")
     click.echo(f"  {'checked':<9} {', '.join(report.checked)}")
     if not report.manifest:

@@ -6,12 +6,14 @@ import os
 import re
 
 from dsprep.formats.base import Entry, Format
+from dsprep.formats.folder import AugmentedFolder, Folder
+from dsprep.formats.parquet import Parquet
 from dsprep.formats.recordio import RecordIO
 from dsprep.formats.recordio_protobuf import RecordIOProtobuf
 from dsprep.formats.tfrecord import TFRecord
 from dsprep.formats.webdataset import WebDataset
 
-__all__ = ["FORMATS", "Entry", "Format", "format_of_file", "shard_stem"]
+__all__ = ["FORMATS", "OTHERS", "Entry", "Format", "format_of_file", "shard_stem"]
 
 _SHARD_OF = re.compile(r"-\d{5}-of-\d{5}$")
 
@@ -21,21 +23,27 @@ FORMATS: dict[str, type[Format]] = {
 """Every format by name. A new one is a new file beside these, and a word in this line."""
 
 
+_FILES: tuple[type[Format], ...] = (*FORMATS.values(), Parquet)
+"""The formats whose files have a suffix of their own."""
+
+OTHERS: dict[str, type[Format]] = {each.name: each for each in (Parquet, Folder, AugmentedFolder)}
+"""Every format that is not one sample after another: they are written, and read as sources."""
+
+
 def shard_stem(path: str) -> str:
     """A shard's file name without what tells its format: ``train-00000-of-00008``."""
     name = os.path.basename(path).removesuffix(".gz")
-    for each in FORMATS.values():
-        if each.suffix and name.endswith(each.suffix):
+    for each in _FILES:
+        if name.endswith(each.suffix):
             return name[: -len(each.suffix)]
-        if each.suffix:
-            name = name.replace(f"{each.suffix}-", "-")  # tfds: train.tfrecord-00000-of-00008
+        name = name.replace(f"{each.suffix}-", "-")  # tfds: train.tfrecord-00000-of-00008
     return name
 
 
 def format_of_file(path: str) -> type[Format] | None:
     """The format whose shards have names like this one, or None."""
     plain = path.removesuffix(".gz")
-    for each in FORMATS.values():
+    for each in _FILES:
         if plain.endswith(each.suffix):
             return each
     # tfds: train.tfrecord-00000-of-00008; Inception: train-00000-of-01024

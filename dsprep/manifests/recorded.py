@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import asdict, dataclass
 from typing import Any
 
 from dsprep.errors import OptionError, SourceError
-from dsprep.formats import FORMATS, Format
+from dsprep.formats import FORMATS, OTHERS, Format
 from dsprep.images.check import DEFAULT_MAX_PIXELS
 from dsprep.images.transform import Transform
 from dsprep.manifests.manifest import Manifest
@@ -47,21 +48,22 @@ def recorded_options(manifest: Manifest) -> Recorded:
     Raises:
         SourceError: If they are not those of this version.
     """
-    if manifest.format not in FORMATS:
+    formats = FORMATS | OTHERS
+    if manifest.format not in formats:
         raise SourceError(f"the format {manifest.format!r:.40} is not one that dsprep knows")
     try:
         options = manifest.options
         if options.get("indexed") is True:
-            return Recorded(FORMATS[manifest.format](), known=False)
+            return Recorded(formats[manifest.format](), known=False)
         layout = {name: value for name, value in options["format"].items() if name != "name"}
         made = Recorded(
-            FORMATS[manifest.format].from_options(layout),
+            formats[manifest.format].from_options(layout),
             None if options["transform"] is None else Transform.from_json(options["transform"]),
             int(options["max_pixels"]),
             str(options["key"]),
         )
         # What was converted to the right type, or left out, is not what was recorded.
-        told = {"name": made.layout.name, **asdict(made.layout)}
+        told = json.loads(json.dumps({"name": made.layout.name, **asdict(made.layout)}))
         if (told, made.max_pixels) == (options["format"], options["max_pixels"]):
             return made
     except (LookupError, TypeError, ValueError, AttributeError, ArithmeticError, OptionError):

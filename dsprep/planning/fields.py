@@ -44,6 +44,14 @@ class FieldChoice:
             kept[self.renamed.get(name, name)] = value
         return kept
 
+    def apply_to_counts(self, counts: Mapping[tuple[str, str], int]) -> dict[tuple[str, str], int]:
+        """The counts of the fields that are kept, by their new names and the types of values."""
+        kept: dict[tuple[str, str], int] = {}
+        for (name, kind), count in counts.items():
+            for new in self.apply({name: count}):
+                kept[new, kind] = kept.get((new, kind), 0) + count
+        return kept
+
     def options(self) -> dict[str, object]:
         """The choice as a manifest records it."""
         return {

@@ -13,6 +13,8 @@ from dsprep.errors import OptionError, SourceError
 from dsprep.findings import SKIP_KINDS, Finding, Reject, lost
 from dsprep.formats import Format, shard_stem
 from dsprep.formats.folder import Folder
+from dsprep.formats.parquet import Parquet, parquet_for
+from dsprep.formats.webdataset import WebDataset
 from dsprep.images.transform import Transform
 from dsprep.planning.cuts import DEFAULT_TARGET, PlannedShard, ShardSize, plan_shards
 from dsprep.planning.destination import Destination
@@ -20,6 +22,7 @@ from dsprep.planning.estimate import SAMPLE, fit
 from dsprep.planning.fields import FieldChoice
 from dsprep.planning.recipe import Measured, Recipe, measure
 from dsprep.planning.selection import Chosen, Selection
+from dsprep.readers.parquet import ParquetReader
 from dsprep.rows import Rows
 from dsprep.sample import TYPES
 from dsprep.sources.reading import Source, read_source
@@ -60,6 +63,7 @@ class Packing:
         key: ``path`` or ``index``: where keys come from.
         fields: Which fields of whole samples are kept.
         selection: Which samples are taken; None for all.
+        names: Whether file names are kept that do not follow from keys.
         copies: Whether encoded samples are copied as they are.
         first_shard: The number of the first shard, after those that are there already.
         first_id: What is added to ids, likewise.
@@ -78,6 +82,7 @@ class Packing:
     key: str
     fields: FieldChoice = FieldChoice()
     selection: Selection | None = None
+    names: bool = False
     copies: bool = False
     first_shard: int = 0
     first_id: int = 0
@@ -101,8 +106,9 @@ class Packing:
             selection = asdict(self.selection)
             selection["table"] = self.selection.table is not None  # not its path on this machine
             options["selection"] = selection
-        if self.copies:
-            options["copies"] = True
+        for name in ("names", "copies"):
+            if getattr(self, name):
+                options[name] = True
         return options
 
 
@@ -217,7 +223,11 @@ def make_plan(packing: Packing, pool: Pool) -> Plan:
 
 def _settled(packing: Packing, catalog: Catalog) -> Packing:
     """What was asked for, with all that was left open and depends on the source."""
-    check, size = packing.check, packing.size
+    check, size, layout = packing.check, packing.size, packing.layout
+    if isinstance(layout, Parquet):
+        layout = _columns(packing, catalog)
+    else:
+        _require_no_doubles(packing, catalog)
     if check is None:
         # A reader that dies of an image must not get it. What is whole already is not judged anew.
         guarded = packing.layout.readable_images is not None
@@ -226,7 +236,43 @@ def _settled(packing: Packing, catalog: Catalog) -> Packing:
         size = ShardSize()
     if isinstance(packing.layout, Folder):
         size = ShardSize(target=_UNIT)
-    return replace(packing, check=check, size=size)
+    return replace(packing, check=check, size=size, layout=layout)
+
+
+def _columns(packing: Packing, catalog: Catalog) -> Parquet:
+    """Parquet with columns for all fields that the samples have."""
+    fields = packing.fields.apply_to_counts(catalog.fields)
+    if not catalog.reader.whole:
+        label = {"cls": ("cls", "int"), "label": ("label", "tuple")}.get(catalog.label_column or "")
+        fields = {("jpg", "bytes"): len(catalog)} | ({label: len(catalog)} if label else {})
+    reader = catalog.reader
+    columns = reader.columns if isinstance(reader, ParquetReader) else None
+    return parquet_for(fields, catalog.classes, source=columns)
+
+
+def _require_no_doubles(packing: Packing, catalog: Catalog) -> None:
+    """Refuse columns of 64-bit floats where they would not survive.
+
+    Raises:
+        OptionError: If there are any, and they are neither dropped nor to be rounded.
+    """
+    if not isinstance(catalog.reader, ParquetReader):
+        return
+    columns = catalog.reader.columns
+    doubles = [
+        name
+        for name, kind in columns.kinds
+        if kind in ("double", "list<double>")
+        and name not in columns.rounded
+        and name not in (columns.image, columns.label)
+    ]
+    kept = list(packing.fields.apply(dict.fromkeys(doubles, None)))
+    if kept:
+        names = ",".join(kept)
+        raise OptionError(
+            f"{packing.source.root}: holds 64-bit floats in {', '.join(kept)}, and "
+            f"{packing.layout.name} holds 32-bit ones: give --round {names}, or --drop {names}"
+        )
 
 
 def _shard_namer(packing: Packing, catalog: Catalog) -> Callable[[int, int], str]:
@@ -317,6 +363,7 @@ def _recipe(packing: Packing, catalog: Catalog) -> Recipe:
         classes=catalog.classes,
         key=packing.key,
         fields=packing.fields,
+        names=packing.names,
         copies=packing.copies,
     )
 
@@ -350,6 +397,8 @@ def _weights(
     """
     sizes: list[int] = catalog.table["size"].to_list()
     layout, whole = packing.layout, catalog.reader.whole
+    if packing.names and isinstance(layout, WebDataset):
+        layout = replace(layout, metadata=True)  # some samples have names to be written, or all
     if packing.copies:
         return sizes, None, False
     if packing.size.by_file:

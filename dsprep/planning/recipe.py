@@ -35,6 +35,7 @@ class Recipe:
         classes: Class names by number.
         key: ``path`` or ``index``: where keys come from; ``path`` keeps those that samples have.
         fields: Which fields of whole samples are kept.
+        names: Whether file names are kept that do not follow from keys.
         copies: Whether encoded samples are copied as they are, none of this being done to them.
     """
 
@@ -47,6 +48,7 @@ class Recipe:
     classes: tuple[str, ...] | None
     key: str
     fields: FieldChoice = FieldChoice()
+    names: bool = False
     copies: bool = False
 
 
@@ -125,11 +127,12 @@ def make_samples(recipe: Recipe, rows: Rows) -> Iterator[Sample | BadSample]:
                 fields["class"] = classes[label]
         elif label is not None:
             fields["label"] = label
-        if with_name:
+        key = key_of(path) if key_from_path else f"{id:09d}"
+        if with_name or (recipe.names and path != f"{key}.{kind}"):
             fields["filename"] = path
         if with_size:
             fields["width"], fields["height"] = width, height
-        yield Sample(key_of(path) if key_from_path else f"{id:09d}", fields, id)
+        yield Sample(key, fields, id)
 
 
 ImageMaker: TypeAlias = Callable[[str, bytes], tuple[str, bytes, int, int]]

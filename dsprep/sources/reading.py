@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from importlib import import_module
 from threading import Thread
@@ -29,6 +29,8 @@ class Source:
         parts: Whether files that share a stem are one sample.
         pairs: Patterns of files, by the field that they are: those that match alike are one sample.
         whole: Whether shards are to be read whole, for what their headers do not tell.
+        dropped: Columns of Parquet that are not read.
+        rounded: Columns of Parquet whose 64-bit floats are rounded to 32 bits.
         list: An MXNet ``.lst`` with paths below the root, if labels come from one.
         table: A CSV or TSV file, if labels come from one.
         path_column: The table's column of paths or ids; None to find it by its name.
@@ -43,6 +45,8 @@ class Source:
     parts: bool = False
     pairs: Mapping[str, str] = field(default_factory=dict)
     whole: bool = False
+    dropped: frozenset[str] = frozenset()
+    rounded: frozenset[str] = frozenset()
     list: str | None = None
     table: str | None = None
     path_column: str | None = None
@@ -83,6 +87,8 @@ def make_source(
     parts: bool = False,
     pairs: Mapping[str, str] | None = None,
     whole: bool = False,
+    dropped: Collection[str] = (),
+    rounded: Collection[str] = (),
 ) -> Source:
     """A source from what a user gave; empty values mean the defaults."""
     chosen = frozenset(each.lower().removeprefix(".") for each in extensions)
@@ -93,6 +99,8 @@ def make_source(
         parts,
         dict(pairs or {}),
         whole,
+        frozenset(dropped),
+        frozenset(rounded),
         list=list_file,
         table=labels,
         path_column=path_column,

@@ -175,7 +175,7 @@ def _of_directory(directory: str, format_name: str | None) -> ShardSet | None:
 
 def _is_shard(name: str, format_name: str | None) -> bool:
     layout = format_of_file(name)
-    return layout is not None and format_name in (None, layout.name)
+    return layout is not None and layout.concatenative and format_name in (None, layout.name)
 
 
 def _of_manifest(path: Path) -> ShardSet | None:

@@ -51,7 +51,7 @@ def read_whole(source: Source, run_all: RunAll = map) -> tuple[Catalog, list[Fin
     found = (
         _parts(source, run_all)
         or _manifest(source, run_all)
-        or _parquet(source)
+        or _parquet(source, run_all)
         or _pixels(source)
         or _shards(source, run_all)
     )
@@ -92,6 +92,8 @@ def shards_of(source: Source) -> ShardSet | None:
     sets = []
     for name in (source.root, *source.others):
         shards = find_shards(name, source.kind)
+        if shards is not None and not shards.layout.concatenative:
+            shards = None
         if shards is None or (source.kind is None and _is_tree(shards)):
             return None
         sets.append(shards)
@@ -148,7 +150,7 @@ def _images_of(manifest: str) -> str:
     return beside if os.path.isdir(beside) else os.path.dirname(manifest) or "."
 
 
-def _parquet(source: Source) -> tuple[Catalog, list[Finding]] | None:
+def _parquet(source: Source, run_all: RunAll) -> tuple[Catalog, list[Finding]] | None:
     from dsprep.sources.shardset import expand
 
     if source.list or source.table or source.kind not in (None, "parquet"):
@@ -163,7 +165,13 @@ def _parquet(source: Source) -> tuple[Catalog, list[Finding]] | None:
         return None
     from dsprep.sources.parquet import read_parquet
 
-    return read_parquet(files, _classes(source))
+    return read_parquet(
+        files,
+        _classes(source),
+        dropped=source.dropped,
+        rounded=source.rounded,
+        run_all=run_all,
+    )
 
 
 def _is_parquet(name: str, entry: os.DirEntry[str]) -> bool:

@@ -63,6 +63,9 @@ def _look(path: Path) -> list[Shards]:
         return [Shards(Recorded(layout(), known=False), [path.name], None, companion)]
     if not path.is_dir():
         raise SourceError(f"{path}: does not exist; give a directory of shards, or a shard")
+    beside = path.resolve().with_name(f"{path.resolve().name}.manifest.json")
+    if beside.exists() and not (path / "manifest.json").exists():
+        return [_with_manifest(beside)]  # of a folder of files
     if (path / "manifest.json").exists():
         return [_with_manifest(path / "manifest.json")]
     singles = sorted(path.glob("[!.]*.manifest.json"))

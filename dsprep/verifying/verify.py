@@ -9,12 +9,14 @@ from itertools import chain
 from pathlib import Path
 
 from dsprep.errors import OptionError, RunStopped, SourceError
+from dsprep.formats.folder import Folder
 from dsprep.loaders import count_samples, require_loader
 from dsprep.manifests.manifest import Manifest, read_rejects
 from dsprep.planning.recipe import Recipe
 from dsprep.progress import Progress
 from dsprep.sources.reading import Source, read_source
 from dsprep.stores.local import checksum
+from dsprep.verifying.folders import look_at_folder
 from dsprep.verifying.inspection import Inspected, Problem, ShardTask, inspect_shard
 from dsprep.verifying.shards import Shards, find_shards, strays
 from dsprep.workers.pool import Pool, available_cores
@@ -80,6 +82,9 @@ def verify(
     found = find_shards(Path(dest))
     if against is not None and len(found) > 1:
         raise OptionError(f"{dest}: --against goes with one data set; name one of these manifests")
+    folders = [shards for shards in found if isinstance(shards.made.layout, Folder)]
+    if folders and (against is not None or loader is not None):
+        raise OptionError(f"{dest}: is a folder of files; --against and --loader go with shards")
     if loader is not None:
         for shards in found:
             require_loader(loader, shards.made.layout.name)
@@ -111,6 +116,8 @@ def _verify(
     progress: Progress,
 ) -> VerifyReport:
     """Verify one data set."""
+    if isinstance(shards.made.layout, Folder):
+        return _verify_folder(shards, decode, max_pixels, pool, progress)
     began = time.monotonic()
     manifest = shards.manifest
     problems = _compare_files(shards)
@@ -147,6 +154,33 @@ def _verify(
     )
 
 
+def _verify_folder(
+    shards: Shards, decode: bool, max_pixels: int | None, pool: Pool, progress: Progress
+) -> VerifyReport:
+    """Verify a folder of files."""
+    began = time.monotonic()
+    manifest = shards.manifest
+    assert manifest is not None
+    progress.begin("verifying", manifest.samples, 0)
+    try:
+        found = look_at_folder(
+            shards, decode, max_pixels, pool, lambda samples, *_: progress.advance(samples, 0)
+        )
+    finally:
+        progress.end()
+    return VerifyReport(
+        destination=str(shards.directory),
+        format=shards.made.layout.name,
+        manifest=True,
+        shards=0,
+        samples=found.samples,
+        bytes=found.bytes,
+        checked=["manifest", "sizes", "checksums", *(["images"] if decode else [])],
+        problems=[*_compare_files(shards), *found.problems],
+        seconds=time.monotonic() - began,
+    )
+
+
 def _samples_of(manifest: Manifest | None) -> Iterable[int]:
     return (shard.samples for shard in manifest.shards) if manifest else ()
 
@@ -176,7 +210,8 @@ def _compare_files(shards: Shards) -> list[Problem]:
         problems.append(Problem(scratch.name, None, "", message))
     if shards.manifest is None:
         return problems
-    problems += _compare_totals(shards.manifest, shards.manifest_name)
+    if not isinstance(shards.made.layout, Folder):
+        problems += _compare_totals(shards.manifest, shards.manifest_name)
     known = {file.name: file for file in shards.manifest.every_file()}
     for name, file in known.items():
         path = shards.directory / name
