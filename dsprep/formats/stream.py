@@ -1,4 +1,8 @@
-"""Reading a shard from front to back, never believing a length before the bytes are there."""
+"""Reading a shard from front to back, never believing a length before the bytes are there.
+
+The buffer is a plain bytes object that is sliced: one of :mod:`io` copies all that it holds to tell
+whether its end is reached, and costs more a call than parsing a header does.
+"""
 
 from __future__ import annotations
 
@@ -7,7 +11,7 @@ import os
 import re
 import zlib
 from types import TracebackType
-from typing import Any, Protocol
+from typing import Protocol
 
 from google_crc32c import extend
 
@@ -15,9 +19,11 @@ from dsprep.errors import DamagedShard, SourceError
 
 _BLOCK = 1 << 20
 
-
 _HEADERS = 1 << 14
 """Bytes read at once where only headers are wanted: some small samples, little of a large one."""
+
+_STEP = 16 * _BLOCK
+"""Of a longer run than this, no more is asked for at once than is known to be there."""
 
 
 class Readable(Protocol):
@@ -27,110 +33,66 @@ class Readable(Protocol):
         """Read at most so many bytes; none only at the end."""
 
 
-class _Counted(io.RawIOBase):
+class _Counted:
     """A file that counts what is read from it and keeps its crc32c."""
 
     def __init__(self, file: io.FileIO) -> None:
-        super().__init__()
         self._file = file
         self.crc32c = 0
         self.bytes = 0
 
-    def readable(self) -> bool:
-        return True
-
-    def readinto(self, buffer: memoryview) -> int:  # type: ignore[override]
-        count = self._file.readinto(buffer) or 0
-        self.crc32c = extend(self.crc32c, bytes(buffer[:count]))
-        self.bytes += count
-        return count
-
-    def close(self) -> None:
-        self._file.close()
-        super().close()
+    def read(self, count: int) -> bytes:
+        data = self._file.read(count)
+        self.crc32c = extend(self.crc32c, data)
+        self.bytes += len(data)
+        return data
 
 
-class _Part(io.RawIOBase):
-    """A run of the bytes of a file, in which one can move on."""
+class _Part:
+    """A run of the bytes of a file."""
 
-    def __init__(self, file: io.FileIO, stop: int) -> None:
-        super().__init__()
+    def __init__(self, file: io.FileIO, start: int, stop: int) -> None:
         self._file = file
+        self._at = start
         self._stop = stop
 
-    def readable(self) -> bool:
-        return True
-
-    def seekable(self) -> bool:
-        return True
-
-    def tell(self) -> int:
-        return self._file.tell()
-
-    def seek(self, offset: int, whence: int = os.SEEK_SET) -> int:
-        return self._file.seek(offset, whence)
-
-    def readinto(self, buffer: memoryview) -> int:  # type: ignore[override]
-        left = max(0, self._stop - self._file.tell())
-        return self._file.readinto(buffer[:left]) or 0
-
-    def close(self) -> None:
-        self._file.close()
-        super().close()
+    def read(self, count: int) -> bytes:
+        data = self._file.read(min(count, self._stop - self._at))
+        self._at += len(data)
+        return data
 
 
-class _Foreign(io.RawIOBase):
-    """Any object that bytes can be read from."""
-
-    def __init__(self, source: Readable) -> None:
-        super().__init__()
-        self._source = source
-
-    def readable(self) -> bool:
-        return True
-
-    def readinto(self, buffer: memoryview) -> int:  # type: ignore[override]
-        data = self._source.read(len(buffer))
-        buffer[: len(data)] = data
-        return len(data)
-
-
-class _Gunzip(io.RawIOBase):
+class _Gunzip:
     """The decompressed bytes of a gzip file of one or more members.
 
     Not :mod:`gzip`: this one never holds more than a block, and says where the damage is.
     """
 
-    def __init__(self, source: io.BufferedReader[Any], path: str) -> None:
-        super().__init__()
+    def __init__(self, source: Readable, head: bytes, path: str) -> None:
         self._source = source
         self._path = path
         self._inflate = zlib.decompressobj(wbits=31)
-        self._tail = b""
+        self._tail = head
         self._offset = 0
 
-    def readable(self) -> bool:
-        return True
-
-    def readinto(self, buffer: memoryview) -> int:  # type: ignore[override]
+    def read(self, count: int) -> bytes:
         while True:
             if self._inflate.eof:
                 self._tail = self._inflate.unused_data or self._source.read(_BLOCK)
                 if not self._tail:
-                    return 0
+                    return b""
                 self._inflate = zlib.decompressobj(wbits=31)
             data = self._tail or self._source.read(_BLOCK)
             if not data:
                 raise DamagedShard(self._path, self._offset, "the gzip stream is cut short")
             try:
-                out = self._inflate.decompress(data, len(buffer))
+                out = self._inflate.decompress(data, count)
             except zlib.error as error:
                 raise DamagedShard(self._path, self._offset, f"bad gzip data ({error})") from None
             self._tail = self._inflate.unconsumed_tail
             if out:
-                buffer[: len(out)] = out
                 self._offset += len(out)
-                return len(out)
+                return out
 
 
 # RFC 1952, 2.3: magic number, method, five flags, time, and how hard it tried. The first two alone
@@ -164,12 +126,12 @@ class ShardStream:
         Raises:
             SourceError: If it cannot be opened.
         """
+        self._counted: _Counted | None = None
         if source is None:
-            self._counted: _Counted | None = _Counted(_open(path))
-            self._begin(path, 0, self._counted, _BLOCK)
-        else:
-            self._counted = None
-            self._begin(path, 0, _Foreign(source), _BLOCK)
+            self._file = _open(path)
+            source = self._counted = _Counted(self._file)
+        self._begin(path, source, 0, _BLOCK)
+        self._look_for_gzip()
 
     @classmethod
     def of_headers(cls, path: str) -> ShardStream:
@@ -179,12 +141,11 @@ class ShardStream:
             SourceError: If it cannot be opened.
         """
         stream = cls.__new__(cls)
-        file = _open(path)
-        size = os.fstat(file.fileno()).st_size
-        stream._counted = None
-        stream._begin(path, 0, _Part(file, size), _HEADERS)
+        stream._file = _open(path)
+        stream._begin(path, stream._file, 0, _HEADERS)
+        stream._look_for_gzip()
         if not stream.compressed:
-            stream._size = size
+            stream._size = os.fstat(stream._file.fileno()).st_size
         return stream
 
     @classmethod
@@ -201,27 +162,33 @@ class ShardStream:
             SourceError: If it cannot be opened.
         """
         stream = cls.__new__(cls)
-        file = _open(path)
-        file.seek(start)
-        stream._counted = None
-        stream._begin(path, start, _Part(file, stop), min(_BLOCK, max(stop - start, 1)), plain=True)
+        stream._file = _open(path)
+        stream._file.seek(start)
+        stream._begin(path, _Part(stream._file, start, stop), start, _BLOCK)
         stream.is_part = True
         stream.first = first
         return stream
 
-    def _begin(
-        self, path: str, offset: int, raw: io.RawIOBase, buffer: int, plain: bool = False
-    ) -> None:
+    def _begin(self, path: str, source: Readable, offset: int, block: int) -> None:
         self.path = path
         self.offset = offset
         self.first = 0
-        self.is_part = False
+        self.is_part = self.compressed = False
         self._size: int | None = None
-        self._raw = raw
-        self._file: io.BufferedReader[Any] = io.BufferedReader(raw, buffer)
-        self.compressed = not plain and is_gzip(self._file.peek(9))
+        self._source = source
+        self._block_size = block
+        self._block = b""
+        self._at = 0
+
+    _file: io.FileIO | None = None
+
+    def _look_for_gzip(self) -> None:
+        while len(self._block) < 9 and (data := self._source.read(self._block_size)):
+            self._block += data
+        self.compressed = is_gzip(self._block)
         if self.compressed:
-            self._file = io.BufferedReader(_Gunzip(self._file, path), _BLOCK)
+            self._source = _Gunzip(self._source, self._block, self.path)
+            self._block, self._block_size = b"", _BLOCK
 
     def read(self, count: int, what: str) -> bytes:
         """Read exactly ``count`` bytes.
@@ -235,21 +202,34 @@ class ShardStream:
         Raises:
             DamagedShard: If the shard ends before.
         """
-        if count <= _BLOCK:
-            data = self._file.read(count)
-        else:
-            blocks = []
-            left = count
-            while left and (block := self._file.read(min(left, 16 * _BLOCK))):
-                blocks.append(block)
-                left -= len(block)
-            data = b"".join(blocks)
-        if len(data) < count:
-            raise self.damaged(
-                f"{what} needs {count} bytes, but the file ends after {len(data)} of them"
-            )
+        at = self._at
+        stop = at + count
+        if stop <= len(self._block):
+            self._at = stop
+            self.offset += count
+            return self._block[at:stop]
+        return self._read_on(count, what)
+
+    def _read_on(self, count: int, what: str) -> bytes:
+        """Read more than there is in the block."""
+        parts = [self._block[self._at :]]
+        have = len(parts[0])
+        self._block, self._at = b"", 0
+        while have < count:
+            missing = count - have
+            # What is long is not read into a block first, to be copied out of it.
+            data = self._source.read(min(max(missing, self._block_size), _STEP))
+            if not data:
+                raise self.damaged(
+                    f"{what} needs {count} bytes, but the file ends after {have} of them"
+                )
+            if len(data) > missing:
+                self._block, self._at = data, missing
+                data = data[:missing]
+            parts.append(data)
+            have += len(data)
         self.offset += count
-        return data
+        return b"".join(parts)
 
     def skip(self, count: int, what: str) -> None:
         """Pass over ``count`` bytes, without reading them where the file allows that.
@@ -261,7 +241,10 @@ class ShardStream:
         Raises:
             DamagedShard: If the shard ends before.
         """
-        if self._size is None:
+        if self._at + count <= len(self._block):
+            self._at += count
+            self.offset += count
+        elif self._size is None:
             while count > 0:
                 block = min(count, _BLOCK)
                 self.read(block, what)
@@ -272,16 +255,23 @@ class ShardStream:
                 f"{what} needs {count} bytes, but the file ends after {left} of them"
             )
         else:
+            assert self._file is not None
             self.offset += count
             self._file.seek(self.offset)
+            self._block, self._at = b"", 0
 
     def at_end(self) -> bool:
         """Whether nothing is left to read."""
-        return not self._file.peek(1)
+        if self._at < len(self._block):
+            return False
+        self._block, self._at = self._source.read(self._block_size), 0
+        return not self._block
 
     def rest_is_zero(self) -> bool:
         """Read to the end, or to the block that holds something else than zeros."""
-        while block := self._file.read(_BLOCK):
+        while not self.at_end():
+            block = self._block[self._at :]
+            self._at += len(block)
             self.offset += len(block)
             if block != bytes(len(block)):
                 return False
@@ -312,8 +302,8 @@ class ShardStream:
         trace: TracebackType | None,
     ) -> None:
         """Close the file."""
-        self._file.close()
-        self._raw.close()
+        if self._file is not None:
+            self._file.close()
 
 
 def _open(path: str) -> io.FileIO:
