@@ -108,6 +108,11 @@ def decode_example(data: bytes) -> dict[str, Feature]:
     Raises:
         ValueError: If the bytes are not an Example; the message says what is wrong.
     """
+    entries = _plain_entries(data)
+    if entries is not None:
+        return dict(
+            _known_entry(entry) if len(entry) < _SHORT else _plain_entry(entry) for entry in entries
+        )
     features: dict[str, Feature] = {}
     for number, wire, value in _fields(data):
         if number != 1 or wire != _BYTES:
@@ -117,6 +122,53 @@ def decode_example(data: bytes) -> dict[str, Feature]:
                 name, feature = _decode_entry(_as_bytes(entry))
                 features[name] = feature
     return features
+
+
+_SHORT = 64
+"""Bytes of an entry that many samples may share: a class, a format."""
+
+
+def _plain_entries(data: bytes) -> list[bytes] | None:
+    """The entries of an Example that is nothing but those; None if it is more, or none."""
+    entries: list[bytes] = []
+    end = len(data)
+    try:
+        size, at = _read_varint(data, 1)
+        if data[0] != 0x0A or at + size != end:
+            return None
+        while at < end:
+            if data[at] != 0x0A:
+                return None
+            size = data[at + 1]
+            at += 2
+            if size >= 0x80:
+                size, at = _read_varint(data, at - 1)
+            entries.append(data[at : at + size])
+            at += size
+    except (IndexError, ValueError):
+        return None
+    return entries if at == end else None
+
+
+@lru_cache(maxsize=4096)
+def _known_entry(entry: bytes) -> tuple[str, Feature]:
+    return _plain_entry(entry)
+
+
+def _plain_entry(entry: bytes) -> tuple[str, Feature]:
+    """An entry as all writers lay it out that holds one string of bytes; else any entry."""
+    end = len(entry)
+    if end < 2 or entry[0] != 0x0A or entry[1] >= 0x80:
+        return _decode_entry(entry)
+    at = 2 + entry[1]
+    name = entry[2:at]
+    for tag in (0x12, 0x0A, 0x0A):  # the feature, its list, the only item: all reach to the end
+        if at >= end or entry[at] != tag:
+            return _decode_entry(entry)
+        size, at = _read_varint(entry, at + 1)
+        if at + size != end:
+            return _decode_entry(entry)
+    return name.decode(), BytesList((entry[at:],))
 
 
 def _decode_entry(data: bytes) -> tuple[str, Feature]:

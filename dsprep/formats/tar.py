@@ -10,8 +10,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from contextlib import suppress
 from functools import lru_cache
 from typing import TYPE_CHECKING, NamedTuple
+from zlib import adler32
 
 from dsprep.errors import BadSample
 
@@ -28,6 +30,10 @@ MAX_SIZE = 0o77777777777
 _MAX_META = 1 << 20
 """A PAX header or long name beyond this is an attack, not a name."""
 
+_BLANKS = sum(b" " * 8)
+"""What the checksum counts for itself."""
+
+_ADLER = 65521
 _OCTAL = re.compile(rb" *([0-7]*) *(?:\0.*)?", re.DOTALL)
 _DECIMAL = re.compile(r"[0-9]{1,20}")
 
@@ -165,11 +171,11 @@ def members(stream: ShardStream, with_data: bool = True) -> Iterator[Member]:
             name = long_name or name
             at = stream.offset
             if with_data:
-                data = stream.read(size, f"the member {name!r}")
+                data = stream.read(size, name)
                 stream.read(-size % BLOCK, "the padding of a member")
             else:
                 data = b""
-                stream.skip(size + -size % BLOCK, f"the member {name!r}")
+                stream.skip(size + -size % BLOCK, name)
             yield Member(start, name, at, size, data)
         elif kind not in b"123456":
             raise stream.damaged(
@@ -196,8 +202,10 @@ def _read_meta(stream: ShardStream, size: int, offset: int) -> bytes:
 
 def _parse(block: bytes, stream: ShardStream, offset: int) -> tuple[bytes, str, int]:
     """The type, the name and the size in a header."""
+    # Adler-32 begins with the sum of the bytes, modulo 65521: many times as fast as sum() is.
     stored = _number(block[148:156], stream, offset)
-    if stored != sum(block) - sum(block[148:156]) + sum(b" " * 8):
+    total = (adler32(block) & 0xFFFF) - 1 - sum(block[148:156]) + _BLANKS
+    if (stored - total) % _ADLER:
         raise stream.damaged("a tar header's checksum is wrong, or it is no tar header", offset)
     name = block[:100].split(b"\0", 1)[0]
     if block[257:263] == b"ustar\0" and block[345]:
@@ -210,6 +218,10 @@ def _parse(block: bytes, stream: ShardStream, offset: int) -> tuple[bytes, str, 
 
 
 def _number(field: bytes, stream: ShardStream, offset: int) -> int:
+    digits = field.rstrip(b"\0 ")
+    if digits.isdigit():  # as nearly all are
+        with suppress(ValueError):
+            return int(digits, 8)
     if field[0] == 0x80:  # GNU's base-256, for what octal digits cannot hold
         return int.from_bytes(field[1:], "big")
     match = _OCTAL.fullmatch(field)
