@@ -151,7 +151,7 @@ def _recipe(
         key=key,
         fields=choose_fields(only, drop, other),
     )
-    return FORMATS[source](), recipe
+    return FORMATS[source]().exact(), recipe
 
 
 def _convert(

@@ -242,6 +242,12 @@ def _notes(plan: Plan, shards: Sequence[ShardFacts]) -> list[str]:
     ]
     if empty and not plan.packing.first_shard:
         notes.append(f"{format_count(len(empty), 'class')} without samples: {format_some(empty)}")
+    incomplete = [each.path for each in plan.findings if each.kind == "incomplete"]
+    if incomplete:
+        notes.append(
+            f"{format_count(len(incomplete), 'sample')} without a part that most have: "
+            f"{format_some(incomplete)}"
+        )
     void = [shard.name for shard in shards if not shard.samples]
     if void:
         notes.append(f"{format_count(len(void), 'empty shard')}: {format_some(void)}")

@@ -39,7 +39,7 @@ _samples = option_group("Samples")
 @source_options
 @_shards(
     "--format",
-    type=click.Choice(["webdataset", "tfrecord", "recordio"]),
+    type=click.Choice(["webdataset", "tfrecord", "recordio", "recordio-protobuf", "parquet"]),
     help="Format of the shards; the name of a single file tells it by itself.",
 )
 @shard_size_options

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, TextIO
 
 import click
 
+from dsprep.cli.streams import visible
 from dsprep.units import format_count, format_duration, format_size, format_some
 
 if TYPE_CHECKING:
@@ -61,9 +62,9 @@ def print_write_report(report: WriteReport) -> None:
     rows.append(("time", _time_line(report)))
     click.echo(f"{report.destination}: {report.state} as {report.format}")
     for name, value in rows:
-        click.echo(f"  {name:<9} {value}")
+        click.echo(f"  {name:<9} {visible(value)}")
     for note in (*_notes(report), *report.notes):
-        click.echo(f"  note      {note}")
+        click.echo(f"  note      {visible(note)}")
     if planned:
         _print_plan(report)
     _print_rejects(report)
@@ -101,6 +102,7 @@ def _classes_line(report: WriteReport) -> str:
 def _chosen_line(chosen: Chosen) -> str:
     counts = (
         (chosen.filtered, "filtered out"),
+        (chosen.unknown, "of these because a value is missing"),
         (sum(chosen.left_out.values()), "left out to balance classes"),
         (sum(chosen.repeated.values()), "repeated to balance classes"),
     )
@@ -129,11 +131,10 @@ def _time_line(report: WriteReport) -> str:
         return f"about {format_duration(report.seconds)}"
     if report.state.startswith("already") or not report.seconds:
         return format_duration(report.seconds)
-    rate = report.samples / report.seconds
-    return (
-        f"{format_duration(report.seconds)}, {rate:,.0f} samples/s, "
-        f"{format_size(report.bytes / report.seconds)}/s"
-    )
+    duration, rate = format_duration(report.seconds), report.samples / report.seconds
+    if rate < 1:
+        return duration
+    return f"{duration}, {rate:,.0f} samples/s, {format_size(report.bytes / report.seconds)}/s"
 
 
 def _print_plan(report: WriteReport) -> None:
@@ -172,11 +173,11 @@ def _print_rejects(report: WriteReport) -> None:
         return
     count = format_count(len(report.rejects), "sample")
     if report.state == "planned":
-        click.echo(f"\n{count} cannot be packed")
+        click.echo(f"\n{count} cannot be written")
     else:
-        click.echo(f"\n{count} not packed; see {report.rejects_file}")
+        click.echo(f"\n{count} not written; see {report.rejects_file}")
     for reject in report.rejects[:_SHOWN]:
-        click.echo(f"  {reject.path}: {reject.reason}")
+        click.echo(f"  {visible(reject.path)}: {visible(reject.reason)}")
     if len(report.rejects) > _SHOWN:
         click.echo(f"  and {len(report.rejects) - _SHOWN:,} more")
 
@@ -213,4 +214,4 @@ def _problem_line(problem: Problem) -> str:
     if problem.offset is not None:
         where += f" at byte {problem.offset:,}"
     parts = [part for part in (where, problem.sample) if part]
-    return ": ".join([*parts, problem.message])
+    return visible(": ".join([*parts, problem.message]))

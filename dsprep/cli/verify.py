@@ -26,8 +26,8 @@ _check = option_group("Check")
 @_check(
     "--against",
     metavar="SOURCE",
-    help="Compare every sample with the directory that it was packed from; the options of the "
-    "source are those of pack.",
+    help="Compare every sample with the source that it was packed from: a directory, an archive, "
+    "shards; with the options that told its labels, such as --list.",
 )
 @source_options
 @_check(
@@ -56,7 +56,7 @@ def verify(
 ) -> int:
     """Prove that the shards at DEST are whole.
 
-    DEST is a directory that dsprep packed, or one shard, or a directory of shards that others
+    DEST is a directory that dsprep wrote, or one shard, or a directory of shards that others
     wrote. With a manifest, files, sizes and checksums are compared with it; with or without, each
     shard is read from its first byte to its last. Problems are named by shard, offset and sample,
     and make the exit code 3.
@@ -65,6 +65,7 @@ def verify(
     Examples:
       dsprep verify shards/
       dsprep verify shards/ --decode --against photos/
+      dsprep verify shards/ --against dogs.zip --labels train.csv
       dsprep verify train.rec --loader mxnet
     """
     from dsprep.cli.report import print_json, print_verify_report
@@ -84,6 +85,7 @@ def verify(
             label_columns=split_commas(label_column),
             classes=classes,
             extensions=split_commas(extensions),
+            whole=True,
         )
     report = verifying.verify(
         dest,

@@ -160,6 +160,10 @@ class Format(ABC):
         """
         raise NotImplementedError
 
+    def exact(self) -> Self:
+        """The same layout, with which samples come back as they were, keys included."""
+        return self
+
     @property
     def holds_anything(self) -> bool:
         """Whether a sample's fields may have any names and values."""

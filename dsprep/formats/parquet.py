@@ -85,6 +85,11 @@ class Parquet(Format):
             if names.count(name) > 1:
                 raise OptionError(f"two columns are called {name!r}")
 
+    @property
+    def wants(self) -> frozenset[str]:
+        """The name of the file, which stands beside the image."""
+        return frozenset({"filename"})
+
     @classmethod
     def from_options(cls, options: Mapping[str, Any]) -> Self:
         """The format that has the options which ``dataclasses.asdict`` made of one."""

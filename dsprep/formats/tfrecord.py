@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property, lru_cache
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
@@ -66,6 +66,10 @@ class TFRecord(Format):
         names = {str(field): str(name) for field, name in preset["names"].items()}
         made = Preset(names, int(preset["first_class"]))
         return cls(made, bool(options["gzip"]), bool(options["whole"]))
+
+    def exact(self) -> Self:
+        """The same layout, with which samples come back as they were, keys included."""
+        return replace(self, whole=True)
 
     def shard_name(self, name: str, number: int, count: int) -> str:
         """``train-00000-of-00128.tfrecord``."""

@@ -10,7 +10,7 @@ from dsprep.catalog import COPY_COLUMNS, LABEL_COLUMNS, Catalog, key_expr
 from dsprep.errors import SourceError
 from dsprep.planning.selection import Chosen, Selection
 from dsprep.selecting.balance import balance
-from dsprep.selecting.filter import filter_catalog
+from dsprep.selecting.filter import filter_catalog, judge
 from dsprep.sources.cells import parse_cells
 from dsprep.sources.table import PATH_COLUMNS
 from dsprep.text import read_text
@@ -30,8 +30,9 @@ def select(catalog: Catalog, selection: Selection) -> tuple[Catalog, Chosen]:
     if selection.filter is not None:
         before = len(catalog)
         extra = None if selection.table is None else read_columns(selection.table, catalog)
+        unknown = judge(catalog, selection.filter, extra).null_count()
         catalog = filter_catalog(catalog, selection.filter, extra)
-        chosen = replace(chosen, filtered=before - len(catalog))
+        chosen = replace(chosen, filtered=before - len(catalog), unknown=unknown)
     if selection.balance:
         catalog, done = balance(catalog, selection.seed, selection.oversample)
         chosen = replace(chosen, left_out=done.left_out, repeated=done.repeated)

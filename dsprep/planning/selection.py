@@ -34,10 +34,12 @@ class Chosen:
 
     Attributes:
         filtered: How many samples the filter left out.
+        unknown: Of how many of those it is neither true nor false, for want of a value.
         left_out: How many samples of each class the balancing left out.
         repeated: How many it repeated.
     """
 
     filtered: int = 0
+    unknown: int = 0
     left_out: dict[int, int] = field(default_factory=dict)
     repeated: dict[int, int] = field(default_factory=dict)

@@ -145,7 +145,7 @@ def _of_files(name: str, files: Sequence[str], format_name: str | None) -> Shard
     else:
         layout = _known(format_name)
     classes = _classes_beside(files)
-    return ShardSet(name, tuple(files), layout(), classes, known=format_name is not None)
+    return ShardSet(name, tuple(files), layout().exact(), classes, known=format_name is not None)
 
 
 def _known(format_name: str) -> type[Format]:
@@ -190,7 +190,7 @@ def _of_manifest(path: Path) -> ShardSet | None:
     return (
         None
         if found is None
-        else replace(found, layout=layout, classes=manifest.classes, known=True)
+        else replace(found, layout=layout.exact(), classes=manifest.classes, known=True)
     )
 
 

@@ -68,6 +68,7 @@ def _read_samples(asked: Asked, assignment: Assignment | None, look: Look) -> Sa
                 label_columns=asked.label_columns,
                 classes=None if gives_classes else asked.classes,
                 extensions=asked.extensions,
+                whole=True,
             )
         )
     if asked.list_file or asked.labels or asked.label_columns or asked.extensions:
