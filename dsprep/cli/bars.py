@@ -7,6 +7,8 @@ import unicodedata
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple, TextIO
 
+from dsprep.cli.streams import visible
+
 _EIGHTHS = " ▏▎▍▌▋▊▉█"
 _SHORTEST = 4
 """Columns that a bar gets on the narrowest terminal."""
@@ -30,8 +32,7 @@ class Page(NamedTuple):
 
     def shown(self, text: str) -> str:
         """A text as it comes out, what cannot be written or is invisible being escaped."""
-        visible = "".join(each if each.isprintable() else ascii(each)[1:-1] for each in text)
-        return visible.encode(self.encoding, "backslashreplace").decode(self.encoding)
+        return visible(text).encode(self.encoding, "backslashreplace").decode(self.encoding)
 
 
 def page_of(stream: TextIO) -> Page:

@@ -12,6 +12,7 @@ from dsprep.cli.options import (
     output_options,
     parse_pairs,
     source_options,
+    sources_argument,
     split_commas,
     workers_option,
 )
@@ -33,7 +34,7 @@ _shards = option_group("Shards")
 
 
 @click.command(cls=GroupedCommand)
-@click.argument("sources", metavar="SOURCE...", nargs=-1, required=True)
+@sources_argument
 @click.argument("dest", metavar="DEST")
 @source_kind_options
 @source_options
@@ -98,7 +99,7 @@ def convert(
     Examples:
       dsprep convert wds/ tfrecords/ --to tfrecord
       dsprep convert train.rec wds/train.tar
-      dsprep convert 'wds/train-{000000..000146}.tar' rec/ --to recordio --drop json
+      dsprep convert 'wds/train-{000000..000146}.tar' rec/ --to recordio --drop width,height
       dsprep convert train-00000.parquet images/ --to folder
       cat train.tar | dsprep convert --from webdataset --to tfrecord - - > train.tfrecord
     """

@@ -11,8 +11,10 @@ from pathlib import Path
 from typing import Any, BinaryIO
 
 import click
+from click.core import ParameterSource
 
 from dsprep.cli.options import parse_pairs, split_commas
+from dsprep.cli.streams import visible
 from dsprep.cli.writing_options import max_pixels_of, take_transform
 from dsprep.errors import REJECTS_EXIT_CODE, OptionError, RunStopped, SourceError
 from dsprep.findings import Reject
@@ -23,8 +25,15 @@ from dsprep.streaming import convert_stream
 
 STREAM = "-"
 
-_UNFIT = ("target_size", "shards", "samples_per_shard", "list_file", "labels", "path_column")
-"""Options that need to know all samples before the first is written."""
+_FIT = frozenset(
+    (
+        *("sources", "dest", "kind", "to", "only", "drop", "renamed", "features", "metadata"),
+        *("key", "check", "max_pixels", "max_errors", "on_error"),
+        *("resize", "crop", "enlarge", "encode", "quality", "color"),
+        *("overwrite", "workers", "quiet"),
+    )
+)
+"""The parameters that go with a stream; others need all samples before the first is written."""
 
 
 def convert_stdin(
@@ -53,12 +62,10 @@ def convert_stdin(
         DsprepError: If the shard is damaged or cannot be written.
     """
     if len(sources) > 1:
-        raise OptionError("-: one shard is read from stdin; name no other SOURCE")
-    for name in _UNFIT:
-        if options.get(name) is not None:
-            raise OptionError(
-                f"--{name.replace('_', '-')} does not go with -: a stream is one shard"
-            )
+        raise OptionError("-: is one shard, made of one; name one SOURCE")
+    _require_fit(click.get_current_context())
+    if dest.endswith(".gz"):
+        raise OptionError(f"{dest}: a stream is not compressed; write to - and pipe it into gzip")
     rejects = _Rejects(0 if on_error == "fail" else max_errors)
     with _source(sources[0]) as source, _destination(dest, overwrite) as output:
         blocks = convert_stream(
@@ -88,6 +95,15 @@ def convert_stdin(
     return REJECTS_EXIT_CODE if rejects.count else 0
 
 
+def _require_fit(context: click.Context) -> None:
+    """Refuse options that a stream would pass over."""
+    for parameter in context.command.params:
+        name = parameter.name or ""
+        given = context.get_parameter_source(name) is ParameterSource.COMMANDLINE
+        if given and name not in _FIT:
+            raise OptionError(f"{parameter.opts[0]} does not go with -: a stream is one shard")
+
+
 class _Rejects:
     """Says each sample that is not converted, and stops when there are too many."""
 
@@ -97,7 +113,7 @@ class _Rejects:
 
     def __call__(self, reject: Reject) -> None:
         self.count += 1
-        click.echo(f"{reject.path}: {reject.reason}", err=True)
+        click.echo(visible(f"{reject.path}: {reject.reason}"), err=True)
         if self._most is not None and self.count > self._most:
             raise RunStopped(f"stopped: {self.count:,} samples cannot be converted")
 
@@ -105,6 +121,8 @@ class _Rejects:
 def _format(path: str, given: str | None, option: str) -> str:
     told = None if path == STREAM else format_of_file(path)
     name = given or (told.name if told else None)
+    if option == "--to" and told and name != told.name:
+        raise OptionError(f"{path}: is a name for {told.name}, but --to says {name}")
     if name not in FORMATS:
         choices = ", ".join(name for name, each in FORMATS.items() if each.concatenative)
         raise OptionError(f"{path}: say its format with {option}: {choices}")
@@ -117,6 +135,8 @@ def _source(path: str) -> Iterator[Readable]:
         # Unbuffered: what has come is worked on, whether or not more follows soon.
         yield io.FileIO(sys.stdin.fileno(), closefd=False)
         return
+    if os.path.isdir(path):
+        raise OptionError(f"{path}: is a directory; a stream is made of one shard")
     try:
         file = open(path, "rb", buffering=0)  # noqa: SIM115
     except OSError as error:

@@ -29,8 +29,19 @@ class GroupedOption(click.Option):
         self.group = group
 
 
+class _Context(click.Context):
+    """A command's context, whose path ends without a blank where the command has no name."""
+
+    @property
+    def command_path(self) -> str:
+        """What was typed to come here."""
+        return super().command_path.rstrip()
+
+
 class GroupedCommand(click.Command):
     """A command that lists its options group by group."""
+
+    context_class = _Context
 
     def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """Write the options under their headings, in the order in which they were declared."""

@@ -11,7 +11,7 @@ import click
 
 from dsprep import __version__
 from dsprep.cli.help import LazyGroup
-from dsprep.cli.streams import prepare_streams, until_nobody_reads
+from dsprep.cli.streams import prepare_streams, until_nobody_reads, visible
 from dsprep.errors import INTERRUPTED_EXIT_CODE, DsprepError, Interrupted
 
 COMMANDS = {
@@ -41,6 +41,8 @@ def cli() -> None:
     \b
     Examples:
       dsprep pack photos/ shards/ --format webdataset
+      dsprep convert shards/ tfrecords/ --to tfrecord
+      dsprep shard shards/ even/ --shards 64 --shuffle
       dsprep verify shards/
       dsprep lst create photos/ -o train.lst
     """
@@ -74,7 +76,8 @@ def main() -> None:
 
 def _fail(message: str, code: int, above: str = "") -> int:
     with until_nobody_reads(sys.stderr):
-        click.echo(f"{above}dsprep: {message}", err=True)
+        shown = "\n".join(map(visible, message.split("\n")))
+        click.echo(f"{above}dsprep: {shown}", err=True)
     return code
 
 

@@ -99,6 +99,24 @@ def together(*options: Callable[[F], F]) -> Callable[[F], F]:
     return decorate
 
 
+def _require_sources(
+    context: click.Context, argument: click.Parameter, sources: tuple[str, ...]
+) -> tuple[str, ...]:
+    """Say what is missing; a single word is what click takes for DEST, and SOURCE for missing."""
+    if not sources:
+        named = " and ".join(
+            each.make_metavar(context)
+            for each in context.command.params
+            if isinstance(each, click.Argument)
+        )
+        raise click.UsageError(f"Name both, {named}.", context)
+    return sources
+
+
+sources_argument = click.argument(
+    "sources", metavar="SOURCE...", nargs=-1, callback=_require_sources
+)
+
 _source = option_group("Source")
 labels_options = together(
     _source(

@@ -8,7 +8,13 @@ from typing import Any
 import click
 
 from dsprep.cli.help import DefaultGroup, GroupedCommand, option_group
-from dsprep.cli.options import Count, output_options, parse_pairs, workers_option
+from dsprep.cli.options import (
+    Count,
+    output_options,
+    parse_pairs,
+    sources_argument,
+    workers_option,
+)
 from dsprep.cli.writing_options import (
     compression_option,
     end,
@@ -33,7 +39,7 @@ COMMANDS = {
 
 
 @click.command(cls=GroupedCommand)
-@click.argument("sources", metavar="SOURCE...", nargs=-1, required=True)
+@sources_argument
 @click.argument("dest", metavar="DEST")
 @source_kind_options
 @_source(

@@ -14,6 +14,7 @@ from dsprep.cli.options import (
     labels_options,
     output_options,
     parse_pairs,
+    sources_argument,
     split_commas,
     workers_option,
 )
@@ -24,7 +25,7 @@ _samples = option_group("Samples")
 
 
 @click.command(cls=GroupedCommand)
-@click.argument("sources", metavar="SOURCE...", nargs=-1, required=True)
+@sources_argument
 @click.argument("dest", metavar="DATASET")
 @source_kind_options
 @labels_options

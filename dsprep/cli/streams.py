@@ -24,6 +24,11 @@ def prepare_streams() -> None:
             stream.reconfigure(errors="backslashreplace")
 
 
+def visible(text: str) -> str:
+    """A text without line breaks and codes that steer terminals, which names of files may hold."""
+    return "".join(each if each.isprintable() else ascii(each)[1:-1] for each in text)
+
+
 @contextmanager
 def until_nobody_reads(stream: TextIO) -> Iterator[None]:
     """Print as long as somebody reads: ``| head`` does not change how a command ended."""
