@@ -239,13 +239,13 @@ class TestATerminal:
     def test_shows_a_bar_and_is_left_clean(self, command: Path, many: Path, tmp_path: Path) -> None:
         terminal = Terminal(command, "pack", many, tmp_path / "out", *self.SLOW)
         assert terminal.end() == 0
-        assert "packing" in terminal.printed
+        assert "writing" in terminal.printed
         assert "%" in terminal.printed
         assert "samples/s" in terminal.printed
         assert "left" in terminal.printed
         screen = terminal.screen()
         assert screen.startswith(f"{tmp_path}/out: packed as webdataset"[:80])
-        assert "packing" not in screen
+        assert "writing" not in screen
         assert "%" not in screen
 
     def test_shows_none_if_one_wants_quiet(self, command: Path, many: Path, tmp_path: Path) -> None:
@@ -257,7 +257,7 @@ class TestATerminal:
         self, command: Path, many: Path, tmp_path: Path
     ) -> None:
         terminal = Terminal(command, "pack", many, tmp_path / "out", *self.SLOW)
-        terminal.read(until="packing")
+        terminal.read(until="writing")
         terminal.press(b"\x03")
         assert terminal.end() == 130
         screen = terminal.screen().replace("^C", "").strip()
@@ -269,7 +269,7 @@ class TestATerminal:
     ) -> None:
         dest = tmp_path / "out"
         terminal = Terminal(command, "pack", many, dest, *self.SLOW)
-        terminal.read(until="packing")
+        terminal.read(until="writing")
         os.close(terminal._own)
         assert terminal.process.wait(timeout=60) in (-signal.SIGHUP, 130, 0)
         for _ in range(600):
