@@ -13,7 +13,8 @@ from dsprep.manifests.manifest import Manifest
 from dsprep.manifests.recorded import Recorded, recorded_options
 from dsprep.planning.cuts import ShardSize
 from dsprep.planning.destination import Destination, require_apart
-from dsprep.planning.plan import Packing, Plan, make_plan, require_distinct_keys
+from dsprep.planning.packing import Packing
+from dsprep.planning.plan import Plan, make_plan, require_distinct_keys
 from dsprep.progress import Progress
 from dsprep.running.commit import begin_append, commit, identity_of
 from dsprep.running.run import Run

@@ -12,12 +12,14 @@ import sys
 from array import array
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
+from typing import Any
 
 import polars as pl
 
 from dsprep.findings import Finding as Finding
 from dsprep.readers.base import Reader
 from dsprep.readers.files import FileReader
+from dsprep.rows import Rows
 
 COLUMNS: dict[str, pl.DataType] = {
     "index": pl.Int64(),
@@ -127,6 +129,20 @@ class Catalog:
     def label_column(self) -> str | None:
         """``"cls"``, ``"label"``, or None for samples without labels."""
         return next((name for name in LABEL_COLUMNS if name in self.table.columns), None)
+
+    def rows(self) -> Rows:
+        """The samples as the plain lists that workers take."""
+        labels: list[Any] | None = None
+        if self.label_column:
+            labels = self.table[self.label_column].to_list()
+            if self.label_column == "label":
+                labels = [tuple(label) for label in labels]
+        ids, paths, sizes = (self.table[name].to_list() for name in ("index", "path", "size"))
+        files, offsets, stored, copies = (
+            self.table[name].to_list() if name in self.table.columns else None
+            for name in ("file", "offset", "stored", "copy")
+        )
+        return Rows(ids, paths, sizes, labels, files, offsets, stored, copies)
 
     def with_ids_from(self, first: int) -> Catalog:
         """The same samples, their ids larger by ``first``."""

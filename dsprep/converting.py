@@ -13,7 +13,7 @@ from dsprep.planning.cuts import ShardSize
 from dsprep.planning.destination import parse_destination, require_apart, require_name
 from dsprep.planning.fields import choose_fields
 from dsprep.planning.layouts import make_layout, split_names
-from dsprep.planning.plan import Packing
+from dsprep.planning.packing import Packing
 from dsprep.progress import Progress
 from dsprep.sources.reading import make_source
 from dsprep.units import parse_size

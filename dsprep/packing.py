@@ -8,7 +8,7 @@ from dsprep.images.check import DEFAULT_MAX_PIXELS, LEVELS
 from dsprep.images.transform import Transform
 from dsprep.planning.destination import parse_destination, require_apart, require_name
 from dsprep.planning.layouts import make_layout
-from dsprep.planning.plan import Packing
+from dsprep.planning.packing import Packing
 from dsprep.progress import Progress
 from dsprep.sources.reading import make_source
 from dsprep.units import parse_size

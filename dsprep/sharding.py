@@ -9,7 +9,7 @@ from dsprep.formats import FORMATS
 from dsprep.images.check import DEFAULT_MAX_PIXELS
 from dsprep.planning.destination import parse_destination, require_apart, require_name
 from dsprep.planning.layouts import make_layout
-from dsprep.planning.plan import Packing
+from dsprep.planning.packing import Packing
 from dsprep.planning.selection import Selection
 from dsprep.progress import Progress
 from dsprep.sources.reading import Source, make_source

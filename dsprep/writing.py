@@ -14,7 +14,8 @@ from dsprep.formats.base import ShardFacts
 from dsprep.formats.tar import MAX_NAME
 from dsprep.manifests.manifest import Manifest
 from dsprep.planning.cuts import ShardSize
-from dsprep.planning.plan import Packing, Plan, make_plan, require_distinct_keys
+from dsprep.planning.packing import Packing
+from dsprep.planning.plan import Plan, make_plan, require_distinct_keys
 from dsprep.planning.selection import Chosen
 from dsprep.progress import Progress
 from dsprep.running.commit import begin, commit, identity_of, rejects_of, require_same

@@ -15,7 +15,8 @@ from dsprep.formats.folder import Folder
 from dsprep.formats.listing import LISTING
 from dsprep.manifests.manifest import FileReceipt, Manifest, read_rejects
 from dsprep.planning.destination import Destination
-from dsprep.planning.plan import Packing, Plan
+from dsprep.planning.packing import Packing
+from dsprep.planning.plan import Plan
 from dsprep.running.folder import join_units, receipt_of, require_free, write_companions
 from dsprep.running.run import Outcome
 from dsprep.running.state import RunState, data_set_to_replace, differences, remove_data_set

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any
 
 import polars as pl
 
-from dsprep.planning.plan import rows_of
 from dsprep.planning.recipe import Recipe
 from dsprep.running.shard import Report
 from dsprep.verifying.inspection import Inspected, Problem, SourceTask, digest_source, label_text
@@ -93,7 +92,7 @@ def _found(shards: Sequence[tuple[str, Inspected]]) -> pl.DataFrame:
 def _expected(catalog: Catalog, recipe: Recipe, pool: Pool, report: Report) -> pl.DataFrame:
     share = max(1, math.ceil(len(catalog) / (_TASKS_PER_WORKER * pool.size)))
     starts = range(0, len(catalog), share)
-    tasks = (SourceTask(recipe, rows_of(catalog.slice(start, share))) for start in starts)
+    tasks = (SourceTask(recipe, catalog.slice(start, share).rows()) for start in starts)
     parts = dict(pool.run(digest_source, tasks, report))
     digests = [digest for number in range(len(starts)) for digest in parts[number]]
     labels = [""] * len(catalog)

@@ -48,7 +48,8 @@ ALLOWED_IN = {
 WORKER = [
     *("errors", "findings", "lst", "rows", "sample", "units", "workers", "workers.worker"),
     *("formats", "formats.*", "images", "images.*", "readers", "readers.*", "stores", "stores.*"),
-    *("planning", "planning.fields", "planning.recipe", "running", "running.shard", "running.spool"),
+    *("planning", "planning.fields", "planning.recipe"),
+    *("running", "running.shard", "running.spool"),
     *("verifying", "verifying.folders", "verifying.inspection", "verifying.shards"),
     *("indexes", "indexes.*", "indexing", "indexing.files", "indexing.shard"),
     *("sources", "sources.parquet_rows", "sources.scan", "sources.spans", "splits", "splits.near"),

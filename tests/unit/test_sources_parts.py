@@ -45,7 +45,7 @@ def rows_of(catalog: Catalog) -> Rows:
 def samples(catalog: Catalog) -> list[Sample | BadSample]:
     """What a worker reads."""
     reader = pickle.loads(pickle.dumps(catalog.reader))
-    found = list(reader.read(rows_of(catalog)))
+    found = list(reader.read(catalog.rows()))
     assert all(isinstance(each, Sample | BadSample) for each in found)
     return found
 

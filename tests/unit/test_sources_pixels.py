@@ -65,7 +65,7 @@ def images_of(catalog: Catalog, directory: Path | None = None) -> list[bytes]:
             assert path.stat().st_size <= size
         reader = reader.spooled(str(directory))
     found = []
-    for data in reader.read(rows_of(catalog)):
+    for data in reader.read(catalog.rows()):
         assert isinstance(data, bytes)
         with Image.open(io.BytesIO(data)) as image:
             assert image.format == "PNG"
@@ -236,7 +236,7 @@ class TestIdx:
         assert len(catalog.reader.spools()) == 2 * bool(suffix)
         check_images(catalog, [pixels(seed, 12) for _, seed in ALL], tmp_path)
         assert labels_of(catalog_of(path / "test")) == [label for label, _ in TEST]
-        (data,) = list(catalog.slice(0, 1).reader.read(rows_of(catalog.slice(0, 1))))
+        (data,) = list(catalog.slice(0, 1).reader.read(catalog.slice(0, 1).rows()))
         assert isinstance(data, bytes)
         assert Image.open(io.BytesIO(data)).size == (4, 3)
 
@@ -322,7 +322,7 @@ class TestChanges:
         catalog = catalog_of(path / "test")
         with (path / "test_batch.bin").open("r+b") as file:
             file.truncate(4000)
-        first, second = catalog.reader.read(rows_of(catalog))
+        first, second = catalog.reader.read(catalog.rows())
         assert isinstance(first, bytes)
         assert isinstance(second, BadSample)
 
@@ -331,7 +331,7 @@ class TestChanges:
         catalog = catalog_of(archive)
         archive.unlink()
         with pytest.raises(SourceError, match=r"c\.tar\.gz: cannot be read"):
-            list(catalog.reader.read(rows_of(catalog)))
+            list(catalog.reader.read(catalog.rows()))
         with pytest.raises(SourceError, match=r"c\.tar\.gz: cannot be read"):
             catalog.reader.write_spool(0, str(tmp_path / "0"))
 
@@ -340,7 +340,7 @@ class TestChanges:
         catalog = catalog_of(archive)
         write_archive(archive, "cifar-10-batches-bin", {"test_batch.bin": b"x"})
         for call in (
-            lambda: list(catalog.reader.read(rows_of(catalog))),
+            lambda: list(catalog.reader.read(catalog.rows())),
             lambda: catalog.reader.write_spool(0, str(tmp_path / "0")),
         ):
             with pytest.raises(SourceError, match="has changed since it was listed"):
@@ -349,7 +349,7 @@ class TestChanges:
 
 def test_png_is_the_same_every_time(tmp_path: Path) -> None:
     catalog = catalog_of(write_directory(tmp_path / "bin", cifar10_binary()))
-    rows = rows_of(catalog)
+    rows = catalog.rows()
     assert list(catalog.reader.read(rows)) == list(catalog.reader.read(rows))
     assert catalog.reader.encodes
 

@@ -1,0 +1,101 @@
+"""What is to be packed, and how: all that the bytes of the output depend on."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass
+from typing import TYPE_CHECKING, Any
+
+from dsprep.formats import Format
+from dsprep.images.transform import Transform
+from dsprep.planning.cuts import ShardSize
+from dsprep.planning.destination import Destination
+from dsprep.planning.fields import FieldChoice
+from dsprep.planning.recipe import Recipe
+from dsprep.planning.selection import Selection
+from dsprep.sources.reading import Source
+
+if TYPE_CHECKING:
+    from dsprep.catalog import Catalog
+
+
+@dataclass(frozen=True)
+class Packing:
+    """What is to be packed, and how: all that the bytes of the output depend on.
+
+    Attributes:
+        source: The images and their labels.
+        destination: Where the shards go.
+        layout: The format.
+        transform: What is done to images; None copies their bytes.
+        size: How large shards are to be.
+        name: What shard names begin with.
+        seed: The order is shuffled by it; None keeps the source's order.
+        check: ``decode``, ``header`` or ``none``; None for what suits format and source.
+        readable: The kinds of image that may be written; None for any.
+        max_pixels: The most pixels that an image may have.
+        key: ``path`` or ``index``: where keys come from.
+        fields: Which fields of whole samples are kept.
+        selection: Which samples are taken; None for all.
+        names: Whether file names are kept that do not follow from keys.
+        copies: Whether encoded samples are copied as they are.
+        first_shard: The number of the first shard, after those that are there already.
+        first_id: What is added to ids, likewise.
+    """
+
+    source: Source
+    destination: Destination
+    layout: Format
+    transform: Transform | None
+    size: ShardSize
+    name: str
+    seed: int | None
+    check: str | None
+    readable: frozenset[str] | None
+    max_pixels: int
+    key: str
+    fields: FieldChoice = FieldChoice()
+    selection: Selection | None = None
+    names: bool = False
+    copies: bool = False
+    first_shard: int = 0
+    first_id: int = 0
+
+    def options(self) -> dict[str, Any]:
+        """The options as the manifest records them: no paths, nothing of this machine."""
+        options = {
+            "format": {"name": self.layout.name, **asdict(self.layout)},
+            "transform": asdict(self.transform) if self.transform else None,
+            "size": self.size.options(),
+            "single_file": self.destination.single is not None,
+            "seed": self.seed,
+            "check": self.check,
+            "readable": None if self.readable is None else sorted(self.readable),
+            "max_pixels": self.max_pixels,
+            "key": self.key,
+        }
+        if not self.fields.is_all:
+            options["fields"] = self.fields.options()
+        if self.selection is not None:
+            selection = asdict(self.selection)
+            selection["table"] = self.selection.table is not None  # not its path on this machine
+            options["selection"] = selection
+        for name in ("names", "copies"):
+            if getattr(self, name):
+                options[name] = True
+        return options
+
+    def recipe(self, catalog: Catalog) -> Recipe:
+        """How workers make the samples of a catalog."""
+        return Recipe(
+            reader=catalog.reader,
+            layout=self.layout,
+            transform=self.transform,
+            check=self.check or "header",
+            readable=self.readable,
+            max_pixels=self.max_pixels,
+            classes=catalog.classes,
+            key=self.key,
+            fields=self.fields,
+            names=self.names,
+            copies=self.copies,
+        )

@@ -1,0 +1,113 @@
+"""What was left open and depends on the source, and what the source rules out."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from dsprep.errors import OptionError, SourceError
+from dsprep.formats.folder import Folder
+from dsprep.formats.parquet import Parquet, parquet_for
+from dsprep.planning.cuts import ShardSize
+from dsprep.planning.packing import Packing
+from dsprep.readers.parquet import ParquetReader
+from dsprep.sample import TYPES
+from dsprep.units import format_count
+
+if TYPE_CHECKING:
+    from dsprep.catalog import Catalog
+
+_UNIT = 64_000_000
+"""Bytes of files that a worker writes of a folder before they are noted as done."""
+
+
+def settle(packing: Packing, catalog: Catalog) -> Packing:
+    """What was asked for, with all that was left open and depends on the source."""
+    check, size, layout = packing.check, packing.size, packing.layout
+    if isinstance(layout, Parquet):
+        layout = _columns(packing, catalog)
+    else:
+        _require_no_doubles(packing, catalog)
+    if check is None:
+        # A reader that dies of an image must not get it. What is whole already is not judged anew.
+        guarded = packing.layout.readable_images is not None
+        check = "decode" if guarded else "none" if catalog.reader.whole else "header"
+    if size.by_file and not (catalog.reader.whole and catalog.reader.sources()):
+        size = ShardSize()
+    if isinstance(packing.layout, Folder):
+        size = ShardSize(target=_UNIT)
+    return replace(packing, check=check, size=size, layout=layout)
+
+
+def _columns(packing: Packing, catalog: Catalog) -> Parquet:
+    """Parquet with columns for all fields that the samples have."""
+    fields = packing.fields.apply_to_counts(catalog.fields)
+    if not catalog.reader.whole:
+        label = {"cls": ("cls", "int"), "label": ("label", "tuple")}.get(catalog.label_column or "")
+        fields = {("jpg", "bytes"): len(catalog)} | ({label: len(catalog)} if label else {})
+    reader = catalog.reader
+    columns = reader.columns if isinstance(reader, ParquetReader) else None
+    return parquet_for(fields, catalog.classes, source=columns)
+
+
+def _require_no_doubles(packing: Packing, catalog: Catalog) -> None:
+    """Refuse columns of 64-bit floats where they would not survive.
+
+    Raises:
+        OptionError: If there are any, and they are neither dropped nor to be rounded.
+    """
+    if not isinstance(catalog.reader, ParquetReader):
+        return
+    columns = catalog.reader.columns
+    doubles = [
+        name
+        for name, kind in columns.kinds
+        if kind in ("double", "list<double>")
+        and name not in columns.rounded
+        and name not in (columns.image, columns.label)
+    ]
+    kept = list(packing.fields.apply(dict.fromkeys(doubles, None)))
+    if kept:
+        names = ",".join(kept)
+        raise OptionError(
+            f"{packing.source.root}: holds 64-bit floats in {', '.join(kept)}, and "
+            f"{packing.layout.name} holds 32-bit ones: give --round {names}, or --drop {names}"
+        )
+
+
+def require_held(packing: Packing, catalog: Catalog) -> None:
+    """Refuse a source whose fields the format cannot hold, before anything is written.
+
+    Raises:
+        OptionError: If there are such fields and they are not to be dropped.
+    """
+    counts: dict[str, int] = {}
+    types: dict[str, type] = {}
+    for (name, kind), count in catalog.fields.items():
+        counts[name] = counts.get(name, 0) + count
+        types[name] = TYPES.get(kind, bytes)
+    unheld = packing.layout.unheld(packing.fields.apply(types))
+    if unheld:
+        named = ", ".join(
+            f"{name} ({format_count(counts.get(name, 0), 'sample')})" for name in unheld
+        )
+        raise OptionError(
+            f"{packing.layout.name} cannot hold {named}; "
+            f"give --drop {','.join(unheld)} to leave {'it' if len(unheld) == 1 else 'them'} out"
+        )
+
+
+def require_exact_labels(packing: Packing, catalog: Catalog) -> None:
+    """Refuse class numbers that the format cannot hold exactly.
+
+    Raises:
+        SourceError: If there is one.
+    """
+    limit = packing.layout.max_class
+    if limit is not None and catalog.label_column == "cls":
+        largest = max(map(abs, catalog.samples_per_class()))
+        if largest > limit:
+            raise SourceError(
+                f"{packing.source.root}: the label {largest} is above {limit}, which "
+                f"{packing.layout.name} cannot hold exactly; choose another format"
+            )

@@ -1,0 +1,104 @@
+"""What samples will weigh, and how long they take: by columns, or by trying some."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import replace
+from itertools import chain
+from typing import TYPE_CHECKING
+
+from dsprep.errors import SourceError
+from dsprep.formats import Format
+from dsprep.formats.webdataset import WebDataset
+from dsprep.planning.cuts import DEFAULT_TARGET
+from dsprep.planning.estimate import SAMPLE, fit
+from dsprep.planning.packing import Packing
+from dsprep.planning.recipe import Measured, measure
+from dsprep.workers.pool import Pool
+
+if TYPE_CHECKING:
+    from dsprep.catalog import Catalog
+
+_SAMPLE_SEED = 1
+"""The images that are tried do not depend on the seed of the order."""
+
+
+def weigh(
+    packing: Packing, catalog: Catalog, indexed: Catalog, pool: Pool
+) -> tuple[list[int], int | None, bool]:
+    """The bytes of each encoded sample, how full to plan a shard, and whether they are estimates.
+
+    Args:
+        packing: What is asked for.
+        catalog: The samples in their order.
+        indexed: The samples in the order of the source, which decides what is tried.
+        pool: Tries samples where nothing else tells.
+    """
+    sizes: list[int] = catalog.table["size"].to_list()
+    layout, whole = packing.layout, catalog.reader.whole
+    if packing.names and isinstance(layout, WebDataset):
+        layout = replace(layout, metadata=True)  # some samples have names to be written, or all
+    if packing.copies:
+        return sizes, None, False
+    if packing.size.by_file:
+        return sizes, None, True
+    if packing.transform is not None or catalog.reader.encodes:
+        if not packing.size.by_bytes:
+            return sizes if whole else _exact_weights(layout, catalog, sizes), None, True
+        predicted, capacity = _estimate(packing, catalog, pick(indexed, SAMPLE), sizes, pool)
+        weights = predicted if whole else _exact_weights(layout, catalog, predicted)
+        return weights, capacity, True
+    if not whole:
+        return _exact_weights(layout, catalog, sizes), None, not layout.concatenative
+    if not (layout.concatenative and packing.size.by_bytes):
+        return sizes, None, True
+    measured = chain.from_iterable(each.sizes for each in try_samples(packing, catalog, pool))
+    return [size or 0 for size in measured], None, False
+
+
+def _exact_weights(layout: Format, catalog: Catalog, image_sizes: Sequence[int]) -> list[int]:
+    """The bytes of each encoded sample, given those of its image."""
+    import polars as pl
+
+    table = catalog.table.with_columns(pl.Series("image", image_sizes, dtype=pl.Int64))
+    if catalog.classes and catalog.label_column == "cls":
+        table = table.with_columns(pl.Series("class", catalog.classes).gather(table["cls"]))
+    return layout.weights(table).to_list()
+
+
+def _estimate(
+    packing: Packing, catalog: Catalog, sample: Catalog, sizes: Sequence[int], pool: Pool
+) -> tuple[list[int], int]:
+    """Encoded bytes of each image, and how full to plan a shard with them."""
+    target = packing.layout.capacity(packing.size.target or DEFAULT_TARGET)
+    tried = try_samples(packing, sample, pool)
+    encoded = list(chain.from_iterable(each.sizes for each in tried))
+    measured = zip(sample.table["index"].to_list(), encoded, strict=True)
+    known = {index: size for index, size in measured if size}
+    if not known:
+        raise SourceError(
+            f"{packing.source.root}: none of the {len(encoded)} images that were tried can "
+            "be packed"
+        )
+    ids = catalog.table["index"].to_list()
+    if len(encoded) == len(catalog):
+        return [known.get(index, 0) for index in ids], target
+    source = dict(zip(ids, sizes, strict=True))
+    model = fit([source[index] for index in known], list(known.values()))
+    predicted = [model.predict(size) for size in sizes]
+    mean = math.fsum(predicted) / len(predicted)
+    return predicted, model.safe_capacity(target, mean)
+
+
+def try_samples(packing: Packing, sample: Catalog, pool: Pool) -> list[Measured]:
+    """Make the samples of a small catalog, all workers sharing the work, and measure them."""
+    share = math.ceil(len(sample) / (4 * pool.size))
+    recipe = packing.recipe(sample)
+    tasks = [(recipe, sample.slice(at, share).rows()) for at in range(0, len(sample), share)]
+    return pool.map(measure, tasks)
+
+
+def pick(catalog: Catalog, count: int) -> Catalog:
+    """Some samples, chosen at random but always the same."""
+    return catalog.shuffle(_SAMPLE_SEED).slice(0, count)
