@@ -26,8 +26,8 @@ from dsprep.rows import Rows
 from dsprep.sample import Sample
 from dsprep.stores.local import destination_errors
 
-_BUFFER = 1 << 20
-"""Bytes per write: fewer system calls, and still in the processor's cache for the checksum."""
+_BUFFER = 1 << 18
+"""Bytes per write: few system calls, and still in a core's own cache for the checksum."""
 
 _LARGE_PART = 16384
 """Parts larger than this, on average, are written one by one rather than joined first."""
@@ -172,14 +172,16 @@ def _copy_piece(task: PieceTask, report: Report) -> Written:
     rows, layout, reader = task.rows, task.recipe.layout, task.recipe.reader
     assert isinstance(reader, ShardReader)
     with destination_errors(task.path), Sink(task.path, layout.compressed) as sink:
+        untold = 0
         for block, samples in reader.copy(rows):
             sink.add([block])
+            untold += samples
             if sink.pending >= _BUFFER:
-                report(0, sink.flush(), [])
-            report(samples, 0, [])
+                report(untold, sink.flush(), [])
+                untold = 0
         if task.whole:
             sink.add([layout.trailer(sink.content)])
-        report(0, sink.finish(), [])
+        report(untold, sink.finish(), [])
         sidecars = {}
         if task.whole and layout.has_sidecars:
             sidecars = write_sidecars(task.path, layout, rows, rows.sizes)
@@ -194,6 +196,7 @@ def _write_with_writer(task: PieceTask, report: Report) -> Written:
     rows = task.rows
     rejects: list[Reject] = []
     rejected: list[int] = []
+    untold = pending = 0
     with destination_errors(task.path):
         writer = task.recipe.layout.open_writer(task.path)
         with closing(writer):
@@ -207,8 +210,13 @@ def _write_with_writer(task: PieceTask, report: Report) -> Written:
                     rejected.append(position)
                     report(0, 0, rejects[-1:])
                 else:
-                    report(1, size, [])
+                    untold += 1
+                    pending += size
+                if pending >= _BUFFER:
+                    report(untold, pending, [])
+                    untold = pending = 0
             writer.finish()
+            report(untold, pending, [])
         count = len(rows.ids) - len(rejected)
         return Written(count, writer.bytes, writer.crc32c, rejects, rejected, {})
 
