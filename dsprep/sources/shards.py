@@ -78,6 +78,8 @@ def read_shards(
     fields: Counter[tuple[str, str]] = Counter()
     for shard in indexed:
         fields.update(shard.fields)
+    if named and whole:  # what the reader adds to each
+        fields.update({("filename", "str"): table.height, ("id", "int"): table.height})
     keys_known = all(shard.keys.strip("\x00") or not shard.offsets for shard in indexed)
     return Catalog(table, shards.name, classes, reader, fields, keys_known), findings
 
