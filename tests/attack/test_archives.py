@@ -21,7 +21,6 @@ from hypothesis import strategies as st
 from dsprep.catalog import Catalog
 from dsprep.errors import BadSample, DsprepError, SourceError
 from dsprep.findings import Finding
-from dsprep.planning.plan import rows_of
 from dsprep.readers.archive import CompressedTarReader
 from dsprep.sources.reading import Source, make_source, read_source
 from tests.attack.trees import rejects
@@ -42,7 +41,7 @@ def read(path: Path) -> tuple[Catalog, list[Finding]]:
 
 def samples(catalog: Catalog) -> dict[str, bytes | str]:
     """What the reader gives for every row, by path; the reason for what it does not."""
-    found = catalog.reader.read(rows_of(catalog))
+    found = catalog.reader.read(catalog.rows())
     paths = catalog.table["path"].to_list()
     return {
         path: str(each) if isinstance(each, BadSample) else each  # type: ignore[misc]
@@ -199,7 +198,7 @@ def test_compressed_data_that_is_cut(tmp_path: Path, suffix: str) -> None:
             assert [each.kind for each in findings if each.path == path.name] == ["damaged"]
         assert isinstance(catalog.reader, CompressedTarReader)
         catalog.reader.write_spool(0, str(tmp_path / "0"))
-        spooled = catalog.reader.spooled(str(tmp_path)).read(rows_of(catalog))
+        spooled = catalog.reader.spooled(str(tmp_path)).read(catalog.rows())
         assert list(spooled) == list(samples(catalog).values())
 
 

@@ -15,7 +15,6 @@ from dsprep.catalog import Catalog
 from dsprep.errors import BadSample
 from dsprep.formats.parquet import Parquet
 from dsprep.formats.stream import ShardStream
-from dsprep.planning.plan import rows_of
 from dsprep.sample import Sample
 from dsprep.sources.parquet import read_parquet
 
@@ -48,7 +47,7 @@ def images(data: Sequence[bytes | None], paths: Sequence[str | None] | None = No
 
 def read_all(catalog: Catalog) -> list[Sample | BadSample]:
     """Read all samples of a catalog, in its order."""
-    return list(catalog.reader.read(rows_of(catalog)))  # type: ignore[arg-type]
+    return list(catalog.reader.read(catalog.rows()))  # type: ignore[arg-type]
 
 
 def spooled(catalog: Catalog, directory: Path) -> Catalog:

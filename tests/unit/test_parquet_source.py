@@ -11,7 +11,6 @@ import pytest
 
 from dsprep.errors import BadSample, OptionError, SourceError
 from dsprep.formats import arrow_types
-from dsprep.planning.plan import rows_of
 from dsprep.rows import Rows
 from dsprep.sample import Blobs, Floats, Ints, Sample
 from dsprep.sources.parquet import read_parquet
@@ -433,6 +432,6 @@ def test_without_pyarrow(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Non
 
 def test_rows_of_a_catalog_are_plain(tmp_path: Path) -> None:
     catalog, _ = read_parquet([three(tmp_path)], None)
-    assert rows_of(catalog).files == [0, 0, 0]
+    assert catalog.rows().files == [0, 0, 0]
     assert catalog.reader.sources() == [str(tmp_path / "three.parquet")]
     assert pa.types.is_struct(IMAGE)
