@@ -419,7 +419,5 @@ def _require_same(sample: Sample, record: Record) -> None:
 def _comparable(fields: Mapping[str, Value]) -> dict[str, str]:
     """Fields as text, so that NaN is NaN; but not labels, which may be rounded."""
     return {
-        name: repr(value)
-        for name, value in fields.items()
-        if type(value) is not _LABELS.get(name)
+        name: repr(value) for name, value in fields.items() if type(value) is not _LABELS.get(name)
     }
