@@ -1,9 +1,9 @@
 """What a format is: how samples are laid out in a shard.
 
-Every format is concatenative: a shard is its encoded samples one after another, then a trailer
+Most formats are concatenative: a shard is its encoded samples one after another, then a trailer
 that depends on nothing but their total size. Naming, writing, checksums, commit and resume are
-therefore written once, for all formats, elsewhere; a format only encodes a sample, says what it
-will weigh, and reads a shard back.
+therefore written once, for all of them, elsewhere; a format only encodes a sample, says what it
+will weigh, and reads a shard back. The others bring a writer of their own.
 """
 
 from __future__ import annotations
@@ -105,6 +105,8 @@ class Format(ABC):
     """What tells samples of a shard apart: ``key``, ``path`` or ``id``."""
     readable_images: ClassVar[frozenset[str] | None] = None
     """The kinds of image that its readers decode, if others end them; None if all are harmless."""
+    sealed: ClassVar[bool] = False
+    """Whether an encoded sample holds a checksum of its payload; see :meth:`is_intact`."""
     max_class: ClassVar[int | None] = None
     """The largest class number that it holds exactly; None for any."""
 
@@ -214,6 +216,10 @@ class Format(ABC):
         """
         for offset, size, sample in self.read(stream):
             yield Span(offset, size, sample.key, sample.id, sample.label(), tuple(sample.fields))
+
+    def is_intact(self, encoded: bytes) -> bool:
+        """Whether an encoded sample has the payload that its checksum tells of."""
+        return True
 
     def sidecars(self, rows: Rows, sizes: Sequence[int]) -> dict[str, bytes]:
         """The files that stand beside a shard, by the suffix that replaces the shard's own.

@@ -55,6 +55,7 @@ class TFRecord(Format):
     name: ClassVar[str] = "tfrecord"
     suffix: ClassVar[str] = ".tfrecord"
     known_by: ClassVar[str] = "path"
+    sealed: ClassVar[bool] = True
     preset: Preset = field(default=PRESETS["dsprep"])
     gzip: bool = False
     whole: bool = False
@@ -185,6 +186,11 @@ class TFRecord(Format):
             stream.skip(_read_length(stream) + _CRC.size, "a record")
             yield Span(offset, stream.offset - offset, "", position)
             position += 1
+
+    def is_intact(self, encoded: bytes) -> bool:
+        """Whether the checksum of a record's data is right."""
+        data = encoded[_LENGTH.size + _CRC.size : -_CRC.size]
+        return encoded[-_CRC.size :] == _masked(value_of(data))
 
 
 def _read_length(stream: ShardStream) -> int:

@@ -171,23 +171,33 @@ def _copy_piece(task: PieceTask, report: Report) -> Written:
     """Copy encoded samples as they are."""
     rows, layout, reader = task.rows, task.recipe.layout, task.recipe.reader
     assert isinstance(reader, ShardReader)
+    rejects: list[Reject] = []
+    rejected: list[int] = []
     with destination_errors(task.path), Sink(task.path, layout.compressed) as sink:
-        untold = 0
+        done = untold = 0
         for block, samples in reader.copy(rows):
-            sink.add([block])
-            untold += samples
+            if isinstance(block, BadSample):
+                rejects.append(Reject(rows.paths[done], str(block)))
+                rejected.append(done)
+                report(0, 0, rejects[-1:])
+            else:
+                sink.add([block])
+                untold += samples
+            done += samples
             if sink.pending >= _BUFFER:
                 report(untold, sink.flush(), [])
                 untold = 0
         if task.whole:
             sink.add([layout.trailer(sink.content)])
         report(untold, sink.finish(), [])
+        kept = rows.without(set(rejected)) if rejected else rows
         sidecars = {}
         if task.whole and layout.has_sidecars:
-            sidecars = write_sidecars(task.path, layout, rows, rows.sizes)
-        written = Written(len(rows.ids), sink.bytes, sink.crc32c, [], [], sidecars)
+            sidecars = write_sidecars(task.path, layout, kept, kept.sizes)
+        count = len(kept.ids)
+        written = Written(count, sink.bytes, sink.crc32c, rejects, rejected, sidecars)
         if layout.has_sidecars and not task.whole:
-            written.sizes = list(rows.sizes)
+            written.sizes = list(kept.sizes)
         return written
 
 
