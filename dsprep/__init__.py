@@ -1,4 +1,4 @@
-"""Pack images into the shards that training reads, and verify them."""
+"""Make a training set ready: images in, shards out; any format to any other."""
 
 from __future__ import annotations
 
@@ -10,6 +10,8 @@ if TYPE_CHECKING:
     from dsprep.converting import convert as convert
     from dsprep.errors import DsprepError as DsprepError
     from dsprep.images.transform import Transform as Transform
+    from dsprep.indexing.index import IndexReport as IndexReport
+    from dsprep.indexing.index import index as index
     from dsprep.packing import pack as pack
     from dsprep.sharding import shard as shard
     from dsprep.sources.reading import make_source as make_source
@@ -23,36 +25,24 @@ if TYPE_CHECKING:
 __version__ = "0.1.0"
 
 _PUBLIC = {
-    "append": "dsprep.appending",
     "DsprepError": "dsprep.errors",
-    "WriteReport": "dsprep.writing",
+    "IndexReport": "dsprep.indexing.index",
     "SplitReport": "dsprep.splitting",
     "Transform": "dsprep.images.transform",
     "VerifyReport": "dsprep.verifying.verify",
-    "make_source": "dsprep.sources.reading",
+    "WriteReport": "dsprep.writing",
+    "append": "dsprep.appending",
     "convert": "dsprep.converting",
     "convert_stream": "dsprep.streaming",
+    "index": "dsprep.indexing.index",
+    "make_source": "dsprep.sources.reading",
     "pack": "dsprep.packing",
     "shard": "dsprep.sharding",
     "split": "dsprep.splitting",
     "verify": "dsprep.verifying.verify",
 }
 
-__all__ = [
-    "DsprepError",
-    "WriteReport",
-    "SplitReport",
-    "Transform",
-    "VerifyReport",
-    "append",
-    "convert",
-    "convert_stream",
-    "make_source",
-    "pack",
-    "shard",
-    "split",
-    "verify",
-]
+__all__ = list(_PUBLIC)
 
 
 def __getattr__(name: str) -> Any:
