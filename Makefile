@@ -6,10 +6,11 @@ BIN := .venv/bin
 # Stamps: set up once, and again when what is installed changes.
 CORE := .venv/.core
 FULL := .venv/.full
+FUZZ := .venv/.fuzz
 INPUTS := pyproject.toml tests/constraints.txt scripts/setup.sh
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test check bench docs clean
+.PHONY: help setup demo test check bench fuzz docs clean
 
 help: ## List these targets
 	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "make %-7s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -31,6 +32,9 @@ check: $(FULL) ## Check style, types, imports and docs
 bench: $(FULL) ## Measure dsprep against its peers; writes docs/benchmarks.md
 	$(BIN)/python -m scripts.bench
 
+fuzz: $(FUZZ) ## Read what a fuzzer makes up, each format for a minute
+	@$(BIN)/python -m scripts.fuzz
+
 docs: $(CORE) ## Write docs/cli.md from the commands' --help
 	$(BIN)/python -m scripts.cli_reference
 
@@ -45,3 +49,7 @@ $(CORE): $(INPUTS)
 $(FULL): $(INPUTS)
 	@PYTHON=$(PYTHON) scripts/setup.sh full
 	@touch $(CORE) $@
+
+$(FUZZ): $(FULL)
+	@scripts/setup.sh fuzz
+	@touch $@

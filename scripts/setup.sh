@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Makes .venv. `setup.sh core`: dsprep and what it needs to run. `setup.sh full`: also MXNet,
 # TensorFlow, webdataset and the tools that test and check dsprep, at the versions of
-# tests/constraints.txt, which were chosen to live together.
+# tests/constraints.txt, which were chosen to live together. `setup.sh fuzz`, after that: the fuzzer.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -78,5 +78,9 @@ case "${1:-}" in
         install_libraries
         .venv/bin/python -m pip check
         ;;
-    *) die "usage: scripts/setup.sh core|full" ;;
+    fuzz)
+        say "installing the fuzzer"
+        install '.[fuzz]'
+        ;;
+    *) die "usage: scripts/setup.sh core|full|fuzz" ;;
 esac

@@ -1,0 +1,1 @@
+"""Fuzzing: every reader on bytes that a coverage-guided fuzzer makes up."""
