@@ -62,7 +62,7 @@ _shards = option_group("Shards")
     metavar="URL",
     help="What references of --to manifest begin with, such as s3://bucket/path/.",
 )
-@shard_size_options
+@shard_size_options("a shard for each in SOURCE, otherwise 200MB")
 @layout_options
 @sample_options
 @image_options

@@ -61,12 +61,12 @@ def create(
 ) -> int:
     """Make the list of the images in ROOT.
 
-    Each directory in ROOT is a class, numbered in sorted order, or --labels tells the labels. The
-    names of the classes are written to classes.txt beside the list. Ids number the images in
-    sorted order, from 0.
+    ROOT is a directory or an archive of images. Each directory in it is a class, numbered in sorted
+    order, or --labels tells the labels. The names of the classes are written to classes.txt beside
+    the list. Ids number the images in sorted order, from 0.
 
     --train-ratio, --test-ratio and --chunks are those of MXNet's im2rec, and every image lands in
-    exactly one list. dsprep split knows more.
+    exactly one list. dsprep split can do more.
 
     \b
     Examples:

@@ -128,8 +128,8 @@ labels_options = together(
     _source(
         "--labels",
         metavar="FILE",
-        help="Take them from a CSV or TSV file, as Kaggle has them; an id without extension "
-        "finds its image.",
+        help="Take images and labels from a CSV or TSV file, as Kaggle has them; an id without "
+        "extension finds its image.",
     ),
     _source("--path-column", metavar="NAME", help="The column of paths or ids in --labels."),
     _source(

@@ -42,7 +42,7 @@ _samples = option_group("Samples")
     type=click.Choice(["webdataset", "tfrecord", "recordio", "recordio-protobuf", "parquet"]),
     help="Format of the shards; the name of a single file tells it by itself.",
 )
-@shard_size_options
+@shard_size_options()
 @layout_options
 @_samples("--shuffle/--no-shuffle", default=True, help="Shuffle (default), or keep the order.")
 @_samples("--seed", type=int, default=0, show_default=True, help="Of the shuffle.")

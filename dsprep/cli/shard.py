@@ -50,7 +50,7 @@ COMMANDS = {
     type=click.Choice(["webdataset", "tfrecord", "recordio", "recordio-protobuf", "parquet"]),
     help="Format to write.  [default: that of SOURCE, whose samples are then copied unparsed]",
 )
-@shard_size_options
+@shard_size_options()
 @_shards(
     "--multiple-of",
     type=Count(),

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import sys
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
@@ -15,6 +16,8 @@ from dsprep.errors import REJECTS_EXIT_CODE, SourceError
 if TYPE_CHECKING:
     from dsprep.images.transform import Transform
     from dsprep.writing import WriteReport
+
+F = TypeVar("F", bound=Callable[..., Any])
 
 SOURCE_KINDS = (
     *("webdataset", "tfrecord", "recordio", "recordio-protobuf"),
@@ -33,25 +36,41 @@ source_kind_options = together(
         "--from",
         "kind",
         type=click.Choice(SOURCE_KINDS),
-        help="What SOURCE is, where that does not show: shards of a format; images in a directory "
-        "or an archive; files that share a stem (parts); raw pixels, as CIFAR and MNIST come.",
+        help="What SOURCE is, if its names do not tell: shards of a format; images in a directory "
+        "or an archive; parts, files that make up samples; pixels, as CIFAR and MNIST come; "
+        "Parquet; a manifest of SageMaker.",
     ),
-    _source("--parts", is_flag=True, help="Files that share a stem (1.jpg, 1.json) are a sample."),
+    _source("--parts", is_flag=True, help="Files of one stem are one sample: 1.jpg, 1.json."),
     _source(
         "--pair",
         "pairs",
         multiple=True,
         metavar="FIELD=PATTERN",
-        help="So are files whose * match alike: --pair image=img/*.jpg --pair mask=masks/*.png",
+        help="Files whose * match alike are one sample: --pair image=img/*.jpg --pair "
+        "mask=masks/*.png",
     ),
 )
 
-shard_size_options = together(
-    _shards("--target-size", type=Size(), help="Most bytes of a shard on disk.  [default: 200MB]"),
-    _shards("--shards", type=Count(), help="Or: how many shards."),
-    _shards("--samples-per-shard", type=Count(), help="Or: how many samples in each."),
-    _shards("--name", default="train", show_default=True, help="What names of shards begin with."),
-)
+
+def shard_size_options(default: str = "200MB") -> Callable[[F], F]:
+    """Declare how large shards are to be.
+
+    Args:
+        default: What the help says of it.
+    """
+    return together(
+        _shards(
+            "--target-size",
+            type=Size(),
+            help=f"Most bytes of a shard on disk.  [default: {default}]",
+        ),
+        _shards("--shards", type=Count(), help="Or: how many shards."),
+        _shards("--samples-per-shard", type=Count(), help="Or: how many samples in each."),
+        _shards(
+            "--name", default="train", show_default=True, help="What names of shards begin with."
+        ),
+    )
+
 
 compression_option = _shards(
     "--compression",
@@ -89,7 +108,7 @@ key_option = _samples(
     type=click.Choice(["path", "index"]),
     default="path",
     show_default=True,
-    help="Make keys from paths, or from the samples' numbers; shards keep theirs, or get new ones.",
+    help="path: keys are made from paths, those of shards are kept; index: samples are numbered.",
 )
 
 error_options = together(
@@ -109,10 +128,14 @@ sample_options = together(
         "--check",
         type=click.Choice(["decode", "header", "none"]),
         help="How to check images: decode each, look at its header and its end, or not at all.  "
-        "[default: header, for shards none; for recordio decode, as one bad image ends an epoch "
+        "[default: header; for shards none; for recordio decode, as one bad image ends an epoch "
         "of MXNet]",
     ),
-    _samples("--max-pixels", type=Count(), help="Reject larger images, such as bombs."),
+    _samples(
+        "--max-pixels",
+        type=Count(),
+        help="Reject larger images, such as bombs.  [default: 178956970]",
+    ),
     error_options,
 )
 

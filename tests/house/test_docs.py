@@ -7,11 +7,13 @@ import shlex
 import subprocess
 import sys
 from collections.abc import Iterator
+from itertools import groupby
 from pathlib import Path
 
 import click
 import pytest
 
+from dsprep.cli.help import DefaultGroup
 from dsprep.cli.main import cli
 from scripts.cli_reference import PAGE, contexts, help_text
 
@@ -21,7 +23,11 @@ COMMANDS = {context.command_path: context for context in contexts(cli)}
 
 
 def options(context: click.Context) -> set[str]:
-    params = context.command.get_params(context)
+    """The options of a command; a group's are those of the command that needs no name, too."""
+    command = context.command
+    params = command.get_params(context)
+    if isinstance(command, DefaultGroup):
+        params += command.get_command(context, "").get_params(context)
     return {name for param in params for name in (*param.opts, *param.secondary_opts)}
 
 
@@ -29,10 +35,12 @@ def examples(page: Path) -> Iterator[list[str]]:
     """Yield the calls of dsprep in a page's shell blocks, as words."""
     for block in re.findall(r"^```sh\n(.*?)^```", page.read_text("utf-8"), re.M | re.S):
         for line in block.replace("\\\n", " ").splitlines():
-            for call in re.split(r" \| | > ", line):
-                words = shlex.split(call, comments=True)
-                if words[:1] == ["dsprep"]:
-                    yield words
+            words = shlex.shlex(line, posix=True, punctuation_chars=True)
+            words.whitespace_split = True
+            for is_call, call in groupby(words, lambda word: not re.fullmatch("[|&;<>()]+", word)):
+                found = list(call)
+                if is_call and found[0] == "dsprep":
+                    yield found
 
 
 def title_to_anchor(title: str) -> str:
@@ -63,7 +71,12 @@ def test_every_option_is_in_the_reference(name: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "name", [name for name, each in COMMANDS.items() if not isinstance(each.command, click.Group)]
+    "name",
+    [
+        name
+        for name, each in COMMANDS.items()
+        if isinstance(each.command, DefaultGroup) or not isinstance(each.command, click.Group)
+    ],
 )
 def test_every_command_has_examples(name: str) -> None:
     assert re.search(rf"^  Examples:\n    {name} ", help_text(COMMANDS[name]), re.M)

@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import io
 import os
 import re
 import subprocess
 import sys
+import tarfile
+import zipfile
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 
 import pytest
 
-from tests.images import image_folder
+from tests.images import image_folder, jpeg
 
 GUIDES = Path(__file__).parents[2] / "docs" / "guides"
 
@@ -28,10 +32,83 @@ def write_data_set(root: Path) -> None:
     (root / "train.csv").write_text(f"id,breed\n{csv}", "utf-8")
 
 
+def write_imagenet(root: Path) -> None:
+    """Write ImageNet's tars, with three classes, and what tells the validation images' classes."""
+    synsets = ("n01440764", "n01443537", "n02012849")
+    classes = {}
+    for number, synset in enumerate(synsets):
+        names = [f"{synset}_{i}.JPEG" for i in range(4)]
+        classes[f"{synset}.tar"] = tar_of(images(names, first=4 * number))
+    (root / "ILSVRC2012_img_train.tar").write_bytes(tar_of(classes))
+    validation = [f"ILSVRC2012_val_{i:08}" for i in range(1, 7)]
+    (root / "ILSVRC2012_img_val.tar").write_bytes(
+        tar_of(images([f"{name}.JPEG" for name in validation], first=100))
+    )
+    kit, numbers = (synsets[2], synsets[0], synsets[1]), (1, 3, 2, 2, 3, 1)
+    boxes = [f"{name},{kit[i - 1]} 1 2 30 40 " for name, i in zip(validation, numbers, strict=True)]
+    write_lines(root / "synsets.txt", kit)
+    write_lines(root / "ILSVRC2012_validation_ground_truth.txt", map(str, numbers))
+    write_lines(root / "LOC_val_solution.csv", ("ImageId,PredictionString", *boxes))
+    write_lines(
+        root / "LOC_synset_mapping.txt",
+        ("n01440764 tench, Tinca tinca", "n01443537 goldfish", "n02012849 crane"),
+    )
+
+
+def write_competitions(root: Path) -> None:
+    """Write zips as Kaggle has them: with a folder for each class, or with a table."""
+    animals = [f"{name}/{i:03}.jpg" for name in ("cat", "dog") for i in range(8)]
+    zip_of(root / "animals.zip", images([f"animals/{path}" for path in animals]))
+    halves = [f"{half}/{path}" for half in ("test", "train") for path in animals]
+    zip_of(root / "halves.zip", images(halves))
+    ids = [f"{i * 40503:08x}" for i in range(1, 41)]
+    rows = [f"{id},{'pug' if i % 2 else 'corgi'}" for i, id in enumerate(ids)]
+    table = ("id,breed", *rows[:20])
+    labeled = images([f"train/{id}.jpg" for id in ids[:20]])
+    unlabeled = images([f"test/{id}.jpg" for id in ids[20:30]], first=20)
+    csv = {"train.csv": "\n".join(table).encode()}
+    zip_of(root / "dogs.zip", csv | labeled | unlabeled)
+    write_lines(root / "corrected.csv", table)
+    zip_of(root / "more-dogs.zip", images([f"train/{id}.jpg" for id in ids[30:]], first=30))
+    write_lines(root / "more.csv", ("id,breed", *rows[30:]))
+
+
+def images(names: Iterable[str], first: int = 0) -> dict[str, bytes]:
+    """Draw an image for each name."""
+    return {name: jpeg(seed=i, size=(400, 300)) for i, name in enumerate(names, first)}
+
+
+def tar_of(files: Mapping[str, bytes]) -> bytes:
+    """A tar of files."""
+    data = io.BytesIO()
+    with tarfile.open(fileobj=data, mode="w") as tar:
+        for name, content in files.items():
+            member = tarfile.TarInfo(name)
+            member.size = len(content)
+            tar.addfile(member, io.BytesIO(content))
+    return data.getvalue()
+
+
+def zip_of(path: Path, files: Mapping[str, bytes]) -> None:
+    """Write a zip of files."""
+    with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
+        for name, content in files.items():
+            archive.writestr(name, content)
+
+
+def write_lines(path: Path, lines: Iterable[str]) -> None:
+    """Write a text file."""
+    path.write_text("".join(f"{line}\n" for line in lines), "utf-8")
+
+
+DOWNLOADS = {"imagenet.md": write_imagenet, "kaggle.md": write_competitions}
+"""What the guides that are not about :func:`write_data_set`'s folders speak of."""
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("guide", sorted(GUIDES.glob("*.md")), ids=lambda path: path.name)
 def test_guide(guide: Path, tmp_path: Path, command: Path) -> None:
-    write_data_set(tmp_path)
+    DOWNLOADS.get(guide.name, write_data_set)(tmp_path)
     for kind, block in re.findall(
         r"^```(sh|python)\n(.*?)^```", guide.read_text("utf-8"), re.M | re.S
     ):
