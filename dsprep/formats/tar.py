@@ -164,7 +164,7 @@ def members(stream: ShardStream, with_data: bool = True) -> Iterator[Member]:
                         raise stream.damaged("a PAX header whose size is no number", offset)
                     long_size = int(pax["size"])
             elif kind == b"L":
-                long_name = meta.rstrip(b"\0").decode(errors="backslashreplace")
+                long_name = meta.split(b"\0", 1)[0].decode(errors="backslashreplace")
             continue
         size = size if long_size is None else long_size
         if kind in (b"0", b"\0", b"7"):

@@ -77,7 +77,8 @@ def index_shard(task: IndexTask) -> IndexedShard:
                 found.sizes.append(span.size)
                 found.ids.append(span.id)
                 found.labels.append(span.label)
-                keys.append(span.key)
+                # Only a hostile key holds what keys are joined by.
+                keys.append(span.key.replace("\x00", "\\x00"))
         except DamagedShard as error:
             found.damage = (error.offset, error.problem)
     found.keys = "\x00".join(keys)

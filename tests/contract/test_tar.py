@@ -204,6 +204,12 @@ class TestPax:
         with pytest.raises(DamagedShard, match="is no name"):
             read(LAYOUT, pax(bytes((1 << 20) + 1), kind) + file(b"a.jpg") + END)
 
+    def test_a_long_name_ends_at_its_first_zero(self) -> None:
+        data = pax(b"a.jpg\0b.jpg\0", b"L") + file(b"c.jpg") + END
+        assert names(data) == ["a"]
+        with tarfile.open(fileobj=io.BytesIO(data)) as theirs:
+            assert theirs.getnames() == ["a.jpg"]
+
     def test_headers_without_a_member_name_nothing(self) -> None:
         assert names(pax(b"14 path=a.jpg\n") + END) == []
         assert names(pax(b"a.jpg\0", b"L") + pax(b"14 path=b.jpg\n") + file(b"c.jpg") + END) == [

@@ -1,0 +1,56 @@
+"""What `make fuzz` has found: each input as short as it could be made, and what it means now."""
+
+from __future__ import annotations
+
+import io
+import tarfile
+from pathlib import Path
+
+import pytest
+
+from dsprep.catalog import Catalog
+from dsprep.formats.base import Format
+from dsprep.formats.tfrecord import TFRecord
+from dsprep.formats.webdataset import WebDataset
+from dsprep.sample import Sample
+from dsprep.sources.shards import read_shards
+from dsprep.sources.shardset import ShardSet
+
+
+def index(path: Path, layout: Format, data: bytes, whole: bool = False) -> Catalog:
+    """The catalog of a shard of these bytes."""
+    path.write_bytes(data)
+    return read_shards(ShardSet(str(path), (str(path),), layout), whole=whole)[0]
+
+
+def samples(catalog: Catalog) -> list[Sample]:
+    return [each for each in catalog.reader.read(catalog.rows()) if isinstance(each, Sample)]
+
+
+def tar_of(**pax: str) -> bytes:
+    """A tar of one member that a PAX header describes."""
+    data = io.BytesIO()
+    with tarfile.open(fileobj=data, mode="w", format=tarfile.PAX_FORMAT) as file:
+        member = tarfile.TarInfo("x.cls")
+        member.size, member.pax_headers = 1, pax
+        file.addfile(member, io.BytesIO(b"1"))
+    return data.getvalue()
+
+
+A_ZERO = "a\x00b"
+
+
+@pytest.mark.parametrize("whole", [False, True])
+@pytest.mark.parametrize(
+    ("layout", "data"),
+    [
+        (WebDataset(), tar_of(path=f"{A_ZERO}.cls")),
+        (TFRecord(whole=True), b"".join(TFRecord(whole=True).encode(Sample(A_ZERO, {"cls": 1})))),
+    ],
+)
+def test_a_key_with_a_zero_byte_is_one_key(
+    tmp_path: Path, layout: Format, data: bytes, whole: bool
+) -> None:
+    catalog = index(tmp_path / "shard", layout, data, whole)
+    assert [(each.key, each.fields) for each in samples(catalog)] == [(A_ZERO, {"cls": 1})]
+    assert "\x00" not in catalog.table["path"][0]
