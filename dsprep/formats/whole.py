@@ -167,11 +167,19 @@ def _tell_key(
     features: dict[str, Feature],
     preset: Preset,
 ) -> None:
-    """Add what tells the key, if something must."""
+    """Add what tells the key, if something must.
+
+    Raises:
+        BadSample: If a field would be taken for what tells it.
+    """
     own_name = features.get(preset.name_of("filename"))
     filename = told.get("filename")
     assert filename is None or isinstance(filename, str)
-    if _needs_key(key, kind, filename, own_name, "filename" in features):
+    needs_key = _needs_key(key, kind, filename, own_name, "filename" in features)
+    if field := _decoded(_bytes(features.get(KEY))):
+        if needs_key or field != key:
+            raise BadSample(f"its field {KEY!r} would be read as its key: drop it")
+    elif needs_key:
         features.setdefault(KEY, _text(key))
     elif filename is None and own_name is None:
         told["filename"] = f"{key}.{kind}"
@@ -294,6 +302,13 @@ def _bytes(feature: Feature | None) -> bytes | None:
     return feature[0] if isinstance(feature, BytesList) and len(feature) == 1 else None
 
 
+def _decoded(data: bytes | None) -> str | None:
+    try:
+        return None if data is None else data.decode()
+    except UnicodeDecodeError:
+        return None
+
+
 def _number(feature: Feature | None) -> int | None:
     return feature[0] if isinstance(feature, Int64List) and len(feature) == 1 else None
 
@@ -388,16 +403,10 @@ def _take_key(
     assert filename is None or isinstance(filename, str)
     own_name = rest.get(preset.name_of("filename"))
     implied = key_of(filename) if filename else _key_of(own_name)
-    told = _bytes(rest.get(KEY))
-    if told:
-        try:
-            key = told.decode()
-        except UnicodeDecodeError:
-            pass
-        else:
-            if _needs_key(key, kind, filename, own_name, "filename" in rest):
-                del rest[KEY]
-            return key
+    if key := _decoded(_bytes(rest.get(KEY))):
+        if _needs_key(key, kind, filename, own_name, "filename" in rest):
+            del rest[KEY]
+        return key
     key = str(position) if implied is None else implied
     if whole and filename is not None and filename == _derived_name(key, kind):
         del fields["filename"]

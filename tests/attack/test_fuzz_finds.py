@@ -9,10 +9,12 @@ from pathlib import Path
 import pytest
 
 from dsprep.catalog import Catalog
+from dsprep.errors import BadSample
 from dsprep.formats.base import Format
+from dsprep.formats.stream import ShardStream
 from dsprep.formats.tfrecord import TFRecord
 from dsprep.formats.webdataset import WebDataset
-from dsprep.sample import Sample
+from dsprep.sample import Sample, Value
 from dsprep.sources.shards import read_shards
 from dsprep.sources.shardset import ShardSet
 
@@ -54,3 +56,22 @@ def test_a_key_with_a_zero_byte_is_one_key(
     catalog = index(tmp_path / "shard", layout, data, whole)
     assert [(each.key, each.fields) for each in samples(catalog)] == [(A_ZERO, {"cls": 1})]
     assert "\x00" not in catalog.table["path"][0]
+
+
+def again(layout: Format, sample: Sample) -> Sample:
+    """The sample as it is read from a shard of its own."""
+    data = b"".join(layout.encode(sample))
+    with ShardStream("a shard", io.BytesIO(data + layout.trailer(len(data)))) as stream:
+        (entry,) = layout.read(stream)
+    return entry.sample
+
+
+def test_a_feature_that_repeats_the_key_stays_what_it_is() -> None:
+    sample = Sample("a", {"jpg": b"\xff\xd8\xff", "__key__": b"a"})
+    assert again(TFRecord(whole=True), sample) == sample
+
+
+@pytest.mark.parametrize("fields", [{"jpg": b"\xff\xd8\xff", "__key__": b"b"}, {"__key__": b"a"}])
+def test_a_field_that_would_be_the_key_is_refused(fields: dict[str, Value]) -> None:
+    with pytest.raises(BadSample, match="'__key__' would be read as its key"):
+        TFRecord(whole=True).encode(Sample("a", fields))
