@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 from abc import abstractmethod
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
@@ -147,6 +148,16 @@ class ParallelFolders(PartReader):
             kind = sniff(data) if pair.is_image else None
             members[pair.field if kind is None or kind in others else kind] = data
         return members
+
+
+def count_fields(task: tuple[PartReader, Rows]) -> Counter[tuple[str, str]]:
+    """Count which fields some samples have, by their names and the names of their values' types."""
+    reader, rows = task
+    counts: Counter[tuple[str, str]] = Counter()
+    for sample in reader.read(rows):
+        if isinstance(sample, Sample):
+            counts.update((name, type(value).__name__) for name, value in sample.fields.items())
+    return counts
 
 
 def stem_of(path: str) -> str:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import replace
 from operator import attrgetter
 
 import polars as pl
@@ -10,7 +12,7 @@ import polars as pl
 from dsprep.catalog import Catalog
 from dsprep.errors import SourceError
 from dsprep.findings import REJECT_KINDS, Finding
-from dsprep.readers.parts import SharedStems, stem_of
+from dsprep.readers.parts import SharedStems, count_fields, stem_of
 from dsprep.sample import IMAGE_EXTENSIONS
 from dsprep.sources.files import Files, list_files
 from dsprep.sources.folder import classes_of_directories
@@ -19,6 +21,9 @@ from dsprep.sources.scan import RunAll, scan
 
 _MOST_SUFFIXES = 256
 """A worker looks for each of them, for every sample."""
+
+_READ_AT_ONCE = 1000
+"""Samples that a worker reads for their fields before it takes more."""
 
 _SUFFIX = r"[^./][.]([^/]+)$"
 """What follows the first dot of a base name, before which WebDataset's keys end."""
@@ -31,6 +36,7 @@ def read_parts(
     *,
     pairs: Mapping[str, str] | None,
     classes: tuple[str, ...] | None,
+    whole: bool = False,
     run_all: RunAll = map,
 ) -> tuple[Catalog, list[Finding]]:
     """Make the catalog of a folder whose samples are several files each.
@@ -47,6 +53,7 @@ def read_parts(
             dot is the field itself. None takes files that share their paths up to the first dot of
             the base name, each being the field that the rest of its name says.
         classes: The classes and their order, if they are fixed already.
+        whole: Whether to read the parts, for the fields that they hold: ``json`` may hold several.
         run_all: Runs calls, here or in workers.
 
     Returns:
@@ -57,10 +64,22 @@ def read_parts(
         SourceError: If there are no samples, their classes are unclear, the names have too many
             different endings, or a directory cannot be read.
     """
-    if pairs is None:
-        return _read_stems(root, list_files(scan(root, None, run_all)), classes)
-    patterns = parse_pairs(pairs)
-    return read_pairs(root, list_files(scan(root, None, run_all)), patterns, classes)
+    patterns = None if pairs is None else parse_pairs(pairs)
+    files = list_files(scan(root, None, run_all))
+    if patterns is None:
+        catalog, findings = _read_stems(root, files, classes)
+    else:
+        catalog, findings = read_pairs(root, files, patterns, classes)
+    return (_with_fields(catalog, run_all) if whole else catalog), findings
+
+
+def _with_fields(catalog: Catalog, run_all: RunAll) -> Catalog:
+    """The catalog with the fields that the samples turn out to have when they are read."""
+    tasks = [
+        (catalog.reader, catalog.slice(start, _READ_AT_ONCE).rows())
+        for start in range(0, len(catalog), _READ_AT_ONCE)
+    ]
+    return replace(catalog, fields=sum(run_all(count_fields, tasks), Counter()))
 
 
 def _read_stems(

@@ -127,7 +127,11 @@ def _parts(source: Source, run_all: RunAll) -> tuple[Catalog, list[Finding]] | N
     if not os.path.isdir(source.root):
         raise SourceError(f"{source.root}: is not a directory, which --parts and --pair go with")
     return read_parts(
-        source.root, pairs=source.pairs or None, classes=_classes(source), run_all=run_all
+        source.root,
+        pairs=source.pairs or None,
+        classes=_classes(source),
+        whole=source.whole,
+        run_all=run_all,
     )
 
 

@@ -111,6 +111,27 @@ def test_parts_mean_what_members_of_shards_do(tmp_path: Path) -> None:
     assert found["2"] == rest | {"x/y": b"z\n"}
 
 
+@pytest.mark.parametrize("pairs", [None, {"image": "*.jpg", "cls": "*.cls", "json": "*.json"}])
+def test_fields_and_their_types_are_known_where_parts_are_read(
+    tmp_path: Path, pairs: dict[str, str] | None
+) -> None:
+    for key, cls in (("a", b"3"), ("b", b"03"), ("c", b"1")):
+        (tmp_path / f"{key}.jpg").write_bytes(jpeg(0))
+        (tmp_path / f"{key}.cls").write_bytes(cls)
+        (tmp_path / f"{key}.json").write_bytes(b'{"class":"x","filename":"y"}')
+    unread, _ = read(tmp_path, pairs)
+    assert unread.fields == {("jpg", ""): 3, ("cls", ""): 3, ("json", ""): 3}
+    catalog, _ = read_parts(str(tmp_path), pairs=pairs, classes=None, whole=True)
+    assert catalog.fields == {
+        ("jpg", "bytes"): 3,
+        ("cls", "int"): 2,
+        ("cls", "bytes"): 1,
+        ("class", "str"): 3,
+        ("filename", "str"): 3,
+    }
+    assert catalog.table.equals(unread.table)
+
+
 def test_samples_are_in_the_order_of_their_keys(tmp_path: Path) -> None:
     """Which is not that of their paths: a hyphen comes before a dot."""
     fill(tmp_path, "a.jpg", "a-1.jpg", "a/1.jpg", "ä.jpg", "Z.jpg")
