@@ -107,6 +107,16 @@ def run_cli(command: Path) -> Callable[..., Finished]:
     return run
 
 
+@pytest.fixture(scope="session")
+def run_here() -> Iterator[Callable[..., Finished]]:
+    """Call `dsprep` as `run_cli` does, in this process: `run_here("pack", source, dest, "-q")`."""
+    from tests.here import Here
+
+    here = Here()
+    yield here
+    here.end()
+
+
 class Running:
     """A command that was started, in a process group of its own, with all its descendants."""
 

@@ -1,0 +1,102 @@
+"""The command in this process, with workers that last: for tests of many small runs.
+
+To start the command and its workers takes ten times as long as such a run. What a process is the
+point of (signals, streams, exit) is tested with `run_cli` and `start_cli`.
+"""
+
+from __future__ import annotations
+
+import signal
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager, redirect_stderr, redirect_stdout
+from importlib import import_module
+from io import StringIO
+from types import TracebackType
+from unittest import mock
+
+from dsprep.cli.main import main
+from dsprep.workers.pool import Pool
+from tests.conftest import Finished
+
+USERS = (
+    *("dsprep.writing", "dsprep.appending", "dsprep.indexing.index"),
+    "dsprep.verifying.verify",
+)
+"""The modules that start workers for what these tests call."""
+
+
+class Lasting(Pool):
+    """Workers that serve one run after another, until one fails."""
+
+    def close(self) -> None:
+        pass
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        if kind is not None:  # some may still be at work
+            self.end()
+
+    def end(self) -> None:
+        super().close()
+
+
+class Here:
+    """Calls the command as `run_cli` does."""
+
+    def __init__(self) -> None:
+        self._pools: dict[int, Lasting] = {}
+
+    def __call__(self, *args: object) -> Finished:
+        out, err = StringIO(), StringIO()
+        with (
+            self.lasting(),
+            mock.patch.object(sys, "argv", ["dsprep", *map(str, args)]),
+            redirect_stdout(out),
+            redirect_stderr(err),
+            _signals_kept(),
+        ):
+            try:
+                main()
+                code = 0
+            except SystemExit as ended:
+                code = int(ended.code or 0)
+        return Finished(code, out.getvalue(), err.getvalue())
+
+    @contextmanager
+    def lasting(self) -> Iterator[None]:
+        """Let all that is called inside, `dsprep.convert` and others, have workers that last."""
+        modules = [import_module(name) for name in USERS]
+        before = [module.Pool for module in modules]
+        for module in modules:
+            module.Pool = self._pool  # type: ignore[attr-defined]
+        try:
+            yield
+        finally:
+            for module, kind in zip(modules, before, strict=True):
+                module.Pool = kind  # type: ignore[attr-defined]
+
+    def _pool(self, workers: int) -> Lasting:
+        pool = self._pools.get(workers)
+        if pool is None or any(each.poll() is not None for each in pool._workers):
+            pool = self._pools[workers] = Lasting(workers)
+        return pool
+
+    def end(self) -> None:
+        for pool in self._pools.values():
+            pool.end()
+
+
+@contextmanager
+def _signals_kept() -> Iterator[None]:
+    """The command decides what signals mean; afterwards they mean again what they did."""
+    before = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
