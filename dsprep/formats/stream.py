@@ -26,6 +26,22 @@ _STEP = 16 * _BLOCK
 """Of a longer run than this, no more is asked for at once than is known to be there."""
 
 
+_BOMB = 1 << 30
+_MOST_COMPRESSED = 100
+
+
+def is_bomb(size: int, packed: int) -> bool:
+    """Whether a sample is made to fill the memory.
+
+    Data that compresses a hundred times is no image, or is one of less than a gigabyte.
+
+    Args:
+        size: The bytes that it is said to have.
+        packed: The bytes that these, or all of their file, are when they are compressed.
+    """
+    return size > max(_BOMB, _MOST_COMPRESSED * packed)
+
+
 class Readable(Protocol):
     """What bytes can be read from: a file, a pipe, the body of an HTTP response."""
 
@@ -212,6 +228,7 @@ class ShardStream:
 
     def _read_on(self, count: int, what: str) -> bytes:
         """Read more than there is in the block."""
+        self._refuse_bomb(count, what)
         parts = [self._block[self._at :]]
         have = len(parts[0])
         self._block, self._at = b"", 0
@@ -241,6 +258,7 @@ class ShardStream:
         Raises:
             DamagedShard: If the shard ends before.
         """
+        self._refuse_bomb(count, what)
         if self._at + count <= len(self._block):
             self._at += count
             self.offset += count
@@ -259,6 +277,12 @@ class ShardStream:
             self.offset += count
             self._file.seek(self.offset)
             self._block, self._at = b"", 0
+
+    def _refuse_bomb(self, count: int, what: str) -> None:
+        if self.compressed and self._file is not None:
+            packed = os.fstat(self._file.fileno()).st_size
+            if is_bomb(count, packed):
+                raise self.damaged(f"{what} of {count} bytes, compressed to {packed}: a bomb")
 
     def at_end(self) -> bool:
         """Whether nothing is left to read."""

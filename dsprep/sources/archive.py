@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from dsprep.errors import DamagedShard, SourceError
 from dsprep.findings import Finding
+from dsprep.formats.stream import is_bomb
 from dsprep.readers.archive import ArchiveReader, CompressedTarReader, TarReader, ZipReader
 from dsprep.readers.compressed import compression_of, open_compressed
 from dsprep.sources.members import Listing
@@ -143,6 +144,9 @@ def _listed(file: str, below: str, kind: str) -> Archive:
     if tar.damage is not None:
         where = f"at byte {tar.damage.offset}, decompressed: {tar.damage.problem}"
         listing.damage[:] = [Finding("damaged", os.path.basename(file), where)]
+    bombs = [at for at, size in enumerate(listing.sizes) if is_bomb(size, status.st_size)]
+    if bombs:
+        listing.refuse(bombs, f"a bomb, in a file of {status.st_size} bytes")
     return Archive(file, below, listing, CompressedTarReader(*known, tar.size()))
 
 

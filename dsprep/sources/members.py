@@ -76,6 +76,11 @@ class Listing:
         self.offsets = array("q", [self.offsets[each] for each in kept])
         self.stored = array("q", [self.stored[each] for each in kept])
 
+    def refuse(self, positions: Collection[int], reason: str) -> None:
+        """Note that files cannot be read."""
+        self.unreadable += [(self.names[each], reason) for each in sorted(positions)]
+        self.remove(positions)
+
     def rows(self, positions: Sequence[int]) -> Rows:
         """Some of the files, for the archive's reader."""
         return Rows(

@@ -14,6 +14,7 @@ from operator import add, lt
 
 from dsprep.errors import SourceError
 from dsprep.findings import Finding
+from dsprep.formats.stream import is_bomb
 from dsprep.readers.archive import LOCAL_HEADER, ZipReader
 from dsprep.sources.members import Link, Listing
 
@@ -245,6 +246,8 @@ def _why_unreadable(
         return "its bytes are not in the zip"
     if size > stored * (_MOST_INFLATED if method else 1) or (method == 0 and size != stored):
         return f"says that it is {size} bytes, which the {stored} in the zip cannot be"
+    if is_bomb(size, stored):
+        return f"{size} bytes, compressed to {stored}: a bomb"
     return None
 
 
@@ -276,6 +279,4 @@ def _refuse_overlaps(listing: Listing) -> None:
         if ends[each] + LOCAL_HEADER.size > end:
             end, last = ends[each] + LOCAL_HEADER.size, each
     if shared:
-        reason = "its bytes are those of another member, too"
-        listing.unreadable += [(listing.names[each], reason) for each in sorted(shared)]
-        listing.remove(shared)
+        listing.refuse(shared, "its bytes are those of another member, too")

@@ -11,7 +11,9 @@ import tarfile
 import zipfile
 import zlib
 from collections.abc import Callable, Iterable
+from itertools import chain
 from pathlib import Path
+from random import Random
 from typing import Any
 
 import pytest
@@ -21,8 +23,12 @@ from hypothesis import strategies as st
 from dsprep.catalog import Catalog
 from dsprep.errors import BadSample, DsprepError, SourceError
 from dsprep.findings import Finding
+from dsprep.formats import FORMATS, Format
 from dsprep.readers.archive import CompressedTarReader
+from dsprep.sample import Sample
 from dsprep.sources.reading import Source, make_source, read_source
+from dsprep.sources.shards import read_shards
+from dsprep.sources.shardset import ShardSet
 from tests.attack.trees import rejects
 from tests.conftest import Finished
 from tests.images import jpeg
@@ -200,6 +206,20 @@ def test_compressed_data_that_is_cut(tmp_path: Path, suffix: str) -> None:
         catalog.reader.write_spool(0, str(tmp_path / "0"))
         spooled = catalog.reader.spooled(str(tmp_path)).read(catalog.rows())
         assert list(spooled) == list(samples(catalog).values())
+
+
+def test_compressed_data_that_is_overwritten(tmp_path: Path) -> None:
+    """What was listed before the damage can be read, whatever is asked for at once."""
+    noise = Random(0).randbytes(1 << 21)
+    files = [(f"a/{at}.jpg", noise[at : at + 4096]) for at in range(0, len(noise), 4096)]
+    whole = gzip.compress(make_tar(tmp_path / "whole.tar", files).read_bytes(), 1)
+    path = tmp_path / "x.tar.gz"
+    for place in range(500_000, 1_500_000, 100_000):
+        path.write_bytes(whole[:place] + noise[:50_000] + whole[place + 50_000 :])
+        catalog, findings = read(path)
+        assert [each.kind for each in findings if each.path == path.name] == ["damaged"]
+        assert len(samples(catalog)) == len(catalog) >= 50
+        catalog.reader.write_spool(0, str(tmp_path / "0"))
 
 
 def test_a_header_that_is_wrong(tmp_path: Path) -> None:
@@ -398,6 +418,91 @@ def test_a_bomb_takes_no_memory(tmp_path: Path) -> None:
     assert samples(read(path)[0]) == {
         "1.jpg": "has other than the 100 bytes that the directory of the zip says"
     }
+
+
+@pytest.fixture
+def small_bombs(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What is a bomb from a gigabyte on is one from a megabyte on."""
+    monkeypatch.setattr("dsprep.formats.stream._BOMB", 1 << 20)
+
+
+@pytest.mark.usefixtures("small_bombs")
+@pytest.mark.parametrize("suffix", ["zip", *COMPRESS])
+def test_a_bomb_that_says_its_size_is_not_read(tmp_path: Path, suffix: str) -> None:
+    path = tmp_path / f"x.{suffix}"
+    files = [*GOOD, ("b/4.jpg", bytes(9 << 20))]
+    if suffix == "zip":
+        make_zip(path, files)
+    else:
+        make_tar(path, files, COMPRESS[suffix])
+    catalog, findings = read(path)
+    assert samples(catalog) == dict(GOOD)
+    assert [each[:2] for each in findings] == [("unreadable", "b/4.jpg")]
+    assert "a bomb" in findings[0].detail
+
+
+@pytest.mark.usefixtures("small_bombs")
+@pytest.mark.parametrize("layout", [layout() for layout in FORMATS.values()])
+def test_a_bomb_in_a_shard_is_damage(tmp_path: Path, layout: Format) -> None:
+    images = (A, B, bytes(2 << 20))
+    encoded = [layout.encode(Sample(str(at), {"jpg": each})) for at, each in enumerate(images)]
+    data = b"".join(chain.from_iterable(encoded))
+    path = tmp_path / "x"
+    path.write_bytes(gzip.compress(data + layout.trailer(len(data))))
+    for whole in (False, True):
+        catalog, findings = read_shards(ShardSet("x", (str(path),), layout), whole=whole)
+        assert len(catalog) in (1, 2)  # a tar's sample ends where another one begins
+        assert [each.kind for each in findings] == ["damaged"]
+        assert "a bomb" in findings[0].detail
+
+
+@pytest.mark.parametrize(
+    ("field", "reason"),
+    [
+        (struct.pack("<3Q", 9, 9, 1 << 63), "its bytes are not in the zip"),
+        (struct.pack("<3Q", 9, (1 << 64) - 1, 0), "its bytes are not in the zip"),
+        (struct.pack("<3Q", 10**9, 9, 0), "says that it is 1000000000 bytes"),
+        (struct.pack("<Q", 9), "its bytes are not in the zip"),
+        (b"", "its bytes are not in the zip"),
+    ],
+)
+def test_zip64_fields_that_lie(tmp_path: Path, field: bytes, reason: str) -> None:
+    path = make_zip(tmp_path / "x.zip", GOOD, zipfile.ZIP_STORED)
+    data = path.read_bytes()
+    entry = data.rindex(ENTRY)
+    start = data.index(ENTRY)
+    extra = struct.pack("<2H", 1, len(field)) + field
+    liar = bytearray(data[entry : data.index(END)] + extra)
+    struct.pack_into("<2L", liar, 20, 0xFFFFFFFF, 0xFFFFFFFF)
+    struct.pack_into("<H", liar, 30, len(extra))
+    struct.pack_into("<L", liar, 42, 0xFFFFFFFF)
+    end = END + struct.pack("<4H2LH", 0, 0, 3, 3, entry - start + len(liar), start, 0)
+    path.write_bytes(data[:entry] + liar + end)
+    catalog, findings = read(path)
+    assert samples(catalog) == dict(GOOD[:2])
+    assert [each[:2] for each in findings] == [("unreadable", "b/3.jpg")]
+    assert findings[0].detail.startswith(reason)
+
+
+@pytest.mark.parametrize("at", [24, 32, 40, 48])
+@pytest.mark.parametrize("number", [10**9, 1 << 63, (1 << 64) - 1])
+def test_an_end_of_zip64_that_lies(tmp_path: Path, at: int, number: int) -> None:
+    path = make_zip(tmp_path / "x.zip", GOOD)
+    data = path.read_bytes()
+    end, start = data.index(END), data.index(ENTRY)
+    numbers = struct.pack("<4Q", 3, 3, end - start, start)
+    end64 = b"PK\x06\x06" + struct.pack("<Q2H2L", 44, 45, 45, 0, 0) + numbers
+    locator = b"PK\x06\x07" + struct.pack("<LQL", 0, end, 1)
+    path.write_bytes(data[:end] + end64 + locator + data[end:])
+    patched(path, END, 0, 10, b"\xff\xff")
+    patched(path, END, 0, 12, b"\xff" * 8)
+    assert samples(read(path)[0]) == dict(GOOD)
+    patched(path, b"PK\x06\x06", 0, at, struct.pack("<Q", number))
+    if at in (24, 32):
+        assert samples(read(path)[0]) == dict(GOOD)
+    else:
+        with pytest.raises(SourceError, match="the zip's end is damaged"):
+            read(path)
 
 
 def test_members_that_share_their_bytes(tmp_path: Path) -> None:
