@@ -15,7 +15,9 @@ from typing import Any, Protocol
 
 from dsprep.errors import DamagedShard
 
-_BLOCK = 1 << 20
+_BLOCK = 1 << 18
+"""Bytes that are decompressed at once, whoever reads: of a damaged block, nothing is had."""
+
 _MOST_MEMORY = 1 << 29
 """Bytes that xz may ask for; its strongest preset takes 65 MB."""
 
@@ -75,25 +77,33 @@ class _Decompressed(io.RawIOBase):
         self._name, self._make = kind
         self._data = head
         self._stream: _Decompressor = self._make()
+        self._block = memoryview(b"")
 
     def readable(self) -> bool:
         return True
 
     def readinto(self, buffer: memoryview) -> int:  # type: ignore[override]
-        most = len(buffer)
+        if not self._block:
+            self._block = memoryview(self._decompress())
+        count = min(len(buffer), len(self._block))
+        buffer[:count] = self._block[:count]
+        self._block = self._block[count:]
+        return count
+
+    def _decompress(self) -> bytes:
+        """The next block of decompressed bytes, or what there is of it; nothing at the end."""
         fed = False
         while True:
             if self._stream.eof and not self._next_stream():
-                return 0
+                return b""
             data, self._data = self._data, b""
             try:
-                out = self._stream.decompress(data, most)
+                out = self._stream.decompress(data, _BLOCK)
             except (OSError, ValueError, zlib.error, lzma.LZMAError) as error:
                 raise self._damaged(f"bad {self._name} data ({error})") from None
             if out:
-                buffer[: len(out)] = out
                 self._offset += len(out)
-                return len(out)
+                return out
             if self._stream.eof:
                 continue
             if fed and not data:

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import gzip
 import io
 import tarfile
 import zipfile
 from pathlib import Path
+from random import Random
 
 import polars as pl
 import pytest
@@ -163,6 +165,26 @@ def test_tars_are_listed_alike_from_disk_and_stream(tmp_path: Path, size: int) -
     assert not plain.damage
     assert len(plain.stems) == 4
     assert set(plain.sizes[:12]) == {size}
+
+
+def test_what_was_listed_before_the_damage_can_be_read(tmp_path: Path) -> None:
+    """However much is asked for at once: lists are made of headers, spools of blocks."""
+    noise = Random(0).randbytes(1 << 21)
+    data = io.BytesIO()
+    with tarfile.open(fileobj=data, mode="w") as tar:
+        for at in range(0, len(noise), 4096):
+            member = tarfile.TarInfo(f"a/{at}.jpg")
+            member.size = 4096
+            tar.addfile(member, io.BytesIO(noise[at:]))
+    whole = gzip.compress(data.getvalue(), 1)
+    path = tmp_path / "x.tar.gz"
+    for place in range(500_000, 1_500_000, 100_000):
+        path.write_bytes(whole[:place] + noise[:50_000] + whole[place + 50_000 :])
+        archive = open_archive(str(path))
+        assert archive.listing.damage
+        rows = archive.listing.rows(range(len(archive.listing.names)))
+        assert len(list(archive.reader.read(rows))) >= 50
+        archive.reader.write_spool(0, str(tmp_path / "0"))
 
 
 def test_how_a_file_is_compressed() -> None:
