@@ -1,0 +1,104 @@
+"""Every source to every target: what arrives is what was there, say those who read the target."""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Callable
+from itertools import product
+from pathlib import Path
+
+import pytest
+from PIL import Image
+
+from tests.attack.trees import contents
+from tests.conftest import Finished
+from tests.matrix.sources import SOURCES, Given, Item, Peers, Samples
+from tests.matrix.targets import TARGETS, Arrived
+
+RunHere = Callable[..., Finished]
+Sources = Callable[[str], Given]
+
+SAME = ("zipped", "tarred", "tar_gz", "tar_of_tars")
+"""A folder in other wrappings, of which the same files are made."""
+
+
+@pytest.fixture(scope="module")
+def given(tmp_path_factory: pytest.TempPathFactory, samples: Samples, peers: Peers) -> Sources:
+    """Each source by its name, written when it is first asked for."""
+    made: dict[str, Given] = {}
+
+    def give(name: str) -> Given:
+        if name not in made:
+            made[name] = SOURCES[name](tmp_path_factory.mktemp(name), samples, peers)
+        return made[name]
+
+    return give
+
+
+@pytest.fixture(scope="module")
+def of_the_folder(
+    tmp_path_factory: pytest.TempPathFactory, samples: Samples, run_here: RunHere
+) -> Callable[[str], dict[str, bytes]]:
+    """What is made of the folder, by target."""
+    made: dict[str, dict[str, bytes]] = {}
+
+    def give(target: str) -> dict[str, bytes]:
+        if target not in made:
+            dest = tmp_path_factory.mktemp("folder") / target
+            assert run_here("convert", samples.root, dest, "--to", target, "-qj1").code == 0
+            made[target] = content(dest)
+        return made[target]
+
+    return give
+
+
+def told(item: Item, arrived: Arrived, target: str) -> Arrived:
+    """What should have arrived, given that an encoder may encode pixels as it likes.
+
+    In a folder of images, those that have no directory get that of their class.
+    """
+    named = "/" in item.key or target not in ("folder", "manifest")
+    key = item.key if named else f"{item.cls}/{item.key}"
+    if not item.is_pixels:
+        return Arrived(key, item.cls, item.data)
+    with Image.open(io.BytesIO(arrived.data)) as image:
+        assert image.format == "PNG"
+        same = image.tobytes() == item.data
+    return Arrived(key, item.cls, arrived.data if same else item.data)
+
+
+def class_names(dest: Path) -> tuple[str, ...]:
+    """The lines of the `classes.txt` in a directory of shards, or beside a folder."""
+    is_set = (dest / "manifest.json").exists()
+    path = dest / "classes.txt" if is_set else dest.with_name(f"{dest.name}.classes.txt")
+    return tuple(path.read_text().splitlines()) if path.exists() else ()
+
+
+def content(dest: Path) -> dict[str, bytes]:
+    """All that was written, but for the manifest of dsprep, which tells what it was made of."""
+    return {
+        path: data
+        for path, data in contents(dest.parent).items()
+        if not path.endswith("manifest.json")
+    }
+
+
+@pytest.mark.parametrize(("source", "target"), [*product(SOURCES, TARGETS)])
+def test_all_samples_arrive(
+    given: Sources,
+    of_the_folder: Callable[[str], dict[str, bytes]],
+    run_here: RunHere,
+    peers: Peers,
+    tmp_path: Path,
+    source: str,
+    target: str,
+) -> None:
+    args, items, classes = given(source)
+    dest = tmp_path / target
+    assert run_here("convert", *args, dest, "--to", target, "-qj1") == (0, "", "")
+    arrived = TARGETS[target](dest, peers)
+    assert len(arrived) == len(items)
+    assert arrived == [told(*each, target) for each in zip(items, arrived, strict=True)]
+    assert class_names(dest) == classes
+    if source in SAME:
+        assert content(dest) == of_the_folder(target)
