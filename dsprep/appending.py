@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -20,7 +21,7 @@ from dsprep.running.commit import begin_append, commit, identity_of
 from dsprep.running.run import Run
 from dsprep.running.state import RunState, finished_manifest
 from dsprep.sources.reading import make_source
-from dsprep.units import format_some, parse_size
+from dsprep.units import format_count, format_some, parse_size
 from dsprep.workers.pool import Pool, available_cores
 from dsprep.writing import (
     WriteReport,
@@ -86,7 +87,8 @@ def append(
         progress: Is told how far the run is.
 
     Returns:
-        What was done; its shards are all of the data set, the new ones last.
+        What was done; its shards are all of the data set, the new ones last. Samples are counted by
+        class only by a dry run, and only the new ones.
 
     Raises:
         OptionError: If the arguments make no sense.
@@ -137,7 +139,8 @@ def append(
         plan = make_plan(packing, pool)
         source_digest = plan.catalog.with_ids_from(-packing.first_id).digest()
         if _was_appended(base, source_digest):
-            return final_report(plan, base, [], "already appended", time.monotonic() - began)
+            report = final_report(plan, base, [], "already appended", time.monotonic() - began)
+            return replace(report, per_class={})
         _require_new(plan, there)
         if dry_run:
             return planned_report(plan, plan.seconds(pool))
@@ -155,7 +158,15 @@ def append(
             manifest = commit(plan, state, outcome, identity, base)
         rejects = [*plan.lost, *outcome.rejects]
         how = "continued" if state.resumed else "appended"
-        return final_report(plan, manifest, rejects, how, time.monotonic() - began)
+        report = final_report(plan, manifest, rejects, how, time.monotonic() - began)
+        return replace(report, per_class={}, notes=[*report.notes, _added(base, manifest)])
+
+
+def _added(base: Manifest, manifest: Manifest) -> str:
+    """What is new."""
+    samples = manifest.samples - base.samples
+    shards = format_count(len(manifest.shards) - len(base.shards), "new shard")
+    return f"{samples:,} of the samples {'is' if samples == 1 else 'are'} new, in {shards}"
 
 
 def _base(destination: Destination) -> tuple[Manifest, Recorded]:

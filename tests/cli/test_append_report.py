@@ -1,0 +1,29 @@
+"""What `dsprep shard append` says: of the data set, and of what is new."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+import dsprep
+from dsprep.cli.report import print_write_report
+from tests.images import image_folder
+
+
+def test_tells_new_samples_from_all(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    image_folder(tmp_path / "first", ("cat", "dog"), 3, size=(16, 16))
+    new = tmp_path / "new"
+    (new / "dog").mkdir(parents=True)
+    (tmp_path / "first" / "dog" / "000.jpg").rename(new / "dog" / "new.jpg")
+    shards = str(tmp_path / "shards")
+    dsprep.pack(str(tmp_path / "first"), shards, format="webdataset", workers=1)
+
+    planned = dsprep.append(str(new), shards, dry_run=True, workers=1)
+    assert (planned.samples, planned.per_class) == (1, {0: 0, 1: 1})
+    added = dsprep.append(str(new), shards, workers=1)
+    assert (added.samples, added.per_class) == (6, {})
+    print_write_report(added)
+    assert "  note      1 of the samples is new, in 1 new shard\n" in capsys.readouterr().out
+    again = dsprep.append(str(new), shards, workers=1)
+    assert (again.state, again.samples, again.per_class) == ("already appended", 6, {})
