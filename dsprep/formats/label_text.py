@@ -9,13 +9,17 @@ from functools import lru_cache
 from dsprep.formats.floats import INT64
 from dsprep.lst import format_number
 
+_SHORT = 256
+"""Bytes of what several samples may share; what is longer is each one's own, and not kept."""
+
 
 def label_text(value: int | tuple[float, ...]) -> bytes:
     """Write a class number or a label."""
     if isinstance(value, int):
         return str(value).encode()
     # Packed, because 0.0 and -0.0 are the same to a cache, and their texts differ.
-    return _list_text(struct.pack(f"{len(value)}d", *value))
+    packed = struct.pack(f"{len(value)}d", *value)
+    return (_list_text if len(packed) <= _SHORT else _list_text.__wrapped__)(packed)
 
 
 @lru_cache(maxsize=4096)
@@ -28,9 +32,13 @@ def _number(value: float) -> str:
     return "-0.0" if repr(value) == "-0.0" else format_number(value)
 
 
-@lru_cache(maxsize=4096)
 def parse_label(data: bytes) -> int | tuple[float, ...] | None:
     """Read the class number or the label whose text this is; None if that would be another text."""
+    return (_parse if len(data) <= _SHORT else _parse.__wrapped__)(data)
+
+
+@lru_cache(maxsize=4096)
+def _parse(data: bytes) -> int | tuple[float, ...] | None:
     text = data.decode("ascii", "replace")
     with suppress(ValueError):
         is_list = text.startswith("[")

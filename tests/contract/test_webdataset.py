@@ -7,6 +7,7 @@ import json
 import subprocess
 import sys
 import tarfile
+import tracemalloc
 from collections.abc import Sequence
 from pathlib import Path
 from types import ModuleType
@@ -19,6 +20,7 @@ from hypothesis import strategies as st
 from dsprep.errors import BadSample, DamagedShard, OptionError
 from dsprep.formats import Entry
 from dsprep.formats.base import ShardFacts
+from dsprep.formats.label_text import label_text, parse_label
 from dsprep.formats.webdataset import WebDataset
 from dsprep.sample import Sample, Value, image_kind_of, key_of
 from tests.contract.layouts import (
@@ -437,6 +439,15 @@ class TestReadsWhatOthersWrite:
     def test_a_label_that_would_be_written_otherwise_stays_bytes(self, text: bytes) -> None:
         found = keys_and_fields(read(PLAIN, tar_of(member("a.label.json", text))))
         assert found == [("a", {"label.json": text})]
+
+    def test_long_labels_are_not_kept_in_memory(self) -> None:
+        tracemalloc.start()
+        for number in range(100):
+            text = f"[{number},{'0.25,' * 2000}0.5]".encode()
+            assert label_text(parse_label(text) or 0) == text
+        kept, _ = tracemalloc.get_traced_memory()
+        tracemalloc.stop()
+        assert kept < 1 << 20
 
     def test_a_field_does_not_take_the_place_of_another(self) -> None:
         data = tar_of(member("a.label", b"x"), member("a.label.json", b"[1,2]"))
