@@ -226,14 +226,16 @@ def decode_value(data: bytes) -> Value:
     Raises:
         ValueError: If the bytes are not a Value; the message says what is wrong.
     """
-    kind, parts = 0, b""
+    kind, parts = 0, list[bytes]()
     for number, wire, value in fields_of(data):
         if wire == BYTES and isinstance(value, bytes) and (number in _TENSORS or number == 9):
-            parts = parts + value if number == kind else value
-            kind = number
+            if number != kind:  # of several kinds, the last one counts
+                kind, parts = number, []
+            parts.append(value)
     if kind == 0:
         return None
-    return _decode_bytes(parts) if kind == 9 else _decode_tensor(_TENSORS[kind], parts)
+    message = b"".join(parts)
+    return _decode_bytes(message) if kind == 9 else _decode_tensor(_TENSORS[kind], message)
 
 
 def _decode_bytes(data: bytes) -> Bytes:

@@ -15,7 +15,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from dsprep.errors import BadSample, DamagedShard
-from dsprep.formats.record import decode_record
+from dsprep.formats.record import Float32Tensor, decode_record, decode_value
 from dsprep.formats.recordio import MAX_RECORD
 from dsprep.formats.recordio_protobuf import RecordIOProtobuf
 from dsprep.formats.stream import ShardStream
@@ -417,6 +417,12 @@ class TestProtobuf:
         tensor = messages["Value"].FromString(sample.fields["f.tensor"]).float32_tensor
         assert list(theirs.features["f"].float32_tensor.values) == [1, 2, 3]
         assert [list(tensor.values), list(tensor.keys), list(tensor.shape)] == [[1, 2, 3], [5], [9]]
+
+    def test_a_value_in_many_parts(self) -> None:
+        """Which takes minutes if each is put to those before it by itself."""
+        value = decode_value((b"\x12\x66\x0a\x64" + bytes(100)) * 50_000)
+        assert isinstance(value, Float32Tensor)
+        assert len(value.packed) == 5_000_000
 
     @properties
     @given(st.binary(max_size=40))
