@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from contextlib import suppress
 from functools import lru_cache
 from typing import TYPE_CHECKING, NamedTuple
 from zlib import adler32
@@ -29,9 +28,6 @@ MAX_NAME = 100
 MAX_SIZE = 0o77777777777
 _MAX_META = 1 << 20
 """A PAX header or long name beyond this is an attack, not a name."""
-
-_BLANKS = sum(b" " * 8)
-"""What the checksum counts for itself."""
 
 _ADLER = 65521
 _OCTAL = re.compile(rb" *([0-7]*) *(?:\0.*)?", re.DOTALL)
@@ -204,7 +200,7 @@ def _parse(block: bytes, stream: ShardStream, offset: int) -> tuple[bytes, str, 
     """The type, the name and the size in a header."""
     # Adler-32 begins with the sum of the bytes, modulo 65521: many times as fast as sum() is.
     stored = _number(block[148:156], stream, offset)
-    total = (adler32(block) & 0xFFFF) - 1 - sum(block[148:156]) + _BLANKS
+    total = (adler32(block) & 0xFFFF) - 1 - _over_blanks(block[148:156])
     if (stored - total) % _ADLER:
         raise stream.damaged("a tar header's checksum is wrong, or it is no tar header", offset)
     name = block[:100].split(b"\0", 1)[0]
@@ -217,17 +213,26 @@ def _parse(block: bytes, stream: ShardStream, offset: int) -> tuple[bytes, str, 
     )
 
 
+@lru_cache(maxsize=4096)
+def _over_blanks(field: bytes) -> int:
+    """By how much a checksum's own bytes exceed the blanks that it counts for itself."""
+    return sum(field) - sum(b" " * len(field))
+
+
 def _number(field: bytes, stream: ShardStream, offset: int) -> int:
-    digits = field.rstrip(b"\0 ")
-    if digits.isdigit():  # as nearly all are
-        with suppress(ValueError):
-            return int(digits, 8)
+    number = _parse_number(field)
+    if number is None:
+        raise stream.damaged(f"{field!r} in a tar header is not a number", offset)
+    return number
+
+
+# Headers have sizes and checksums in common: those of class numbers are all alike.
+@lru_cache(maxsize=4096)
+def _parse_number(field: bytes) -> int | None:
     if field[0] == 0x80:  # GNU's base-256, for what octal digits cannot hold
         return int.from_bytes(field[1:], "big")
     match = _OCTAL.fullmatch(field)
-    if match is None:
-        raise stream.damaged(f"{field!r} in a tar header is not a number", offset)
-    return int(match[1] or b"0", 8)
+    return int(match[1] or b"0", 8) if match else None
 
 
 def _parse_pax(data: bytes, stream: ShardStream, offset: int) -> dict[str, str]:

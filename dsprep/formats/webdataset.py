@@ -242,6 +242,20 @@ class WebDataset(Format):
         A member means other fields than itself only if :meth:`encode` makes this very member of
         them, and if no other member is one of these.
         """
+        fields: dict[str, Value] = {}
+        meant = 0
+        for name, data in members.items():
+            if name in self._meaningful:
+                meaning = self._meaning(name, data)
+                fields.update(meaning)
+                meant += len(meaning)
+            else:
+                fields[field_of(name)] = data
+                meant += 1
+        return fields if len(fields) == meant else self._fields_told_apart(members)
+
+    def _fields_told_apart(self, members: Mapping[str, bytes]) -> dict[str, Value]:
+        """The fields of members of which some, taken for what they mean, would be the same."""
         meaningful = members.keys() & self._meaningful
         meanings = {
             name: self._meaning(name, data) if name in meaningful else {field_of(name): data}
@@ -261,9 +275,13 @@ class WebDataset(Format):
     @cached_property
     def _meaningful(self) -> frozenset[str]:
         """The extensions of members that mean another field than bytes of that name."""
-        labels = {self._extensions[name].decode() for name in ("cls", "label")}
         image = {self.renamed["image"]} if "image" in self.renamed else set()
-        return frozenset({"cls", "label", _METADATA, _LISTS} | labels | image)
+        return frozenset({"cls", "label", _METADATA, _LISTS, *self._labels} | image)
+
+    @cached_property
+    def _labels(self) -> dict[str, str]:
+        """The fields of labels, by the extensions of their members."""
+        return {self._extensions[name].decode(): name for name in ("cls", "label")}
 
     def _meaning(self, extension: str, data: bytes) -> Mapping[str, Value]:
         """The fields of which :meth:`encode` makes this very member."""
@@ -273,11 +291,11 @@ class WebDataset(Format):
             return _parse_json(data) or {extension: data}
         if extension == _LISTS:
             return decode_typed(data) or {extension: data}
-        for name in ("cls", "label"):
-            if extension.encode() == self._extensions[name]:
-                value = parse_label(data)
-                if value is not None and TYPES[name] is type(value):
-                    return {name: value}
+        field = self._labels.get(extension)
+        if field is not None:
+            value = parse_label(data)
+            if value is not None and TYPES[field] is type(value):
+                return {field: value}
         return {extension: data}
 
     def dataset_index(self, name: str, shards: Sequence[ShardFacts]) -> dict[str, bytes]:
@@ -325,8 +343,9 @@ def groups(stream: ShardStream, with_data: bool) -> Iterator[Group]:
     members: dict[str, tar.Member] = {}
     start = stop = 0
     for member in tar.members(stream, with_data):
-        match = _NAME.fullmatch(member.name)
-        if match is None or _PASSED_OVER.match(member.name):
+        name = member.name
+        match = _NAME.fullmatch(name)
+        if match is None or (name.startswith("__") and _PASSED_OVER.match(name)):
             continue
         if match[1] != key:
             if key is not None:
