@@ -73,6 +73,11 @@ class Preset:
         return frozenset(self.names.keys() & TYPES.keys() | label)
 
     @cached_property
+    def tells_keys(self) -> bool:
+        """Whether it has a feature for the file name, and none that tells what others do."""
+        return "filename" in self.names and not self.names.keys() & {"boxes", "source_id"}
+
+    @cached_property
     def box_names(self) -> tuple[str, ...]:
         """The features that a detection label becomes: first that of the classes."""
         return (self.names["classes"], *(f"{self.names['boxes']}/{side}" for side in BOXES))

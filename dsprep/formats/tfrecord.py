@@ -26,7 +26,7 @@ from dsprep.formats.example import (
     head_of_bytes,
 )
 from dsprep.formats.features import PRESETS, TYPES, Preset, feature_of, fields_for
-from dsprep.formats.whole import features_of, sample_of
+from dsprep.formats.whole import features_of, sample_of, usual_fields
 from dsprep.sample import Sample, Value, is_label
 
 if TYPE_CHECKING:
@@ -101,7 +101,7 @@ class TFRecord(Format):
 
     def encode(self, sample: Sample) -> list[bytes]:
         """Lay one sample out as the record of an Example, its features sorted by name."""
-        usual = None if self.whole else self._encode_usual(sample)
+        usual = self._encode_usual(sample)
         return usual or _lay_out(features_of(sample, self.preset, self.whole))
 
     def _encode_usual(self, sample: Sample) -> list[bytes] | None:
@@ -110,7 +110,9 @@ class TFRecord(Format):
         What many samples share, such as a label, is encoded once; what each has for itself, the
         image and texts, is laid out around its bytes.
         """
-        fields = fields_for(sample, self.preset)
+        fields = (
+            usual_fields(sample, self.preset) if self.whole else fields_for(sample, self.preset)
+        )
         if fields is None:
             return None
         first_class = self.preset.first_class

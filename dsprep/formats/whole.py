@@ -20,6 +20,7 @@ from dsprep.formats.features import (
     Preset,
     boxes_of,
     feature_of,
+    fields_for,
     is_detection_label,
 )
 from dsprep.formats.floats import IDS, as_floats, require_held
@@ -95,6 +96,28 @@ def features_of(sample: Sample, preset: Preset, whole: bool) -> dict[str, Featur
         elif field == "source_id":
             features.setdefault(name, _text(sample.key if whole else str(sample.id)))
     return features
+
+
+def usual_fields(sample: Sample, preset: Preset) -> dict[str, Value] | None:
+    """The fields of a sample that comes back whole if each has the feature of its name.
+
+    Returns:
+        They, under the names that the preset has for them; None if there is more to it.
+    """
+    if not preset.tells_keys or "label" in sample.fields:
+        return None
+    image = sample.image()
+    fields = None if image is None else fields_for(sample, preset)
+    if image is None or fields is None:
+        return None
+    filename = fields.get("filename")
+    if not isinstance(filename, str | None):
+        return None
+    if _needs_key(sample.key, image[0], filename, None, is_other=False):
+        return None
+    if filename is None:
+        fields["filename"] = f"{sample.key}.{image[0]}"
+    return fields
 
 
 def own_feature(value: Value) -> Feature:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import struct
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -145,6 +146,45 @@ class TestExamples:
             return
         assert found.key == sample.key
         assert bits(example_of(WHOLE, found)) == bits(example_of(WHOLE, sample))
+
+
+usual_field = st.one_of(
+    st.tuples(st.sampled_from(["jpg", "png", "bin"]), st.sampled_from([JPEG, PNG, b""])),
+    st.tuples(st.just("cls"), st.sampled_from([0, 3, -1, (1 << 63) - 1, 1 << 63])),
+    st.tuples(st.just("label"), st.sampled_from([(0.5,), (0.1,), (2.0, 5.0, 1.0, 0.0, 0.0, 1.0)])),
+    st.tuples(st.just("class"), st.sampled_from(["cat", ""])),
+    st.tuples(
+        st.just("filename"), st.sampled_from(["a.jpg", "d/a.b.jpg", "a.png", "d/a.JPEG", "", "a"])
+    ),
+    st.tuples(st.sampled_from(["width", "height", "id"]), st.integers(0, 1 << 64)),
+    st.tuples(st.sampled_from([*TYPES, "txt", "__key__"]), st.sampled_from([b"x", Ints([1])])),
+)
+usual_key = st.sampled_from(["a", "d/a", "d/a_b", "5", "d/", ".a", "a.b"])
+
+
+class TestUsualSamples:
+    """Those that are laid out in less time are laid out the same."""
+
+    @pytest.mark.parametrize("preset", PRESETS.values(), ids=PRESETS)
+    def test_as_their_features(self, preset: Preset) -> None:
+        @properties
+        @given(usual_key, st.lists(usual_field, max_size=5).map(dict))
+        @example("a", {"jpg": JPEG, "cls": 3})
+        @example("a", {"jpg": JPEG, "cls": 3, "filename": "a.jpg"})
+        @example("d/a_b", {"jpg": JPEG, "filename": "d/a.b.jpg"})
+        @example("a", {"jpg": JPEG, "filename": b"a.jpg"})
+        def check(key: str, fields: dict[str, Value]) -> None:
+            sample = Sample(key, fields, 7)
+            layout = TFRecord(preset, whole=True)
+            try:
+                features = features_of(sample, preset, whole=True)
+            except BadSample as error:
+                with pytest.raises(BadSample, match=re.escape(str(error))):
+                    layout.encode(sample)
+            else:
+                assert b"".join(layout.encode(sample))[12:-4] == serialized(features)
+
+        check()
 
 
 NAMED = {name for preset in PRESETS.values() for name, _ in preset.in_order()}
