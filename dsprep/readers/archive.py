@@ -239,7 +239,7 @@ def _read_member(descriptor: int, offset: int, stored: int, size: int) -> bytes:
         BadSample: If it is not what the directory says, or its checksum is wrong.
     """
     head = read_at(descriptor, LOCAL_HEADER.size + _SLACK + stored, offset)
-    if len(head) < LOCAL_HEADER.size or head[:4] != b"PK":
+    if len(head) < LOCAL_HEADER.size or head[:4] != b"PK\x03\x04":
         raise BadSample("no member begins where the directory of the zip says")
     _, _, flags, method, _, _, crc, packed, plain, name, extra = LOCAL_HEADER.unpack_from(head)
     begin = LOCAL_HEADER.size + name + extra
@@ -264,7 +264,7 @@ def _read_member(descriptor: int, offset: int, stored: int, size: int) -> bytes:
             raise BadSample("its header and the directory of the zip tell different sizes")
         if found != crc:
             raise BadSample(f"its crc32 is {found:08x}, not {crc:08x}: it is damaged")
-    elif found not in _crcs_after(head, begin + stored):
+    elif found not in (crc, *_crcs_after(head, begin + stored)):  # some tell it before, as well
         raise BadSample(f"its crc32 is not {found:08x}: it is damaged")
     return content
 
@@ -287,7 +287,7 @@ def _crcs_after(head: bytes, at: int) -> tuple[int, ...]:
         return ()
     signature, crc = _DESCRIPTOR.unpack_from(head, at)
     first = int.from_bytes(signature, "little")
-    return (first, crc) if signature == b"PK" else (first,)
+    return (first, crc) if signature == b"PK\x07\x08" else (first,)
 
 
 def read_at(descriptor: int, count: int, offset: int) -> bytes:

@@ -12,6 +12,9 @@ from dsprep.rows import Rows
 _AHEAD = 64
 """How many scattered places the system is told of before they are read."""
 
+_MOST_OPEN = 256
+"""Files that are open at once; a process may have 1024, by default, and data sets more shards."""
+
 
 class Run(NamedTuple):
     """Rows whose bytes follow one another in one file.
@@ -47,7 +50,7 @@ def runs(rows: Rows) -> Iterator[Run]:
 
 
 class Descriptors:
-    """Files that are opened when they are first read from, and closed together."""
+    """Files that are opened when they are read from, some of which stay open."""
 
     def __init__(self, paths: tuple[str, ...]) -> None:
         """Open nothing yet.
@@ -59,12 +62,14 @@ class Descriptors:
         self._open: dict[int, int] = {}
 
     def __getitem__(self, number: int) -> int:
-        """The descriptor of a file.
+        """The descriptor of a file, good until others are asked for.
 
         Raises:
             SourceError: If it cannot be opened.
         """
         if number not in self._open:
+            if len(self._open) == _MOST_OPEN:
+                os.close(self._open.pop(next(iter(self._open))))
             path = self._paths[number]
             try:
                 self._open[number] = os.open(path, os.O_RDONLY | os.O_CLOEXEC)

@@ -25,8 +25,8 @@ _ENTRY = struct.Struct("<4s6H3L5H2L")  # 4.3.12
 _EXTRA = struct.Struct("<HH")  # 4.5.1
 
 _LONGEST_COMMENT = 0xFFFF
-_MANY, _LARGE = 0xFFFF, 0xFFFFFFFF
-"""Numbers that say that the true one stands in the zip64 fields."""
+_LARGE = 0xFFFFFFFF
+"""A number that says that the true one stands in the zip64 field."""
 
 _ENCRYPTED, _UTF8 = 1, 1 << 11  # 4.4.4
 _METHODS = {0: "stored", 8: "deflated"}  # 4.4.5
@@ -118,18 +118,17 @@ def _find_directory(descriptor: int, size: int, path: str) -> tuple[int, int, in
             "finish; get it again"
         )
     end, (disk, first_disk, _, count, length, offset, _) = found
-    if _MANY in (disk, count) or _LARGE in (length, offset):
-        at = end - _END64_LOCATOR.size
-        locator = os.pread(descriptor, _END64_LOCATOR.size, at) if at >= 0 else b""
-        if locator.startswith(b"PK\x06\x07") and len(locator) == _END64_LOCATOR.size:
-            # The record stands before its locator, wherever that says: something may precede all.
-            for end in (at - _END64.size, _END64_LOCATOR.unpack(locator)[2]):
-                record = os.pread(descriptor, _END64.size, end) if 0 <= end < size else b""
-                if record.startswith(b"PK\x06\x06") and len(record) == _END64.size:
-                    disk, first_disk, _, count, length, offset = _END64.unpack(record)[4:]
-                    break
-            else:
-                raise SourceError(f"{path}: the zip's end is damaged: get it again")
+    at = end - _END64_LOCATOR.size
+    locator = os.pread(descriptor, _END64_LOCATOR.size, at) if at >= 0 else b""
+    if locator.startswith(b"PK\x06\x07") and len(locator) == _END64_LOCATOR.size:
+        # The record stands before its locator, wherever that says: something may precede all.
+        for end in (at - _END64.size, _END64_LOCATOR.unpack(locator)[2]):
+            record = os.pread(descriptor, _END64.size, end) if 0 <= end < size else b""
+            if record.startswith(b"PK\x06\x06") and len(record) == _END64.size:
+                disk, first_disk, _, count, length, offset = _END64.unpack(record)[4:]
+                break
+        else:
+            raise SourceError(f"{path}: the zip's end is damaged: get it again")
     if disk or first_disk:
         raise SourceError(
             f"{path}: is the last part of a zip in several: join them first, "
@@ -261,6 +260,11 @@ def _resolve_links(listing: Listing, links: list[int], reader: ZipReader) -> Non
         if isinstance(target, bytes):
             text = target.decode(errors="backslashreplace")
             listing.links.append(Link(name, text, symbolic=True))
+        else:
+            listing.unreadable.append((name, str(target)))
+    reason = f"a link of more than {_LONGEST_TARGET} bytes"
+    long = sorted(set(links).difference(short))
+    listing.unreadable += [(listing.names[each], reason) for each in long]
     listing.remove(links)
 
 

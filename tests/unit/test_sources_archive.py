@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import gzip
 import io
+import re
+import struct
 import tarfile
 import zipfile
 from pathlib import Path
@@ -165,6 +167,47 @@ def test_tars_are_listed_alike_from_disk_and_stream(tmp_path: Path, size: int) -
     assert not plain.damage
     assert len(plain.stems) == 4
     assert set(plain.sizes[:12]) == {size}
+
+
+def test_zips_as_other_programs_write_them(tmp_path: Path) -> None:
+    path = tmp_path / "x.zip"
+    with zipfile.ZipFile(path, "w") as file:
+        file.writestr("a/1.jpg", b"one")
+        file.writestr("a/2.jpg", b"two")
+    plain = path.read_bytes()
+    at = plain.rindex(b"PK\x05\x06")
+    count, length, start = struct.unpack("<H2L", plain[at + 10 : at + 20])
+    end = struct.pack("<4sQ2H2L4Q", b"PK\6\6", 44, 45, 45, 0, 0, count, count, length, start)
+    end += struct.pack("<4sLQL", b"PK\6\7", 0, at, 1)
+    always_zip64 = plain[:at] + end + plain[at:]
+    told_before = bytearray(plain)  # flags that promise a checksum after each member; there is none
+    for signature, flags in ((b"PK\3\4", 6), (b"PK\1\2", 8)):
+        for found in re.finditer(signature, plain):
+            told_before[found.start() + flags] |= 8
+    for data in (always_zip64, told_before):
+        path.write_bytes(data)
+        with zipfile.ZipFile(path) as file:
+            assert file.testzip() is None
+        listing, reader = open_archive(str(path))[2:]
+        assert (listing.names, listing.damage) == (["a/1.jpg", "a/2.jpg"], [])
+        assert list(reader.read(listing.rows(range(2)))) == [b"one", b"two"]
+
+
+def test_links_in_a_zip_that_cannot_be_read(tmp_path: Path) -> None:
+    path = tmp_path / "x.zip"
+    with zipfile.ZipFile(path, "w") as file:
+        file.writestr("a/1.jpg", b"one")
+        for name, target in (("a/2.jpg", "1.jpg"), ("a/3.jpg", "x" * 5000)):
+            link = zipfile.ZipInfo(name)
+            link.external_attr = 0o120777 << 16
+            file.writestr(link, target)
+    path.write_bytes(path.read_bytes().replace(b"a/2.jpg1.jpg", b"a/2.jpg9.jpg"))
+    found = files(path)
+    assert found.table["path"].to_list() == ["a/1.jpg"]
+    assert [(each.kind, each.path) for each in found.findings] == [
+        ("unreadable", "a/2.jpg"),
+        ("unreadable", "a/3.jpg"),
+    ]
 
 
 def test_what_was_listed_before_the_damage_can_be_read(tmp_path: Path) -> None:
