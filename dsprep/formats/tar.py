@@ -154,6 +154,8 @@ def members(stream: ShardStream, with_data: bool = True) -> Iterator[Member]:
             meta = _read_meta(stream, size, offset)
             if kind == b"x":
                 pax = _parse_pax(meta, stream, offset)
+                if any(key.startswith("GNU.sparse") for key in pax):
+                    raise stream.damaged("a sparse file, which dsprep does not read", offset)
                 long_name = pax.get("path", long_name)
                 if "size" in pax:
                     if not _DECIMAL.fullmatch(pax["size"]):

@@ -199,6 +199,12 @@ class TestPax:
     def test_headers_for_the_whole_tar_name_no_member(self) -> None:
         assert names(pax(b"14 path=a.jpg\n", b"g") + file(b"b.jpg") + END) == ["b"]
 
+    @pytest.mark.parametrize("record", [b"22 GNU.sparse.major=1\n", b"26 GNU.sparse.map=0,1,9,1\n"])
+    def test_a_sparse_file_is_not_taken_for_what_is_stored_of_it(self, record: bytes) -> None:
+        with pytest.raises(DamagedShard, match="a sparse file") as caught:
+            read(LAYOUT, file(b"a.jpg") + pax(record) + file(b"b.bin", b"2\n0\n1\n") + END)
+        assert caught.value.offset == 512
+
     @pytest.mark.parametrize("kind", [b"x", b"L"])
     def test_a_header_larger_than_a_name_is_an_attack(self, kind: bytes) -> None:
         with pytest.raises(DamagedShard, match="is no name"):
