@@ -177,7 +177,9 @@ def shard_size(
     if any(value < 1 for value in given):
         raise OptionError(f"a shard size of {given[0]} makes no shards")
     if single and (given or multiple_of):
-        raise OptionError(f"{single}: is a single file; a size of shards goes with a directory")
+        raise OptionError(
+            f"{single}: is not cut into shards; their size goes with a directory of them"
+        )
     if multiple_of and samples is not None:
         raise OptionError("--multiple-of goes with --target-size or --shards")
     return ShardSize(shards=1) if single else ShardSize(target, shards, samples, multiple_of)

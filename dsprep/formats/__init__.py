@@ -13,7 +13,7 @@ from dsprep.formats.recordio_protobuf import RecordIOProtobuf
 from dsprep.formats.tfrecord import TFRecord
 from dsprep.formats.webdataset import WebDataset
 
-__all__ = ["FORMATS", "OTHERS", "Entry", "Format", "format_of_file", "shard_stem"]
+__all__ = ["FORMATS", "OTHERS", "SUFFIXES", "Entry", "Format", "format_of_file", "shard_stem"]
 
 _SHARD_OF = re.compile(r"-\d{5}-of-\d{5}$")
 
@@ -25,6 +25,9 @@ FORMATS: dict[str, type[Format]] = {
 
 _FILES: tuple[type[Format], ...] = (*FORMATS.values(), Parquet)
 """The formats whose files have a suffix of their own."""
+
+SUFFIXES = ", ".join(each.suffix for each in _FILES)
+"""What names of shards end with, for messages."""
 
 OTHERS: dict[str, type[Format]] = {each.name: each for each in (Parquet, Folder, AugmentedFolder)}
 """Every format that is not one sample after another: they are written, and read as sources."""

@@ -83,6 +83,10 @@ class Manifest:
             yield from shard.sidecars
         yield from self.files
 
+    def has_shard(self, name: str) -> bool:
+        """Whether a file is one of the shards, rather than one that only has the same stem."""
+        return any(shard.name == name for shard in self.shards)
+
     def to_json(self) -> str:
         """The text of ``manifest.json``."""
         values = {"dsprep_manifest": VERSION, **asdict(self)}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -12,6 +13,8 @@ from dsprep.formats.tfrecord import TFRecord
 
 _FOLDERS = ("folder", "manifest")
 """The formats that are a folder of files, with their companions beside it."""
+
+_ADDRESS = re.compile("[a-z][a-z0-9+.-]*://", re.IGNORECASE)
 
 _LONGEST_NAME = 200
 """Bytes that a name may have, so that there is room for numbers in a file name of 255."""
@@ -82,12 +85,28 @@ def require_name(name: str) -> str:
     return name
 
 
+def require_local(path: str) -> None:
+    """Refuse an address, rather than take it for a directory called ``s3:``.
+
+    Raises:
+        OptionError: If it is one.
+    """
+    if _ADDRESS.match(path):
+        raise OptionError(
+            f"{path}: is an address, and dsprep works on files; copy them, or pipe one shard "
+            "through dsprep convert - -"
+        )
+
+
 def require_apart(path: str, source: str) -> None:
     """Refuse to write shards among the images that they are made of.
 
     Raises:
-        OptionError: If a destination is the source itself; it may lie below it.
+        OptionError: If a destination is the source itself; it may lie below it. If either is an
+            address.
     """
+    require_local(path)
+    require_local(source)
     if os.path.realpath(path) == os.path.realpath(source):
         raise OptionError(f"{path}: is the source, too; choose another directory for the shards")
 
@@ -107,6 +126,7 @@ def parse_destination(path: str, format_name: str | None) -> tuple[Destination, 
     """
     if not path:
         raise OptionError("the destination is empty")
+    require_local(path)
     where = Path(path)
     if format_name in _FOLDERS:
         name = os.path.basename(os.path.abspath(path))
@@ -118,9 +138,14 @@ def parse_destination(path: str, format_name: str | None) -> tuple[Destination, 
         )
     if told is None:
         if format_name is None:
-            raise OptionError(f"{path}: say which format to write: --format or --to")
+            raise OptionError(
+                f"{path}: its name tells no format; give pack --format, convert and shard --to"
+            )
         return Destination(where), format_name
     if format_name not in (None, told.name):
-        raise OptionError(f"{path}: is a name for {told.name}, but --format says {format_name}")
+        raise OptionError(
+            f"{path}: is a name for {told.name}, but {format_name} is to be written; "
+            "choose another name"
+        )
     stem = where.name.removesuffix(".gz").removesuffix(told.suffix)
     return Destination(where.parent, where.name, stem or where.name), told.name

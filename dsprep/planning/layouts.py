@@ -42,6 +42,8 @@ def make_layout(
         raise OptionError(f"--features and --compression go with tfrecord, not with {format_name}")
     if format_name != WebDataset.name and metadata:
         raise OptionError(f"--metadata goes with webdataset, not with {format_name}")
+    if prefix and format_name != AugmentedFolder.name:
+        raise OptionError(f"--prefix goes with manifest, not with {format_name}")
     if format_name == TFRecord.name:
         return TFRecord(choose_features(features or "dsprep", rename or {}), gzip, whole)
     if format_name == WebDataset.name:

@@ -155,7 +155,10 @@ def sample_finisher(recipe: Recipe) -> Callable[[Sample, str], Sample | BadSampl
         else:
             sample.id = _own_id(sample)
         if not recipe.fields.is_all:
-            sample.fields = recipe.fields.apply(sample.fields)
+            kept = recipe.fields.apply(sample.fields)
+            if sample.fields and not kept:
+                return BadSample(f"holds {', '.join(sample.fields)}, none of which is kept")
+            sample.fields = kept
         if looks_at_images and (image := sample.image()) is not None:
             try:
                 kind, data, width, height = make_image(path, image[1])

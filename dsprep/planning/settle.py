@@ -57,6 +57,8 @@ def _require_no_doubles(packing: Packing, catalog: Catalog) -> None:
         OptionError: If there are any, and they are neither dropped nor to be rounded.
     """
     if not isinstance(catalog.reader, ParquetReader):
+        if packing.source.rounded:
+            raise OptionError(f"--round goes with Parquet, which {packing.source.root} is not")
         return
     columns = catalog.reader.columns
     doubles = [
@@ -86,10 +88,11 @@ def require_held(packing: Packing, catalog: Catalog) -> None:
     for (name, kind), count in catalog.fields.items():
         counts[name] = counts.get(name, 0) + count
         types[name] = TYPES.get(kind, bytes)
+    kept = packing.fields.apply(counts)
     unheld = packing.layout.unheld(packing.fields.apply(types))
     if unheld:
         named = ", ".join(
-            f"{name} ({format_count(counts.get(name, 0), 'sample')})" for name in unheld
+            f"{name} ({format_count(kept.get(name, 0), 'sample')})" for name in unheld
         )
         raise OptionError(
             f"{packing.layout.name} cannot hold {named}; "

@@ -264,7 +264,6 @@ def differences(known: dict[str, Any], identity: dict[str, Any]) -> str:
     """How another command differs from this one, in words; empty if it does not."""
     if known == identity:
         return ""
-    keys = [
-        key for key in identity if not isinstance(known, dict) or known.get(key) != identity[key]
-    ]
+    every = {**identity, **known} if isinstance(known, dict) else {}
+    keys = [key for key in every if known.get(key) != identity.get(key)]
     return "other " + ", ".join(keys) if keys else "another version"

@@ -111,13 +111,13 @@ def open_archive(path: str) -> Archive:
     found = split_path(path)
     if found is None:
         what = "is no regular file" if os.path.lexists(path) else "does not exist"
-        raise SourceError(f"{path}: {what}; give the directory that holds the images")
+        raise SourceError(f"{path}: {what}; give a directory or an archive of images, or shards")
     file, below = found
     kind = archive_kind(file)
     if kind is None:
         raise SourceError(
             f"{file}: is not a directory, nor an archive that dsprep knows ({KINDS}); "
-            "give the directory that holds the images"
+            "give a directory or an archive of images, or shards"
         )
     try:
         return _listed(file, below, kind)

@@ -45,10 +45,11 @@ def read_folder(
     if files is None:
         files = list_files(scan(root, extensions) if scans is None else scans)
     if files.table.is_empty():
-        raise SourceError(
-            f"{root}: holds no images ({', '.join(sorted(extensions))}), "
-            f"but {len(files.findings)} other files and hidden directories"
+        others = len(files.findings)
+        found = (
+            f"but {others:,} other files and hidden directories" if others else "nor anything else"
         )
+        raise SourceError(f"{root}: holds no images ({', '.join(sorted(extensions))}), {found}")
     table = files.table.sort("path").with_row_index("index")
     table = table.with_columns(pl.col("index").cast(pl.Int64))
     numbers, classes = classes_of_directories(table["path"], root, classes)

@@ -124,7 +124,8 @@ def find_shards(source: str, format_name: str | None = None) -> ShardSet | None:
         return _of_manifest(Path(source))
     stem = source.removesuffix(".gz")
     beside = Path(stem).with_suffix(".manifest.json")
-    if format_of_file(source) is not None and beside.is_file():
+    is_shard = format_of_file(source) is not None
+    if is_shard and beside.is_file() and read_manifest(beside).has_shard(os.path.basename(source)):
         return _of_manifest(beside)
     return _of_files(source, [source], format_name)
 

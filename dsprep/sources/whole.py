@@ -57,7 +57,9 @@ def read_whole(source: Source, run_all: RunAll = map) -> tuple[Catalog, list[Fin
     )
     if found is None:
         if source.others:
-            raise SourceError(f"{source.others[0]}: several sources have to be shards")
+            gone = [each for each in (source.root, *source.others) if not os.path.lexists(each)]
+            what = "does not exist" if gone else "several sources have to be shards"
+            raise SourceError(f"{(gone or source.others)[0]}: {what}")
         if source.kind is not None:
             raise SourceError(f"{source.root}: is not what --from {source.kind} says")
         return None

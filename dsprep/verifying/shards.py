@@ -7,7 +7,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from dsprep.errors import SourceError
-from dsprep.formats import FORMATS, format_of_file
+from dsprep.formats import FORMATS, SUFFIXES, format_of_file
+from dsprep.formats.folder import Folder
 from dsprep.manifests.manifest import Manifest, read_manifest
 from dsprep.manifests.recorded import Recorded, recorded_options
 from dsprep.planning.destination import Destination
@@ -55,19 +56,20 @@ def _look(path: Path) -> list[Shards]:
     if path.is_file():
         layout = format_of_file(path.name)
         if layout is None:
-            raise SourceError(f"{path}: its name is not that of a shard (.tar, .tfrecord, .rec)")
+            raise SourceError(f"{path}: its name is not that of a shard ({SUFFIXES})")
         stem = path.name.removesuffix(".gz").removesuffix(layout.suffix)
         companion = Destination(path.parent, path.name, stem)
-        if companion.manifest.exists():
-            return [_with_manifest(companion.manifest)]
+        known = companion.manifest
+        if known.exists() and read_manifest(known).has_shard(path.name):
+            return [_with_manifest(known)]
         return [Shards(Recorded(layout(), known=False), [path.name], None, companion)]
     if not path.is_dir():
         raise SourceError(f"{path}: does not exist; give a directory of shards, or a shard")
     beside = path.resolve().with_name(f"{path.resolve().name}.manifest.json")
-    if beside.exists() and not (path / "manifest.json").exists():
-        return [_with_manifest(beside)]  # of a folder of files
     if (path / "manifest.json").exists():
         return [_with_manifest(path / "manifest.json")]
+    if beside.exists() and isinstance((found := _with_manifest(beside)).made.layout, Folder):
+        return [found]
     singles = sorted(path.glob("[!.]*.manifest.json"))
     return [_with_manifest(each) for each in singles] or [_without_manifest(path)]
 
@@ -91,7 +93,7 @@ def _without_manifest(directory: Path) -> Shards:
         if layout is not None and not name.startswith("."):
             by_format.setdefault(layout.name, []).append(name)
     if not by_format:
-        raise SourceError(f"{directory}: holds no shards (.tar, .tfrecord, .rec)")
+        raise SourceError(f"{directory}: holds no shards ({SUFFIXES})")
     if len(by_format) > 1:
         raise SourceError(
             f"{directory}: holds shards of {' and '.join(by_format)}; name them file by file"

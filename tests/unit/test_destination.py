@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from dsprep.errors import OptionError
-from dsprep.planning.destination import Destination, parse_destination
+from dsprep.planning.destination import Destination, parse_destination, require_apart
 
 
 @pytest.mark.parametrize(
@@ -45,7 +45,15 @@ def test_a_directory_may_be_called_like_a_shard(tmp_path: Path) -> None:
 
 
 def test_name_and_option_must_agree(tmp_path: Path) -> None:
-    with pytest.raises(OptionError, match="recordio, but --format says tfrecord"):
+    with pytest.raises(OptionError, match="recordio, but tfrecord is to be written"):
         parse_destination(str(tmp_path / "x.rec"), "tfrecord")
     with pytest.raises(OptionError, match="empty"):
         parse_destination("", "tfrecord")
+
+
+@pytest.mark.parametrize("path", ["s3://bucket/data", "https://example.org/a.tar", "S3://b/c.rec"])
+def test_an_address_is_no_path(path: str) -> None:
+    with pytest.raises(OptionError, match="is an address"):
+        parse_destination(path, "recordio")
+    with pytest.raises(OptionError, match="is an address"):
+        require_apart("out", path)

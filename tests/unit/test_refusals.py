@@ -1,0 +1,69 @@
+"""What converting and sharding refuse says what is wrong, of what, and what to do."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import dsprep
+from dsprep.running.state import differences
+from tests.images import image_folder
+
+
+@pytest.fixture(scope="module")
+def shards(tmp_path_factory: pytest.TempPathFactory) -> str:
+    root = tmp_path_factory.mktemp("refusals")
+    image_folder(root / "images", ("cat", "dog"), 2, size=(16, 16))
+    dsprep.pack(str(root / "images"), str(root / "shards"), format="webdataset", workers=1)
+    return str(root / "shards")
+
+
+@pytest.mark.parametrize(
+    ("call", "options", "said"),
+    [
+        (dsprep.convert, {}, "its name tells no format"),
+        (dsprep.convert, {"to": "tfrecord", "prefix": "s3://b/"}, "--prefix goes with manifest"),
+        (dsprep.convert, {"to": "tfrecord", "rounded": ("x",)}, "--round goes with Parquet, which"),
+        (dsprep.convert, {"to": "folder", "shards": 2}, "out: is not cut into shards"),
+        (dsprep.convert, {"to": "recordio", "rename": {"cls": "x"}}, r"hold x \(4 samples\); give"),
+        (dsprep.shard, {"shards": 9}, "there are 4 samples to put into them"),
+    ],
+)
+def test_options(
+    call: Callable[..., Any], options: dict[str, Any], said: str, shards: str, tmp_path: Path
+) -> None:
+    out = tmp_path / "out"
+    with pytest.raises(dsprep.DsprepError, match=said):
+        call(shards, str(out), workers=1, **options)
+    assert not out.exists()
+
+
+def test_nothing_that_is_kept(shards: str, tmp_path: Path) -> None:
+    with pytest.raises(dsprep.DsprepError, match="all 4 .* holds jpg, cls, none of which is kept"):
+        dsprep.convert(shards, str(tmp_path / "out"), to="tfrecord", only=("mask",), workers=1)
+
+
+@pytest.mark.parametrize(
+    ("sources", "said"),
+    [
+        (["gone"], "gone: does not exist; give a directory or an archive of images, or shards"),
+        (["{shards}/train-000000.tar", "gone.tar"], "gone.tar: does not exist"),
+        (["{shards}/none-*.tar"], "none-[*].tar: there are no such files"),
+        (["{shards}/train-{{000000..000001}}.tar"], "train-000001.tar: there is no such shard"),
+        (["{empty}"], "holds no images .*, nor anything else"),
+    ],
+)
+def test_sources(sources: list[str], said: str, shards: str, tmp_path: Path) -> None:
+    (tmp_path / "empty").mkdir()
+    named = [each.format(shards=shards, empty=tmp_path / "empty") for each in sources]
+    with pytest.raises(dsprep.DsprepError, match=said):
+        dsprep.convert(named, str(tmp_path / "out"), to="tfrecord", workers=1)
+
+
+def test_how_commands_differ() -> None:
+    assert differences({"size": 1}, {"size": 1}) == ""
+    assert differences({"size": 1}, {"size": 2, "seed": 0}) == "other size, seed"
+    assert differences({"size": 1, "fields": {}}, {"size": 1}) == "other fields"
