@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Iterator
+from contextlib import suppress
 from functools import lru_cache
 from typing import Any, TypeAlias
 
@@ -108,11 +109,10 @@ def decode_example(data: bytes) -> dict[str, Feature]:
     Raises:
         ValueError: If the bytes are not an Example; the message says what is wrong.
     """
-    entries = _plain_entries(data)
-    if entries is not None:
-        return dict(
-            _known_entry(entry) if len(entry) < _SHORT else _plain_entry(entry) for entry in entries
-        )
+    with suppress(IndexError, ValueError):
+        plain = _plain_features(data)
+        if plain is not None:
+            return plain
     features: dict[str, Feature] = {}
     for number, wire, value in _fields(data):
         if number != 1 or wire != _BYTES:
@@ -128,47 +128,51 @@ _SHORT = 64
 """Bytes of an entry that many samples may share: a class, a format."""
 
 
-def _plain_entries(data: bytes) -> list[bytes] | None:
-    """The entries of an Example that is nothing but those; None if it is more, or none."""
-    entries: list[bytes] = []
+def _plain_features(data: bytes) -> dict[str, Feature] | None:
+    """The features of an Example that is nothing but those; None if it is more, or none.
+
+    Raises:
+        IndexError: If it is none.
+        ValueError: If it is none.
+    """
+    features: dict[str, Feature] = {}
+    size, at = _read_varint(data, 1)
     end = len(data)
-    try:
-        size, at = _read_varint(data, 1)
-        if data[0] != 0x0A or at + size != end:
-            return None
-        while at < end:
-            if data[at] != 0x0A:
-                return None
-            size = data[at + 1]
-            at += 2
-            if size >= 0x80:
-                size, at = _read_varint(data, at - 1)
-            entries.append(data[at : at + size])
-            at += size
-    except (IndexError, ValueError):
+    if data[0] != 0x0A or at + size != end:
         return None
-    return entries if at == end else None
+    while at < end:
+        if data[at] != 0x0A:
+            return None
+        size, start = data[at + 1], at + 2
+        if size >= 0x80:
+            size, start = _read_varint(data, at + 1)
+        at = start + size
+        short = size < _SHORT
+        name, feature = _known_entry(data[start:at]) if short else _plain_entry(data, start, at)
+        features[name] = feature
+    return features if at == end else None
 
 
 @lru_cache(maxsize=4096)
 def _known_entry(entry: bytes) -> tuple[str, Feature]:
-    return _plain_entry(entry)
+    return _plain_entry(entry, 0, len(entry))
 
 
-def _plain_entry(entry: bytes) -> tuple[str, Feature]:
+def _plain_entry(data: bytes, start: int, stop: int) -> tuple[str, Feature]:
     """An entry as all writers lay it out that holds one string of bytes; else any entry."""
-    end = len(entry)
-    if end < 2 or entry[0] != 0x0A or entry[1] >= 0x80:
-        return _decode_entry(entry)
-    at = 2 + entry[1]
-    name = entry[2:at]
+    at = start + 2 + data[start + 1]
+    if data[start] != 0x0A or data[start + 1] >= 0x80 or at > stop:
+        return _decode_entry(data[start:stop])
+    name = data[start + 2 : at]
     for tag in (0x12, 0x0A, 0x0A):  # the feature, its list, the only item: all reach to the end
-        if at >= end or entry[at] != tag:
-            return _decode_entry(entry)
-        size, at = _read_varint(entry, at + 1)
-        if at + size != end:
-            return _decode_entry(entry)
-    return name.decode(), BytesList((entry[at:],))
+        if at >= stop or data[at] != tag:
+            return _decode_entry(data[start:stop])
+        size, at = data[at + 1], at + 2
+        if size >= 0x80:
+            size, at = _read_varint(data, at - 1)
+        if at + size != stop:
+            return _decode_entry(data[start:stop])
+    return name.decode(), BytesList((data[at:stop],))
 
 
 def _decode_entry(data: bytes) -> tuple[str, Feature]:

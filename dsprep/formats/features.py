@@ -78,6 +78,17 @@ class Preset:
         return "filename" in self.names and not self.names.keys() & {"boxes", "source_id"}
 
     @cached_property
+    def usual_features(self) -> frozenset[str]:
+        """The features that mean just what they are named for, if there are no others.
+
+        There are none if there is more to what they mean. A name without ``/`` may be a field's.
+        """
+        fields = ("image", "format", "cls", "class", "filename", "width", "height")
+        names = frozenset(self.names[field] for field in fields if field in self.names)
+        means_more = "format" not in self.names or not self.tells_keys
+        return frozenset() if means_more or any("/" not in name for name in names) else names
+
+    @cached_property
     def box_names(self) -> tuple[str, ...]:
         """The features that a detection label becomes: first that of the classes."""
         return (self.names["classes"], *(f"{self.names['boxes']}/{side}" for side in BOXES))

@@ -26,7 +26,7 @@ from dsprep.formats.example import (
     head_of_bytes,
 )
 from dsprep.formats.features import PRESETS, TYPES, Preset, feature_of, fields_for
-from dsprep.formats.whole import features_of, sample_of, usual_fields
+from dsprep.formats.whole import features_of, sample_of, usual_fields, usual_sample
 from dsprep.sample import Sample, Value, is_label
 
 if TYPE_CHECKING:
@@ -172,13 +172,17 @@ class TFRecord(Format):
             if stream.read(_CRC.size, "the checksum of a record") != _masked(value_of(data)):
                 raise stream.damaged("the checksum of a record's data is wrong", offset)
             try:
-                sample = sample_of(decode_example(data), position, self.preset, self.whole)
+                sample = self._sample(decode_example(data), position)
             except (ValueError, UnicodeDecodeError) as error:
                 raise stream.damaged(
                     f"the record is not a tf.train.Example: {error}", offset
                 ) from None
             yield Entry(offset, stream.offset - offset, sample)
             position += 1
+
+    def _sample(self, features: Mapping[str, Feature], position: int) -> Sample:
+        usual = usual_sample(features, position, self.preset) if self.whole else None
+        return usual or sample_of(features, position, self.preset, self.whole)
 
     def spans(self, stream: ShardStream) -> Iterator[Span]:
         """Find the records by their lengths, checking the checksums of those."""

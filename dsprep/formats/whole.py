@@ -280,6 +280,34 @@ def sample_of(
     return Sample(key, fields, position)
 
 
+def usual_sample(features: Mapping[str, Feature], position: int, preset: Preset) -> Sample | None:
+    """What :func:`sample_of` makes of features that are an image and what a preset names.
+
+    Returns:
+        The sample, read whole; None if there is more to it.
+    """
+    if not preset.usual_features or not features.keys() <= preset.usual_features:
+        return None
+    names = preset.names
+    image, format_name = _bytes(features.get(names["image"])), _bytes(features.get(names["format"]))
+    kind = None if format_name is None else _KIND_OF.get(format_name)
+    if image is None or kind is None or names["filename"] not in features:
+        return None
+    fields: dict[str, Value] = {kind: image}
+    for field in ("cls", "class", "filename", "width", "height"):
+        feature = features.get(names.get(field, ""))
+        if feature is not None:
+            value = _value(field, feature, preset)
+            if value is None:
+                return None
+            fields[field] = value
+    filename = str(fields["filename"])
+    key = key_of(filename)
+    if filename == f"{key}.{kind}":
+        del fields["filename"]
+    return Sample(key, fields, position)
+
+
 def _take(features: Mapping[str, Feature], preset: Preset) -> dict[str, tuple[str, Value]]:
     """The features that are fields by convention: name and value by field."""
     taken: dict[str, tuple[str, Value]] = {}

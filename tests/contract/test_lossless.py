@@ -21,7 +21,7 @@ from dsprep.formats.recordio import RecordIO
 from dsprep.formats.tfrecord import TFRecord
 from dsprep.formats.typed_json import decode_typed, encode_typed
 from dsprep.formats.webdataset import WebDataset
-from dsprep.formats.whole import features_of, sample_of
+from dsprep.formats.whole import features_of, sample_of, usual_sample
 from dsprep.sample import Blobs, Floats, Ints, Sample, Value
 from tests.contract.layouts import JPEG, PNG, read
 from tests.contract.test_contract import MAGIC, any_bytes, properties
@@ -185,6 +185,30 @@ class TestUsualSamples:
                 assert b"".join(layout.encode(sample))[12:-4] == serialized(features)
 
         check()
+
+    @pytest.mark.parametrize("preset", PRESETS.values(), ids=PRESETS)
+    def test_as_any_features(self, preset: Preset) -> None:
+        names = st.sampled_from(["image/encoded", "image/format", "image/filename", *FEATURES])
+        values = st.sampled_from([JPEG, PNG, b"jpeg", b"png", b"", b"a.jpg", b"d/a.b.jpg", b"\xff"])
+        usual = {"image/encoded": Blobs([JPEG]), "image/format": Blobs([b"jpeg"])}
+
+        @properties
+        @given(st.dictionaries(names, values.map(lambda value: Blobs([value])) | any_list))
+        @example({"image/filename": Blobs([b"a.jpg"]), "image/class/label": Ints([3])})
+        @example({"image/filename": Blobs([b"d/a.b.jpg"]), "image/class/text": Blobs([b"cat"])})
+        @example({"image/filename": Blobs([b"a.png"]), "image/class/text": Blobs([b"\xff"])})
+        @example({"image/filename": Blobs([b""])})
+        def check(more: dict[str, Feature]) -> None:
+            for features in (more, usual | more):
+                found = usual_sample(features, 7, preset)
+                assert found is None or found == sample_of(features, 7, preset, whole=True)
+
+        check()
+
+    def test_is_what_dsprep_writes(self) -> None:
+        sample = Sample("d/a_b", {"jpg": JPEG, "cls": 3, "filename": "d/a.b.jpg"})
+        features = example_of(WHOLE, sample)
+        assert usual_sample(features, 0, WHOLE.preset) == sample
 
 
 NAMED = {name for preset in PRESETS.values() for name, _ in preset.in_order()}
