@@ -78,8 +78,11 @@ class _Part:
         return data
 
 
+_GZIP_OR_ZLIB = 32 + zlib.MAX_WBITS
+
+
 class _Gunzip:
-    """The decompressed bytes of a gzip file of one or more members.
+    """The decompressed bytes of a gzip file of one or more members, or of a zlib stream.
 
     Not :mod:`gzip`: this one never holds more than a block, and says where the damage is.
     """
@@ -87,7 +90,7 @@ class _Gunzip:
     def __init__(self, source: Readable, head: bytes, path: str) -> None:
         self._source = source
         self._path = path
-        self._inflate = zlib.decompressobj(wbits=31)
+        self._inflate = zlib.decompressobj(wbits=_GZIP_OR_ZLIB)
         self._tail = head
         self._offset = 0
 
@@ -97,14 +100,16 @@ class _Gunzip:
                 self._tail = self._inflate.unused_data or self._source.read(_BLOCK)
                 if not self._tail:
                     return b""
-                self._inflate = zlib.decompressobj(wbits=31)
+                self._inflate = zlib.decompressobj(wbits=_GZIP_OR_ZLIB)
             data = self._tail or self._source.read(_BLOCK)
             if not data:
-                raise DamagedShard(self._path, self._offset, "the gzip stream is cut short")
+                raise DamagedShard(self._path, self._offset, "the compressed data is cut short")
             try:
                 out = self._inflate.decompress(data, count)
             except zlib.error as error:
-                raise DamagedShard(self._path, self._offset, f"bad gzip data ({error})") from None
+                raise DamagedShard(
+                    self._path, self._offset, f"bad compressed data ({error})"
+                ) from None
             self._tail = self._inflate.unconsumed_tail
             if out:
                 self._offset += len(out)
@@ -117,19 +122,39 @@ _GZIP = re.compile(rb"\x1f\x8b\x08[\x00-\x1f].{4}[\0\2\4]", re.DOTALL)
 
 
 def is_gzip(head: bytes) -> bool:
-    """Whether a shard is compressed, by its first nine bytes or more."""
+    """Whether a shard is gzip, by its first nine bytes or more."""
     return _GZIP.match(head) is not None
 
 
+# RFC 1950, 2.2: deflate with the usual window, at each level.
+_ZLIB = (b"\x78\x01", b"\x78\x5e", b"\x78\x9c", b"\x78\xda")
+_HEAD = 512
+
+
+def is_zlib(head: bytes) -> bool:
+    """Whether a shard is a zlib stream, by its first bytes: the more, the surer.
+
+    TensorFlow has these, too. The length of a record, or a name in a tar, may begin alike, but does
+    not decompress.
+    """
+    if not head.startswith(_ZLIB):
+        return False
+    try:
+        zlib.decompressobj().decompress(head[:_HEAD])
+    except zlib.error:
+        return False
+    return True
+
+
 class ShardStream:
-    """A shard being read from front to back; one that is gzip is decompressed on the way.
+    """A shard being read from front to back; one that is gzip or zlib is decompressed on the way.
 
     Attributes:
         path: The file, for messages.
         offset: Where the next byte stands in the (decompressed) shard.
         first: The number of the first sample in what is read.
         is_part: Whether this is not the whole shard, so that its end is not the shard's.
-        compressed: Whether it is gzip.
+        compressed: Whether it is gzip or zlib.
     """
 
     def __init__(self, path: str, source: Readable | None = None) -> None:
@@ -147,7 +172,7 @@ class ShardStream:
             self._file = _open(path)
             source = self._counted = _Counted(self._file)
         self._begin(path, source, 0, _BLOCK)
-        self._look_for_gzip()
+        self._look_for_compression()
 
     @classmethod
     def of_headers(cls, path: str) -> ShardStream:
@@ -159,14 +184,14 @@ class ShardStream:
         stream = cls.__new__(cls)
         stream._file = _open(path)
         stream._begin(path, stream._file, 0, _HEADERS)
-        stream._look_for_gzip()
+        stream._look_for_compression()
         if not stream.compressed:
             stream._size = os.fstat(stream._file.fileno()).st_size
         return stream
 
     @classmethod
     def of_part(cls, path: str, start: int, stop: int, first: int) -> ShardStream:
-        """Open the bytes from ``start`` up to, and without, ``stop`` of a shard that is not gzip.
+        """Open the bytes from ``start`` up to, and without, ``stop``, of a plain shard.
 
         Args:
             path: The file.
@@ -198,10 +223,10 @@ class ShardStream:
 
     _file: io.FileIO | None = None
 
-    def _look_for_gzip(self) -> None:
+    def _look_for_compression(self) -> None:
         while len(self._block) < 9 and (data := self._source.read(self._block_size)):
             self._block += data
-        self.compressed = is_gzip(self._block)
+        self.compressed = is_gzip(self._block) or is_zlib(self._block)
         if self.compressed:
             self._source = _Gunzip(self._source, self._block, self.path)
             self._block, self._block_size = b"", _BLOCK

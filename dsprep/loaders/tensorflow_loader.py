@@ -8,7 +8,7 @@ os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
 
 import tensorflow as tf  # noqa: E402
 
-from dsprep.formats.stream import is_gzip  # noqa: E402
+from dsprep.formats.stream import is_gzip, is_zlib  # noqa: E402
 
 _IMAGES = ("image/encoded", "image")
 
@@ -16,7 +16,8 @@ _IMAGES = ("image/encoded", "image")
 def count_samples(path: str) -> int:
     """Read all records, and decode the images of those that TensorFlow can decode."""
     with open(path, "rb") as file:
-        compression = "GZIP" if is_gzip(file.read(16)) else ""
+        head = file.read(512)
+    compression = "GZIP" if is_gzip(head) else "ZLIB" if is_zlib(head) else ""
     image = {name: tf.io.FixedLenFeature([], tf.string, "") for name in _IMAGES}
     count = 0
     for record in tf.data.TFRecordDataset(path, compression):

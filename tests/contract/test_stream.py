@@ -12,7 +12,8 @@ import pytest
 from google_crc32c import value as crc32c
 
 from dsprep.errors import DamagedShard
-from dsprep.formats.stream import ShardStream, is_gzip
+from dsprep.formats import tar
+from dsprep.formats.stream import ShardStream, is_gzip, is_zlib
 
 
 def opened(path: Path, data: bytes) -> ShardStream:
@@ -101,7 +102,7 @@ class TestGzip:
     def test_what_follows_the_stream_is_damage(self, tmp_path: Path, garbage: bytes) -> None:
         with opened(tmp_path / "file", gzip.compress(b"abc") + garbage) as stream:
             assert stream.read(3, "the content") == b"abc"
-            with pytest.raises(DamagedShard, match="gzip") as caught:
+            with pytest.raises(DamagedShard, match="compressed data") as caught:
                 stream.at_end()
         assert caught.value.offset == 3
 
@@ -117,14 +118,25 @@ class TestGzip:
         deflate = zlib.compressobj(level, zlib.DEFLATED, 31)
         assert is_gzip(deflate.compress(b"abc") + deflate.flush())
         assert is_gzip(gzip.compress(b"abc", compresslevel=level))
+        assert is_zlib(zlib.compress(b"abc", level))
+        assert is_zlib(zlib.compress(CONTENT, level)[:512])
 
     def test_no_tfrecord_is_taken_for_it(self) -> None:
-        # Lengths that begin with gzip's magic number and method: 559,903 bytes, and so on.
-        for high in range(256):
-            length = struct.pack("<Q", high << 24 | 0x088B1F)
-            crc = crc32c(length)
-            masked = ((crc >> 15 | crc << 17) + 0xA282EAD8) & 0xFFFF_FFFF
-            assert not is_gzip(length + struct.pack("<I", masked))
+        # Lengths that begin with gzip's magic number and method: 559,903 bytes, and so on; and
+        # those that begin with zlib's: 376 bytes, 24,184, 40,056, and so on.
+        for number in range(256):
+            lengths = [number << 24 | 0x088B1F]
+            lengths += [number << 16 | head for head in (0x0178, 0x5E78, 0x9C78, 0xDA78)]
+            for length in (struct.pack("<Q", each) for each in lengths):
+                crc = crc32c(length)
+                masked = ((crc >> 15 | crc << 17) + 0xA282EAD8) & 0xFFFF_FFFF
+                head = length + struct.pack("<I", masked) + b"\x0a\xf4\x02\x0a\x0d" + CONTENT
+                assert not is_gzip(head)
+                assert not is_zlib(head)
+
+    @pytest.mark.parametrize("name", ["x^bird.jpg", "x^cat.jpg", "x^dog.jpg", "x\x01y.jpg"])
+    def test_no_tar_is_taken_for_it(self, name: str) -> None:
+        assert not is_zlib(tar.member(name.encode(), 9))
 
     @pytest.mark.parametrize("head", [b"", b"\x1f", b"\x1f\x8b", b"\x1f\x8b\x08", b"PK\3\4" * 3])
     def test_other_files_are_not(self, head: bytes) -> None:
