@@ -71,6 +71,8 @@ class Source:
             raise OptionError("--path-column and --label-column go with --labels")
         if self.parts and self.pairs:
             raise OptionError("give --parts or --pair, not both")
+        if (self.list or self.table) and (self.parts or self.pairs):
+            raise OptionError("--list and --labels go with images, not with --parts and --pair")
 
 
 def make_source(

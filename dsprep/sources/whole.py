@@ -56,14 +56,23 @@ def read_whole(source: Source, run_all: RunAll = map) -> tuple[Catalog, list[Fin
         or _shards(source, run_all)
     )
     if found is None:
-        if source.others:
-            gone = [each for each in (source.root, *source.others) if not os.path.lexists(each)]
-            what = "does not exist" if gone else "several sources have to be shards"
-            raise SourceError(f"{(gone or source.others)[0]}: {what}")
+        _require_alone(source)
         if source.kind is not None:
             raise SourceError(f"{source.root}: is not what --from {source.kind} says")
         return None
     return found
+
+
+def _require_alone(source: Source) -> None:
+    """Refuse several sources where only one can be read.
+
+    Raises:
+        SourceError: If there are more.
+    """
+    if source.others:
+        gone = [each for each in (source.root, *source.others) if not os.path.lexists(each)]
+        what = "does not exist" if gone else "several sources have to be shards or Parquet"
+        raise SourceError(f"{(gone or source.others)[0]}: {what}")
 
 
 def _classes(source: Source) -> tuple[str, ...] | None:
@@ -126,6 +135,7 @@ def _parts(source: Source, run_all: RunAll) -> tuple[Catalog, list[Finding]] | N
         return None
     from dsprep.sources.parts import read_parts
 
+    _require_alone(source)
     if not os.path.isdir(source.root):
         raise SourceError(f"{source.root}: is not a directory, which --parts and --pair go with")
     return read_parts(
@@ -144,6 +154,7 @@ def _manifest(source: Source, run_all: RunAll) -> tuple[Catalog, list[Finding]] 
         return None
     from dsprep.sources.augmented import read_augmented
 
+    _require_alone(source)
     root = source.root if source.list else _images_of(path)
     return read_augmented(
         path, root, classes=_classes(source), extensions=source.extensions, run_all=run_all

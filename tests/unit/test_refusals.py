@@ -29,6 +29,7 @@ def shards(tmp_path_factory: pytest.TempPathFactory) -> str:
         (dsprep.convert, {"to": "tfrecord", "rounded": ("x",)}, "--round goes with Parquet, which"),
         (dsprep.convert, {"to": "folder", "shards": 2}, "out: is not cut into shards"),
         (dsprep.convert, {"to": "recordio", "rename": {"cls": "x"}}, r"hold x \(4 samples\); give"),
+        (dsprep.convert, {"to": "tfrecord", "parts": True, "labels": "x.csv"}, "not with --parts"),
         (dsprep.shard, {"shards": 9}, "there are 4 samples to put into them"),
     ],
 )
@@ -61,6 +62,15 @@ def test_sources(sources: list[str], said: str, shards: str, tmp_path: Path) -> 
     named = [each.format(shards=shards, empty=tmp_path / "empty") for each in sources]
     with pytest.raises(dsprep.DsprepError, match=said):
         dsprep.convert(named, str(tmp_path / "out"), to="tfrecord", workers=1)
+
+
+@pytest.mark.parametrize("options", [{"parts": True}, {"list_file": "x.manifest"}])
+def test_a_second_source_that_would_not_be_read(
+    options: dict[str, Any], shards: str, tmp_path: Path
+) -> None:
+    sources = [str(Path(shards).with_name("images")), shards]
+    with pytest.raises(dsprep.DsprepError, match=f"{shards}: several sources have to be shards"):
+        dsprep.convert(sources, str(tmp_path / "out"), to="tfrecord", workers=1, **options)
 
 
 def test_how_commands_differ() -> None:
