@@ -165,15 +165,18 @@ def _convert(
     finish = sample_finisher(recipe)
     parts: list[bytes] = []
     pending = total = 0
+    before = None
     with ShardStream(name, reader) as stream:
         try:
             for entry in layout.read(stream):
                 key = entry.sample.key
                 try:
-                    encoded = _encoded(finish(entry.sample, key), recipe)
+                    sample = _checked(finish(entry.sample, key), recipe, before)
+                    encoded = recipe.layout.encode(sample)
                 except BadSample as error:
                     on_reject(Reject(key, str(error)))
                     continue
+                before = sample.key
                 parts += encoded
                 pending += sum(map(len, encoded))
                 if pending >= block:
@@ -187,14 +190,23 @@ def _convert(
     yield b"".join((*parts, recipe.layout.trailer(total + pending)))
 
 
-def _encoded(sample: Sample | BadSample, recipe: Recipe) -> list[bytes]:
+def _checked(sample: Sample | BadSample, recipe: Recipe, before: str | None) -> Sample:
+    """The sample, if it can follow the one whose key is ``before``.
+
+    Raises:
+        BadSample: If it cannot, or cannot be converted at all.
+    """
     if isinstance(sample, BadSample):
         raise sample
+    if sample.key == before and recipe.layout.keys_must_differ:
+        raise BadSample(
+            f"its key {before!r} is that of the sample before; --key index makes new keys"
+        )
     unheld = recipe.layout.unheld({name: type(value) for name, value in sample.fields.items()})
     if unheld:
         names = ",".join(unheld)
         raise BadSample(f"{recipe.layout.name} cannot hold {names}; --drop {names} leaves that out")
-    return recipe.layout.encode(sample)
+    return sample
 
 
 def _refuse(reject: Reject) -> None:

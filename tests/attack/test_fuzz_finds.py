@@ -10,6 +10,7 @@ import pytest
 
 from dsprep.catalog import Catalog
 from dsprep.errors import BadSample
+from dsprep.findings import Reject
 from dsprep.formats.base import Format
 from dsprep.formats.stream import ShardStream
 from dsprep.formats.tfrecord import TFRecord
@@ -17,6 +18,7 @@ from dsprep.formats.webdataset import WebDataset
 from dsprep.sample import Sample, Value
 from dsprep.sources.shards import read_shards
 from dsprep.sources.shardset import ShardSet
+from dsprep.streaming import convert_stream
 
 
 def index(path: Path, layout: Format, data: bytes, whole: bool = False) -> Catalog:
@@ -75,3 +77,14 @@ def test_a_feature_that_repeats_the_key_stays_what_it_is() -> None:
 def test_a_field_that_would_be_the_key_is_refused(fields: dict[str, Value]) -> None:
     with pytest.raises(BadSample, match="'__key__' would be read as its key"):
         TFRecord(whole=True).encode(Sample("a", fields))
+
+
+def test_a_stream_does_not_make_one_sample_of_two_with_one_key() -> None:
+    first, second = Sample("0", {"jpg": b"\xff\xd8\xff"}), Sample("0", {"png": b"\x89PNG"})
+    layout = TFRecord(whole=True)
+    source = io.BytesIO(b"".join((*layout.encode(first), *layout.encode(second))))
+    rejects: list[Reject] = []
+    made = convert_stream(source, source="tfrecord", to="webdataset", on_reject=rejects.append)
+    with ShardStream("a shard", io.BytesIO(made.read())) as stream:
+        assert [entry.sample.fields for entry in WebDataset().read(stream)] == [first.fields]
+    assert [each.path for each in rejects] == ["0"]
