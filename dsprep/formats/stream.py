@@ -210,6 +210,22 @@ class ShardStream:
         stream.first = first
         return stream
 
+    @classmethod
+    def of_sample(cls, path: str, encoded: bytes, start: int, first: int) -> ShardStream:
+        """Take the bytes of one sample, of a shard that is open elsewhere.
+
+        Args:
+            path: The shard, for messages.
+            encoded: The bytes.
+            start: Where they begin in the (decompressed) shard.
+            first: The number of the sample.
+        """
+        stream = cls.__new__(cls)
+        stream._begin(path, io.BytesIO(encoded), start, len(encoded))
+        stream.is_part = True
+        stream.first = first
+        return stream
+
     def _begin(self, path: str, source: Readable, offset: int, block: int) -> None:
         self.path = path
         self.offset = offset

@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from typing import ClassVar
 
 from dsprep.errors import BadSample, DamagedShard, SourceError
-from dsprep.formats.base import Entry, Format
+from dsprep.formats.base import Format
 from dsprep.formats.stream import ShardStream
 from dsprep.readers.base import Reader
 from dsprep.readers.places import Descriptors, Run, runs
@@ -28,7 +28,9 @@ class ShardReader(Reader):
         files: The shards.
         layout: Their format.
         named: Whether the rows' paths are the names of images, which the shards do not tell.
-        unpacked: The size of each shard that is gzip when it is decompressed, by its position.
+        unpacked: The size of each shard that is compressed when it is not, by its position.
+        states: The size of each shard, and when it was last changed, when it was indexed; None
+            where that does not count.
     """
 
     whole: ClassVar[bool] = True
@@ -36,6 +38,7 @@ class ShardReader(Reader):
     layout: Format
     named: bool = False
     unpacked: tuple[tuple[int, int], ...] = ()
+    states: tuple[tuple[int, int] | None, ...] = ()
 
     def sources(self) -> Sequence[str]:
         """The shards."""
@@ -46,11 +49,26 @@ class ShardReader(Reader):
         packed = dict(self.unpacked)
         with closing(_Streams(self)) as streams:
             for run in runs(rows):
+                self._require_same(run.file)
                 numbers = range(run.first, run.last)
                 read = streams.read if run.file in packed else self._read_run
                 found = read(run, rows)
                 for number, sample in zip(numbers, found, strict=True):
                     yield self._finished(sample, rows, number)
+
+    def _require_same(self, file: int) -> None:
+        """Refuse a shard that is not as it was.
+
+        Raises:
+            SourceError: If it is not, or is gone.
+        """
+        path, state = self.files[file], self.states[file]
+        try:
+            status = os.stat(path)
+        except OSError as error:
+            raise SourceError(f"{path}: cannot be read ({error.strerror})") from None
+        if state not in (None, (status.st_size, status.st_mtime_ns)):
+            raise SourceError(f"{path}: has changed; give the same command again")
 
     def _read_run(self, run: Run, rows: Rows) -> Iterator[Sample | BadSample]:
         """Read samples that follow one another; one that is damaged does not spoil the next."""
@@ -97,6 +115,7 @@ class ShardReader(Reader):
         """
         with Descriptors(self.files) as descriptors:
             for run in descriptors.ahead(runs(rows)):
+                self._require_same(run.file)
                 place = descriptors[run.file], self.files[run.file]
                 if self.layout.sealed:
                     yield from _intact(run, rows, *place, self.layout)
@@ -121,10 +140,10 @@ class ShardReader(Reader):
 
     def spooled(self, directory: str) -> ShardReader:
         """The reader of the decompressed shards."""
-        files = list(self.files)
+        files, states = list(self.files), list(self.states)
         for number, (position, _) in enumerate(self.unpacked):
-            files[position] = os.path.join(directory, str(number))
-        return replace(self, files=tuple(files), unpacked=())
+            files[position], states[position] = os.path.join(directory, str(number)), None
+        return replace(self, files=tuple(files), unpacked=(), states=tuple(states))
 
 
 def _blocks(run: Run, rows: Rows, descriptor: int, path: str) -> Iterator[tuple[bytes, int]]:
@@ -182,35 +201,40 @@ class _Streams:
         self._reader = reader
         self._stream: ShardStream | None = None
         self._file = -1
-        self._entries: Iterator[Entry] = iter(())
-        self._ahead: Entry | None = None
+        self._last = -1, b""
 
     def read(self, run: Run, rows: Rows) -> Iterator[Sample | BadSample]:
         """Read a run; what lies before it is passed over."""
         assert rows.offsets is not None
         for number in range(run.first, run.last):
+            offset, size, id = rows.offsets[number], rows.sizes[number], rows.ids[number]
             try:
-                yield self._at(run.file, rows.offsets[number]) or BadSample(
-                    "is not where it was in the shard, which has changed"
-                )
+                yield self._sample(run.file, offset, size, id)
             except DamagedShard as error:
-                self.close()
                 yield BadSample(f"at byte {error.offset}: {error.problem}")
 
-    def _at(self, file: int, offset: int) -> Sample | None:
-        if self._file != file or (self._ahead is not None and self._ahead.offset > offset):
-            self.close()
-            self._stream = ShardStream(self._reader.files[file])
-            self._file = file
-            self._entries = self._reader.layout.read(self._stream)
-        while self._ahead is None or self._ahead.offset < offset:
-            self._ahead = next(self._entries, None)
-            if self._ahead is None:
-                return None
-        return self._ahead.sample if self._ahead.offset == offset else None
+    def _sample(self, file: int, offset: int, size: int, id: int) -> Sample | BadSample:
+        encoded = self._encoded(file, offset, size)
+        stream = ShardStream.of_sample(self._reader.files[file], encoded, offset, id)
+        found = list(self._reader.layout.read(stream))
+        if [entry.size for entry in found] != [size]:
+            return BadSample(f"at byte {offset}: the shard has changed")
+        return found[0].sample
+
+    def _encoded(self, file: int, offset: int, size: int) -> bytes:
+        """The bytes of a sample; the last one's are kept, for copies."""
+        if (file, offset) != (self._file, self._last[0]):
+            stream = self._stream
+            if stream is None or file != self._file or offset < stream.offset:
+                self.close()
+                self._file, self._stream = file, ShardStream(self._reader.files[file])
+                stream = self._stream
+            stream.skip(offset - stream.offset, "the shard")
+            self._last = offset, stream.read(size, "a sample")
+        return self._last[1]
 
     def close(self) -> None:
         """Close the shard that is open."""
         if self._stream is not None:
             self._stream.__exit__(None, None, None)
-        self._stream, self._file, self._ahead = None, -1, None
+        self._stream, self._file, self._last = None, -1, (-1, b"")

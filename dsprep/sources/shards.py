@@ -74,7 +74,8 @@ def read_shards(
         for number, shard in enumerate(indexed)
         if shard.compressed and shard.offsets
     )
-    reader = ShardReader(shards.files, shards.layout, named, unpacked)
+    states = tuple((shard.size, shard.mtime) for shard in indexed)
+    reader = ShardReader(shards.files, shards.layout, named, unpacked, states)
     fields: Counter[tuple[str, str]] = Counter()
     for shard in indexed:
         fields.update(shard.fields)

@@ -1,11 +1,23 @@
-"""Reading bytes at places in files."""
+"""Reading samples, and bytes at places in files."""
 
 from __future__ import annotations
 
+import gzip
 import os
+from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
+import pytest
+
+from dsprep.catalog import Catalog
+from dsprep.errors import SourceError
+from dsprep.formats.tfrecord import TFRecord
 from dsprep.readers.places import Descriptors
+from dsprep.readers.shards import ShardReader
+from dsprep.sample import Sample
+from dsprep.sources.reading import make_source, read_source
+from tests.contract.layouts import JPEG
 
 
 def test_more_files_than_may_be_open(tmp_path: Path) -> None:
@@ -18,3 +30,63 @@ def test_more_files_than_may_be_open(tmp_path: Path) -> None:
             assert os.pread(descriptors[number], 9, 0) == b"%d" % number
         assert 1 < len(os.listdir("/proc/self/fd")) - before <= 256
     assert len(os.listdir("/proc/self/fd")) == before
+
+
+def shards(directory: Path, contents: list[bytes], compress: Callable[[bytes], bytes]) -> Catalog:
+    """The catalog of shards of TFRecord."""
+    directory.mkdir()
+    for number, content in enumerate(contents):
+        name = f"t-{number:05d}-of-{len(contents):05d}.tfrecord"
+        (directory / name).write_bytes(compress(content))
+    return read_source(make_source(str(directory)))[0]
+
+
+def records(count: int) -> list[bytes]:
+    samples = [Sample("", {"jpg": JPEG, "cls": number}) for number in range(count)]
+    return [b"".join(TFRecord().encode(sample)) for sample in samples]
+
+
+def outcomes(catalog: Catalog) -> list[tuple[str, object] | str]:
+    """What the reader gives for each row: key and class, or what is wrong."""
+    found = catalog.reader.read(catalog.rows())
+    return [
+        (each.key, each.fields["cls"]) if isinstance(each, Sample) else str(each) for each in found
+    ]
+
+
+def test_compressed_shards_are_read_as_others(tmp_path: Path) -> None:
+    whole = [b"".join(records(3)), b"".join(records(4))]
+    plain = outcomes(shards(tmp_path / "plain", whole, bytes))
+    assert [key for key, _ in plain] == ["0", "1", "2", "3", "4", "5", "6"]
+    assert outcomes(shards(tmp_path / "gzip", whole, gzip.compress)) == plain
+
+
+@pytest.mark.parametrize("compress", [bytes, gzip.compress])
+def test_one_damaged_sample_does_not_spoil_the_next(
+    tmp_path: Path, compress: Callable[[bytes], bytes]
+) -> None:
+    good = records(9)
+    bad = good[4][:-1] + b"x"
+    catalog = shards(tmp_path / "s", [b"".join([*good[:4], bad, *good[5:]])], compress)
+    found = outcomes(catalog)
+    problem = f"at byte {len(b''.join(good[:4]))}: the checksum of a record's data is wrong"
+    assert found.pop(4) == problem
+    assert [value for _, value in found] == [0, 1, 2, 3, 5, 6, 7, 8]
+
+
+def test_samples_of_a_compressed_shard_in_any_order(tmp_path: Path) -> None:
+    catalog = shards(tmp_path / "s", [b"".join(records(5))], gzip.compress)
+    order = [3, 3, 0, 4, 4, 1]
+    found = outcomes(replace(catalog, table=catalog.table[order]))
+    assert [value for _, value in found] == order
+
+
+@pytest.mark.parametrize("compress", [bytes, gzip.compress])
+def test_a_shard_that_changes(tmp_path: Path, compress: Callable[[bytes], bytes]) -> None:
+    catalog = shards(tmp_path / "s", [b"".join(records(3))], compress)
+    (path,) = (tmp_path / "s").iterdir()
+    path.write_bytes(compress(b"".join(reversed(records(3)))))
+    assert isinstance(catalog.reader, ShardReader)
+    for read in (catalog.reader.read, catalog.reader.copy):
+        with pytest.raises(SourceError, match=f"{path}: has changed; give the same command again"):
+            list(read(catalog.rows()))
