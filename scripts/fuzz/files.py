@@ -1,4 +1,4 @@
-"""Files of other makers that are read as a source, and the text files beside shards."""
+"""Files of other makers: Parquet, CIFAR's pickles, idx, augmented manifests."""
 
 from __future__ import annotations
 
@@ -9,26 +9,17 @@ import pickle
 import struct
 from collections.abc import Callable
 from contextlib import suppress
-from dataclasses import asdict
 from pathlib import Path
 
 from dsprep.catalog import Catalog
 from dsprep.errors import DsprepError
-from dsprep.formats.recordio import RecordIO
-from dsprep.formats.tfrecord import TFRecord
-from dsprep.formats.webdataset import WebDataset
-from dsprep.indexes import mxnet, wids
-from dsprep.lists.lenient import read_leniently
-from dsprep.lists.rows import parse_rows
-from dsprep.manifests.manifest import FileReceipt, Manifest, ShardReceipt, read_manifest
-from dsprep.manifests.recorded import recorded_options
 from dsprep.sources.augmented import read_augmented
 from dsprep.sources.parquet import read_parquet
 from dsprep.sources.pickles import read_pickle
 from dsprep.sources.pixels import read_pixels
 from dsprep.text import decode_text
 from scripts.fuzz.samples import JPEG
-from scripts.fuzz.target import Different, Target, require_equal
+from scripts.fuzz.target import Target, require_equal
 
 
 def _check_catalog(catalog: Catalog, directory: Path) -> None:
@@ -71,23 +62,6 @@ def _check_augmented(data: bytes, directory: Path) -> None:
     text = decode_text(data, "a.manifest")
     root = str(directory / "images")
     read_augmented("a.manifest", root, extensions=frozenset({"jpg"}), text=text)
-
-
-def _check_manifest(data: bytes, directory: Path) -> None:
-    path = directory / "manifest.json"
-    path.write_bytes(data)
-    manifest = read_manifest(path)
-    for file in manifest.every_file():
-        if Path(file.name).name != file.name:
-            raise Different(f"a file that lies elsewhere: {file.name!r}")
-    recorded_options(manifest)
-
-
-def _check_list(data: bytes, directory: Path) -> None:
-    mxnet.difference(data, [0, 1], [0, 88], by_key=True)
-    wids.difference(data, [])
-    read_leniently(data)
-    parse_rows(decode_text(data, "a.lst"), "a.lst")
 
 
 def _parquets() -> list[bytes]:
@@ -141,39 +115,9 @@ def _augmented() -> list[bytes]:
     return [(json.dumps(line) + "\n").encode() * 2 for line in lines]
 
 
-def _manifests() -> list[bytes]:
-    """A manifest of each format."""
-    found = []
-    for layout in (WebDataset(), TFRecord(), RecordIO()):
-        options = {
-            "format": {"name": layout.name, **asdict(layout)},
-            "transform": None,
-            "max_pixels": 100,
-            "key": "path",
-        }
-        receipt = ShardReceipt("a-0.tar", 1, 2, 3, (FileReceipt("a-0.idx", 4, 5),))
-        made = Manifest(layout.name, "a", ("cat",), 3, 0, 1, "", options, [receipt])
-        found.append(made.to_json().encode())
-    return found
-
-
-def _lists() -> list[bytes]:
-    """Lists and indexes of MXNet, and wids' index."""
-    return [
-        b"0\t1\ta/1.jpg\n1\t0\tb/2.jpg\n",
-        b"0\t0.5\t-1e3\ta/1.jpg\n",
-        b"0\t2\t5\t1\t0\t0.25\t0.5\t0.75\ta/1.jpg\n",
-        "\ufeff0\t1\té.jpg\r\n\n1\t 2\tx y.jpg\r\n".encode(),
-        b"0\t0\n1\t88\n",
-        b'{"__kind__":"wids-shard-index-v1","shardlist":[{"url":"a.tar","nsamples":1}]}',
-    ]
-
-
 FILES = {
     "parquet": Target(_check_parquet, _parquets),
     "pickle": Target(_check_pickle, _pickles),
     "idx": Target(_pixels("train-images-idx3-ubyte"), _idx),
     "augmented": Target(_check_augmented, _augmented),
-    "manifest": Target(_check_manifest, _manifests),
-    "lists": Target(_check_list, _lists),
 }

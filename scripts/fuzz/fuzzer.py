@@ -26,7 +26,7 @@ HANG = 20
 
 def fuzz(name: str, corpus: Path, current: Path, seconds: int) -> None:
     """Fuzz a reader for so many seconds; does not return."""
-    with TemporaryDirectory(prefix="dsprep-fuzz-") as scratch:
+    with TemporaryDirectory(prefix="dsprep-fuzz-", dir="/dev/shm") as scratch:
         with redirect_stderr(io.StringIO()), atheris.instrument_imports(include=["dsprep"]):
             from scripts.fuzz.targets import TARGETS
 
