@@ -1,14 +1,13 @@
-"""An S3 Object Lambda handler that converts shards while they are fetched, on a stub of its API."""
+"""An S3 Object Lambda handler that converts shards while they are fetched; S3 is a stub."""
 
 from __future__ import annotations
 
 import http.server
 import re
-import sys
 import threading
 from collections.abc import Iterator
 from pathlib import Path
-from types import ModuleType
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -23,17 +22,6 @@ def shown() -> str:
     blocks = re.findall(r"```python\n(.*?)```", GUIDE.read_text(), re.DOTALL)
     (handler,) = [block for block in blocks if "def handler(" in block]
     return handler
-
-
-class Client:
-    """S3, as far as the handler uses it."""
-
-    def __init__(self) -> None:
-        self.answer: dict[str, Any] = {}
-
-    def write_get_object_response(self, *, Body: Any, **others: str) -> None:
-        """Read the body as botocore does where its length is not known: chunk by chunk."""
-        self.answer = {**others, "parts": list(iter(lambda: Body.read(8192), b""))}
 
 
 @pytest.fixture
@@ -60,15 +48,29 @@ def url(tmp_path: Path, photos: Path) -> Iterator[str]:
 
 
 @pytest.fixture
-def handled(monkeypatch: pytest.MonkeyPatch) -> tuple[Any, Client]:
-    """The handler of the guide, and the client that it gets."""
-    client = Client()
-    boto3 = ModuleType("boto3")
-    boto3.client = lambda service: client  # type: ignore[attr-defined]
-    monkeypatch.setitem(sys.modules, "boto3", boto3)
+def handled(monkeypatch: pytest.MonkeyPatch) -> tuple[Any, dict[str, Any]]:
+    """The handler of the guide, and what boto3 would have sent for it."""
+    import boto3
+    from botocore.awsrequest import AWSResponse
+
+    sent: dict[str, Any] = {}
+
+    def send(request: Any, **_: object) -> AWSResponse:
+        parts = list(iter(lambda: request.body.read(8192), b""))
+        sent.update(url=request.url, headers=request.headers, parts=parts)
+        return AWSResponse(request.url, 200, {}, SimpleNamespace(stream=lambda: iter(())))
+
+    def client(service: str, make: Any = boto3.client, **options: Any) -> Any:
+        made = make(service, region_name="us-east-1", **options)
+        made.meta.events.register("before-send.s3", send)
+        return made
+
+    monkeypatch.setattr(boto3, "client", client)
+    monkeypatch.setenv("AWS_ACCESS_KEY_ID", "none")
+    monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "none")
     names: dict[str, Any] = {}
     exec(shown(), names)
-    return names["handler"], client
+    return names["handler"], sent
 
 
 def event(url: str) -> dict[str, Any]:
@@ -76,12 +78,14 @@ def event(url: str) -> dict[str, Any]:
 
 
 def test_answers_with_the_other_format(
-    handled: tuple[Any, Client], url: str, tmp_path: Path
+    handled: tuple[Any, dict[str, Any]], url: str, tmp_path: Path
 ) -> None:
-    handler, client = handled
+    handler, sent = handled
     assert handler(event(url), None) == {"statusCode": 200}
-    parts = client.answer.pop("parts")
-    assert client.answer == {"RequestRoute": "r", "RequestToken": "t"}
+    assert sent["url"].startswith("https://r.s3-object-lambda.")
+    assert sent["headers"]["x-amz-request-token"] == b"t"
+    assert sent["headers"]["Transfer-Encoding"] == "chunked"
+    parts = sent["parts"]
     expected = tmp_path / "train.tfrecord"
     dsprep.convert(str(tmp_path / "bucket" / "train.tar"), str(expected), workers=1)
     assert b"".join(parts) == expected.read_bytes()
@@ -89,15 +93,15 @@ def test_answers_with_the_other_format(
 
 
 def test_fails_on_a_shard_that_is_cut(
-    handled: tuple[Any, Client], url: str, tmp_path: Path
+    handled: tuple[Any, dict[str, Any]], url: str, tmp_path: Path
 ) -> None:
     """S3 then gets no end of the answer, and whoever asked for it knows."""
     shard = tmp_path / "bucket" / "train.tar"
     shard.write_bytes(shard.read_bytes()[:-15_000])
-    handler, client = handled
+    handler, sent = handled
     with pytest.raises(dsprep.DsprepError, match="at byte"):
         handler(event(url), None)
-    assert client.answer == {}
+    assert sent == {}
 
 
 def test_is_ten_lines() -> None:
