@@ -8,12 +8,12 @@ import io
 import lzma
 import struct
 import tarfile
+import tracemalloc
 import zipfile
 import zlib
 from collections.abc import Callable, Iterable
 from itertools import chain
 from pathlib import Path
-from random import Random
 from typing import Any
 
 import pytest
@@ -208,20 +208,6 @@ def test_compressed_data_that_is_cut(tmp_path: Path, suffix: str) -> None:
         assert list(spooled) == list(samples(catalog).values())
 
 
-def test_compressed_data_that_is_overwritten(tmp_path: Path) -> None:
-    """What was listed before the damage can be read, whatever is asked for at once."""
-    noise = Random(0).randbytes(1 << 21)
-    files = [(f"a/{at}.jpg", noise[at : at + 4096]) for at in range(0, len(noise), 4096)]
-    whole = gzip.compress(make_tar(tmp_path / "whole.tar", files).read_bytes(), 1)
-    path = tmp_path / "x.tar.gz"
-    for place in range(500_000, 1_500_000, 100_000):
-        path.write_bytes(whole[:place] + noise[:50_000] + whole[place + 50_000 :])
-        catalog, findings = read(path)
-        assert [each.kind for each in findings if each.path == path.name] == ["damaged"]
-        assert len(samples(catalog)) == len(catalog) >= 50
-        catalog.reader.write_spool(0, str(tmp_path / "0"))
-
-
 def test_a_header_that_is_wrong(tmp_path: Path) -> None:
     path = make_tar(tmp_path / "x.tar", GOOD)
     data = bytearray(path.read_bytes())
@@ -405,9 +391,9 @@ def test_members_that_are_not_what_they_should_be(
 
 
 def test_a_bomb_takes_no_memory(tmp_path: Path) -> None:
-    """A member that says it is small, and is a gigabyte."""
+    """A member that says it is small, and is not."""
     packed = zlib.compressobj(9, zlib.DEFLATED, -15)
-    data = b"".join(packed.compress(bytes(1 << 20)) for _ in range(1 << 10)) + packed.flush()
+    data = b"".join(packed.compress(bytes(1 << 20)) for _ in range(1 << 6)) + packed.flush()
     path = tmp_path / "x.zip"
     name = b"a/1.jpg"
     sizes = struct.pack("<3L2H", 0, len(data), 100, len(name), 0)
@@ -415,9 +401,14 @@ def test_a_bomb_takes_no_memory(tmp_path: Path) -> None:
     entry = ENTRY + struct.pack("<6H", 20, 20, 0, 8, 0, 33) + sizes + bytes(14) + name
     end = END + struct.pack("<4H2LH", 0, 0, 1, 1, len(entry), len(local), 0)
     path.write_bytes(local + entry + end)
-    assert samples(read(path)[0]) == {
-        "1.jpg": "has other than the 100 bytes that the directory of the zip says"
-    }
+    tracemalloc.start()
+    try:
+        found = samples(read(path)[0])
+        _, peak = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert found == {"1.jpg": "has other than the 100 bytes that the directory of the zip says"}
+    assert peak < 10_000_000
 
 
 @pytest.fixture
