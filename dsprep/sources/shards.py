@@ -51,9 +51,9 @@ def read_shards(
     tasks = [IndexTask(path, shards.layout, whole) for path in shards.files]
     indexed = list(run_all(index_shard, tasks))
     findings = [
-        Finding("damaged", os.path.basename(path), f"at byte {shard.damage[0]}: {shard.damage[1]}")
+        Finding("damaged", os.path.basename(path), f"at byte {offset}: {problem}")
         for path, shard in zip(shards.files, indexed, strict=True)
-        if shard.damage is not None
+        for offset, problem in shard.damage
     ]
     table = pl.concat(
         [_rows(number, path, shard) for number, (path, shard) in _numbered(shards, indexed)]

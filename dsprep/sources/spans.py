@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from dsprep.errors import DamagedShard
-from dsprep.formats.base import Format, Span
+from dsprep.formats.base import Entry, Format, Span
 from dsprep.formats.stream import ShardStream
 
 
@@ -43,7 +43,7 @@ class IndexedShard:
         keys: The key of each, empty where a header does not tell it, joined by NUL.
         labels: The label of each; empty if they were not read.
         fields: How many samples have each field, and the kind of its values, as far as it is known.
-        damage: Where the shard breaks its format, and how; None if it is whole.
+        damage: Where samples, or the shard itself, break the format, and how.
     """
 
     size: int = 0
@@ -55,7 +55,7 @@ class IndexedShard:
     keys: str = ""
     labels: list[int | tuple[float, ...] | None] = field(default_factory=list)
     fields: Counter[tuple[str, str]] = field(default_factory=Counter)
-    damage: tuple[int, str] | None = None
+    damage: list[tuple[int, str]] = field(default_factory=list)
 
 
 def index_shard(task: IndexTask) -> IndexedShard:
@@ -70,9 +70,9 @@ def index_shard(task: IndexTask) -> IndexedShard:
         status = os.stat(task.path)
         found.size, found.mtime = status.st_size, status.st_mtime_ns
         found.compressed = stream.compressed
-        spans = _whole_spans(task.layout, stream, found) if task.whole else None
+        spans = _whole_spans if task.whole else _header_spans
         try:
-            for span in spans or _header_spans(task.layout, stream, found):
+            for span in spans(task, stream, found):
                 found.offsets.append(span.offset)
                 found.sizes.append(span.size)
                 found.ids.append(span.id)
@@ -80,22 +80,50 @@ def index_shard(task: IndexTask) -> IndexedShard:
                 # Only a hostile key holds what keys are joined by.
                 keys.append(span.key.replace("\x00", "\\x00"))
         except DamagedShard as error:
-            found.damage = (error.offset, error.problem)
+            found.damage.append((error.offset, error.problem))
     found.keys = "\x00".join(keys)
     if all(label is None for label in found.labels):
         found.labels = []
     return found
 
 
-def _header_spans(layout: Format, stream: ShardStream, found: IndexedShard) -> Iterator[Span]:
-    for span in layout.spans(stream):
+def _header_spans(task: IndexTask, stream: ShardStream, found: IndexedShard) -> Iterator[Span]:
+    for span in task.layout.spans(stream):
         for name in span.fields or ():
             found.fields[name, ""] += 1
         yield span
 
 
-def _whole_spans(layout: Format, stream: ShardStream, found: IndexedShard) -> Iterator[Span]:
-    for offset, size, sample in layout.read(stream):
-        for name, value in sample.fields.items():
-            found.fields[name, type(value).__name__] += 1
-        yield Span(offset, size, sample.key, sample.id, sample.label())
+def _whole_spans(task: IndexTask, stream: ShardStream, found: IndexedShard) -> Iterator[Span]:
+    start = 0
+    try:
+        for entry in task.layout.read(stream):
+            start = entry.offset + entry.size
+            yield _span_of(entry, found)
+    except DamagedShard as error:
+        yield from _spans_one_by_one(task, start, found)
+        if not found.damage:
+            raise
+
+
+def _spans_one_by_one(task: IndexTask, start: int, found: IndexedShard) -> Iterator[Span]:
+    """Read the samples from some place on, where damage to one does not spoil the next."""
+    with ShardStream.of_headers(task.path) as headers, ShardStream(task.path) as stream:
+        for number, span in enumerate(task.layout.spans(headers)):
+            if span.offset < start:
+                continue
+            stream.skip(span.offset - stream.offset, "the shard")
+            encoded = stream.read(span.size, "a sample")
+            sample = ShardStream.of_sample(task.path, encoded, span.offset, number)
+            try:
+                for entry in task.layout.read(sample):
+                    yield _span_of(entry, found)
+            except DamagedShard as error:
+                found.damage.append((error.offset, error.problem))
+
+
+def _span_of(entry: Entry, found: IndexedShard) -> Span:
+    offset, size, sample = entry
+    for name, value in sample.fields.items():
+        found.fields[name, type(value).__name__] += 1
+    return Span(offset, size, sample.key, sample.id, sample.label())

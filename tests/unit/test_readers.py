@@ -6,6 +6,7 @@ import gzip
 import os
 from collections.abc import Callable
 from dataclasses import replace
+from itertools import accumulate
 from pathlib import Path
 
 import pytest
@@ -72,6 +73,25 @@ def test_one_damaged_sample_does_not_spoil_the_next(
     problem = f"at byte {len(b''.join(good[:4]))}: the checksum of a record's data is wrong"
     assert found.pop(4) == problem
     assert [value for _, value in found] == [0, 1, 2, 3, 5, 6, 7, 8]
+
+
+@pytest.mark.parametrize("compress", [bytes, gzip.compress])
+def test_nor_when_all_are_read_for_what_headers_do_not_tell(
+    tmp_path: Path, compress: Callable[[bytes], bytes]
+) -> None:
+    good = records(9)
+    bad = [good[4][:-1] + b"x", good[6][:-1] + b"x"]
+    data = b"".join([*good[:4], bad[0], good[5], bad[1], *good[7:], good[0][:50]])
+    (tmp_path / "s.tfrecord").write_bytes(compress(data))
+    source = make_source(str(tmp_path / "s.tfrecord"), whole=True)
+    catalog, findings = read_source(source)
+    assert [value for _, value in outcomes(catalog)] == [0, 1, 2, 3, 5, 7, 8]
+    assert catalog.fields == {("jpg", "bytes"): 7, ("cls", "int"): 7}
+    places = [0, *accumulate(map(len, good))]
+    assert [(each.kind, each.path) for each in findings] == [("damaged", "s.tfrecord")] * 3
+    assert [each.detail.partition(":")[0] for each in findings] == [
+        f"at byte {place}" for place in (places[4], places[6], places[9] + 12)
+    ]
 
 
 def test_samples_of_a_compressed_shard_in_any_order(tmp_path: Path) -> None:
