@@ -152,6 +152,7 @@ _DRY_RUN_MEMORY = 700 * MB
 _WORKER_MEMORY = 200 * MB
 _LIST_MEMORY = 1000 * MB
 _STREAM_MEMORY = 150 * MB
+_SHARD_MEMORY_RATIO = 1.25
 
 
 def rows(results: Iterable[Result]) -> Iterator[Row]:
@@ -161,12 +162,18 @@ def rows(results: Iterable[Result]) -> Iterator[Row]:
     yield from (_race(race, found) for race in RACES if race.contest in held)
     yield from (_fidelity(contest, found) for contest in _FIDELITY if contest in held)
     if "dry-run/listed" in held:
-        yield _dry_run(found["dry-run/listed", "disk", "dsprep"])
+        dry_run = found["dry-run/listed", "disk", "dsprep"]
+        yield _memory("dry run of a `.lst`", "listed", dry_run, _DRY_RUN_MEMORY)
     lists = [found[name, "disk", "dsprep"] for name in _list_contests() if name in held]
     if lists:
         yield _list_memory(lists)
     if "stream-convert/photos" in held:
-        yield _stream_memory(found["stream-convert/photos", "disk", "dsprep"])
+        stream = found["stream-convert/photos", "disk", "dsprep"]
+        work = "stream of one shard, webdataset → tfrecord"
+        yield _memory(work, "photos, twice", stream, _STREAM_MEMORY)
+    shards = ("convert-one-shard/photos", "convert-wds-tfrecord/photos")
+    if held.issuperset(shards):
+        yield _shard_memory(*(found[contest, "disk", "dsprep"] for contest in shards))
     for data in ("small", "photos", "large"):
         ours = [r for r in found.values() if _is_ours(r) and r.contest.endswith(f"/{data}")]
         if ours:
@@ -232,29 +239,30 @@ def _fidelity(contest: str, found: Results) -> Row:
     )
 
 
-def _dry_run(result: Result) -> Row:
+def _memory(work: str, data: str, result: Result, limit: int) -> Row:
     return Row(
-        work="dry run of a `.lst`, peak memory",
-        data="listed",
+        work=f"{work}, peak memory",
+        data=data,
         against="–",
         ours=_time(result),
         theirs="–",
         result="–" if result.error else show_bytes(result.memory),
-        goal=f"under {show_bytes(_DRY_RUN_MEMORY)}",
-        met=None if result.error else result.memory < _DRY_RUN_MEMORY,
+        goal=f"under {show_bytes(limit)}",
+        met=None if result.error else result.memory < limit,
     )
 
 
-def _stream_memory(result: Result) -> Row:
+def _shard_memory(one: Result, several: Result) -> Row:
+    ratio = one.worker / several.worker if one.worker and several.worker else None
     return Row(
-        work="stream of one shard, webdataset → tfrecord, peak memory",
-        data="photos, twice",
-        against="–",
-        ours=_time(result),
-        theirs="–",
-        result="–" if result.error else show_bytes(result.memory),
-        goal=f"under {show_bytes(_STREAM_MEMORY)}",
-        met=None if result.error else result.memory < _STREAM_MEMORY,
+        work="convert, peak memory of a worker: a shard of 2 GB",
+        data="photos",
+        against="itself, shards of 124 MB",
+        ours=show_bytes(one.worker),
+        theirs=show_bytes(several.worker),
+        result="–" if ratio is None else f"{ratio:.2f} times",
+        goal=f"at most {_SHARD_MEMORY_RATIO:g} times",
+        met=None if ratio is None else ratio <= _SHARD_MEMORY_RATIO,
     )
 
 

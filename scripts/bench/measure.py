@@ -14,6 +14,11 @@ from pathlib import Path
 
 Command = tuple[str, ...]
 
+# Programs that are installed have been compiled; where nothing may be cached, each run would do it.
+_ENVIRONMENT = {
+    name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"
+}
+
 _PR_SET_CHILD_SUBREAPER = 36
 _SAMPLE_SECONDS = 0.01
 _MESSAGE_CHARS = 1000
@@ -104,7 +109,9 @@ def memory_of_run(commands: Sequence[Command], cwd: Path) -> Memory:
 
 def _run(command: Command, cwd: Path, watch: Callable[[subprocess.Popen[bytes]], object]) -> None:
     with tempfile.TemporaryFile() as errors:
-        process = subprocess.Popen(command, cwd=cwd, stdout=subprocess.DEVNULL, stderr=errors)
+        process = subprocess.Popen(
+            command, cwd=cwd, env=_ENVIRONMENT, stdout=subprocess.DEVNULL, stderr=errors
+        )
         watch(process)
         if process.returncode:
             errors.seek(0)

@@ -29,7 +29,8 @@ _METHOD = """\
   cache. The dry run's list (`listed`) names 1,000 files again and again, by hard links.
 - A time is that of whole processes, from start to exit: the median of {runs} runs, in which the
   contenders take turns. Each run writes to a new directory, and begins when everything written
-  before is on the disk. A round before, which is not timed, warms the caches up and samples memory.
+  before is on the disk. A round before, which is not timed, warms the caches up, has Python compile
+  all programs, and samples memory.
 - dsprep waits until its shards are on the disk (`fsync`) before it gives them their names; no peer
   does. The table of goals compares the times until exit all the same, so dsprep's time includes
   the disk's, and its peers' does not. How the copies compare when everybody waits for the disk,
@@ -55,7 +56,8 @@ _METHOD = """\
   for the disk. Cold: the shards' pages are dropped from the page cache before each run.
 - The zip holds the first half of the classes of `small`, deflated as `zip` does. `unzip` writes
   the files, and `dsprep pack` packs them; the two commands are added up.
-- The stream is one shard of two copies of `photos`, and comes and goes through pipes.
+- The stream is one shard of two copies of `photos`, and comes and goes through pipes. The same
+  shard is converted as a file, too, for the memory that this takes beside that for eight shards.
 - Memory is the largest sum of all processes at one time, shared pages counted once (PSS); that of
   a worker is the largest resident set (RSS) of any process but the first.
 - MB is a million bytes."""

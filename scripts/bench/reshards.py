@@ -30,6 +30,7 @@ def shard_contests(small: DataSet, photos: DataSet) -> list[Contest]:
         *(_of(d, "webdataset", "shard-shuffle", _shuffle) for d in both),
         *(_of(d, "webdataset", "shard-shuffle-cold", _shuffle, cold=True) for d in both),
         _of(small, "zip", "zip-pack", _zip),
+        _of(photos, "twice", "convert-one-shard", _convert_one, copies=True),
         _of(photos, "twice", "stream-convert", _stream),
     ]
 
@@ -98,6 +99,12 @@ def _unzip(path: str, files: str) -> Command:
     if shutil.which("unzip"):
         return ("unzip", "-q", path, "-d", files)
     return (sys.executable, "-m", "zipfile", "-e", path, files)
+
+
+def _convert_one(packed: Packed) -> tuple[Contender, ...]:
+    """Not through a pipe: with a catalog, a plan, and workers that share the shard."""
+    path = str(packed.path)
+    return (Contender("dsprep", (dsprep("convert", path, f"{OUT}/train.tfrecord"),)),)
 
 
 def _stream(packed: Packed) -> tuple[Contender, ...]:
