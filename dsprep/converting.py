@@ -6,7 +6,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from dsprep.formats.folder import Folder
-from dsprep.formats.parquet import Parquet
 from dsprep.images.check import DEFAULT_MAX_PIXELS, LEVELS
 from dsprep.images.transform import Transform
 from dsprep.planning.cuts import ShardSize
@@ -145,7 +144,7 @@ def convert(
             label_columns=label_columns,
             classes=classes,
             extensions=extensions,
-            whole=not layout.holds_anything or isinstance(layout, Parquet),
+            whole=not layout.holds_anything,
             dropped=drop,
             rounded=rounded,
         ),

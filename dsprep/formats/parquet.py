@@ -90,6 +90,11 @@ class Parquet(Format):
         """The name of the file, which stands beside the image."""
         return frozenset({"filename"})
 
+    @property
+    def holds_anything(self) -> bool:
+        """Never: it depends on its columns, which need the types of all fields."""
+        return False
+
     @classmethod
     def from_options(cls, options: Mapping[str, Any]) -> Self:
         """The format that has the options which ``dataclasses.asdict`` made of one."""
