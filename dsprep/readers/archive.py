@@ -16,6 +16,7 @@ from typing import IO, BinaryIO
 from dsprep.errors import BadSample, DamagedShard, DestinationError, SourceError
 from dsprep.readers.base import Reader
 from dsprep.readers.compressed import open_compressed
+from dsprep.readers.places import read_at
 from dsprep.rows import Rows
 
 LOCAL_HEADER = struct.Struct("<4s5H3L2H")
@@ -288,11 +289,3 @@ def _crcs_after(head: bytes, at: int) -> tuple[int, ...]:
     signature, crc = _DESCRIPTOR.unpack_from(head, at)
     first = int.from_bytes(signature, "little")
     return (first, crc) if signature == b"PK\x07\x08" else (first,)
-
-
-def read_at(descriptor: int, count: int, offset: int) -> bytes:
-    """Read so many bytes, or fewer at the end of the file."""
-    data = os.pread(descriptor, count, offset)
-    while len(data) < count and (more := os.pread(descriptor, count, offset + len(data))):
-        data += more[: count - len(data)]
-    return data

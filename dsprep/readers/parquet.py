@@ -22,7 +22,7 @@ from dsprep.formats.arrow_rows import Row, decode, normal
 from dsprep.formats.arrow_types import arrow
 from dsprep.formats.parquet import ROWS_OF_BATCH, first_line, open_parquet
 from dsprep.readers.base import Reader
-from dsprep.readers.places import Descriptors
+from dsprep.readers.places import Descriptors, read_at
 from dsprep.rows import Rows
 from dsprep.sample import Sample, key_of
 
@@ -209,7 +209,7 @@ class SpooledRows(Reader):
                 if first == last:
                     yield BadSample("its row group is damaged")
                     continue
-                batch = ipc.read_record_batch(_pread(spool, first, last), schema)
+                batch = ipc.read_record_batch(read_at(spool, last - first, first), schema)
                 (row,) = decode(batch, self.columns, self.folders[file])
                 yield finished(row, rows, position)
 
@@ -226,17 +226,7 @@ def _head(spool: int) -> tuple[Any, int]:
     end = os.fstat(spool).st_size
     first, start = _TRAILER.unpack(os.pread(spool, _TRAILER.size, end - _TRAILER.size))
     pa = arrow()
-    return pa.ipc.read_schema(pa.py_buffer(_pread(spool, 0, first))) if first else None, start
-
-
-def _pread(descriptor: int, first: int, last: int) -> bytes:
-    data = os.pread(descriptor, last - first, first)
-    while first + len(data) < last:
-        more = os.pread(descriptor, last - first - len(data), first + len(data))
-        if not more:
-            break
-        data += more
-    return data
+    return pa.ipc.read_schema(pa.py_buffer(read_at(spool, first, 0))) if first else None, start
 
 
 def _little_endian(numbers: array[int]) -> bytes:

@@ -100,3 +100,13 @@ class Descriptors:
         """Close what was opened."""
         for descriptor in self._open.values():
             os.close(descriptor)
+
+
+def read_at(descriptor: int, count: int, offset: int) -> bytes:
+    """Read so many bytes, or fewer at the end of the file."""
+    data = os.pread(descriptor, count, offset)
+    while len(data) < count and (
+        more := os.pread(descriptor, count - len(data), offset + len(data))
+    ):
+        data += more
+    return data

@@ -16,7 +16,7 @@ from dsprep.catalog import COLUMNS, PLACE_COLUMNS, Catalog
 from dsprep.errors import OptionError, SourceError
 from dsprep.findings import Finding
 from dsprep.formats.arrow_columns import KEY, Columns, choose_columns
-from dsprep.formats.arrow_types import FILES, item_of
+from dsprep.formats.arrow_types import FILES
 from dsprep.readers.parquet import ParquetFile, ParquetReader
 from dsprep.sample import key_of
 from dsprep.sources.classes import number_classes
@@ -183,7 +183,6 @@ def _number_labels(
     labels = _joined(indexed, "labels")
     kind = columns.kind_of[columns.label]
     if columns.label_field == "label":
-        lists = labels if item_of(kind) is not None else [each and [each] for each in labels]
         lists = [[label] if isinstance(label, float) else label for label in labels]
         return columns, classes, _label_lists(lists)
     if kind == "string":

@@ -100,7 +100,7 @@ def _whole_spans(task: IndexTask, stream: ShardStream, found: IndexedShard) -> I
         for entry in task.layout.read(stream):
             start = entry.offset + entry.size
             yield _span_of(entry, found)
-    except DamagedShard as error:
+    except DamagedShard:
         yield from _spans_one_by_one(task, start, found)
         if not found.damage:
             raise

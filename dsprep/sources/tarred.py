@@ -193,7 +193,8 @@ def _walk(
             elif header.kind == b"S":
                 at += _extensions(tar, block, data)
             header = header._replace(
-                name=pax.get(b"path", header.name), target=pax.get(b"linkpath", header.target)
+                name=pax.get(b"GNU.sparse.name") or pax.get(b"path", header.name),
+                target=pax.get(b"linkpath", header.target),
             )
             if stop is not None and at > stop:
                 at = stop  # the member is cut; what follows is the next of the outer tar

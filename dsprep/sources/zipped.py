@@ -16,6 +16,7 @@ from dsprep.errors import SourceError
 from dsprep.findings import Finding
 from dsprep.formats.stream import is_bomb
 from dsprep.readers.archive import LOCAL_HEADER, ZipReader
+from dsprep.readers.places import read_at
 from dsprep.sources.members import Link, Listing
 
 _END = struct.Struct("<4s4H2LH")  # 4.3.16
@@ -56,11 +57,7 @@ def list_zip(descriptor: int, path: str, reader: ZipReader) -> Listing:
     """
     size = os.fstat(descriptor).st_size
     start, length, shift, count = _find_directory(descriptor, size, path)
-    directory = os.pread(descriptor, length, start)
-    while len(directory) < length and (
-        more := os.pread(descriptor, length, start + len(directory))
-    ):
-        directory += more
+    directory = read_at(descriptor, length, start)
     listing = Listing()
     links: list[int] = []
     position = seen = 0

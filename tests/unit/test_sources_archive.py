@@ -210,6 +210,15 @@ def test_links_in_a_zip_that_cannot_be_read(tmp_path: Path) -> None:
     ]
 
 
+def test_a_sparse_file_has_its_own_name(tmp_path: Path) -> None:
+    path = tmp_path / "x.tar"
+    with tarfile.open(path, "w", format=tarfile.PAX_FORMAT) as tar:
+        member = tarfile.TarInfo("a/GNUSparseFile.7/1.jpg")
+        member.pax_headers = {"GNU.sparse.major": "1", "GNU.sparse.name": "a/1.jpg"}
+        tar.addfile(member)
+    assert open_archive(str(path)).listing.unreadable == [("a/1.jpg", "a sparse file")]
+
+
 def test_what_was_listed_before_the_damage_can_be_read(tmp_path: Path) -> None:
     """However much is asked for at once: lists are made of headers, spools of blocks."""
     noise = Random(0).randbytes(1 << 21)
