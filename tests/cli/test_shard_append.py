@@ -1,0 +1,192 @@
+"""`dsprep shard append`: new samples, as new shards, in a data set that is there."""
+
+from __future__ import annotations
+
+import io
+import json
+from collections.abc import Callable
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+from PIL import Image
+
+from dsprep.formats import FORMATS
+from dsprep.formats.stream import ShardStream
+from tests.attack.trees import contents, manifest, places
+from tests.conftest import Finished
+from tests.images import jpeg, truncated
+
+RunHere = Callable[..., Finished]
+
+CLASSES = ("cat", "dog", "owl")
+
+
+def write_photos(root: Path, start: int, count: int) -> Path:
+    for name in CLASSES:
+        (root / name).mkdir(parents=True)
+        for number in range(start, start + count):
+            (root / name / f"{number:03}.jpg").write_bytes(jpeg(number + len(root.name), (16, 12)))
+    return root
+
+
+@pytest.fixture(scope="module")
+def old(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return write_photos(tmp_path_factory.mktemp("sources") / "old", 0, 3)
+
+
+@pytest.fixture(scope="module")
+def new(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return write_photos(tmp_path_factory.mktemp("sources") / "new", 3, 2)
+
+
+@pytest.fixture
+def there(run_here: RunHere, old: Path, tmp_path: Path) -> Callable[..., Path]:
+    """A data set of nine samples in three shards."""
+
+    def make(name: str, *options: object) -> Path:
+        dest = tmp_path / "set"
+        size = ("--samples-per-shard", 3, "-qj1")
+        assert run_here("convert", old, dest, "--to", name, *size, *options) == (0, "", "")
+        return dest
+
+    return make
+
+
+def shards(dest: Path, name: str) -> list[Path]:
+    return sorted(dest.glob(f"*{FORMATS[name].suffix}"))
+
+
+def samples(dest: Path, name: str) -> list[tuple[str, int, bytes]]:
+    found = []
+    for path in shards(dest, name):
+        with ShardStream(str(path)) as stream:
+            for entry in FORMATS[name]().read(stream):
+                sample = entry.sample
+                found.append((sample.key, sample.fields["cls"], (sample.image() or ("", b""))[1]))
+    return found  # type: ignore[return-value]
+
+
+@pytest.mark.parametrize("name", ["webdataset", "tfrecord", "recordio", "recordio-protobuf"])
+def test_new_shards_and_all_that_counts_them(
+    run_here: RunHere, there: Callable[..., Path], old: Path, new: Path, name: str
+) -> None:
+    dest = there(name)
+    before, held, first = places(dest), samples(dest, name), shards(dest, name)
+    call = ("shard", "append", new, dest, "--samples-per-shard", 4, "--no-shuffle", "-j1")
+    assert run_here(*call, "-q") == (0, "", "")
+    assert len(shards(dest, name)) == 5
+    after = samples(dest, name)
+    paths = sorted(path.relative_to(new).as_posix() for path in new.rglob("*.jpg"))
+    if name != "recordio":
+        assert [key for key, _, _ in after[9:]] == [path.removesuffix(".jpg") for path in paths]
+    else:
+        assert [key for key, _, _ in after] == [str(number) for number in range(15)]
+    assert after[:9] == held
+    assert [data for _, _, data in after[9:]] == [(new / path).read_bytes() for path in paths]
+    assert [cls for _, cls, _ in after[9:]] == [CLASSES.index(path[:3]) for path in paths]
+    assert all(places(dest)[path.name] == before[path.name] for path in first)
+    assert manifest(dest)["samples"] == 15
+    assert run_here("verify", dest, "-qj1") == (0, "", "")
+    assert run_here("shard", "index", dest, "--check", "--kind", "manifest", "-qj1").code == 0
+
+    settled = contents(dest)
+    again = run_here(*call)
+    assert (again.code, "already appended" in again.out) == (0, True)
+    assert contents(dest) == settled
+
+
+def test_webdataset_and_wids_see_all(
+    run_here: RunHere,
+    there: Callable[..., Path],
+    new: Path,
+    webdataset: ModuleType,
+) -> None:
+    dest = there("webdataset")
+    assert run_here("shard", "append", new, dest, "-qj1").code == 0
+    index = json.loads((dest / "train.json").read_bytes())
+    files = [str(dest / shard["url"]) for shard in index["shardlist"]]
+    assert sum(shard["nsamples"] for shard in index["shardlist"]) == 15
+    keys = [each["__key__"] for each in webdataset.WebDataset(files, shardshuffle=False)]
+    assert len(set(keys)) == len(keys) == 15
+
+
+@pytest.mark.parametrize("name", ["webdataset", "recordio"])
+def test_any_number_of_workers_writes_the_same_bytes(
+    run_here: RunHere, old: Path, new: Path, tmp_path: Path, name: str
+) -> None:
+    for workers in (1, 4):
+        dest = tmp_path / str(workers)
+        size = ("--samples-per-shard", 2, f"-qj{workers}")
+        assert run_here("convert", old, dest, "--to", name, *size).code == 0
+        assert run_here("shard", "append", new, dest, *size, "--seed", 7).code == 0
+    assert contents(tmp_path / "1") == contents(tmp_path / "4")
+
+
+def test_a_dry_run_tells_and_writes_nothing(
+    run_here: RunHere, there: Callable[..., Path], new: Path
+) -> None:
+    dest = there("webdataset")
+    before = places(dest)
+    planned = run_here("shard", "append", new, dest, "--dry-run", "-j1")
+    assert planned.code == 0
+    assert "train-000003.tar" in planned.out
+    assert "nothing was written" in planned.out
+    assert places(dest) == before
+
+
+@pytest.mark.parametrize("what", ["keys", "class", "nowhere", "not ours"])
+def test_what_does_not_fit_is_refused_and_nothing_changes(
+    run_here: RunHere, there: Callable[..., Path], old: Path, new: Path, tmp_path: Path, what: str
+) -> None:
+    dest, source = there("webdataset"), new
+    if what == "keys":
+        source = old
+    elif what == "class":
+        source = tmp_path / "others"
+        (source / "emu").mkdir(parents=True)
+        (source / "emu" / "x.jpg").write_bytes(jpeg(5))
+    elif what == "nowhere":
+        dest = tmp_path / "nowhere"
+    else:
+        (dest / "manifest.json").unlink()
+    before = contents(tmp_path)
+    refused = run_here("shard", "append", source, dest, "-j1")
+    assert refused.code in (4, 5)
+    assert {"keys": "are there already", "class": "emu", "nowhere": "nowhere", "not ours": "manifest"}[
+        what
+    ] in refused.err
+    assert contents(tmp_path) == before
+
+
+def test_bad_samples_are_rejects(
+    run_here: RunHere, there: Callable[..., Path], tmp_path: Path
+) -> None:
+    dest = there("tfrecord")
+    source = tmp_path / "more"
+    (source / "owl").mkdir(parents=True)
+    (source / "owl" / "good.jpg").write_bytes(jpeg(1))
+    (source / "owl" / "bad.jpg").write_bytes(truncated(jpeg(2)))
+    before = contents(dest)
+    failed = run_here("shard", "append", source, dest, "--on-error", "fail", "-qj1")
+    assert failed.code == 6
+    visible = {path: data for path, data in contents(dest).items() if path[0] != "."}
+    assert visible == before
+    done = run_here("shard", "append", source, dest, "-qj1")
+    assert done.code == 3
+    assert "owl/bad.jpg" in (dest / "rejects.jsonl").read_text()
+    assert manifest(dest)["samples"] == 10
+    assert run_here("verify", dest, "-qj1").code == 0
+
+
+def test_the_transform_of_the_data_set_is_done_to_the_new(
+    run_here: RunHere, there: Callable[..., Path], new: Path
+) -> None:
+    dest = there("webdataset", "--resize", "8x8", "--encode", "png")
+    assert run_here("shard", "append", new, dest, "-qj1").code == 0
+    for path in shards(dest, "webdataset"):
+        with ShardStream(str(path)) as stream:
+            for entry in FORMATS["webdataset"]().read(stream):
+                kind, data = entry.sample.image() or ("", b"")
+                with Image.open(io.BytesIO(data)) as image:
+                    assert (kind, image.format, image.size) == ("png", "PNG", (8, 8))
