@@ -84,12 +84,13 @@ def convert_stdin(
             on_reject=rejects,
             name="stdin" if sources[0] == STREAM else sources[0],
         )
-        try:
-            for block in blocks:
-                output.write(block)
-                output.flush()
-        except BrokenPipeError:
-            raise RunStopped("stdout was closed before all was written") from None
+        for block in blocks:
+            with destination_errors("stdout" if dest == STREAM else dest):
+                try:
+                    output.write(block)
+                    output.flush()
+                except BrokenPipeError:
+                    raise RunStopped("stdout was closed before all was written") from None
     if rejects.count and not quiet:
         click.echo(f"{rejects.count:,} samples not converted", err=True)
     return REJECTS_EXIT_CODE if rejects.count else 0

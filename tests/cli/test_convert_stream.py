@@ -259,3 +259,12 @@ class TestConvertStream:
                 out.append(block)  # noqa: PERF402
         assert data.startswith(b"".join(out))
         assert out
+
+
+def test_a_disk_that_is_full(command: Path, stored: dict[str, Path]) -> None:
+    with stored["webdataset"].open("rb") as source, open("/dev/full", "wb") as full:
+        line = [command, "convert", "--from", "webdataset", "--to", "tfrecord", "-", "-"]
+        done = subprocess.run(line, stdin=source, stdout=full, stderr=subprocess.PIPE, check=False)
+    assert done.returncode == 5
+    assert done.stderr.startswith(b"dsprep: stdout: cannot be written: the disk is full")
+    assert done.stderr.count(b"\n") == 1
