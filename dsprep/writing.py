@@ -178,7 +178,8 @@ def shard_size(
         raise OptionError(f"a shard size of {given[0]} makes no shards")
     if single and (given or multiple_of):
         raise OptionError(
-            f"{single}: is not cut into shards; their size goes with a directory of them"
+            f"{single}: is not cut into shards, so name a directory, or leave out their size and "
+            "number"
         )
     if multiple_of and samples is not None:
         raise OptionError("--multiple-of goes with --target-size or --shards")

@@ -149,7 +149,7 @@ def cut_into(weights: Sequence[int], count: int) -> list[int]:
         OptionError: If there are fewer samples than shards.
     """
     if not 1 <= count <= len(weights):
-        raise OptionError(f"--shards {count}: there are {len(weights)} samples to put into them")
+        raise OptionError(f"{count:,} shards: there are {len(weights):,} samples to put into them")
     return _cut_evenly(
         [0, *accumulate(weights)], count, lambda start, left: (start + 1, len(weights))
     )

@@ -56,7 +56,7 @@ def judge(catalog: Catalog, expression: str, extra: pl.DataFrame | None = None) 
     try:
         verdicts = columns.select(pl.sql_expr(expression))
     except pl.exceptions.PolarsError as error:
-        problem = str(error).strip().partition("\n")[0]
+        problem = str(error).strip().partition("\n")[0].removesuffix(" as Expr")
         raise OptionError(f"--filter {expression!r}: {problem}") from None
     if verdicts.dtypes != [pl.Boolean] or verdicts.height != len(catalog):
         kinds = ", ".join(map(str, verdicts.dtypes))
