@@ -13,7 +13,16 @@ from dsprep.formats.recordio_protobuf import RecordIOProtobuf
 from dsprep.formats.tfrecord import TFRecord
 from dsprep.formats.webdataset import WebDataset
 
-__all__ = ["FORMATS", "OTHERS", "SUFFIXES", "Entry", "Format", "format_of_file", "shard_stem"]
+__all__ = [
+    "FORMATS",
+    "OTHERS",
+    "SUFFIXES",
+    "Entry",
+    "Format",
+    "format_of_file",
+    "format_of_source",
+    "shard_stem",
+]
 
 _SHARD_OF = re.compile(r"-\d{5}-of-\d{5}$")
 
@@ -33,9 +42,20 @@ OTHERS: dict[str, type[Format]] = {each.name: each for each in (Parquet, Folder,
 """Every format that is not one sample after another: they are written, and read as sources."""
 
 
+_IN_THE_WILD: dict[str, type[Format]] = {
+    ".tgz": WebDataset,
+    ".tfrecords": TFRecord,  # older tutorials of TensorFlow
+    ".tfrec": TFRecord,  # Kaggle
+    ".record": TFRecord,  # the Object Detection API
+}
+"""What names of shards that others wrote end with besides."""
+
+
 def shard_stem(path: str) -> str:
     """A shard's file name without what tells its format: ``train-00000-of-00008``."""
     name = os.path.basename(path).removesuffix(".gz")
+    for suffix in _IN_THE_WILD:
+        name = name.removesuffix(suffix)
     for each in _FILES:
         if name.endswith(each.suffix):
             return name[: -len(each.suffix)]
@@ -53,3 +73,10 @@ def format_of_file(path: str) -> type[Format] | None:
     if _SHARD_OF.search(plain):
         return TFRecord
     return None
+
+
+def format_of_source(path: str) -> type[Format] | None:
+    """The format of shards with names like this one, which others may have given; or None."""
+    plain = path.removesuffix(".gz")
+    others = (each for suffix, each in _IN_THE_WILD.items() if plain.endswith(suffix))
+    return format_of_file(path) or next(others, None)

@@ -8,10 +8,11 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from itertools import chain, product
+from math import prod
 from pathlib import Path
 
 from dsprep.errors import OptionError, SourceError
-from dsprep.formats import FORMATS, Format, format_of_file
+from dsprep.formats import FORMATS, Format, format_of_source
 from dsprep.manifests.manifest import read_manifest
 from dsprep.manifests.recorded import recorded_options
 from dsprep.sample import image_kind_of
@@ -93,6 +94,8 @@ def _expand_braces(pattern: str) -> list[str]:
         if not 0 <= last - first < _MOST_FILES:
             raise SourceError(f"{pattern}: {{{inner}}} is not a range of shards")
         choices.append([f"{number:0{len(bounds[1])}d}" for number in range(first, last + 1)])
+    if prod(map(len, choices)) > _MOST_FILES:
+        raise SourceError(f"{pattern}: is more than {_MOST_FILES:,} shards")
     texts = _BRACES.split(pattern)[::2]
     return [
         "".join(chain.from_iterable(zip(texts, (*chosen, ""), strict=True)))
@@ -124,7 +127,7 @@ def find_shards(source: str, format_name: str | None = None) -> ShardSet | None:
         return _of_manifest(Path(source))
     stem = source.removesuffix(".gz")
     beside = Path(stem).with_suffix(".manifest.json")
-    is_shard = format_of_file(source) is not None
+    is_shard = format_of_source(source) is not None
     if is_shard and beside.is_file() and read_manifest(beside).has_shard(os.path.basename(source)):
         return _of_manifest(beside)
     return _of_files(source, [source], format_name)
@@ -135,7 +138,7 @@ def _of_files(name: str, files: Sequence[str], format_name: str | None) -> Shard
     if missing:
         raise SourceError(f"{missing[0]}: there is no such shard ({name})")
     if format_name is None:
-        told = {format_of_file(os.path.basename(path)) for path in files}
+        told = {format_of_source(os.path.basename(path)) for path in files}
         if None in told:
             return None
         if len(told) > 1:
@@ -175,7 +178,7 @@ def _of_directory(directory: str, format_name: str | None) -> ShardSet | None:
 
 
 def _is_shard(name: str, format_name: str | None) -> bool:
-    layout = format_of_file(name)
+    layout = format_of_source(name)
     return layout is not None and layout.concatenative and format_name in (None, layout.name)
 
 

@@ -17,7 +17,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dsprep.errors import BadSample, DamagedShard
-from dsprep.formats import FORMATS, Entry, Format, format_of_file
+from dsprep.formats import (
+    FORMATS,
+    Entry,
+    Format,
+    format_of_file,
+    format_of_source,
+    shard_stem,
+)
 from dsprep.formats.stream import ShardStream
 from dsprep.rows import Rows
 from dsprep.sample import image_kind_of, key_of
@@ -268,6 +275,14 @@ class TestNames:
     @pytest.mark.parametrize("name", ["train.jpg", "manifest.json", "train.idx", "tar", ""])
     def test_of_other_files_it_tells_none(self, name: str) -> None:
         assert format_of_file(name) is None
+        assert format_of_source(name) is None
+
+    @pytest.mark.parametrize("name", ["a.tgz", "a.tfrecords", "a.tfrec", "a.record"])
+    def test_those_that_others_write_have_other_names(self, name: str) -> None:
+        layout = format_of_source(name)
+        assert layout is FORMATS["webdataset" if name == "a.tgz" else "tfrecord"]
+        assert format_of_file(name) is None  # so that none is written
+        assert shard_stem(name) == "a"
 
 
 class TestSidecars:
