@@ -23,8 +23,8 @@ Records that others made may hold more, which is read without loss:
 
 - A label of any kind of number is read; it is written as 32-bit floats, which the algorithms take.
 - A value that no field is like (64-bit floats, sparse tensors, shapes, content types) becomes the
-  field ``NAME.tensor``, its bytes being the ``Value`` message; a label of this kind
-  ``label.tensor``, and one of another key than ``values`` ``label.KEY.tensor``.
+  field ``NAME.tensor``, its bytes being the ``Value`` message; a label of this kind, or with a NaN
+  of unusual bits, ``label.tensor``, and one of another key than ``values`` ``label.KEY.tensor``.
 - Metadata that is other text, ``configuration``, and a uid that is not fit for a key are the fields
   ``metadata.text``, ``configuration.text`` and ``uid.text``.
 
@@ -59,6 +59,7 @@ from dsprep.formats.record import (
 )
 from dsprep.formats.record import Value as Held
 from dsprep.formats.recordio import MAGIC, MAX_RECORD
+from dsprep.formats.typed_json import is_usual
 from dsprep.images.header import sniff
 from dsprep.sample import IMAGE_KINDS, UNKNOWN_IMAGE, Blobs, Floats, Ints, Sample, Value
 
@@ -361,7 +362,7 @@ def _label_of(key: str, held: Held) -> tuple[str, Value]:
     if key != _VALUES or held is None or isinstance(held, Bytes) or held.keys or held.shape:
         return _raw_name(True, key), encode_value(held)
     numbers = held.numbers()
-    if not numbers:
+    if not numbers or not is_usual(numbers):
         return _raw_name(True, key), encode_value(held)
     first = float(numbers[0])
     if len(numbers) == 1 and first.is_integer() and str(first) != "-0.0" and abs(first) < 1 << 53:

@@ -12,6 +12,7 @@ from dsprep.catalog import Catalog
 from dsprep.errors import BadSample
 from dsprep.findings import Reject
 from dsprep.formats.base import Format
+from dsprep.formats.recordio_protobuf import RecordIOProtobuf
 from dsprep.formats.stream import ShardStream
 from dsprep.formats.tfrecord import TFRecord
 from dsprep.formats.webdataset import WebDataset
@@ -88,3 +89,15 @@ def test_a_stream_does_not_make_one_sample_of_two_with_one_key() -> None:
     with ShardStream("a shard", io.BytesIO(made.read())) as stream:
         assert [entry.sample.fields for entry in WebDataset().read(stream)] == [first.fields]
     assert [each.path for each in rejects] == ["0"]
+
+
+def test_a_label_that_is_an_unusual_nan_is_kept_bit_for_bit() -> None:
+    value = bytes.fromhex("1206 0a04 0100c07f")  # float32_tensor: values, packed
+    label = bytes.fromhex("12 12 0a06") + b"values" + bytes([0x12, len(value)]) + value
+    data = b"\x0a\x23\xd7\xce" + len(label).to_bytes(4, "little") + label
+    layout = RecordIOProtobuf()
+    with ShardStream("a shard", io.BytesIO(data)) as stream:
+        (entry,) = layout.read(stream)
+    assert entry.sample.fields == {"label.tensor": value}
+    for other in (layout, TFRecord(whole=True), WebDataset()):
+        assert again(other, entry.sample).fields == entry.sample.fields
