@@ -38,11 +38,14 @@ def _fuzz(name: str, seconds: int) -> Path | None:
     corpus, finds, current = BUILD / name, BUILD / "finds", BUILD / "current"
     for directory in (corpus, finds):
         directory.mkdir(parents=True, exist_ok=True)
+    current.unlink(missing_ok=True)
     arguments = [name, *map(str, (corpus, current, seconds))]
     command = [sys.executable, "-m", "scripts.fuzz.fuzzer", *arguments]
     environment = {**os.environ, "POLARS_MAX_THREADS": "1"}
     if subprocess.run(command, env=environment, check=False).returncode == 0:
         return None
+    if not current.exists() or not current.stat().st_size:
+        sys.exit(f"{name}: failed without an input")
     digest = sha256(current.read_bytes()).hexdigest()
     return current.rename(finds / f"{name}-{digest[:12]}")
 
