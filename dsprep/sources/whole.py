@@ -34,7 +34,7 @@ _PIXELS = re.compile(r"cifar|idx[13]-ubyte|^(data|test)_batch|^batches.meta|mnis
 """What names of CIFAR's and MNIST's files hold."""
 
 _LOOKED_AT = 64
-"""Samples of a tar that tell whether it holds samples or a tree of images."""
+"""Samples of a tar, or names in a directory, that tell what it holds."""
 
 
 def read_whole(source: Source, run_all: RunAll = map) -> tuple[Catalog, list[Finding]] | None:
@@ -48,13 +48,17 @@ def read_whole(source: Source, run_all: RunAll = map) -> tuple[Catalog, list[Fin
         raise OptionError(f"--from {source.kind}: choose one of {', '.join(KINDS)}")
     if source.kind == "images":
         return None
-    found = (
-        _parts(source, run_all)
-        or _manifest(source, run_all)
-        or _parquet(source, run_all)
-        or _pixels(source)
-        or _shards(source, run_all)
-    )
+    try:
+        found = (
+            _parts(source, run_all)
+            or _manifest(source, run_all)
+            or _parquet(source, run_all)
+            or _pixels(source)
+            or _shards(source, run_all)
+        )
+    except OSError as error:
+        place = error.filename or source.root
+        raise SourceError(f"{place}: cannot be read ({error.strerror})") from None
     if found is None:
         _require_alone(source)
         if source.kind is not None:
@@ -176,6 +180,11 @@ def _parquet(source: Source, run_all: RunAll) -> tuple[Catalog, list[Finding]] |
         files = sorted(
             entry.path for entry in os.scandir(source.root) if _is_parquet(entry.name, entry)
         )
+        if files and source.kind is None and _holds_images(source.root):
+            raise SourceError(
+                f"{source.root}: holds images and {os.path.basename(files[0])}: say which are the "
+                "samples, --from images or --from parquet"
+            )
     else:
         files = [file for name in (source.root, *source.others) for file in expand(name)]
     if not files or not (source.kind or all(file.endswith(".parquet") for file in files)):
@@ -193,6 +202,17 @@ def _parquet(source: Source, run_all: RunAll) -> tuple[Catalog, list[Finding]] |
 
 def _is_parquet(name: str, entry: os.DirEntry[str]) -> bool:
     return name.endswith(".parquet") and not name.startswith(".") and entry.is_file()
+
+
+def _holds_images(directory: str, depth: int = 1) -> bool:
+    """Whether images lie in a directory or right below, as far as the first names there show."""
+    with os.scandir(directory) as entries:
+        return any(
+            image_kind_of(entry.name)
+            or (depth > 0 and entry.is_dir() and _holds_images(entry.path, depth - 1))
+            for entry in islice(entries, _LOOKED_AT)
+            if not entry.name.startswith(".")
+        )
 
 
 def _may_be_pixels(path: str) -> bool:

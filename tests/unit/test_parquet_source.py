@@ -14,6 +14,7 @@ from dsprep.formats import arrow_types
 from dsprep.rows import Rows
 from dsprep.sample import Blobs, Floats, Ints, Sample
 from dsprep.sources.parquet import read_parquet
+from dsprep.sources.reading import make_source, read_source
 from tests.images import jpeg, png
 from tests.unit.parquet_files import IMAGE, images, read_all, samples_of, spooled, write_table
 
@@ -400,6 +401,17 @@ class TestSeveralFiles:
         two = write_table(tmp_path / "2.parquet", columns, features=other)
         with pytest.raises(SourceError, match="other classes"):
             read_parquet([one, two], None)
+
+
+def test_a_table_beside_images_is_not_taken_for_the_samples(tmp_path: Path) -> None:
+    (tmp_path / "cat").mkdir()
+    (tmp_path / "cat" / "a.jpg").write_bytes(JPEG)
+    write_table(tmp_path / "metadata.parquet", {"label": [3, 4]})
+    with pytest.raises(SourceError, match="holds images and metadata.parquet: say which"):
+        read_source(make_source(str(tmp_path)))
+    for kind, paths in (("images", ["cat/a.jpg"]), ("parquet", ["000000000", "000000001"])):
+        catalog, _ = read_source(make_source(str(tmp_path), kind=kind))
+        assert catalog.table["path"].to_list() == paths
 
 
 def test_what_polars_and_pandas_write(tmp_path: Path) -> None:

@@ -35,3 +35,12 @@ def test_names_that_others_give(tmp_path: Path, name: str) -> None:
         (sample,) = catalog.reader.read(catalog.rows())
         assert isinstance(sample, Sample)
         assert sample.fields == {"jpg": JPEG, "cls": 3}
+
+
+def test_a_directory_that_cannot_be_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(path: str) -> None:
+        raise PermissionError(13, "Permission denied", path)
+
+    monkeypatch.setattr("os.scandir", refuse)
+    with pytest.raises(SourceError, match=rf"{tmp_path}: cannot be read \(Permission denied\)"):
+        read_source(make_source(str(tmp_path)))
