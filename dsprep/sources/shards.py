@@ -13,7 +13,6 @@ import polars as pl
 from dsprep.catalog import Catalog
 from dsprep.errors import SourceError
 from dsprep.findings import Finding
-from dsprep.lists.rows import parse_rows
 from dsprep.readers.shards import ShardReader
 from dsprep.sources.scan import RunAll
 from dsprep.sources.shardset import ShardSet
@@ -119,18 +118,29 @@ def _name(table: pl.DataFrame, shards: ShardSet) -> tuple[pl.DataFrame, bool]:
     beside = [Path(path).with_suffix(".lst") for path in shards.files]
     if not all(path.is_file() for path in beside):
         return table, False
-    lists = [
-        parse_rows(read_text(str(path)), str(path)).select(
-            pl.lit(number, dtype=pl.Int64).alias("file"),
-            pl.col("index").cast(pl.UInt64, strict=False).alias("id"),
-            pl.col("path").alias("name"),
-        )
-        for number, path in enumerate(beside)
-    ]
+    lists = [_listed(str(path), number) for number, path in enumerate(beside)]
     joined = table.join(pl.concat(lists), on=["file", "id"], how="left", maintain_order="left")
     if joined.height != table.height or joined["name"].null_count() or _leads_out(joined["name"]):
         return table, False
     return table.with_columns(path=joined["name"]), True
+
+
+def _listed(path: str, number: int) -> pl.DataFrame:
+    """The names that a list has by id: labels, which records have, may be any; so may other lines.
+
+    Raises:
+        SourceError: If it cannot be read.
+    """
+    line = pl.Series("line", read_text(path).split("\n"), pl.String)
+    return (
+        pl.DataFrame([line])
+        .select(
+            pl.lit(number, dtype=pl.Int64).alias("file"),
+            pl.col("line").str.extract(r"^\s*(\d+)\s*\t").cast(pl.UInt64, strict=False).alias("id"),
+            pl.col("line").str.extract(r"\t\s*([^\t]*[^\t\s])\s*$").alias("name"),
+        )
+        .drop_nulls()
+    )
 
 
 def _leads_out(names: pl.Series) -> bool:

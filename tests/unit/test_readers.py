@@ -13,6 +13,7 @@ import pytest
 
 from dsprep.catalog import Catalog
 from dsprep.errors import SourceError
+from dsprep.formats.recordio import RecordIO
 from dsprep.formats.tfrecord import TFRecord
 from dsprep.readers.places import Descriptors
 from dsprep.readers.shards import ShardReader
@@ -110,3 +111,29 @@ def test_a_shard_that_changes(tmp_path: Path, compress: Callable[[bytes], bytes]
     for read in (catalog.reader.read, catalog.reader.copy):
         with pytest.raises(SourceError, match=f"{path}: has changed; give the same command again"):
             list(read(catalog.rows()))
+
+
+@pytest.mark.parametrize(
+    ("listed", "keys"),
+    [
+        ("5\t1.0\ta b/x.jpg\n8\t1\t2\t3\t y.z.jpg \r\n", ["a b/x", "y_z"]),
+        ("8\t0\ty.jpg\n\n9\t0\tz.jpg\n5\t0\tx.jpg\n", ["x", "y"]),
+        ("5\t0\tx.jpg\n", ["5", "8"]),
+        ("5\t0\tx.jpg\n8\t0\ty.jpg\n8\t0\tz.jpg\n", ["5", "8"]),
+        ("5\t0\tx.jpg\n8\t0\t../y.jpg\n", ["5", "8"]),
+        ("no list", ["5", "8"]),
+        ("", ["5", "8"]),
+    ],
+)
+def test_names_that_a_list_beside_recordio_tells(
+    tmp_path: Path, listed: str, keys: list[str]
+) -> None:
+    """If it tells all of them; whatever else it says."""
+    samples = [Sample("", {"jpg": JPEG, "label": (1.0,) * id}, id) for id in (5, 8)]
+    data = b"".join(part for sample in samples for part in RecordIO().encode(sample))
+    (tmp_path / "a.rec").write_bytes(data)
+    (tmp_path / "a.lst").write_text(listed)
+    catalog, findings = read_source(make_source(str(tmp_path / "a.rec")))
+    found = list(catalog.reader.read(catalog.rows()))
+    assert [each.key for each in found if isinstance(each, Sample)] == keys
+    assert findings == []
