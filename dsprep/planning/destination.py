@@ -129,8 +129,9 @@ def parse_destination(path: str, format_name: str | None) -> tuple[Destination, 
     require_local(path)
     where = Path(path)
     if format_name in _FOLDERS:
-        name = os.path.basename(os.path.abspath(path))
-        return Destination(Path(os.path.abspath(path)).parent, name, name), format_name
+        if where.name in ("", ".."):  # a folder has a name, after which its companions are called
+            where = Path(os.path.abspath(path))
+        return Destination(where.parent, where.name, where.name), format_name
     told = None if os.path.isdir(path) or path.endswith("/") else format_of_file(path)
     if told is not None and path.endswith(".gz") and told is not TFRecord:
         raise OptionError(

@@ -28,6 +28,16 @@ def test_a_file_tells_its_format(tmp_path: Path, name: str, format_name: str, st
     assert destination.scratch == tmp_path / f".{stem}.dsprep"
 
 
+def test_a_folder_is_called_as_the_user_calls_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    for given, shown in (("out", "out"), ("a/out/", "a/out"), (".", str(tmp_path))):
+        destination, _ = parse_destination(given, "folder")
+        assert str(destination) == shown
+        assert destination.manifest == Path(f"{shown}.manifest.json")
+
+
 def test_a_directory_needs_a_format(tmp_path: Path) -> None:
     destination, told = parse_destination(str(tmp_path / "out"), "tfrecord")
     assert (destination, told) == (Destination(tmp_path / "out"), "tfrecord")
