@@ -134,8 +134,8 @@ def _spare_inputs(plan: Plan, replaced: Manifest | None) -> None:
 
 
 def _require_own(destination: Destination, finished: Manifest) -> None:
-    """Refuse a manifest that belongs to a single file of another format."""
-    names = [shard.name for shard in finished.shards]
+    """Refuse a manifest that belongs to a single file of another format, or to a folder."""
+    names = [shard.name for shard in finished.shards] or [finished.name]
     if destination.single and destination.single not in names:
         raise DestinationError(
             f"{destination.manifest}: belongs to {', '.join(names)}; choose another name than "
