@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import re
+from contextlib import suppress
 from itertools import islice
 from typing import TYPE_CHECKING
 
@@ -123,12 +124,12 @@ def _is_tree(shards: ShardSet) -> bool:
     """
     if len(shards.files) > 1 or shards.known or shards.layout.name != WebDataset.name:
         return False
-    try:
-        with ShardStream.of_headers(shards.files[0]) as stream:
-            samples = list(islice(shards.layout.spans(stream), _LOOKED_AT))
-    except DsprepError:
-        return False
-    fields = [sample.fields or () for sample in samples]
+    fields: list[tuple[str, ...]] = []
+    with suppress(DsprepError), ShardStream.of_headers(shards.files[0]) as stream:
+        # Of a damaged one, what comes before the damage tells it.
+        fields.extend(
+            sample.fields or () for sample in islice(shards.layout.spans(stream), _LOOKED_AT)
+        )
     firsts = [names[0].lower() for names in fields if names]
     has_images = any(name == "tar" or image_kind_of(name) in IMAGE_KINDS for name in firsts)
     return has_images and all(len(names) == 1 for names in fields)

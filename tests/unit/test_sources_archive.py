@@ -8,6 +8,7 @@ import re
 import struct
 import tarfile
 import zipfile
+from collections.abc import Callable
 from pathlib import Path
 from random import Random
 
@@ -25,6 +26,7 @@ from dsprep.sources.archive import (
 )
 from dsprep.sources.archived import files_of
 from dsprep.sources.files import Files
+from dsprep.sources.reading import make_source, read_source
 from dsprep.sources.tarred import PlainTar, StreamedTar, list_tar
 
 EXTENSIONS = frozenset({"jpg"})
@@ -217,6 +219,24 @@ def test_a_sparse_file_has_its_own_name(tmp_path: Path) -> None:
         member.pax_headers = {"GNU.sparse.major": "1", "GNU.sparse.name": "a/1.jpg"}
         tar.addfile(member)
     assert open_archive(str(path)).listing.unreadable == [("a/1.jpg", "a sparse file")]
+
+
+@pytest.mark.parametrize("compress", [bytes, gzip.compress])
+def test_a_tree_that_is_cut_is_still_one(
+    tmp_path: Path, compress: Callable[[bytes], bytes]
+) -> None:
+    data = io.BytesIO()
+    with tarfile.open(fileobj=data, mode="w") as tar:
+        for name in ("cat/1.jpg", "cat/2.jpg", "dog/1.jpg", "dog/2.jpg"):
+            member = tarfile.TarInfo(name)
+            member.size = 100
+            tar.addfile(member, io.BytesIO(bytes(100)))
+    path = tmp_path / "x.tar"
+    path.write_bytes(compress(data.getvalue()[: 3 * 1024 + 600]))
+    catalog, findings = read_source(make_source(str(path)))
+    assert catalog.classes == ("cat", "dog")
+    assert catalog.table["cls"].to_list() == [0, 0, 1]
+    assert {each.kind for each in findings} == {"damaged", "unreadable"}
 
 
 def test_what_was_listed_before_the_damage_can_be_read(tmp_path: Path) -> None:
