@@ -22,6 +22,9 @@ _BLOCK = 1 << 20
 _HEADERS = 1 << 14
 """Bytes read at once where only headers are wanted: some small samples, little of a large one."""
 
+_PIECE = 1 << 16
+"""Compressed bytes read at once."""
+
 _STEP = 16 * _BLOCK
 """Of a longer run than this, no more is asked for at once than is known to be there."""
 
@@ -84,7 +87,9 @@ _GZIP_OR_ZLIB = 32 + zlib.MAX_WBITS
 class _Gunzip:
     """The decompressed bytes of a gzip file of one or more members, or of a zlib stream.
 
-    Not :mod:`gzip`: this one never holds more than a block, and says where the damage is.
+    Not :mod:`gzip`: this one never holds more than a block, and says where the damage is. That is
+    the same place whatever is asked for: of a piece that is damaged, nothing is had, so pieces and
+    blocks are the same for those who look for samples and for those who read them.
     """
 
     def __init__(self, source: Readable, head: bytes, path: str) -> None:
@@ -95,17 +100,18 @@ class _Gunzip:
         self._offset = 0
 
     def read(self, count: int) -> bytes:
+        assert count >= _BLOCK
         while True:
             if self._inflate.eof:
-                self._tail = self._inflate.unused_data or self._source.read(_BLOCK)
+                self._tail = self._inflate.unused_data or self._source.read(_PIECE)
                 if not self._tail:
                     return b""
                 self._inflate = zlib.decompressobj(wbits=_GZIP_OR_ZLIB)
-            data = self._tail or self._source.read(_BLOCK)
+            data = self._tail or self._source.read(_PIECE)
             if not data:
                 raise DamagedShard(self._path, self._offset, "the compressed data is cut short")
             try:
-                out = self._inflate.decompress(data, count)
+                out = self._inflate.decompress(data, _BLOCK)
             except zlib.error as error:
                 raise DamagedShard(
                     self._path, self._offset, f"bad compressed data ({error})"
@@ -240,7 +246,7 @@ class ShardStream:
     _file: io.FileIO | None = None
 
     def _look_for_compression(self) -> None:
-        while len(self._block) < 9 and (data := self._source.read(self._block_size)):
+        while len(self._block) < 9 and (data := self._source.read(_HEADERS)):
             self._block += data
         self.compressed = is_gzip(self._block) or is_zlib(self._block)
         if self.compressed:

@@ -8,6 +8,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from itertools import accumulate
 from pathlib import Path
+from random import Random
 
 import pytest
 
@@ -137,3 +138,18 @@ def test_names_that_a_list_beside_recordio_tells(
     found = list(catalog.reader.read(catalog.rows()))
     assert [each.key for each in found if isinstance(each, Sample)] == keys
     assert findings == []
+
+
+def test_a_compressed_shard_that_is_damaged_is_read_as_far_as_it_is_listed(tmp_path: Path) -> None:
+    noise = Random(0).randbytes(1 << 21)
+    samples = [Sample("", {"bin": noise[at : at + 4096]}) for at in range(0, len(noise), 4096)]
+    data = b"".join(part for sample in samples for part in TFRecord().encode(sample))
+    whole = gzip.compress(data, 1)
+    path = tmp_path / "a.tfrecord.gz"
+    for place in range(300_000, 1_500_000, 150_000):
+        path.write_bytes(whole[:place] + noise[:50_000] + whole[place + 50_000 :])
+        catalog, findings = read_source(make_source(str(path)))
+        assert [each.kind for each in findings] == ["damaged"]
+        assert len(catalog) > place // 4200 - 40
+        assert all(isinstance(each, Sample) for each in catalog.reader.read(catalog.rows()))
+        catalog.reader.write_spool(0, str(tmp_path / "0"))
