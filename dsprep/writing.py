@@ -252,6 +252,10 @@ def _notes(plan: Plan, shards: Sequence[ShardFacts]) -> list[str]:
             f"{format_count(len(incomplete), 'sample')} without a part that most have: "
             f"{format_some(incomplete)}"
         )
+    known = [name for name, _ in plan.catalog.fields]
+    unmatched = plan.packing.fields.unmatched(known) if known else ()
+    if unmatched:
+        notes.append(f"no sample has the field {', '.join(unmatched)}")
     void = [shard.name for shard in shards if not shard.samples]
     if void:
         notes.append(f"{format_count(len(void), 'empty shard')}: {format_some(void)}")

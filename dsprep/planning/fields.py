@@ -52,6 +52,13 @@ class FieldChoice:
                 kept[new, kind] = kept.get((new, kind), 0) + count
         return kept
 
+    def unmatched(self, names: Iterable[str]) -> list[str]:
+        """What is named here and is none of the fields that there are."""
+        there = set(names)
+        if any(name in IMAGE_KINDS or name == UNKNOWN_IMAGE for name in there):
+            there.add(IMAGE)
+        return sorted({*(self.only or ()), *self.dropped, *self.renamed} - there)
+
     def options(self) -> dict[str, object]:
         """The choice as a manifest records it."""
         return {
