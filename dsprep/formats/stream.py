@@ -246,8 +246,10 @@ class ShardStream:
     _file: io.FileIO | None = None
 
     def _look_for_compression(self) -> None:
-        while len(self._block) < 9 and (data := self._source.read(_HEADERS)):
+        wanted = 9
+        while len(self._block) < wanted and (data := self._source.read(_HEADERS)):
             self._block += data
+            wanted = _HEAD if self._block.startswith(_ZLIB) else 9
         self.compressed = is_gzip(self._block) or is_zlib(self._block)
         if self.compressed:
             self._source = _Gunzip(self._source, self._block, self.path)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gzip
+import io
 import struct
 import tracemalloc
 import zlib
@@ -133,6 +134,17 @@ class TestGzip:
                 head = length + struct.pack("<I", masked) + b"\x0a\xf4\x02\x0a\x0d" + CONTENT
                 assert not is_gzip(head)
                 assert not is_zlib(head)
+
+    def test_nor_if_it_comes_in_drops(self) -> None:
+        class Drops(io.BytesIO):
+            def read(self, count: int | None = -1) -> bytes:
+                return super().read(9)
+
+        data = struct.pack("<Q", 0x0C9C78) + CONTENT  # of which nine bytes might be zlib's
+        assert is_zlib(data[:9])
+        stream = ShardStream("-", Drops(data))
+        assert not stream.compressed
+        assert stream.read(600, "a record") == data[:600]
 
     @pytest.mark.parametrize("name", ["x^bird.jpg", "x^cat.jpg", "x^dog.jpg", "x\x01y.jpg"])
     def test_no_tar_is_taken_for_it(self, name: str) -> None:
