@@ -104,7 +104,7 @@ def _members(listing: Listing, mtime: int) -> pl.DataFrame:
         pl.lit(0, pl.Int64).alias("file"),
         "offset",
         "stored",
-        pl.int_range(pl.len()).alias("row"),
+        (2 * pl.int_range(pl.len()) + 1).alias("row"),  # links come between them
         pl.lit("").alias("hidden"),
     )
 
@@ -153,6 +153,7 @@ def _links(
     paths = {path: row for row, path in enumerate(members["path"].to_list())}
     targets: dict[str, str] = {}
     hidden: dict[str, str] = {}
+    places: dict[str, int] = {}
     lost = []
     for link in listing.links:
         place = _place(link.name)
@@ -162,6 +163,7 @@ def _links(
             lost.append(_finding("bad-name", link.name, extensions, "leads out of the archive"))
         else:
             targets[place.path], hidden[place.path] = target, place.hidden
+            places[place.path] = 2 * link.place
     found = []
     for path, target in targets.items():
         row = _follow(target, targets, paths)
@@ -177,7 +179,7 @@ def _links(
     linked = members[[row for _, row, _ in found]].with_columns(
         pl.Series("path", [path for path, _, _ in found], pl.String),
         pl.Series("hidden", [each for _, _, each in found], pl.String),
-        pl.Series("row", range(members.height, members.height + len(found)), pl.Int64),
+        pl.Series("row", [places[path] for path, _, _ in found], pl.Int64),
     )
     return linked, lost
 

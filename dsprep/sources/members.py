@@ -19,11 +19,13 @@ class Link(NamedTuple):
         target: What it names: for a hard link, a member; for a symbolic one, a path that starts
             from the directory of the link.
         symbolic: Which of the two it is.
+        place: How many files come before it.
     """
 
     name: str
     target: str
     symbolic: bool
+    place: int
 
 
 @dataclass

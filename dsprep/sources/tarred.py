@@ -228,7 +228,8 @@ def _add(
         return None
     if kind in (_HARD_LINK, _SYMBOLIC_LINK):
         symbolic = kind == _SYMBOLIC_LINK
-        listing.links.append(Link(path, target if symbolic else directory + target, symbolic))
+        target = target if symbolic else directory + target
+        listing.links.append(Link(path, target, symbolic, len(listing.names)))
     elif kind in _SPECIAL:
         listing.special.append(path)
     elif kind == b"S" or any(key.startswith(b"GNU.sparse") for key in pax):

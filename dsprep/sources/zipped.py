@@ -253,10 +253,11 @@ def _resolve_links(listing: Listing, links: list[int], reader: ZipReader) -> Non
         return
     short = [each for each in links if listing.sizes[each] <= _LONGEST_TARGET]
     rows = listing.rows(short)
-    for name, target in zip(rows.paths, reader.read(rows), strict=True):
+    places = {each: each - before for before, each in enumerate(links)}
+    for each, name, target in zip(short, rows.paths, reader.read(rows), strict=True):
         if isinstance(target, bytes):
             text = target.decode(errors="backslashreplace")
-            listing.links.append(Link(name, text, symbolic=True))
+            listing.links.append(Link(name, text, True, places[each]))
         else:
             listing.unreadable.append((name, str(target)))
     reason = f"a link of more than {_LONGEST_TARGET} bytes"

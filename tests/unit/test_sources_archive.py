@@ -239,6 +239,23 @@ def test_a_tree_that_is_cut_is_still_one(
     assert {each.kind for each in findings} == {"damaged", "unreadable"}
 
 
+@pytest.mark.parametrize("last", ["link", "file"])
+def test_the_last_of_a_link_and_a_file_of_one_name_counts(tmp_path: Path, last: str) -> None:
+    link = tarfile.TarInfo("a/1.jpg")
+    link.type, link.linkname = tarfile.SYMTYPE, "2.jpg"
+    one, two = tarfile.TarInfo("a/1.jpg"), tarfile.TarInfo("a/2.jpg")
+    one.size = two.size = 3
+    path = tmp_path / "x.tar"
+    with tarfile.open(path, "w") as tar:
+        tar.addfile(two, io.BytesIO(b"two"))
+        for member in (one, link) if last == "link" else (link, one):
+            tar.addfile(member, io.BytesIO(b"one"))
+    catalog, findings = read_source(make_source(str(path), kind="images"))
+    found = list(catalog.reader.read(catalog.rows()))
+    assert found == [b"two" if last == "link" else b"one", b"two"]
+    assert [each.kind for each in findings] == ["duplicate"]
+
+
 def test_what_was_listed_before_the_damage_can_be_read(tmp_path: Path) -> None:
     """However much is asked for at once: lists are made of headers, spools of blocks."""
     noise = Random(0).randbytes(1 << 21)
