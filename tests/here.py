@@ -6,12 +6,14 @@ point of (signals, streams, exit) is tested with `run_cli` and `start_cli`.
 
 from __future__ import annotations
 
+import os
 import signal
 import sys
 from collections.abc import Iterator
-from contextlib import contextmanager, redirect_stderr, redirect_stdout
+from contextlib import chdir, contextmanager, redirect_stderr, redirect_stdout
 from importlib import import_module
-from io import StringIO
+from io import BytesIO, TextIOWrapper
+from pathlib import Path
 from types import TracebackType
 from unittest import mock
 
@@ -21,9 +23,20 @@ from tests.conftest import Finished
 
 USERS = (
     *("dsprep.writing", "dsprep.appending", "dsprep.indexing.index"),
-    "dsprep.verifying.verify",
+    *("dsprep.verifying.verify", "dsprep.listing.creating"),
 )
 """The modules that start workers for what these tests call."""
+
+
+class _Stream(TextIOWrapper):
+    """What is written to a standard stream."""
+
+    def __init__(self) -> None:
+        super().__init__(BytesIO(), encoding="utf-8", write_through=True)
+
+    def text(self) -> str:
+        written: bytes = self.buffer.getvalue()  # type: ignore[attr-defined]
+        return written.decode("utf-8", "backslashreplace")
 
 
 class Lasting(Pool):
@@ -51,10 +64,13 @@ class Here:
     def __init__(self) -> None:
         self._pools: dict[int, Lasting] = {}
 
-    def __call__(self, *args: object) -> Finished:
-        out, err = StringIO(), StringIO()
+    def __call__(
+        self, *args: object, cwd: Path | None = None, env: dict[str, str] | None = None
+    ) -> Finished:
+        out, err = _Stream(), _Stream()
         with (
-            self.lasting(),
+            self.lasting() if cwd is None else chdir(cwd),  # which workers do not follow
+            mock.patch.dict(os.environ, env or {}),
             mock.patch.object(sys, "argv", ["dsprep", *map(str, args)]),
             redirect_stdout(out),
             redirect_stderr(err),
@@ -65,7 +81,7 @@ class Here:
                 code = 0
             except SystemExit as ended:
                 code = int(ended.code or 0)
-        return Finished(code, out.getvalue(), err.getvalue())
+        return Finished(code, out.text(), err.text())
 
     @contextmanager
     def lasting(self) -> Iterator[None]:

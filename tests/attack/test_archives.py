@@ -95,14 +95,14 @@ HOSTILE = [
 
 @pytest.mark.parametrize("make", [make_zip, make_tar])
 def test_names_that_lead_outside(
-    tmp_path: Path, make: Callable[[Path, Files], Path], run_cli: Callable[..., Finished]
+    tmp_path: Path, make: Callable[[Path, Files], Path], run_here: Callable[..., Finished]
 ) -> None:
     path = make(tmp_path / "x", [*((name, A) for name in HOSTILE), *GOOD])
     catalog, findings = read(path)
     assert samples(catalog) == dict(GOOD)
     images = [name for name in HOSTILE if name.endswith(".jpg")]
     assert {each.path for each in findings if each.kind == "bad-name"} == set(images)
-    done = run_cli("pack", path, tmp_path / "in/shards", "--format", "webdataset", "-q")
+    done = run_here("pack", path, tmp_path / "in/shards", "--format", "webdataset", "-q")
     assert done.code == 3
     assert set(rejects(tmp_path / "in/shards")) == set(images)
     assert sorted(each.name for each in tmp_path.iterdir()) == ["in", "x"]
@@ -168,7 +168,7 @@ def test_links_devices_and_directories(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("suffix", ["tar", *COMPRESS])
-def test_a_tar_that_is_cut(tmp_path: Path, suffix: str, run_cli: Callable[..., Finished]) -> None:
+def test_a_tar_that_is_cut(tmp_path: Path, suffix: str, run_here: Callable[..., Finished]) -> None:
     whole = make_tar(tmp_path / "whole.tar", GOOD).read_bytes()
     third = whole.index(C)
     cuts = {third - 512: 2, third - 100: 2, third: 2, third + 700: 2, third + len(C): 3}
@@ -182,7 +182,7 @@ def test_a_tar_that_is_cut(tmp_path: Path, suffix: str, run_cli: Callable[..., F
         assert damage[0].detail.startswith("at byte ")
         lost = [each.path for each in findings if each.kind == "unreadable"]
         assert lost == (["b/3.jpg"] if third - 100 < cut < third + len(C) else [])
-    done = run_cli("pack", path, tmp_path / "o", "--format", "webdataset", "-q")
+    done = run_here("pack", path, tmp_path / "o", "--format", "webdataset", "-q")
     assert done.code == 3
     assert rejects(tmp_path / "o")[path.name].startswith("is damaged (at byte ")
 
@@ -351,7 +351,7 @@ ENTRY, LOCAL, END = b"PK\x01\x02", b"PK\x03\x04", b"PK\x05\x06"
     ],
 )
 def test_members_that_are_not_read(
-    tmp_path: Path, at: int, value: bytes, reason: str, run_cli: Callable[..., Finished]
+    tmp_path: Path, at: int, value: bytes, reason: str, run_here: Callable[..., Finished]
 ) -> None:
     path = make_zip(tmp_path / "x.zip", GOOD)
     patched(path, ENTRY, 1, at, value)
@@ -359,7 +359,7 @@ def test_members_that_are_not_read(
     assert samples(catalog) == dict([GOOD[0], GOOD[2]])
     assert [each[:2] for each in findings] == [("unreadable", "b/2.jpg")]
     assert findings[0].detail.startswith(reason)
-    done = run_cli("pack", path, tmp_path / "o", "--format", "webdataset", "-q")
+    done = run_here("pack", path, tmp_path / "o", "--format", "webdataset", "-q")
     assert done.code == 3
     assert rejects(tmp_path / "o")["b/2.jpg"] == f"cannot be read ({findings[0].detail})"
 

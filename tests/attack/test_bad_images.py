@@ -98,36 +98,36 @@ def assert_adds_up(finished: Finished, dest: Path, lost: set[str]) -> None:
 @pytest.mark.parametrize("format", FORMATS)
 @pytest.mark.parametrize("check", ["header", "decode", "none", "default"])
 def test_each_check_finds_what_it_says(
-    run_cli: RunCli, zoo: Path, tmp_path: Path, format: str, check: str
+    run_here: RunCli, zoo: Path, tmp_path: Path, format: str, check: str
 ) -> None:
     dest = tmp_path / "out"
     options = () if check == "default" else ("--check", check)
-    finished = run_cli("pack", zoo, dest, "--format", format, *options, "--json")
+    finished = run_here("pack", zoo, dest, "--format", format, *options, "--json")
     decodes = check == "decode" or (check == "default" and format == "recordio")
     lost = set() if check == "none" else set(BAD)
     lost |= set(DAMAGED) if decodes else set()
     lost |= set(UNREADABLE) if format == "recordio" and check != "none" else set()
     assert_adds_up(finished, dest, lost)
-    assert run_cli("verify", dest, "--against", zoo).code == 0
+    assert run_here("verify", dest, "--against", zoo).code == 0
     if decodes:
-        whole = run_cli("verify", dest, "--decode", "--loader", LOADERS[format])
+        whole = run_here("verify", dest, "--decode", "--loader", LOADERS[format])
         assert whole.code == 0, whole.out
 
 
 @pytest.mark.parametrize("format", FORMATS)
 def test_transforms_reject_what_cannot_be_decoded_and_take_all_the_rest(
-    run_cli: RunCli, zoo: Path, tmp_path: Path, format: str
+    run_here: RunCli, zoo: Path, tmp_path: Path, format: str
 ) -> None:
     dest = tmp_path / "out"
     command = ("pack", zoo, dest, "--format", format, "--resize", 40, "--encode", "jpeg", "--json")
-    finished = run_cli(*command)
+    finished = run_here(*command)
     assert_adds_up(finished, dest, {*BAD, *DAMAGED})
-    whole = run_cli("verify", dest, "--decode", "--against", zoo, "--loader", LOADERS[format])
+    whole = run_here("verify", dest, "--decode", "--against", zoo, "--loader", LOADERS[format])
     assert whole.code == 0, whole.out
 
 
-def test_reasons_say_what_is_wrong(run_cli: RunCli, zoo: Path, tmp_path: Path) -> None:
-    assert run_cli("pack", zoo, tmp_path, "--format", "webdataset", "--check", "decode").code == 3
+def test_reasons_say_what_is_wrong(run_here: RunCli, zoo: Path, tmp_path: Path) -> None:
+    assert run_here("pack", zoo, tmp_path, "--format", "webdataset", "--check", "decode").code == 3
     reasons = rejects(tmp_path)
     for path, word in {
         "empty.jpg": "empty",
@@ -142,9 +142,9 @@ def test_reasons_say_what_is_wrong(run_cli: RunCli, zoo: Path, tmp_path: Path) -
         assert word in reasons[path]
 
 
-def test_content_tells_the_extension(run_cli: RunCli, zoo: Path, tmp_path: Path) -> None:
+def test_content_tells_the_extension(run_here: RunCli, zoo: Path, tmp_path: Path) -> None:
     dest = tmp_path / "out.tar"
-    assert run_cli("pack", zoo, dest, "--metadata").code == 3
+    assert run_here("pack", zoo, dest, "--metadata").code == 3
     with tarfile.open(dest) as tar:
         members = {name: tar.extractfile(name).read() for name in tar.getnames()}  # type: ignore[union-attr]
     assert members["a png.png"] == ODD["a png.JPEG"]
@@ -186,54 +186,56 @@ def test_a_directory_that_may_not_be_read_is_an_error(run_cli: RunCli, tmp_path:
 
 class TestStoppingEarly:
     @pytest.mark.parametrize("workers", [1, 2])
-    def test_after_too_many(self, run_cli: RunCli, zoo: Path, tmp_path: Path, workers: int) -> None:
+    def test_after_too_many(
+        self, run_here: RunCli, zoo: Path, tmp_path: Path, workers: int
+    ) -> None:
         dest = tmp_path / "out"
         command = ("pack", zoo, dest, "--format", "webdataset", "--samples-per-shard", 3)
-        stopped = run_cli(*command, "--max-errors", 5, "-j", workers)
+        stopped = run_here(*command, "--max-errors", 5, "-j", workers)
         assert stopped.code == 6
         assert "--max-errors" in stopped.err
         assert any(path in stopped.err for path in BAD)
         assert "manifest.json" not in names(dest)
-        assert run_cli(*command, "--max-errors", len(BAD) - 1).code == 6
-        assert run_cli(*command, "--max-errors", len(BAD)).code == 3
+        assert run_here(*command, "--max-errors", len(BAD) - 1).code == 6
+        assert run_here(*command, "--max-errors", len(BAD)).code == 3
         assert len(rejects(dest)) == len(BAD)
 
     @pytest.mark.parametrize("options", [("--on-error", "fail"), ("--max-errors", "0")])
     def test_at_the_first(
-        self, run_cli: RunCli, zoo: Path, tmp_path: Path, options: tuple[str, ...]
+        self, run_here: RunCli, zoo: Path, tmp_path: Path, options: tuple[str, ...]
     ) -> None:
         dest = tmp_path / "out"
-        stopped = run_cli("pack", zoo, dest, "--format", "webdataset", *options)
+        stopped = run_here("pack", zoo, dest, "--format", "webdataset", *options)
         assert stopped.code == 6
         assert any(path in stopped.err for path in BAD)
         assert names(dest) == []
 
-    def test_counts_samples_that_are_not_there(self, run_cli: RunCli, tmp_path: Path) -> None:
+    def test_counts_samples_that_are_not_there(self, run_here: RunCli, tmp_path: Path) -> None:
         source = tmp_path / "source"
         source.mkdir()
         (source / "0.jpg").write_bytes(jpeg())
         (tmp_path / "train.lst").write_text("0\t0\t0.jpg\n1\t0\tgone.jpg\n")
         command = ("pack", source, tmp_path / "out", "--format", "webdataset")
         listed = (*command, "--list", tmp_path / "train.lst")
-        stopped = run_cli(*listed, "--on-error", "fail")
+        stopped = run_here(*listed, "--on-error", "fail")
         assert (stopped.code, "gone.jpg" in stopped.err) == (6, True)
-        assert run_cli(*listed, "--max-errors", "1").code == 3
+        assert run_here(*listed, "--max-errors", "1").code == 3
 
 
 @pytest.mark.parametrize("format", FORMATS)
 def test_a_shard_of_bad_samples_is_empty_and_whole(
-    run_cli: RunCli, tmp_path: Path, format: str
+    run_here: RunCli, tmp_path: Path, format: str
 ) -> None:
     source, dest = tmp_path / "source", tmp_path / "out"
     source.mkdir()
     for number in range(6):
         (source / f"{number}.jpg").write_bytes(jpeg(number) if number // 2 != 1 else b"")
     command = ("--format", format, "--no-shuffle", "--samples-per-shard", 2)
-    packed = run_cli("pack", source, dest, *command)
+    packed = run_here("pack", source, dest, *command)
     assert packed.code == 3
     assert "empty" in packed.out
     shards = manifest(dest)["shards"]
     assert [shard["samples"] for shard in shards] == [2, 0, 2]
     assert shards[1]["name"] in packed.out
-    verified = run_cli("verify", dest, "--against", source, "--decode")
+    verified = run_here("verify", dest, "--against", source, "--decode")
     assert verified.code == 0, verified.out

@@ -21,19 +21,19 @@ FORMATS = ("webdataset", "tfrecord", "recordio")
 SHARDS = ("--samples-per-shard", "1", "--no-shuffle", "-j1")
 
 
-def leave_unfinished(run_cli: RunCli, source: Path, dest: Path, format: str) -> None:
+def leave_unfinished(run_here: RunCli, source: Path, dest: Path, format: str) -> None:
     """Stop at the last sample, which is bad, when every other has a shard of its own."""
     options = ("--format", format, *SHARDS)
-    assert run_cli("pack", source, dest, *options, "--on-error", "fail").code == 6
+    assert run_here("pack", source, dest, *options, "--on-error", "fail").code == 6
     assert len(names(dest)) > 11
 
 
 class TestAnotherCommand:
     def test_is_refused_on_a_finished_destination(
-        self, run_cli: RunCli, photos: Path, flawed: Path, tmp_path: Path
+        self, run_here: RunCli, photos: Path, flawed: Path, tmp_path: Path
     ) -> None:
         dest = tmp_path / "out"
-        assert run_cli("pack", photos, dest, "--format", "webdataset", "--shards", 3).code == 0
+        assert run_here("pack", photos, dest, "--format", "webdataset", "--shards", 3).code == 0
         before = contents(dest), places(dest)
         webdataset = ("--format", "webdataset", "--shards", "3")
         for source, options, difference in (
@@ -45,7 +45,7 @@ class TestAnotherCommand:
             (photos, ("--format", "recordio", "--shards", "3"), "format"),
             (flawed, webdataset, "source"),
         ):
-            refused = run_cli("pack", source, dest, *options, "-j1")
+            refused = run_here("pack", source, dest, *options, "-j1")
             assert refused.code == 5
             assert str(dest) in refused.err
             assert difference in refused.err
@@ -53,12 +53,12 @@ class TestAnotherCommand:
             assert (contents(dest), places(dest)) == before
 
     def test_is_refused_on_an_unfinished_one_and_the_first_still_goes_on(
-        self, run_cli: RunCli, flawed: Path, tmp_path: Path
+        self, run_here: RunCli, flawed: Path, tmp_path: Path
     ) -> None:
         dest = tmp_path / "out"
-        leave_unfinished(run_cli, flawed, dest, "recordio")
+        leave_unfinished(run_here, flawed, dest, "recordio")
         before = places(dest)
-        refused = run_cli("pack", flawed, dest, "--format", "recordio", "--shards", 2)
+        refused = run_here("pack", flawed, dest, "--format", "recordio", "--shards", 2)
         assert refused.code == 5
         assert "size" in refused.err
         assert "--overwrite" in refused.err
@@ -66,9 +66,9 @@ class TestAnotherCommand:
 
         done = {name: place for name, place in before.items() if name.startswith("train")}
         assert len(done) == 3 * 11
-        assert run_cli("pack", flawed, dest, "--format", "recordio", *SHARDS).code == 3
+        assert run_here("pack", flawed, dest, "--format", "recordio", *SHARDS).code == 3
         assert done.items() <= places(dest).items()
-        assert run_cli("verify", dest, "--against", flawed).code == 0
+        assert run_here("verify", dest, "--against", flawed).code == 0
 
 
 class TestOverwrite:
@@ -76,22 +76,22 @@ class TestOverwrite:
         ("first", "second"), list(zip(FORMATS, FORMATS[1:] + FORMATS[:1], strict=True))
     )
     def test_leaves_nothing_of_another_data_set(
-        self, run_cli: RunCli, photos: Path, flawed: Path, tmp_path: Path, first: str, second: str
+        self, run_here: RunCli, photos: Path, flawed: Path, tmp_path: Path, first: str, second: str
     ) -> None:
         fresh = tmp_path / "fresh"
         command = ("--format", second, "--shards", "2")
-        assert run_cli("pack", photos, fresh, *command).code == 0
+        assert run_here("pack", photos, fresh, *command).code == 0
 
         finished, unfinished = tmp_path / "finished", tmp_path / "unfinished"
-        assert run_cli("pack", flawed, finished, "--format", first, *SHARDS).code == 3
-        leave_unfinished(run_cli, flawed, unfinished, first)
+        assert run_here("pack", flawed, finished, "--format", first, *SHARDS).code == 3
+        leave_unfinished(run_here, flawed, unfinished, first)
         for dest in (finished, unfinished):
             (dest / "README").write_text("mine")
-            assert run_cli("pack", photos, dest, *command, "--overwrite").code == 0
+            assert run_here("pack", photos, dest, *command, "--overwrite").code == 0
             assert contents(dest) == {**contents(fresh), "README": b"mine"}
 
     def test_leaves_nothing_of_a_run_that_was_about_to_end(
-        self, run_cli: RunCli, photos: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+        self, run_here: RunCli, photos: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         def full(path: Path) -> None:
             raise DestinationError("the disk is full")
@@ -104,14 +104,14 @@ class TestOverwrite:
 
         image_folder(flat, (".",))
         command = ("--format", "recordio")
-        assert run_cli("pack", flat, dest, *command, "--overwrite").code == 0
-        assert run_cli("pack", flat, fresh, *command).code == 0
+        assert run_here("pack", flat, dest, *command, "--overwrite").code == 0
+        assert run_here("pack", flat, fresh, *command).code == 0
         assert contents(dest) == contents(fresh)
 
     @pytest.mark.parametrize("kill_at", range(1, 4))
     def test_leaves_nothing_if_it_is_killed_while_it_removes(
         self,
-        run_cli: RunCli,
+        run_here: RunCli,
         photos: Path,
         tmp_path: Path,
         monkeypatch: pytest.MonkeyPatch,
@@ -135,59 +135,61 @@ class TestOverwrite:
         assert not (dest / "manifest.json").exists()
 
         command = ("--format", "webdataset", "--shards", "1")
-        assert run_cli("pack", photos, dest, *command).code == 0
-        assert run_cli("pack", photos, fresh, *command).code == 0
+        assert run_here("pack", photos, dest, *command).code == 0
+        assert run_here("pack", photos, fresh, *command).code == 0
         assert contents(dest) == contents(fresh)
 
     def test_of_the_same_command_writes_everything_again(
-        self, run_cli: RunCli, photos: Path, tmp_path: Path
+        self, run_here: RunCli, photos: Path, tmp_path: Path
     ) -> None:
         dest = tmp_path / "out"
         command = ("pack", photos, dest, "--format", "webdataset", "--shards", "3", "--overwrite")
-        assert run_cli(*command).code == 0
+        assert run_here(*command).code == 0
         before = contents(dest), places(dest)
-        assert run_cli(*command).code == 0
+        assert run_here(*command).code == 0
         assert contents(dest) == before[0]
         assert not set(places(dest).items()) & set(before[1].items())
 
     def test_never_replaces_the_list_that_is_packed(
-        self, run_cli: RunCli, photos: Path, tmp_path: Path
+        self, run_here: RunCli, photos: Path, tmp_path: Path
     ) -> None:
         """im2rec makes train.rec of train.lst, and so does everybody who comes from it."""
         (tmp_path / "train.lst").write_text("7\t0\tcat/000.jpg\n8\t1\tdog/000.jpg\n")
         before = contents(tmp_path)
         for overwrite in ((), ("--overwrite",)):
             command = ("pack", photos, "train.rec", "--list", "train.lst", *overwrite)
-            refused = run_cli(*command, cwd=tmp_path)
+            refused = run_here(*command, cwd=tmp_path)
             assert (refused.code, "train.lst" in refused.err) == (5, True)
             assert contents(tmp_path) == before
         (tmp_path / "rec").mkdir()
         command = ("pack", photos, "rec/train.rec", "--list", "train.lst")
-        assert run_cli(*command, cwd=tmp_path).code == 0
+        assert run_here(*command, cwd=tmp_path).code == 0
 
 
 class TestTheSameCommandAgain:
     @pytest.mark.parametrize("format", FORMATS)
-    def test_does_nothing(self, run_cli: RunCli, photos: Path, tmp_path: Path, format: str) -> None:
+    def test_does_nothing(
+        self, run_here: RunCli, photos: Path, tmp_path: Path, format: str
+    ) -> None:
         command = ("pack", photos, tmp_path / "out", "--format", format, "--shards", "2")
-        assert run_cli(*command).code == 0
+        assert run_here(*command).code == 0
         before = contents(tmp_path), places(tmp_path)
-        again = run_cli(*command)
+        again = run_here(*command)
         assert again.code == 0
         assert "already packed" in again.out
         assert (contents(tmp_path), places(tmp_path)) == before
 
     def test_tells_again_that_samples_were_rejected(
-        self, run_cli: RunCli, flawed: Path, tmp_path: Path
+        self, run_here: RunCli, flawed: Path, tmp_path: Path
     ) -> None:
         command = ("pack", flawed, tmp_path / "out", "--format", "webdataset", "--json")
-        first = run_cli(*command)
-        again = run_cli(*command)
+        first = run_here(*command)
+        again = run_here(*command)
         assert (first.code, again.code) == (3, 3)
         assert json.loads(first.out)["rejects"] == json.loads(again.out)["rejects"]
 
     def test_clears_away_what_a_kill_in_the_last_moment_left(
-        self, run_cli: RunCli, photos: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+        self, run_here: RunCli, photos: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         dest, fresh = tmp_path / "out", tmp_path / "fresh"
         with monkeypatch.context() as patch:
@@ -197,22 +199,22 @@ class TestTheSameCommandAgain:
         shutil.copytree(dest, tmp_path / "copy")
 
         command = ("--format", "webdataset")
-        assert run_cli("pack", photos, dest, *command).code == 0
-        assert run_cli("pack", photos, fresh, *command).code == 0
+        assert run_here("pack", photos, dest, *command).code == 0
+        assert run_here("pack", photos, fresh, *command).code == 0
         assert contents(dest) == contents(fresh)
-        assert run_cli("pack", photos, tmp_path / "copy", *command, "--overwrite").code == 0
+        assert run_here("pack", photos, tmp_path / "copy", *command, "--overwrite").code == 0
         assert contents(tmp_path / "copy") == contents(fresh)
 
     def test_says_so_when_a_shard_is_gone(
-        self, run_cli: RunCli, photos: Path, tmp_path: Path
+        self, run_here: RunCli, photos: Path, tmp_path: Path
     ) -> None:
         command = ("pack", photos, tmp_path / "out", "--format", "webdataset", "--shards", "2")
-        assert run_cli(*command).code == 0
+        assert run_here(*command).code == 0
         (tmp_path / "out" / "train-000001.tar").unlink()
-        refused = run_cli(*command)
+        refused = run_here(*command)
         assert refused.code == 5
         assert "train-000001.tar" in refused.err
-        assert run_cli(*command, "--overwrite").code == 0
+        assert run_here(*command, "--overwrite").code == 0
 
 
 class TestFilesOfOthers:
@@ -229,47 +231,47 @@ class TestFilesOfOthers:
         ],
     )
     def test_are_not_replaced_however_often_one_tries(
-        self, run_cli: RunCli, photos: Path, tmp_path: Path, format: str, name: str
+        self, run_here: RunCli, photos: Path, tmp_path: Path, format: str, name: str
     ) -> None:
         dest = tmp_path / "out"
         dest.mkdir()
         (dest / name).write_text("precious")
         for _ in range(2):
-            refused = run_cli("pack", photos, dest, "--format", format, "--shards", 3)
+            refused = run_here("pack", photos, dest, "--format", format, "--shards", 3)
             assert refused.code == 5
             assert name in refused.err
             assert "--overwrite" in refused.err
             assert contents(dest) == {name: b"precious"}
 
     def test_are_replaced_when_that_is_asked_for(
-        self, run_cli: RunCli, photos: Path, tmp_path: Path
+        self, run_here: RunCli, photos: Path, tmp_path: Path
     ) -> None:
         dest, fresh = tmp_path / "out", tmp_path / "fresh"
         dest.mkdir()
         for name in ("train-000001.tar", "classes.txt", "rejects.jsonl"):
             (dest / name).write_text("precious")
         command = ("--format", "webdataset", "--shards", "3")
-        assert run_cli("pack", photos, dest, *command, "--overwrite").code == 0
-        assert run_cli("pack", photos, fresh, *command).code == 0
+        assert run_here("pack", photos, dest, *command, "--overwrite").code == 0
+        assert run_here("pack", photos, fresh, *command).code == 0
         assert contents(dest) == contents(fresh)
 
     @pytest.mark.parametrize("text", ["", "{}", "[1, 2]", '{"name": "a web page"}'])
     def test_a_manifest_of_another_program_is_one_of_them(
-        self, run_cli: RunCli, photos: Path, tmp_path: Path, text: str
+        self, run_here: RunCli, photos: Path, tmp_path: Path, text: str
     ) -> None:
         dest = tmp_path / "out"
         dest.mkdir()
         (dest / "manifest.json").write_text(text)
-        refused = run_cli("pack", photos, dest, "--format", "webdataset")
+        refused = run_here("pack", photos, dest, "--format", "webdataset")
         assert refused.code == 5
         assert "manifest.json" in refused.err
         assert "--overwrite" in refused.err
         assert contents(dest) == {"manifest.json": text.encode()}
-        assert run_cli("pack", photos, dest, "--format", "webdataset", "--overwrite").code == 0
-        assert run_cli("verify", dest).code == 0
+        assert run_here("pack", photos, dest, "--format", "webdataset", "--overwrite").code == 0
+        assert run_here("verify", dest).code == 0
 
     def test_the_same_list_of_classes_is_none(
-        self, run_cli: RunCli, photos: Path, tmp_path: Path
+        self, run_here: RunCli, photos: Path, tmp_path: Path
     ) -> None:
         """It may lie where the shards are to go before there are any."""
         dest = tmp_path / "out"
@@ -277,7 +279,7 @@ class TestFilesOfOthers:
         classes = dest / "classes.txt"
         classes.write_text("pets/owl\ncat\ndog\n")
         command = ("pack", photos, dest, "--format", "webdataset", "--classes", classes)
-        assert run_cli(*command).code == 0
+        assert run_here(*command).code == 0
         assert classes.read_text() == "pets/owl\ncat\ndog\n"
 
 

@@ -25,43 +25,43 @@ def folder(tmp_path: Path) -> Path:
 
 class TestInputsAreSpared:
     def test_a_class_list_of_the_data_set_that_is_replaced(
-        self, run_cli: RunCli, folder: Path, tmp_path: Path
+        self, run_here: RunCli, folder: Path, tmp_path: Path
     ) -> None:
         dest = tmp_path / "out"
-        assert run_cli("pack", folder, dest, "--format", "webdataset").code == 0
+        assert run_here("pack", folder, dest, "--format", "webdataset").code == 0
         before = contents(dest)
         again = ("pack", folder, dest, "--format", "tfrecord", "--classes", dest / "classes.txt")
-        refused = run_cli(*again, "--overwrite")
+        refused = run_here(*again, "--overwrite")
         assert refused.code == 5
         assert "classes.txt: is read by this command" in refused.err
         assert contents(dest) == before
 
     def test_a_list_that_stands_where_its_file_will_be(
-        self, run_cli: RunCli, folder: Path, tmp_path: Path
+        self, run_here: RunCli, folder: Path, tmp_path: Path
     ) -> None:
         listed = tmp_path / "train.lst"
         paths = sorted(str(path.relative_to(folder)) for path in folder.rglob("*.jp*g"))
         listed.write_text("".join(f"{n}\t{n % 2}\t{path}\n" for n, path in enumerate(paths)))
         text = listed.read_bytes()
-        refused = run_cli("pack", folder, tmp_path / "train.rec", "--list", listed, "--overwrite")
+        refused = run_here("pack", folder, tmp_path / "train.rec", "--list", listed, "--overwrite")
         assert refused.code == 5
         assert "train.lst: is read by this command" in refused.err
         assert listed.read_bytes() == text
 
     def test_a_single_file_of_another_format(
-        self, run_cli: RunCli, folder: Path, tmp_path: Path
+        self, run_here: RunCli, folder: Path, tmp_path: Path
     ) -> None:
-        assert run_cli("pack", folder, tmp_path / "train.tar").code == 0
+        assert run_here("pack", folder, tmp_path / "train.tar").code == 0
         before = (tmp_path / "train.tar").read_bytes()
         for options in ((), ("--overwrite",)):
-            refused = run_cli("pack", folder, tmp_path / "train.rec", *options)
+            refused = run_here("pack", folder, tmp_path / "train.rec", *options)
             assert refused.code == 5
             assert "belongs to train.tar" in refused.err
         assert (tmp_path / "train.tar").read_bytes() == before
 
 
 def test_a_piece_that_was_damaged_is_written_again(
-    run_cli: RunCli, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    run_here: RunCli, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Stop a run whose single file is written in pieces, flip a byte of one, and go on."""
     monkeypatch.setattr("dsprep.running.run._PIECE_BYTES", 1)
@@ -93,11 +93,11 @@ def test_a_piece_that_was_damaged_is_written_again(
 
 class TestDryRun:
     def test_it_shows_colliding_keys_and_says_that_they_will_not_do(
-        self, run_cli: RunCli, folder: Path, tmp_path: Path
+        self, run_here: RunCli, folder: Path, tmp_path: Path
     ) -> None:
         first = next(folder.rglob("*.jp*g"))
         (first.parent / (first.stem + ".png")).write_bytes(first.read_bytes())
-        done = run_cli("pack", folder, tmp_path / "out", "--format", "webdataset", "--dry-run")
+        done = run_here("pack", folder, tmp_path / "out", "--format", "webdataset", "--dry-run")
         assert done.code == 4
         assert "planned as webdataset" in done.out
         assert first.stem in done.out
@@ -105,20 +105,20 @@ class TestDryRun:
         assert not (tmp_path / "out").exists()
 
     def test_it_names_what_is_listed_twice(
-        self, run_cli: RunCli, folder: Path, tmp_path: Path
+        self, run_here: RunCli, folder: Path, tmp_path: Path
     ) -> None:
         path = next(folder.rglob("*.jp*g")).relative_to(folder)
         listed = tmp_path / "two.lst"
         listed.write_text(f"0\t0\t{path}\n1\t0\t{path}\n")
-        done = run_cli("pack", folder, tmp_path / "x.rec", "--list", listed, "--dry-run", "--json")
+        done = run_here("pack", folder, tmp_path / "x.rec", "--list", listed, "--dry-run", "--json")
         report = json.loads(done.out)
         assert [each["path"] for each in report["duplicates"]] == [str(path)]
         assert "two.lst:2" in report["duplicates"][0]["detail"]
 
 
 class TestArguments:
-    def test_a_compressed_tar(self, run_cli: RunCli, folder: Path, tmp_path: Path) -> None:
-        refused = run_cli("pack", folder, tmp_path / "train.tar.gz")
+    def test_a_compressed_tar(self, run_here: RunCli, folder: Path, tmp_path: Path) -> None:
+        refused = run_here("pack", folder, tmp_path / "train.tar.gz")
         assert refused.code == 2
         assert "only TFRecord shards can be compressed" in refused.err
 
@@ -131,11 +131,11 @@ class TestArguments:
         report = dsprep.pack(str(folder), str(dest), format="tfrecord", target_size="20KB")
         assert max(shard.bytes for shard in report.shards) <= 20_000
 
-    def test_a_long_name_is_said(self, run_cli: RunCli, tmp_path: Path) -> None:
+    def test_a_long_name_is_said(self, run_here: RunCli, tmp_path: Path) -> None:
         path = tmp_path / "images" / "a" / ("n" * 120 + ".jpg")
         path.parent.mkdir(parents=True)
         path.write_bytes(jpeg(1))
-        done = run_cli("pack", tmp_path / "images", tmp_path / "out", "--format", "webdataset")
+        done = run_here("pack", tmp_path / "images", tmp_path / "out", "--format", "webdataset")
         assert done.code == 0
         assert "wids and DALI do not read" in done.out
 
@@ -162,7 +162,7 @@ def test_the_estimate_does_not_depend_on_the_order(tmp_path: Path) -> None:
 
 
 def test_samples_that_cannot_be_encoded_are_rejects_of_the_estimate_too(
-    run_cli: RunCli, folder: Path, tmp_path: Path
+    run_here: RunCli, folder: Path, tmp_path: Path
 ) -> None:
     """A label that the format cannot hold is met before anything is planned."""
     paths = sorted(str(path.relative_to(folder)) for path in folder.rglob("*.jp*g"))
@@ -171,7 +171,7 @@ def test_samples_that_cannot_be_encoded_are_rejects_of_the_estimate_too(
     listed = tmp_path / "some.lst"
     listed.write_text("".join(lines))
     options = ("--list", listed, "--format", "recordio", "--resize", "16", "--target-size", "5KB")
-    done = run_cli("pack", folder, tmp_path / "out", *options)
+    done = run_here("pack", folder, tmp_path / "out", *options)
     assert done.code == 3
     assert f"{paths[3]}: the label 16777217 cannot be held" in done.out
     assert f"samples   {len(paths) - 1}" in done.out

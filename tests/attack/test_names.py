@@ -77,27 +77,27 @@ def oddities(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.mark.parametrize("format", FORMATS)
 def test_each_is_in_a_shard_or_refused_by_name(
-    run_cli: RunCli, oddities: Path, tmp_path: Path, format: str
+    run_here: RunCli, oddities: Path, tmp_path: Path, format: str
 ) -> None:
     dest = tmp_path / "out"
-    finished = run_cli("pack", oddities, dest, "--format", format, "--json")
+    finished = run_here("pack", oddities, dest, "--format", format, "--json")
     assert finished.code == 3
     refused = {path for path, formats in ODD.items() if format in formats}
     refused |= {path.decode() for path in NOT_UTF8}
     assert set(rejects(dest)) == refused
     assert {each["path"] for each in json.loads(finished.out)["rejects"]} == refused
     assert manifest(dest)["samples"] == len(PLAIN) + len(ODD) + len(NOT_UTF8) - len(refused)
-    verified = run_cli("verify", dest, "--against", oddities, "--loader", LOADERS[format])
+    verified = run_here("verify", dest, "--against", oddities, "--loader", LOADERS[format])
     assert verified.code == 0, verified.out
 
 
 def test_paths_of_them_are_found_again(
-    run_cli: RunCli, oddities: Path, tmp_path: Path, webdataset: object
+    run_here: RunCli, oddities: Path, tmp_path: Path, webdataset: object
 ) -> None:
     """As webdataset itself reads the shards."""
     import webdataset as wds
 
-    assert run_cli("pack", oddities, tmp_path / "out.tar", "--metadata").code == 3
+    assert run_here("pack", oddities, tmp_path / "out.tar", "--metadata").code == 3
     read = wds.WebDataset(str(tmp_path / "out.tar"), shardshuffle=False)
     found = {json.loads(sample["json"])["filename"]: sample["jpg"] for sample in read}
     wanted = {path for path in (*PLAIN, *ODD) if "webdataset" not in ODD.get(path, ())}
@@ -106,10 +106,10 @@ def test_paths_of_them_are_found_again(
 
 @pytest.mark.parametrize("name", ["line\nbreak", "carriage\rreturn", " "])
 def test_a_class_that_classes_txt_cannot_hold_is_refused(
-    run_cli: RunCli, tmp_path: Path, name: str
+    run_here: RunCli, tmp_path: Path, name: str
 ) -> None:
     image_folder(tmp_path / "source", ("cat", name))
-    refused = run_cli("pack", tmp_path / "source", tmp_path / "out", "--format", "tfrecord")
+    refused = run_here("pack", tmp_path / "source", tmp_path / "out", "--format", "tfrecord")
     assert refused.code == 4
     assert repr(name) in refused.err
     assert names(tmp_path) == ["source"]
@@ -125,11 +125,11 @@ class TestCollisions:
         return source
 
     def test_are_refused_by_name_with_the_way_out(
-        self, run_cli: RunCli, source: Path, tmp_path: Path
+        self, run_here: RunCli, source: Path, tmp_path: Path
     ) -> None:
         for dry_run in ((), ("--dry-run",)):
             command = ("pack", source, tmp_path / "out", "--format", "webdataset", *dry_run)
-            refused = run_cli(*command)
+            refused = run_here(*command)
             assert refused.code == 4
             for path in ("a.jpg", "a.png", "b.c.jpg", "b_c.jpg", "d.jpg", "d.JPG"):
                 assert path in refused.out + refused.err
@@ -137,33 +137,35 @@ class TestCollisions:
             assert names(tmp_path) == ["source"]
 
     def test_are_none_with_keys_from_numbers(
-        self, run_cli: RunCli, source: Path, tmp_path: Path
+        self, run_here: RunCli, source: Path, tmp_path: Path
     ) -> None:
         dest = tmp_path / "out"
-        assert run_cli("pack", source, dest, "--format", "webdataset", "--key", "index").code == 0
+        assert run_here("pack", source, dest, "--format", "webdataset", "--key", "index").code == 0
         assert manifest(dest)["samples"] == 6
-        assert run_cli("verify", dest, "--against", source, "--loader", "webdataset").code == 0
+        assert run_here("verify", dest, "--against", source, "--loader", "webdataset").code == 0
 
     @pytest.mark.parametrize("format", ["tfrecord", "recordio"])
     def test_do_no_harm_where_keys_are_not_written(
-        self, run_cli: RunCli, source: Path, tmp_path: Path, format: str
+        self, run_here: RunCli, source: Path, tmp_path: Path, format: str
     ) -> None:
         dest = tmp_path / "out"
-        packed = run_cli("pack", source, dest, "--format", format)
+        packed = run_here("pack", source, dest, "--format", format)
         assert packed.code == 0
-        verified = run_cli("verify", dest, "--against", source)
+        verified = run_here("verify", dest, "--against", source)
         assert verified.code == 0, verified.out
 
-    def test_of_very_many_are_counted_and_some_named(self, run_cli: RunCli, tmp_path: Path) -> None:
+    def test_of_very_many_are_counted_and_some_named(
+        self, run_here: RunCli, tmp_path: Path
+    ) -> None:
         image_folder(tmp_path / "source", (".",), per_class=30)
         for path in sorted((tmp_path / "source").iterdir()):
             path.with_suffix(".jpeg").hardlink_to(path)
-        refused = run_cli("pack", tmp_path / "source", tmp_path / "out.tar")
+        refused = run_here("pack", tmp_path / "source", tmp_path / "out.tar")
         assert "30 keys" in refused.err
         assert len(refused.err.splitlines()) < 20
 
 
-def test_what_is_hidden_is_skipped_and_said(run_cli: RunCli, tmp_path: Path) -> None:
+def test_what_is_hidden_is_skipped_and_said(run_here: RunCli, tmp_path: Path) -> None:
     source, dest = tmp_path / "source", tmp_path / "out"
     files = image_folder(source, ("cat", "dog"))
     hidden = (
@@ -179,7 +181,7 @@ def test_what_is_hidden_is_skipped_and_said(run_cli: RunCli, tmp_path: Path) -> 
         (source / path).parent.mkdir(parents=True, exist_ok=True)
         (source / path).write_bytes(jpeg())
     (source / "dog" / "notes.txt").write_text("-")
-    finished = run_cli("pack", source, dest, "--format", "webdataset", "--json")
+    finished = run_here("pack", source, dest, "--format", "webdataset", "--json")
     assert finished.code == 0
     skipped = {each["path"]: each["kind"] for each in json.loads(finished.out)["skipped"]}
     assert skipped == {
@@ -196,12 +198,12 @@ def test_what_is_hidden_is_skipped_and_said(run_cli: RunCli, tmp_path: Path) -> 
     assert manifest(dest)["classes"] == ["cat", "dog"]
     lines = contents(dest)["skipped.jsonl"].decode().splitlines()
     assert {json.loads(line)["path"] for line in lines} == set(skipped)
-    plain = run_cli("pack", source, tmp_path / "again", "--format", "webdataset")
+    plain = run_here("pack", source, tmp_path / "again", "--format", "webdataset")
     assert "7 hidden" in plain.out
     assert ".ipynb_checkpoints/" in plain.out
 
 
-def test_sources_and_destinations_with_odd_names(run_cli: RunCli, tmp_path: Path) -> None:
+def test_sources_and_destinations_with_odd_names(run_here: RunCli, tmp_path: Path) -> None:
     for name in ("with blanks", "-dash", "Ünï", "a.tar.d", "new\nline", "caf\udce9", "100%s"):
         source, dest = tmp_path / name / "photos", tmp_path / name / "out"
         image_folder(source, ("cat",), per_class=1)
@@ -210,5 +212,5 @@ def test_sources_and_destinations_with_odd_names(run_cli: RunCli, tmp_path: Path
             ("verify", dest, "--against", source, "-j1"),
             ("pack", "--format", "recordio", "-j1", "--", "photos", "-o/train.rec"),
         ):
-            finished = run_cli(*arguments, cwd=tmp_path / name)
+            finished = run_here(*arguments, cwd=tmp_path / name)
             assert finished.code == 0, finished

@@ -68,12 +68,12 @@ def read(catalog: Catalog) -> list[Sample | BadSample | bytes]:
     return list(catalog.reader.read(Rows(*columns, None)))
 
 
-def test_all_parts_are_in_the_shard(run_cli: RunCli, tmp_path: Path, webdataset: object) -> None:
+def test_all_parts_are_in_the_shard(run_here: RunCli, tmp_path: Path, webdataset: object) -> None:
     """As webdataset itself reads it."""
     import webdataset as wds
 
     made = tree(tmp_path / "source", "cat", "v1.2/dog")
-    packed = run_cli("pack", tmp_path / "source", tmp_path / "out.tar", "--parts")
+    packed = run_here("pack", tmp_path / "source", tmp_path / "out.tar", "--parts")
     assert packed.code == 0, packed.err
     samples = wds.WebDataset(str(tmp_path / "out.tar"), shardshuffle=False)
     found = {sample["__key__"]: {part: sample[part] for part in PARTS} for sample in samples}
@@ -84,11 +84,11 @@ def test_all_parts_are_in_the_shard(run_cli: RunCli, tmp_path: Path, webdataset:
     "option", [("--parts",), ("--pair", "image=**/*.jpg", "--pair", "mask=**/*.mask.png")]
 )
 def test_same_bytes_whoever_writes_them(
-    run_cli: RunCli, tmp_path: Path, option: tuple[str, ...]
+    run_here: RunCli, tmp_path: Path, option: tuple[str, ...]
 ) -> None:
     tree(tmp_path / "source", "cat", "dog")
     for workers in ("1", "4"):
-        finished = run_cli(
+        finished = run_here(
             *("pack", tmp_path / "source", tmp_path / workers, "--format", "webdataset"),
             *("--shards", "3", "--workers", workers, *option),
         )
@@ -97,26 +97,26 @@ def test_same_bytes_whoever_writes_them(
 
 
 def test_a_key_that_webdataset_passes_over_is_refused_by_name(
-    run_cli: RunCli, tmp_path: Path
+    run_here: RunCli, tmp_path: Path
 ) -> None:
     (tmp_path / "source").mkdir()
     for name in ("ok.jpg", "line\nbreak.jpg"):
         (tmp_path / "source" / name).write_bytes(jpeg())
-    finished = run_cli(
+    finished = run_here(
         "pack", tmp_path / "source", tmp_path / "out", "--format", "webdataset", "--parts"
     )
     assert finished.code == 3
     assert list(rejects(tmp_path / "out")) == ["line\nbreak.jpg"]
 
 
-def test_samples_that_lack_a_part(run_cli: RunCli, tmp_path: Path) -> None:
+def test_samples_that_lack_a_part(run_here: RunCli, tmp_path: Path) -> None:
     for folder, count in (("images", 5), ("masks", 4)):
         (tmp_path / "source" / folder).mkdir(parents=True)
         for number in range(count):
             suffix = "jpg" if folder == "images" else "png"
             (tmp_path / f"source/{folder}/{number}.{suffix}").write_bytes(jpeg(number))
     pairs = ("--pair", "image=images/*.jpg", "--pair", "mask=masks/*.png")
-    finished = run_cli(
+    finished = run_here(
         "pack", tmp_path / "source", tmp_path / "out", "--format", "webdataset", "--json", *pairs
     )
     assert finished.code == 3
@@ -127,12 +127,12 @@ def test_samples_that_lack_a_part(run_cli: RunCli, tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     "pair", ["image=../*.jpg", "image=/etc/*.conf", "image=*", "../image=*.jpg", "image=*/../*.jpg"]
 )
-def test_patterns_do_not_lead_out(run_cli: RunCli, tmp_path: Path, pair: str) -> None:
+def test_patterns_do_not_lead_out(run_here: RunCli, tmp_path: Path, pair: str) -> None:
     (tmp_path / "source").mkdir()
     for place in ("0.jpg", "source/1.jpg"):
         (tmp_path / place).write_bytes(jpeg())
     dest = tmp_path / "out"
-    refused = run_cli("pack", tmp_path / "source", dest, "--format", "webdataset", "--pair", pair)
+    refused = run_here("pack", tmp_path / "source", dest, "--format", "webdataset", "--pair", pair)
     assert refused.code == 2, refused.err
     assert not dest.exists()
 
@@ -222,11 +222,11 @@ def test_a_part_added_later_is_not_read(source: Path) -> None:
     assert all(isinstance(each, Sample) and "key" not in each.fields for each in read(catalog))
 
 
-def test_any_number_of_dots(run_cli: RunCli, tmp_path: Path) -> None:
+def test_any_number_of_dots(run_here: RunCli, tmp_path: Path) -> None:
     """One sample of thousands of parts would be read whole."""
     (tmp_path / "source").mkdir()
     for number in range(3000):
         (tmp_path / f"source/frame.{number}.jpg").touch()
-    refused = run_cli("pack", tmp_path / "source", tmp_path / "out.tar", "--parts")
+    refused = run_here("pack", tmp_path / "source", tmp_path / "out.tar", "--parts")
     assert refused.code == 4
     assert "3,000 ways" in refused.err

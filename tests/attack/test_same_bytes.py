@@ -77,7 +77,7 @@ def command(variant: str, sources: Path, dest: Path) -> list[object]:
 
 @pytest.fixture(scope="module")
 def undisturbed(
-    run_cli: RunCli, sources: Path, tmp_path_factory: pytest.TempPathFactory
+    run_here: RunCli, sources: Path, tmp_path_factory: pytest.TempPathFactory
 ) -> Callable[[str], dict[str, bytes]]:
     """What one worker makes of a variant that nobody disturbs."""
     made: dict[str, dict[str, bytes]] = {}
@@ -85,7 +85,7 @@ def undisturbed(
     def make(variant: str) -> dict[str, bytes]:
         if variant not in made:
             dest = tmp_path_factory.mktemp("undisturbed")
-            assert run_cli(*command(variant, sources, dest), "-j1").code == 3
+            assert run_here(*command(variant, sources, dest), "-j1").code == 3
             made[variant] = contents(dest)
         return made[variant]
 

@@ -253,21 +253,21 @@ class TestHostile:
         "path", ["../secret", "a/../../secret", "/etc/passwd", "..", "a/..", "x\0y"]
     )
     def test_paths_that_lead_outside_are_refused(
-        self, run_cli: RunCli, tmp_path: Path, path: str
+        self, run_here: RunCli, tmp_path: Path, path: str
     ) -> None:
         (tmp_path / "secret").write_text("secret")
         (tmp_path / "in").mkdir()
         (tmp_path / "in" / "ok.jpg").touch()
         lst = self.write(tmp_path, "ok.jpg", path)
         for options in ((), ("--root", tmp_path / "in", "--materialize", "copy")):
-            refused = run_cli("split", lst, "-o", tmp_path / "out", *options)
+            refused = run_here("split", lst, "-o", tmp_path / "out", *options)
             assert refused.code == 4
             assert "hostile.lst:2" in refused.err
             assert not (tmp_path / "out").exists()
 
     @pytest.mark.parametrize("name", ["..", "../..", "/tmp/x", ".", "a/../../b"])
     def test_classes_that_lead_outside_are_refused(
-        self, run_cli: RunCli, tmp_path: Path, name: str
+        self, run_here: RunCli, tmp_path: Path, name: str
     ) -> None:
         (tmp_path / "in").mkdir()
         for number in range(10):
@@ -276,7 +276,7 @@ class TestHostile:
         (tmp_path / "classes.txt").write_text(f"{name}\n")
         before = names(tmp_path)
         command = ("split", lst, "--root", tmp_path / "in", "-o", tmp_path / "out")
-        refused = run_cli(*command, "--materialize", "hardlink")
+        refused = run_here(*command, "--materialize", "hardlink")
         assert refused.code == 4
         assert "cannot be a place below the output" in refused.err
         assert names(tmp_path) == before
@@ -284,41 +284,41 @@ class TestHostile:
     @pytest.mark.parametrize("way", ["hardlink", "symlink", "copy", "move"])
     @pytest.mark.parametrize("planted", ["train", "train/cat"])
     def test_links_in_the_output_are_not_followed(
-        self, run_cli: RunCli, root: Path, tmp_path: Path, way: str, planted: str
+        self, run_here: RunCli, root: Path, tmp_path: Path, way: str, planted: str
     ) -> None:
         elsewhere, out = tmp_path / "elsewhere", tmp_path / "out"
         elsewhere.mkdir()
         (out / planted).parent.mkdir(parents=True)
         (out / planted).symlink_to(elsewhere)
         before = contents(root)
-        refused = run_cli("split", root, "-o", out, "--materialize", way)
+        refused = run_here("split", root, "-o", out, "--materialize", way)
         assert refused.code == 5
         assert "remove" in refused.err
         assert names(elsewhere) == []
         assert contents(root) == before
 
     def test_a_link_at_a_list_s_place_is_not_written_through(
-        self, run_cli: RunCli, root: Path, tmp_path: Path
+        self, run_here: RunCli, root: Path, tmp_path: Path
     ) -> None:
         out = tmp_path / "out"
         out.mkdir()
         (tmp_path / "victim").write_text("precious")
         (out / "train.lst").symlink_to(tmp_path / "victim")
         (out / ".split").symlink_to(tmp_path)
-        assert run_cli("split", root, "-o", out).code == 5
-        assert run_cli("split", root, "-o", out, "--overwrite").code == 0
+        assert run_here("split", root, "-o", out).code == 5
+        assert run_here("split", root, "-o", out, "--overwrite").code == 0
         assert (tmp_path / "victim").read_text() == "precious"
         assert not (out / "train.lst").is_symlink()
 
     @pytest.mark.parametrize("way", ["hardlink", "symlink", "copy", "move"])
     def test_files_of_others_are_refused_and_stay(
-        self, run_cli: RunCli, root: Path, tmp_path: Path, way: str
+        self, run_here: RunCli, root: Path, tmp_path: Path, way: str
     ) -> None:
         out = tmp_path / "out"
         for place in ("val/cat/stranger.jpg", "val/notes.txt"):
             (out / place).parent.mkdir(parents=True, exist_ok=True)
             (out / place).write_text("mine")
-            refused = run_cli("split", root, "-o", out, "--materialize", way, "--overwrite")
+            refused = run_here("split", root, "-o", out, "--materialize", way, "--overwrite")
             assert refused.code == 5
             assert f"{place}: is not of this split" in refused.err
             assert contents(out) == {place: b"mine"}
@@ -327,14 +327,14 @@ class TestHostile:
 
     @pytest.mark.parametrize("way", ["hardlink", "symlink", "copy", "move"])
     def test_a_file_in_another_s_place_is_refused_and_stays(
-        self, run_cli: RunCli, root: Path, tmp_path: Path, way: str
+        self, run_here: RunCli, root: Path, tmp_path: Path, way: str
     ) -> None:
-        assert run_cli("split", root, "-o", tmp_path / "plan").code == 0
+        assert run_here("split", root, "-o", tmp_path / "plan").code == 0
         taken = listed(tmp_path / "plan")["val"][0]
         out = tmp_path / "out"
         (out / "val" / taken).parent.mkdir(parents=True)
         (out / "val" / taken).write_text("mine")
-        refused = run_cli("split", root, "-o", out, "--materialize", way)
+        refused = run_here("split", root, "-o", out, "--materialize", way)
         assert refused.code == 5
         assert f"{taken}: is there already" in refused.err
         assert (out / "val" / taken).read_text() == "mine"
@@ -343,27 +343,27 @@ class TestHostile:
         assert len({*left, *moved}) >= 1000
 
     def test_another_split_s_tree_is_not_mixed_in(
-        self, run_cli: RunCli, root: Path, tmp_path: Path
+        self, run_here: RunCli, root: Path, tmp_path: Path
     ) -> None:
         command = ("split", root, "-o", tmp_path / "out", "--materialize", "hardlink")
-        assert run_cli(*command).code == 0
+        assert run_here(*command).code == 0
         before = contents(tmp_path / "out")
-        refused = run_cli(*command, "--overwrite", "--seed", 1)
+        refused = run_here(*command, "--overwrite", "--seed", 1)
         assert refused.code == 5
         assert "is not of this split" in refused.err
         assert contents(tmp_path / "out") == before
 
-    def test_a_move_takes_nothing_through_a_link(self, run_cli: RunCli, tmp_path: Path) -> None:
+    def test_a_move_takes_nothing_through_a_link(self, run_here: RunCli, tmp_path: Path) -> None:
         root = write_files(tmp_path / "few", 20)
         outside = write_files(tmp_path / "outside", 20)
         (root / "linked").symlink_to(outside / "cat")
         command = ("split", root, "--materialize", "move", "-o", tmp_path / "out")
-        refused = run_cli(*command)
+        refused = run_here(*command)
         assert refused.code == 4
         assert "lies outside" in refused.err
         (root / "linked").unlink()
         (root / "cat" / "link.jpg").symlink_to(outside / "cat" / "0000.jpg")
-        refused = run_cli(*command)
+        refused = run_here(*command)
         assert refused.code == 4
         assert "link.jpg: is a link" in refused.err
         assert not (tmp_path / "out").exists()
@@ -374,31 +374,31 @@ class TestHostile:
         ["", "x", "[]", "[1,2]\n", "[{},{}]\n/etc/passwd\tx\n", "[{},{}]\na\t../../x\n", "\xff"],
     )
     def test_a_journal_that_is_none_moves_nothing(
-        self, run_cli: RunCli, root: Path, tmp_path: Path, journal: str
+        self, run_here: RunCli, root: Path, tmp_path: Path, journal: str
     ) -> None:
         out = tmp_path / "out"
         out.mkdir()
         (out / ".split.moves").write_text(journal, "latin-1")
-        refused = run_cli("split", root, "-o", out, "--materialize", "move")
+        refused = run_here("split", root, "-o", out, "--materialize", "move")
         assert refused.code == 5
         assert len(contents(root)) == 1000
 
-    def test_a_tree_among_its_own_images_is_refused(self, run_cli: RunCli, root: Path) -> None:
+    def test_a_tree_among_its_own_images_is_refused(self, run_here: RunCli, root: Path) -> None:
         for out in (root, root / "split", root / "cat" / "deeper"):
-            refused = run_cli("split", root, "-o", out, "--materialize", "hardlink")
+            refused = run_here("split", root, "-o", out, "--materialize", "hardlink")
             assert refused.code == 2
             assert "choose a directory outside" in refused.err
         assert len(contents(root)) == 1000
 
 
 class TestWhatIsRead:
-    def test_is_never_replaced(self, run_cli: RunCli, lst: Path, tmp_path: Path) -> None:
+    def test_is_never_replaced(self, run_here: RunCli, lst: Path, tmp_path: Path) -> None:
         for name in ("train.lst", "val.lst"):
             source = tmp_path / name
             lst.rename(source)
             before = source.read_bytes()
             for options in ((), ("--overwrite",)):
-                refused = run_cli("split", name, "-o", ".", *options, cwd=tmp_path)
+                refused = run_here("split", name, "-o", ".", *options, cwd=tmp_path)
                 assert refused.code == 2
                 assert "is what this command reads" in refused.err
                 assert names(tmp_path) == [name]
@@ -406,12 +406,12 @@ class TestWhatIsRead:
             source.rename(lst)
 
     def test_is_never_replaced_under_another_name(
-        self, run_cli: RunCli, lst: Path, tmp_path: Path
+        self, run_here: RunCli, lst: Path, tmp_path: Path
     ) -> None:
         out = tmp_path / "out"
         out.mkdir()
         (out / "test.lst").symlink_to(lst)
-        refused = run_cli("split", lst, "-o", out, "--overwrite")
+        refused = run_here("split", lst, "-o", out, "--overwrite")
         assert refused.code == 2
         assert (out / "test.lst").is_symlink()
 
@@ -433,12 +433,12 @@ class TestTwoSplits:
         assert sum(map(len, listed(out).values())) == 200_000
 
 
-def test_one_sample_is_too_few_for_three_sides(run_cli: RunCli, tmp_path: Path) -> None:
+def test_one_sample_is_too_few_for_three_sides(run_here: RunCli, tmp_path: Path) -> None:
     (tmp_path / "one.lst").write_text("7\t0\ta.jpg\n")
     for options in ((), ("--stable",), ("--folds", "2"), ("--group", "a")):
-        refused = run_cli("split", tmp_path / "one.lst", "-o", tmp_path / "out", *options)
+        refused = run_here("split", tmp_path / "one.lst", "-o", tmp_path / "out", *options)
         assert refused.code == 4
         assert "empty" in refused.err
-    done = run_cli("split", tmp_path / "one.lst", "-o", tmp_path / "out", "--ratio", "all=1")
+    done = run_here("split", tmp_path / "one.lst", "-o", tmp_path / "out", "--ratio", "all=1")
     assert done.code == 0
     assert (tmp_path / "out" / "all.lst").read_text() == "7\t0\ta.jpg\n"

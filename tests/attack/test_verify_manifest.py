@@ -41,9 +41,9 @@ def change(dest: Path, values: dict[str, Any]) -> None:
     ],
     ids=str,
 )
-def test_types_are_checked(run_cli: Callable[..., Finished], packed: Path, values: Any) -> None:
+def test_types_are_checked(run_here: Callable[..., Finished], packed: Path, values: Any) -> None:
     change(packed, values)
-    refused = run_cli("verify", packed)
+    refused = run_here("verify", packed)
     assert refused.code == 4
     assert "manifest.json" in refused.err
 
@@ -86,7 +86,7 @@ def test_all_samples_are_missing_where_all_shards_are(photos: Path, packed: Path
 
 
 def test_images_may_be_as_large_as_when_they_were_packed(
-    run_cli: Callable[..., Finished], tmp_path: Path
+    run_here: Callable[..., Finished], tmp_path: Path
 ) -> None:
     image_folder(tmp_path / "source", (".",), per_class=2)
     dest = tmp_path / "out"
@@ -96,8 +96,8 @@ def test_images_may_be_as_large_as_when_they_were_packed(
     values = manifest(dest)
     values["options"]["max_pixels"] = 100
     change(dest, values)
-    assert run_cli("verify", dest, "--decode").code == 3
-    assert run_cli("verify", dest, "--decode", "--max-pixels", "3072").code == 0
+    assert run_here("verify", dest, "--decode").code == 3
+    assert run_here("verify", dest, "--decode", "--max-pixels", "3072").code == 0
 
 
 def test_rejects_may_have_any_name(tmp_path: Path) -> None:

@@ -26,9 +26,9 @@ def pets(tmp_path: Path) -> Path:
 
 
 @pytest.fixture
-def lst(pets: Path, tmp_path: Path, run_cli: RunCli) -> Path:
+def lst(pets: Path, tmp_path: Path, run_here: RunCli) -> Path:
     path = tmp_path / "train.lst"
-    assert run_cli("lst", "create", pets, "-o", path, "--no-shuffle").code == 0
+    assert run_here("lst", "create", pets, "-o", path, "--no-shuffle").code == 0
     return path
 
 
@@ -48,12 +48,12 @@ class TestCreate:
         assert all(path.startswith(classes[int(label)] + "/") for _, label, path in found)
 
     def test_the_order_depends_on_the_seed_and_ids_do_not(
-        self, lst: Path, pets: Path, tmp_path: Path, run_cli: RunCli
+        self, lst: Path, pets: Path, tmp_path: Path, run_here: RunCli
     ) -> None:
         orders = []
         for number, options in enumerate(((), (), ("--seed", 7))):
             path = tmp_path / f"{number}.lst"
-            assert run_cli("lst", "create", pets, "-o", path, *options).code == 0
+            assert run_here("lst", "create", pets, "-o", path, *options).code == 0
             orders.append(read(path))
         assert orders[0] == orders[1] != orders[2]
         assert sorted(orders[0]) == sorted(orders[2]) == sorted(read(lst))
@@ -66,7 +66,7 @@ class TestCreate:
         tmp_path: Path,
         mxnet: ModuleType,
         im2rec: ModuleType,
-        run_cli: RunCli,
+        run_here: RunCli,
         labels: str,
     ) -> None:
         """One label, several, and one for detection."""
@@ -75,7 +75,7 @@ class TestCreate:
             columns = ",".join(f"y{number}" for number in range(len(labels.split(","))))
             lines = [f"path,{columns}", *(f"{path},{labels}" for _, _, path in read(lst)), ""]
             (tmp_path / "labels.csv").write_text("\n".join(lines), "utf-8")
-            made = run_cli(
+            made = run_here(
                 *("lst", "create", pets, "-o", only / "train.lst", "--no-shuffle"),
                 *("--labels", tmp_path / "labels.csv", "--label-column", columns),
             )
@@ -107,82 +107,82 @@ class TestCreate:
             assert labels == "1" or ",".join(texts) == labels
 
     def test_reads_what_im2rec_lists(
-        self, pets: Path, tmp_path: Path, run_cli: RunCli, im2rec: ModuleType
+        self, pets: Path, tmp_path: Path, run_here: RunCli, im2rec: ModuleType
     ) -> None:
         path = tmp_path / "theirs.lst"
         im2rec.write_list(str(path), list(im2rec.list_image(str(pets), True, {".jpg"})))
         before = list(im2rec.read_list(str(path)))
         assert "0.000000" in path.read_text()
-        assert run_cli("lst", "set", path, "--id", 0, "--label", 2).code == 0
+        assert run_here("lst", "set", path, "--id", 0, "--label", 2).code == 0
         after = list(im2rec.read_list(str(path)))
         assert after == [[0, before[0][1], 2.0], *before[1:]]
 
-    def test_ratios_lose_nothing(self, pets: Path, tmp_path: Path, run_cli: RunCli) -> None:
+    def test_ratios_lose_nothing(self, pets: Path, tmp_path: Path, run_here: RunCli) -> None:
         dest = tmp_path / "lists"
         dest.mkdir()
         ratios = ("--train-ratio", 0.7, "--test-ratio", 0.3, "--chunks", 2)
-        assert run_cli("lst", "create", pets, "-o", dest / "d.lst", *ratios).code == 0
+        assert run_here("lst", "create", pets, "-o", dest / "d.lst", *ratios).code == 0
         names = sorted(path.name for path in dest.glob("*.lst"))
         assert names == ["d_0_test.lst", "d_0_train.lst", "d_1_test.lst", "d_1_train.lst"]
         ids = [int(row[0]) for name in names for row in read(dest / name)]
         assert sorted(ids) == list(range(12))
 
     def test_labels_may_come_from_a_table(
-        self, pets: Path, tmp_path: Path, run_cli: RunCli
+        self, pets: Path, tmp_path: Path, run_here: RunCli
     ) -> None:
         images = sorted(path.relative_to(pets).as_posix() for path in pets.rglob("*.jpg"))
         table = tmp_path / "train.csv"
         lines = [f"{path},{number},{number / 2}" for number, path in enumerate(images[:6])]
         table.write_text("path,x,y\n" + "\n".join([*lines, "gone.jpg,0,0", ""]), "utf-8")
         options = ("--labels", table, "--label-column", "x,y", "--no-shuffle")
-        done = run_cli("lst", "create", pets, "-o", tmp_path / "t.lst", *options)
+        done = run_here("lst", "create", pets, "-o", tmp_path / "t.lst", *options)
         assert done.code == 3
         assert "gone.jpg" in done.out
         expected = [["0", "0", "0"], ["1", "1", "0.5"], ["2", "2", "1"]]
         assert [row[:3] for row in read(tmp_path / "t.lst")][:3] == expected
 
     def test_a_name_that_no_list_can_hold_is_rejected_and_said(
-        self, pets: Path, tmp_path: Path, run_cli: RunCli
+        self, pets: Path, tmp_path: Path, run_here: RunCli
     ) -> None:
         for name in ("a\tb.jpg", "a\nb.jpg", "a .jpg", " a.jpg", "a\rb.jpg"):
             (pets / "cat" / name).write_bytes(jpeg())
-        done = run_cli("lst", "create", pets, "-o", tmp_path / "t.lst", "--json")
+        done = run_here("lst", "create", pets, "-o", tmp_path / "t.lst", "--json")
         assert done.code == 3
         rejected = {each["path"] for each in json.loads(done.out)["rejects"]}
         assert rejected == {"cat/a\tb.jpg", "cat/a\nb.jpg", "cat/a\rb.jpg"}
         assert len(read(tmp_path / "t.lst")) == 14
 
     def test_replaces_nothing_unasked(
-        self, lst: Path, pets: Path, tmp_path: Path, run_cli: RunCli
+        self, lst: Path, pets: Path, tmp_path: Path, run_here: RunCli
     ) -> None:
         before = lst.read_bytes()
-        refused = run_cli("lst", "create", pets, "-o", lst)
+        refused = run_here("lst", "create", pets, "-o", lst)
         assert (refused.code, lst.read_bytes()) == (5, before)
         assert "--overwrite" in refused.err
         image_folder(tmp_path / "more", ("ant",))
-        refused = run_cli("lst", "create", tmp_path / "more", "-o", tmp_path / "more.lst")
+        refused = run_here("lst", "create", tmp_path / "more", "-o", tmp_path / "more.lst")
         assert refused.code == 5
         assert "classes.txt: names other classes" in refused.err
         assert not (tmp_path / "more.lst").exists()
-        assert run_cli("lst", "create", pets, "-o", lst, "--overwrite").code == 0
-        assert run_cli("lst", "create", pets, "-o", lst / "x.lst").code == 5
-        assert run_cli("lst", "create", pets, "-o", tmp_path / "new" / "x.lst").code == 0
+        assert run_here("lst", "create", pets, "-o", lst, "--overwrite").code == 0
+        assert run_here("lst", "create", pets, "-o", lst / "x.lst").code == 5
+        assert run_here("lst", "create", pets, "-o", tmp_path / "new" / "x.lst").code == 0
 
     def test_only_what_lies_under_a_directory(
-        self, pets: Path, tmp_path: Path, run_cli: RunCli
+        self, pets: Path, tmp_path: Path, run_here: RunCli
     ) -> None:
-        done = run_cli("lst", "create", pets, "-o", "-", "--under", "dog/", "--no-shuffle")
+        done = run_here("lst", "create", pets, "-o", "-", "--under", "dog/", "--no-shuffle")
         assert done.code == 0
         assert [line.split("\t")[1:] for line in done.out.splitlines()] == [
             ["1", path.relative_to(pets).as_posix()] for path in sorted((pets / "dog").iterdir())
         ]
-        assert run_cli("lst", "create", pets, "-o", "-", "--under", "cow").code == 4
+        assert run_here("lst", "create", pets, "-o", "-", "--under", "cow").code == 4
 
-    def test_a_dry_run_writes_nothing(self, pets: Path, tmp_path: Path, run_cli: RunCli) -> None:
-        done = run_cli("lst", "create", pets, "-o", tmp_path / "x" / "t.lst", "--dry-run")
+    def test_a_dry_run_writes_nothing(self, pets: Path, tmp_path: Path, run_here: RunCli) -> None:
+        done = run_here("lst", "create", pets, "-o", tmp_path / "x" / "t.lst", "--dry-run")
         assert done.code == 0
         assert not (tmp_path / "x").exists()
-        done = run_cli("lst", "create", pets, "-o", tmp_path / "t.lst", "--dry-run")
+        done = run_here("lst", "create", pets, "-o", tmp_path / "t.lst", "--dry-run")
         assert done.code == 0
         assert "nothing was written" in done.out
         assert not list(tmp_path.glob("*.lst"))
@@ -190,36 +190,36 @@ class TestCreate:
 
 class TestAppend:
     def test_new_files_get_new_ids_and_classes_stay(
-        self, lst: Path, pets: Path, run_cli: RunCli
+        self, lst: Path, pets: Path, run_here: RunCli
     ) -> None:
         before = read(lst)
         for name in ("dog/0.jpg", "cat/zz.jpg"):
             (pets / name).write_bytes(jpeg(9))
-        done = run_cli("lst", "append", lst, pets)
+        done = run_here("lst", "append", lst, pets)
         assert (done.code, "2 rows added, 14 in all" in done.out) == (0, True)
         assert read(lst) == [*before, ["12", "0", "cat/zz.jpg"], ["13", "1", "dog/0.jpg"]]
         once = lst.read_bytes()
-        assert run_cli("lst", "append", lst, pets).code == 0
+        assert run_here("lst", "append", lst, pets).code == 0
         assert lst.read_bytes() == once
 
-    def test_an_unknown_class_is_an_error(self, lst: Path, pets: Path, run_cli: RunCli) -> None:
+    def test_an_unknown_class_is_an_error(self, lst: Path, pets: Path, run_here: RunCli) -> None:
         before = lst.read_bytes()
         image_folder(pets, ("ant",), per_class=1)
-        refused = run_cli("lst", "append", lst, pets)
+        refused = run_here("lst", "append", lst, pets)
         assert (refused.code, lst.read_bytes()) == (4, before)
         assert "'ant'" in refused.err
 
-    def test_without_classes_it_asks(self, lst: Path, pets: Path, run_cli: RunCli) -> None:
+    def test_without_classes_it_asks(self, lst: Path, pets: Path, run_here: RunCli) -> None:
         (lst.parent / "classes.txt").rename(lst.parent / "names.txt")
-        refused = run_cli("lst", "append", lst, pets)
+        refused = run_here("lst", "append", lst, pets)
         assert (refused.code, "--classes" in refused.err) == (4, True)
-        assert run_cli("lst", "append", lst, pets, "--classes", lst.parent / "names.txt").code == 0
+        assert run_here("lst", "append", lst, pets, "--classes", lst.parent / "names.txt").code == 0
 
-    def test_one_label_for_all(self, lst: Path, tmp_path: Path, run_cli: RunCli) -> None:
+    def test_one_label_for_all(self, lst: Path, tmp_path: Path, run_here: RunCli) -> None:
         image_folder(tmp_path / "inbox", (".",), per_class=2)
-        assert run_cli("lst", "append", lst, tmp_path / "inbox", "--label", "dog").code == 0
+        assert run_here("lst", "append", lst, tmp_path / "inbox", "--label", "dog").code == 0
         assert [row[:2] for row in read(lst)[12:]] == [["12", "1"], ["13", "1"]]
-        assert run_cli("lst", "append", lst, tmp_path / "inbox", "--label", "cow").code == 2
+        assert run_here("lst", "append", lst, tmp_path / "inbox", "--label", "cow").code == 2
 
 
 class TestEdits:
@@ -293,16 +293,16 @@ class TestEdits:
 
 class TestRelabel:
     def test_lists_that_share_classes_change_together(
-        self, lst: Path, pets: Path, tmp_path: Path, run_cli: RunCli
+        self, lst: Path, pets: Path, tmp_path: Path, run_here: RunCli
     ) -> None:
         (tmp_path / "val.lst").write_bytes(lst.read_bytes())
         (tmp_path / "map.tsv").write_text("cat\tpet\ndog\tpet\nother/ねこ\tねこ\n", "utf-8")
         before = lst.read_bytes()
-        alone = run_cli("lst", "relabel", lst, "--map", tmp_path / "map.tsv")
+        alone = run_here("lst", "relabel", lst, "--map", tmp_path / "map.tsv")
         assert (alone.code, lst.read_bytes()) == (4, before)
         assert "val.lst" in alone.err
         both = (lst, tmp_path / "val.lst")
-        done = run_cli("lst", "relabel", *both, "--map", tmp_path / "map.tsv")
+        done = run_here("lst", "relabel", *both, "--map", tmp_path / "map.tsv")
         assert done.code == 0
         assert "8 rows from cat to pet" in done.out
         assert (tmp_path / "classes.txt").read_text("utf-8") == "pet\nねこ\n"
@@ -310,18 +310,18 @@ class TestRelabel:
             assert [row[1] for row in read(path)] == ["0"] * 8 + ["1"] * 4
         assert sorted(path.name for path in tmp_path.iterdir() if path.name[0] == ".") == []
 
-    def test_elsewhere(self, lst: Path, tmp_path: Path, run_cli: RunCli) -> None:
+    def test_elsewhere(self, lst: Path, tmp_path: Path, run_here: RunCli) -> None:
         (tmp_path / "map.tsv").write_text("cat/**\ta\n", "utf-8")
         new = tmp_path / "new"
         new.mkdir()
         args = ("lst", "relabel", lst, "--map", tmp_path / "map.tsv")
-        assert run_cli(*args, "-o", new / "train.lst").code == 4
+        assert run_here(*args, "-o", new / "train.lst").code == 4
         args = (*args, "--keep-unmatched")
-        done = run_cli(*args, "-o", new / "train.lst", "--json")
+        done = run_here(*args, "-o", new / "train.lst", "--json")
         assert done.code == 0
         moves = json.loads(done.out)["moves"]
         assert {"old": "cat", "new": "a", "moved": 4} in moves
         assert (new / "classes.txt").read_text("utf-8") == "a\ndog\nother/ねこ\n"
-        assert run_cli(*args, "-o", new / "train.lst").code == 5
-        assert run_cli(*args, "-o", tmp_path / "other.lst").code == 5
+        assert run_here(*args, "-o", new / "train.lst").code == 5
+        assert run_here(*args, "-o", tmp_path / "other.lst").code == 5
         assert (tmp_path / "classes.txt").read_text("utf-8").startswith("cat\n")

@@ -48,8 +48,8 @@ def lists(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def merge(run_cli: RunCli, lists: Path, theirs: str, *options: object) -> Finished:
-    return run_cli("lst", "merge", "base.lst", "ours.lst", f"{theirs}.lst", *options, cwd=lists)
+def merge(run_here: RunCli, lists: Path, theirs: str, *options: object) -> Finished:
+    return run_here("lst", "merge", "base.lst", "ours.lst", f"{theirs}.lst", *options, cwd=lists)
 
 
 class TestMerge:

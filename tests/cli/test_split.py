@@ -63,9 +63,9 @@ def report(finished: Finished, code: int = 0) -> Mapping[str, Any]:
 
 class TestAFolder:
     def test_becomes_three_lists_that_share_their_classes(
-        self, run_cli: RunCli, animals: Path, tmp_path: Path
+        self, run_here: RunCli, animals: Path, tmp_path: Path
     ) -> None:
-        done = run_cli("split", animals, "-o", tmp_path / "out")
+        done = run_here("split", animals, "-o", tmp_path / "out")
         assert done.code == 0
         assert "60 samples split" in done.out
         assert "seed 0" in done.out
@@ -84,17 +84,17 @@ class TestAFolder:
             assert labels == dict.fromkeys("012", count)
 
     def test_is_packed_from_these_lists(
-        self, run_cli: RunCli, photos: Path, tmp_path: Path
+        self, run_here: RunCli, photos: Path, tmp_path: Path
     ) -> None:
-        assert run_cli("split", photos, "-o", tmp_path, "--ratio", "a=3/4,b=1/4").code == 0
+        assert run_here("split", photos, "-o", tmp_path, "--ratio", "a=3/4,b=1/4").code == 0
         for side, count in (("a", 9), ("b", 3)):
             where = tmp_path / "packed" / f"{side}.rec"
-            packed = run_cli("pack", photos, where, "--list", tmp_path / f"{side}.lst", "--json")
+            packed = run_here("pack", photos, where, "--list", tmp_path / f"{side}.lst", "--json")
             assert report(packed)["samples"] == count
 
-    def test_without_classes_is_split_as_a_whole(self, run_cli: RunCli, tmp_path: Path) -> None:
+    def test_without_classes_is_split_as_a_whole(self, run_here: RunCli, tmp_path: Path) -> None:
         image_folder(tmp_path / "flat", (".",), 10)
-        done = run_cli("split", tmp_path / "flat", "-o", tmp_path / "out")
+        done = run_here("split", tmp_path / "flat", "-o", tmp_path / "out")
         assert done.code == 0
         assert "not stratified, as there are no labels" in done.out
         assert {name: len(each) for name, each in paths(tmp_path / "out").items()} == {
@@ -104,30 +104,30 @@ class TestAFolder:
         }
 
     def test_with_files_that_no_list_can_name_loses_them_and_says_so(
-        self, run_cli: RunCli, tmp_path: Path
+        self, run_here: RunCli, tmp_path: Path
     ) -> None:
         files = image_folder(tmp_path / "photos", ("cat",), 10)
         (tmp_path / "photos" / "cat" / "a\tb.jpg").write_bytes(jpeg())
-        done = report(run_cli("split", tmp_path / "photos", "-o", tmp_path / "out", "--json"), 3)
+        done = report(run_here("split", tmp_path / "photos", "-o", tmp_path / "out", "--json"), 3)
         assert [each["path"] for each in done["rejects"]] == ["cat/a\tb.jpg"]
         assert set().union(*paths(tmp_path / "out").values()) == set(files)
 
     def test_with_a_table_is_grouped_by_a_column(
-        self, run_cli: RunCli, animals: Path, tmp_path: Path
+        self, run_here: RunCli, animals: Path, tmp_path: Path
     ) -> None:
         every = sorted(path.relative_to(animals).as_posix() for path in animals.rglob("*.jpg"))
         lines = [f"{path},{number % 2},who{number % 20}\n" for number, path in enumerate(every)]
         (tmp_path / "t.csv").write_text("path,label,patient\n" + "".join(lines))
         table = ("--labels", tmp_path / "t.csv", "--label-column", "label", "--group", "patient")
-        done = report(run_cli("split", animals, "-o", tmp_path / "grouped", *table, "--json"))
+        done = report(run_here("split", animals, "-o", tmp_path / "grouped", *table, "--json"))
         assert done["groups"] == 20
         who = {path: number % 20 for number, path in enumerate(every)}
         sides = [{who[path] for path in each} for each in paths(tmp_path / "grouped").values()]
         assert sum(map(len, sides)) == 20
         assert done["off"] <= 3
 
-    def test_is_grouped_by_a_pattern(self, run_cli: RunCli, animals: Path, tmp_path: Path) -> None:
-        done = report(run_cli("split", animals, "-o", tmp_path, "--group", r"(p\d+)_", "--json"))
+    def test_is_grouped_by_a_pattern(self, run_here: RunCli, animals: Path, tmp_path: Path) -> None:
+        done = report(run_here("split", animals, "-o", tmp_path, "--group", r"(p\d+)_", "--json"))
         assert done["groups"] == 10
         sides = [
             {path.split("/")[-1].split("_")[0] for path in each}
@@ -245,49 +245,49 @@ class TestAList:
 
 
 class TestWhatIsThere:
-    def test_stays_if_it_is_the_same(self, run_cli: RunCli, lst: Path, tmp_path: Path) -> None:
-        assert run_cli("split", lst, "-o", tmp_path / "out").code == 0
+    def test_stays_if_it_is_the_same(self, run_here: RunCli, lst: Path, tmp_path: Path) -> None:
+        assert run_here("split", lst, "-o", tmp_path / "out").code == 0
         before = places(tmp_path / "out")
-        again = run_cli("split", lst, "-o", tmp_path / "out")
+        again = run_here("split", lst, "-o", tmp_path / "out")
         assert again.code == 0
         assert "already split" in again.out
         assert places(tmp_path / "out") == before
 
-    def test_is_replaced_only_if_told(self, run_cli: RunCli, lst: Path, tmp_path: Path) -> None:
+    def test_is_replaced_only_if_told(self, run_here: RunCli, lst: Path, tmp_path: Path) -> None:
         out = tmp_path / "out"
-        assert run_cli("split", lst, "-o", out).code == 0
+        assert run_here("split", lst, "-o", out).code == 0
         before = contents(out)
-        refused = run_cli("split", lst, "-o", out, "--seed", 1)
+        refused = run_here("split", lst, "-o", out, "--seed", 1)
         assert refused.code == 5
         assert "train.lst: is there already and differs; give --overwrite" in refused.err
         assert contents(out) == before
-        assert run_cli("split", lst, "-o", out, "--seed", 1, "--overwrite").code == 0
+        assert run_here("split", lst, "-o", out, "--seed", 1, "--overwrite").code == 0
         assert contents(out) != before
         assert names(out) == ["classes.txt", "test.lst", "train.lst", "val.lst"]
 
     def test_is_told_where_it_is_of_another_split(
-        self, run_cli: RunCli, lst: Path, tmp_path: Path
+        self, run_here: RunCli, lst: Path, tmp_path: Path
     ) -> None:
         out = tmp_path / "out"
-        assert run_cli("split", lst, "-o", out).code == 0
+        assert run_here("split", lst, "-o", out).code == 0
         two = ("--ratio", "train=0.5,val=0.5", "--overwrite")
-        done = run_cli("split", lst, "-o", out, *two)
+        done = run_here("split", lst, "-o", out, *two)
         assert done.code == 0
         assert "lists that are not of this split: test.lst" in done.out
 
     def test_other_classes_are_not_replaced(
-        self, run_cli: RunCli, lst: Path, tmp_path: Path
+        self, run_here: RunCli, lst: Path, tmp_path: Path
     ) -> None:
         (tmp_path / "classes.txt").write_text("x\n")
-        refused = run_cli("split", lst, "-o", tmp_path)
+        refused = run_here("split", lst, "-o", tmp_path)
         assert refused.code == 5
         assert "classes.txt: is there already" in refused.err
         assert not list(tmp_path.glob("*.lst"))
 
     def test_is_not_touched_by_a_dry_run(
-        self, run_cli: RunCli, animals: Path, tmp_path: Path
+        self, run_here: RunCli, animals: Path, tmp_path: Path
     ) -> None:
-        dry = run_cli(
+        dry = run_here(
             "split", animals, "-o", tmp_path / "out", "--dry-run", "--materialize", "copy"
         )
         assert dry.code == 0
@@ -295,8 +295,8 @@ class TestWhatIsThere:
         assert "nothing was written" in dry.out
         assert names(tmp_path) == []
 
-    def test_is_quiet_if_told(self, run_cli: RunCli, lst: Path, tmp_path: Path) -> None:
-        assert run_cli("split", lst, "-o", tmp_path / "out", "-q") == (0, "", "")
+    def test_is_quiet_if_told(self, run_here: RunCli, lst: Path, tmp_path: Path) -> None:
+        assert run_here("split", lst, "-o", tmp_path / "out", "-q") == (0, "", "")
 
 
 class TestCopies:
@@ -313,24 +313,24 @@ class TestCopies:
     HALVES = ("--ratio", "a=0.5,b=0.5")
 
     def test_across_sides_are_reported(
-        self, run_cli: RunCli, doubled: Path, tmp_path: Path
+        self, run_here: RunCli, doubled: Path, tmp_path: Path
     ) -> None:
         out = tmp_path / "out"
         command = ("split", doubled, "-o", out, *self.HALVES, "--leaks", "report")
-        done = report(run_cli(*command, "--json"), 3)
+        done = report(run_here(*command, "--json"), 3)
         assert 0 < len(done["leaks"]) < 10
         found = paths(out)
         for leak in done["leaks"]:
             assert leak["kind"] == "same"
             assert {side for side, _ in leak["samples"]} == {"a", "b"}
             assert all(path in found[side] for side, path in leak["samples"])
-        said = run_cli(*command, "-q")
+        said = run_here(*command, "-q")
         assert said.code == 3
         assert "leak      the same: " in said.out
 
-    def test_stay_together(self, run_cli: RunCli, doubled: Path, tmp_path: Path) -> None:
+    def test_stay_together(self, run_here: RunCli, doubled: Path, tmp_path: Path) -> None:
         command = (*self.HALVES, "--leaks", "together", "--json")
-        done = report(run_cli("split", doubled, "-o", tmp_path / "out", *command))
+        done = report(run_here("split", doubled, "-o", tmp_path / "out", *command))
         assert done["leaks"] == []
         contents_of = [
             {(doubled / path).read_bytes() for path in each}
@@ -340,28 +340,30 @@ class TestCopies:
         assert [each["counts"] for each in done["classes"]] == [[10, 10], [10, 10]]
 
     def test_and_groups_stay_together_with_each_other(
-        self, run_cli: RunCli, doubled: Path, tmp_path: Path
+        self, run_here: RunCli, doubled: Path, tmp_path: Path
     ) -> None:
         command = (*self.HALVES, "--leaks", "together", "--group", r"/(\d)")
-        assert run_cli("split", doubled, "-o", tmp_path / "out", *command).code == 0
+        assert run_here("split", doubled, "-o", tmp_path / "out", *command).code == 0
         sides = list(paths(tmp_path / "out").values())
         tens = [{path.split("/")[1][0] for path in each} for each in sides]
         assert not set.intersection(*tens)
         joined = next(each for each in tens if "0" in each)
         assert "3" in joined
 
-    def test_need_the_files_of_a_list(self, run_cli: RunCli, doubled: Path, tmp_path: Path) -> None:
+    def test_need_the_files_of_a_list(
+        self, run_here: RunCli, doubled: Path, tmp_path: Path
+    ) -> None:
         lines = [
             f"{number}\t0\t{('cat', 'dog')[number % 2]}/{number:02}.jpg\n" for number in range(40)
         ]
         (tmp_path / "all.lst").write_text("".join(lines))
         command = ("split", tmp_path / "all.lst", "-o", tmp_path / "out", "--leaks", "report")
-        refused = run_cli(*command)
+        refused = run_here(*command)
         assert refused.code == 2
         assert "--root" in refused.err
-        assert run_cli(*command, "--root", doubled).code == 3
+        assert run_here(*command, "--root", doubled).code == 3
 
-    def test_that_look_alike_are_found(self, run_cli: RunCli, tmp_path: Path) -> None:
+    def test_that_look_alike_are_found(self, run_here: RunCli, tmp_path: Path) -> None:
         root = tmp_path / "alike"
         root.mkdir()
         for number in range(20):
@@ -370,10 +372,10 @@ class TestCopies:
             (root / f"{number:02}.jpg").write_bytes(encode(noise.resize((300, 300)), "JPEG"))
         (root / "broken.jpg").write_bytes(b"broken")
         command = ("split", root, *self.HALVES, "--near", "--json", "-j2")
-        told = report(run_cli(*command, "-o", tmp_path / "told", "--leaks", "report"), 3)
+        told = report(run_here(*command, "-o", tmp_path / "told", "--leaks", "report"), 3)
         assert {leak["kind"] for leak in told["leaks"]} == {"near"}
         assert any("1 image not decoded" in note for note in told["notes"])
-        kept = report(run_cli(*command, "-o", tmp_path / "kept", "--leaks", "together"))
+        kept = report(run_here(*command, "-o", tmp_path / "kept", "--leaks", "together"))
         assert kept["leaks"] == []
         for each in paths(tmp_path / "kept").values():
             assert set(Counter(path[:2] for path in each if path[0] != "b").values()) == {2}
@@ -382,10 +384,10 @@ class TestCopies:
 class TestATree:
     @pytest.mark.parametrize("way", ["hardlink", "symlink", "copy"])
     def test_holds_every_file_once(
-        self, run_cli: RunCli, animals: Path, tmp_path: Path, way: str
+        self, run_here: RunCli, animals: Path, tmp_path: Path, way: str
     ) -> None:
         out = tmp_path / "out"
-        assert run_cli("split", animals, "-o", out, "--materialize", way).code == 0
+        assert run_here("split", animals, "-o", out, "--materialize", way).code == 0
         assert names(out) == [
             "classes.txt",
             "test",
@@ -406,38 +408,38 @@ class TestATree:
                 assert file.samefile(original) == (way != "copy")
         assert found == {path: path.read_bytes() for path in animals.rglob("*.jpg")}
         before = places(out)
-        again = run_cli("split", animals, "-o", out, "--materialize", way)
+        again = run_here("split", animals, "-o", out, "--materialize", way)
         assert again.code == 0
         assert places(out) == before
 
-    def test_of_links_can_be_moved_with_the_images(self, run_cli: RunCli, tmp_path: Path) -> None:
+    def test_of_links_can_be_moved_with_the_images(self, run_here: RunCli, tmp_path: Path) -> None:
         image_folder(tmp_path / "here" / "photos", ("cat",), 10)
         out = tmp_path / "here" / "out"
         command = ("split", tmp_path / "here" / "photos", "-o", out, "--materialize", "symlink")
-        assert run_cli(*command).code == 0
+        assert run_here(*command).code == 0
         (tmp_path / "here").rename(tmp_path / "there")
         assert all(path.exists() for path in (tmp_path / "there" / "out").rglob("*.jpg"))
 
-    def test_can_be_packed(self, run_cli: RunCli, photos: Path, tmp_path: Path) -> None:
+    def test_can_be_packed(self, run_here: RunCli, photos: Path, tmp_path: Path) -> None:
         out = tmp_path / "out"
         command = ("--materialize", "hardlink", "--ratio", "a=0.5,b=0.5")
-        assert run_cli("split", photos, "-o", out, *command).code == 0
-        packed = run_cli("pack", out, tmp_path / "a.rec", "--list", out / "a.lst", "--json")
+        assert run_here("split", photos, "-o", out, *command).code == 0
+        packed = run_here("pack", out, tmp_path / "a.rec", "--list", out / "a.lst", "--json")
         assert report(packed)["samples"] == 6
-        packed = run_cli("pack", out / "b", tmp_path / "b.rec", "--json")
+        packed = run_here("pack", out / "b", tmp_path / "b.rec", "--json")
         assert report(packed)["samples"] == 6
 
-    def test_takes_the_files_themselves(self, run_cli: RunCli, tmp_path: Path) -> None:
+    def test_takes_the_files_themselves(self, run_here: RunCli, tmp_path: Path) -> None:
         files = image_folder(tmp_path / "photos", ("cat", "dog"), 10)
         out = tmp_path / "out"
-        assert run_cli("split", tmp_path / "photos", "-o", out, "--materialize", "move").code == 0
+        assert run_here("split", tmp_path / "photos", "-o", out, "--materialize", "move").code == 0
         assert not list((tmp_path / "photos").rglob("*.jpg"))
         moved = {path.split("/", 1)[1]: out / path for each in paths(out).values() for path in each}
         assert {path: file.read_bytes() for path, file in moved.items()} == files
         assert not [name for name in names(out) if name.startswith(".")]
 
     def test_of_a_list_has_a_directory_for_each_class(
-        self, run_cli: RunCli, animals: Path, tmp_path: Path
+        self, run_here: RunCli, animals: Path, tmp_path: Path
     ) -> None:
         every = sorted(path.relative_to(animals).as_posix() for path in animals.rglob("*.jpg"))
         lines = [f"{number}\t{number % 2}\t{path}\n" for number, path in enumerate(every)]
@@ -445,7 +447,7 @@ class TestATree:
         (tmp_path / "classes.txt").write_text("even\nodd\n")
         out = tmp_path / "out"
         command = ("split", tmp_path / "all.lst", "--root", animals, "-o", out)
-        assert run_cli(*command, "--materialize", "symlink").code == 0
+        assert run_here(*command, "--materialize", "symlink").code == 0
         assert names(out / "train") == ["even", "odd"]
         for path, number in ((path, number) for number, path in enumerate(every)):
             (found,) = out.glob(f"*/*/{os.path.basename(path)}")
@@ -476,64 +478,64 @@ class TestAnAssignment:
             for image, number in enumerate(self.NUMBERS, 1)
         }
 
-    def test_of_the_development_kit(self, run_cli: RunCli, imagenet: Path, tmp_path: Path) -> None:
+    def test_of_the_development_kit(self, run_here: RunCli, imagenet: Path, tmp_path: Path) -> None:
         truth = tmp_path / "ILSVRC2012_validation_ground_truth.txt"
         truth.write_text("".join(f"{number}\n" for number in self.NUMBERS))
         synsets = tmp_path / "synsets.txt"
         synsets.write_text("".join(f"{name}\n" for name in self.SYNSETS))
         out = tmp_path / "out"
         command = ("split", imagenet, "-o", out, "--assign", truth, "--classes", synsets)
-        assert run_cli(*command, "--materialize", "hardlink").code == 0
+        assert run_here(*command, "--materialize", "hardlink").code == 0
         assert self.classes(out) == self.truth
         assert (out / "classes.txt").read_text() == synsets.read_text()
         assert [int(row[1]) + 1 for row in sorted(rows(out / "val.lst"))] == list(self.NUMBERS)
 
-    def test_of_kaggle(self, run_cli: RunCli, imagenet: Path, tmp_path: Path) -> None:
+    def test_of_kaggle(self, run_here: RunCli, imagenet: Path, tmp_path: Path) -> None:
         truth = tmp_path / "LOC_val_solution.csv"
         lines = [f"{name[:-5]},{synset} 1 2 3 4 \n" for name, synset in self.truth.items()]
         truth.write_text("ImageId,PredictionString\n" + "".join(reversed(lines)))
         out = tmp_path / "out"
         command = ("split", imagenet, "-o", out, "--assign", truth)
-        assert run_cli(*command, "--materialize", "symlink").code == 0
+        assert run_here(*command, "--materialize", "symlink").code == 0
         assert self.classes(out) == self.truth
         assert (out / "classes.txt").read_text().split() == sorted(self.SYNSETS)
-        flat = run_cli("split", imagenet, "-o", tmp_path / "flat", "--assign", truth)
+        flat = run_here("split", imagenet, "-o", tmp_path / "flat", "--assign", truth)
         assert flat.code == 0
         assert names(tmp_path / "flat") == ["classes.txt", "val.lst"]
         halves = ("--ratio", "a=0.5,b=0.5", "--json")
         done = report(
-            run_cli("split", imagenet, "-o", tmp_path / "halves", "--assign", truth, *halves)
+            run_here("split", imagenet, "-o", tmp_path / "halves", "--assign", truth, *halves)
         )
         assert [each["samples"] for each in done["lists"]] == [4, 4]
         assert "stratified by class" in done["method"]
 
     def test_of_classes_is_for_those_who_have_none(
-        self, run_cli: RunCli, animals: Path, tmp_path: Path
+        self, run_here: RunCli, animals: Path, tmp_path: Path
     ) -> None:
         (tmp_path / "truth.txt").write_text("1\n" * 60)
-        refused = run_cli(
+        refused = run_here(
             "split", animals, "-o", tmp_path / "out", "--assign", tmp_path / "truth.txt"
         )
         assert refused.code == 2
         assert "has labels already" in refused.err
 
-    def test_of_sides(self, run_cli: RunCli, lst: Path, tmp_path: Path) -> None:
+    def test_of_sides(self, run_here: RunCli, lst: Path, tmp_path: Path) -> None:
         table = tmp_path / "folds.csv"
         lines = [
             f"{number},{'dev' if number % 3 else 'eval'},{number % 12}\n" for number in range(100)
         ]
         table.write_text("id,split,fold\n" + "".join(lines))
         command = ("split", lst, "--assign", table, "--json")
-        sides = report(run_cli(*command, "-o", tmp_path / "out", "--assign-column", "split"))
+        sides = report(run_here(*command, "-o", tmp_path / "out", "--assign-column", "split"))
         assert paths(tmp_path / "out").keys() == {"dev", "eval"}
         assert "0.jpg" in paths(tmp_path / "out")["eval"]
         assert [each["wanted"] for each in sides["lists"]] == [None, None]
         folds = report(
-            run_cli(*command, "-o", tmp_path / "folds", "--assign-column", "fold", "--folds", 12)
+            run_here(*command, "-o", tmp_path / "folds", "--assign-column", "fold", "--folds", 12)
         )
         assert list(folds["parts"]) == [str(fold) for fold in range(12)]
         assert paths(tmp_path / "folds")["fold-11-val"] == {f"{n}.jpg" for n in range(11, 100, 12)}
-        wrong = run_cli(*command, "-o", tmp_path / "x", "--assign-column", "fold", "--folds", 3)
+        wrong = run_here(*command, "-o", tmp_path / "x", "--assign-column", "fold", "--folds", 3)
         assert wrong.code == 4
         assert "has 12 folds, not 3" in wrong.err
 
@@ -566,9 +568,9 @@ class TestAnAssignment:
     ],
 )
 def test_what_makes_no_sense_is_refused(
-    run_cli: RunCli, lst: Path, tmp_path: Path, options: tuple[str, ...], code: int, said: str
+    run_here: RunCli, lst: Path, tmp_path: Path, options: tuple[str, ...], code: int, said: str
 ) -> None:
-    refused = run_cli("split", lst, "-o", tmp_path / "out", *options, cwd=tmp_path)
+    refused = run_here("split", lst, "-o", tmp_path / "out", *options, cwd=tmp_path)
     assert refused.code == code
     assert said in refused.err
     assert not (tmp_path / "out").exists()
@@ -584,21 +586,21 @@ def test_what_makes_no_sense_is_refused(
     ],
 )
 def test_a_source_that_is_none_is_refused(
-    run_cli: RunCli, tmp_path: Path, source: str, code: int, said: str
+    run_here: RunCli, tmp_path: Path, source: str, code: int, said: str
 ) -> None:
     (tmp_path / "t.csv").write_text("path,label\na,1\n")
     (tmp_path / "photo.jpg").touch()
-    refused = run_cli("split", source, "-o", "out", cwd=tmp_path)
+    refused = run_here("split", source, "-o", "out", cwd=tmp_path)
     assert refused.code == code
     assert said in refused.err
 
 
-def test_python_says_the_same_as_the_command(run_cli: RunCli, lst: Path, tmp_path: Path) -> None:
+def test_python_says_the_same_as_the_command(run_here: RunCli, lst: Path, tmp_path: Path) -> None:
     ratios = {"train": 0.7, "val": 0.2, "test": 0.1}
     done = dsprep.split(str(lst), str(tmp_path / "python"), ratios=ratios, seed=3)
     text = ",".join(f"{name}={share}" for name, share in ratios.items())
     again = report(
-        run_cli("split", lst, "-o", tmp_path / "cli", "--ratio", text, "--seed", 3, "--json")
+        run_here("split", lst, "-o", tmp_path / "cli", "--ratio", text, "--seed", 3, "--json")
     )
     assert contents(tmp_path / "python") == contents(tmp_path / "cli")
     assert [each.samples for each in done.lists] == [each["samples"] for each in again["lists"]]
