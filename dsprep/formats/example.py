@@ -15,37 +15,14 @@ from contextlib import suppress
 from functools import lru_cache
 from typing import Any, TypeAlias
 
+from dsprep.formats.wire import BYTES, FIXED32, VARINT, read_varint, read_varints, varint
+from dsprep.formats.wire import fields as fields_of
 from dsprep.sample import Blobs, Floats, Ints
-
-_VARINT, _FIXED64, _BYTES, _FIXED32 = 0, 1, 2, 5
-
 
 BytesList: TypeAlias = Blobs
 FloatList: TypeAlias = Floats
 Int64List: TypeAlias = Ints
 Feature: TypeAlias = BytesList | FloatList | Int64List
-
-
-def _varint(number: int) -> bytes:
-    out = bytearray()
-    while number >= 0x80:
-        out.append(number & 0x7F | 0x80)
-        number >>= 7
-    out.append(number)
-    return bytes(out)
-
-
-_SHORT_VARINTS = [_varint(number) for number in range(1 << 12)]
-
-
-def varint(number: int) -> bytes:
-    """Encode an unsigned integer: seven bits a byte, the lowest first."""
-    return _SHORT_VARINTS[number] if number < 1 << 12 else _varint(number)
-
-
-def varint_size(number: int) -> int:
-    """How many bytes an unsigned integer takes as a varint."""
-    return max(1, (number.bit_length() + 6) // 7)
 
 
 def example_head(size: int) -> bytes:
@@ -114,11 +91,11 @@ def decode_example(data: bytes) -> dict[str, Feature]:
         if plain is not None:
             return plain
     features: dict[str, Feature] = {}
-    for number, wire, value in _fields(data):
-        if number != 1 or wire != _BYTES:
+    for number, wire, value in fields_of(data):
+        if number != 1 or wire != BYTES:
             continue
-        for inner, inner_wire, entry in _fields(_as_bytes(value)):
-            if inner == 1 and inner_wire == _BYTES:
+        for inner, inner_wire, entry in fields_of(_as_bytes(value)):
+            if inner == 1 and inner_wire == BYTES:
                 name, feature = _decode_entry(_as_bytes(entry))
                 features[name] = feature
     return features
@@ -136,7 +113,7 @@ def _plain_features(data: bytes) -> dict[str, Feature] | None:
         ValueError: If it is none.
     """
     features: dict[str, Feature] = {}
-    size, at = _read_varint(data, 1)
+    size, at = read_varint(data, 1)
     end = len(data)
     if data[0] != 0x0A or at + size != end:
         return None
@@ -145,7 +122,7 @@ def _plain_features(data: bytes) -> dict[str, Feature] | None:
             return None
         size, start = data[at + 1], at + 2
         if size >= 0x80:
-            size, start = _read_varint(data, at + 1)
+            size, start = read_varint(data, at + 1)
         at = start + size
         short = size < _SHORT
         name, feature = _known_entry(data[start:at]) if short else _plain_entry(data, start, at)
@@ -169,7 +146,7 @@ def _plain_entry(data: bytes, start: int, stop: int) -> tuple[str, Feature]:
             return _decode_entry(data[start:stop])
         size, at = data[at + 1], at + 2
         if size >= 0x80:
-            size, at = _read_varint(data, at - 1)
+            size, at = read_varint(data, at - 1)
         if at + size != stop:
             return _decode_entry(data[start:stop])
     return name.decode(), BytesList((data[at:stop],))
@@ -177,88 +154,48 @@ def _plain_entry(data: bytes, start: int, stop: int) -> tuple[str, Feature]:
 
 def _decode_entry(data: bytes) -> tuple[str, Feature]:
     name = ""
-    feature: Feature = BytesList()
-    for number, wire, value in _fields(data):
-        if wire != _BYTES:
+    kind: type[Feature] = BytesList
+    values: list[Any] = []
+    for number, wire, value in fields_of(data):
+        if wire != BYTES:
             continue
         if number == 1:
             name = _as_bytes(value).decode()
         elif number == 2:
-            feature = _decode_feature(_as_bytes(value), feature)
-    return name, feature
+            kind = _add_values(_as_bytes(value), kind, values)
+    return name, kind(values)
 
 
-def _decode_feature(data: bytes, feature: Feature) -> Feature:
-    kind: type[Feature] = type(feature)
-    values: list[Any] = list(feature)
-    for number, wire, value in _fields(data):
-        if wire != _BYTES or number not in (1, 2, 3):
+def _add_values(data: bytes, kind: type[Feature], values: list[Any]) -> type[Feature]:
+    """Add the values of a feature to those of its kind that came before it; returns its kind."""
+    for number, wire, value in fields_of(data):
+        if wire != BYTES or number not in (1, 2, 3):
             continue
         # A list given in two parts is one list; one of another kind replaces it.
         before, kind = kind, (BytesList, FloatList, Int64List)[number - 1]
         if kind is not before:
-            values = []
+            values.clear()
         values += _values(kind, _as_bytes(value))
-    return kind(values)
+    return kind
 
 
 def _values(kind: type[Feature], data: bytes) -> Iterator[bytes | float | int]:
-    for number, wire, value in _fields(data):
+    for number, wire, value in fields_of(data):
         if number != 1:
             continue
-        if kind is BytesList and wire == _BYTES:
+        if kind is BytesList and wire == BYTES:
             yield _as_bytes(value)
-        elif kind is FloatList and wire == _FIXED32:
+        elif kind is FloatList and wire == FIXED32:
             yield struct.unpack("<f", _as_bytes(value))[0]
-        elif kind is FloatList and wire == _BYTES:
+        elif kind is FloatList and wire == BYTES:
             packed = _as_bytes(value)
             if len(packed) % 4:
                 raise ValueError("a list of floats whose length is not a multiple of 4")
             yield from struct.unpack(f"<{len(packed) // 4}f", packed)
-        elif kind is Int64List and wire == _VARINT and isinstance(value, int):
+        elif kind is Int64List and wire == VARINT and isinstance(value, int):
             yield _signed(value)
-        elif kind is Int64List and wire == _BYTES:
-            packed, at = _as_bytes(value), 0
-            while at < len(packed):
-                number_, at = _read_varint(packed, at)
-                yield _signed(number_)
-
-
-def _fields(data: bytes) -> Iterator[tuple[int, int, bytes | int]]:
-    """The fields of a message: number, wire type and value."""
-    at, end = 0, len(data)
-    while at < end:
-        tag, at = _read_varint(data, at)
-        number, wire = tag >> 3, tag & 7
-        if not 0 < number < 1 << 29:
-            raise ValueError("a field that has no number")
-        if wire == _VARINT:
-            value, at = _read_varint(data, at)
-            yield number, wire, value
-            continue
-        if wire == _BYTES:
-            size, at = _read_varint(data, at)
-        elif wire in (_FIXED64, _FIXED32):
-            size = 8 if wire == _FIXED64 else 4
-        else:
-            raise ValueError(f"wire type {wire} is not one that an Example holds")
-        if size > end - at:
-            raise ValueError("a field that is longer than the message")
-        yield number, wire, data[at : at + size]
-        at += size
-
-
-def _read_varint(data: bytes, at: int) -> tuple[int, int]:
-    value = shift = 0
-    while True:
-        if at >= len(data) or shift > 63:
-            raise ValueError("a varint that does not end")
-        byte = data[at]
-        at += 1
-        value |= (byte & 0x7F) << shift
-        if byte < 0x80:
-            return value & (1 << 64) - 1, at
-        shift += 7
+        elif kind is Int64List and wire == BYTES:
+            yield from map(_signed, read_varints(_as_bytes(value)))
 
 
 def _signed(value: int) -> int:

@@ -19,8 +19,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import ClassVar, TypeAlias
 
-from dsprep.formats.example import varint
-from dsprep.formats.wire import BYTES, FIXED32, FIXED64, framed, read_varints
+from dsprep.formats.wire import BYTES, FIXED32, FIXED64, framed, read_varints, varint
 from dsprep.formats.wire import fields as fields_of
 
 _INT32 = range(-(1 << 31), 1 << 31)

@@ -11,8 +11,8 @@ from typing import TypeAlias
 
 import polars as pl
 
-from dsprep.formats.example import varint_size
 from dsprep.formats.features import BOXES, Preset
+from dsprep.formats.wire import varint_size
 
 Sizes: TypeAlias = pl.Series | int
 """A size in bytes for each row, or one that all rows share."""

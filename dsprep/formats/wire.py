@@ -8,10 +8,30 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from dsprep.formats.example import varint
-
 VARINT, FIXED64, BYTES, FIXED32 = 0, 1, 2, 5
 """The wire types: groups, which are 3 and 4, are long out of use."""
+
+
+def _varint(number: int) -> bytes:
+    out = bytearray()
+    while number >= 0x80:
+        out.append(number & 0x7F | 0x80)
+        number >>= 7
+    out.append(number)
+    return bytes(out)
+
+
+_SHORT_VARINTS = [_varint(number) for number in range(1 << 12)]
+
+
+def varint(number: int) -> bytes:
+    """Encode an unsigned integer: seven bits a byte, the lowest first."""
+    return _SHORT_VARINTS[number] if number < 1 << 12 else _varint(number)
+
+
+def varint_size(number: int) -> int:
+    """How many bytes an unsigned integer takes as a varint."""
+    return max(1, (number.bit_length() + 6) // 7)
 
 
 def framed(tag: bytes, data: bytes) -> bytes:

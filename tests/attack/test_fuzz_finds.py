@@ -12,11 +12,13 @@ from dsprep.catalog import Catalog
 from dsprep.errors import BadSample
 from dsprep.findings import Reject
 from dsprep.formats.base import Format
+from dsprep.formats.example import decode_example
 from dsprep.formats.recordio_protobuf import RecordIOProtobuf
 from dsprep.formats.stream import ShardStream
 from dsprep.formats.tfrecord import TFRecord
 from dsprep.formats.webdataset import WebDataset
-from dsprep.sample import Sample, Value
+from dsprep.formats.wire import framed
+from dsprep.sample import Ints, Sample, Value
 from dsprep.sources.shards import read_shards
 from dsprep.sources.shardset import ShardSet
 from dsprep.streaming import convert_stream
@@ -101,3 +103,11 @@ def test_a_label_that_is_an_unusual_nan_is_kept_bit_for_bit() -> None:
     assert entry.sample.fields == {"label.tensor": value}
     for other in (layout, TFRecord(whole=True), WebDataset()):
         assert again(other, entry.sample).fields == entry.sample.fields
+
+
+def test_a_feature_in_many_parts_is_read_at_once() -> None:
+    part = b"\x12\x05\x1a\x03\x0a\x01\x05"
+    count = 200_000  # as a list that is copied for each part: hours
+    entry = b"\x0a\x01a" + part * count
+    features = framed(b"\x0a", entry)
+    assert decode_example(framed(b"\x0a", features)) == {"a": Ints([5] * count)}

@@ -153,9 +153,12 @@ def test_what_does_not_fit_is_refused_and_nothing_changes(
     before = contents(tmp_path)
     refused = run_here("shard", "append", source, dest, "-j1")
     assert refused.code in (4, 5)
-    assert {"keys": "are there already", "class": "emu", "nowhere": "nowhere", "not ours": "manifest"}[
-        what
-    ] in refused.err
+    assert {
+        "keys": "are there already",
+        "class": "emu",
+        "nowhere": "nowhere",
+        "not ours": "manifest",
+    }[what] in refused.err
     assert contents(tmp_path) == before
 
 

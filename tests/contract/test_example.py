@@ -20,9 +20,8 @@ from dsprep.formats.example import (
     encode_entry,
     example_head,
     head_of_bytes,
-    varint,
-    varint_size,
 )
+from dsprep.formats.wire import varint, varint_size
 
 properties = settings(max_examples=100, deadline=None)
 
