@@ -116,6 +116,7 @@ def _skipped_line(report: WriteReport) -> str:
         "not-an-image": "not images",
         "unlisted": "not listed",
         "loop": "loops",
+        "keyless": "with members that belong to no sample",
     }
     kinds: dict[str, list[str]] = {}
     for finding in report.skipped:

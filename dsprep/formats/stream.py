@@ -161,7 +161,10 @@ class ShardStream:
         first: The number of the first sample in what is read.
         is_part: Whether this is not the whole shard, so that its end is not the shard's.
         compressed: Whether it is gzip or zlib.
+        passed_over: How many members of a tar belong to no sample, as their names tell no key.
     """
+
+    passed_over = 0
 
     def __init__(self, path: str, source: Readable | None = None) -> None:
         """Open a shard.

@@ -346,6 +346,7 @@ def groups(stream: ShardStream, with_data: bool) -> Iterator[Group]:
         name = member.name
         match = _NAME.fullmatch(name)
         if match is None or (name.startswith("__") and _PASSED_OVER.match(name)):
+            stream.passed_over += 1
             continue
         if match[1] != key:
             if key is not None:

@@ -6,7 +6,7 @@ This runs in workers, on every sample, and so imports neither polars nor Pillow.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from typing import NamedTuple, TypeAlias
 
@@ -109,7 +109,7 @@ def make_samples(recipe: Recipe, rows: Rows) -> Iterator[Sample | BadSample]:
     labels = rows.labels if rows.labels is not None else [None] * len(rows.ids)
     read = recipe.reader.read(rows)
     if rows.copies is not None:
-        yield from _renamed_copies(make_samples(recipe, replace(rows, copies=None)), rows.copies)
+        yield from _renamed_copies(make_samples(recipe, replace(rows, copies=None)), rows)
         return
     for id, path, label, found in zip(rows.ids, rows.paths, labels, read, strict=True):
         if not isinstance(found, bytes):
@@ -181,13 +181,15 @@ def sample_finisher(recipe: Recipe) -> Callable[[Sample, str], Sample | BadSampl
 
 
 def _renamed_copies(
-    samples: Iterator[Sample | BadSample], copies: Sequence[int]
+    samples: Iterator[Sample | BadSample], rows: Rows
 ) -> Iterator[Sample | BadSample]:
-    """Give the copies of a sample keys of their own, and no name of a file that is not theirs."""
-    for sample, copy in zip(samples, copies, strict=True):
+    """Give the copies of a sample keys and ids of their own, and no name that is not theirs."""
+    assert rows.copies is not None
+    for sample, copy, id in zip(samples, rows.copies, rows.ids, strict=True):
         if copy and isinstance(sample, Sample):
-            sample.key = key_of_copy(sample.key, copy)
+            sample.key, sample.id = key_of_copy(sample.key, copy), id
             sample.fields.pop("filename", None)
+            sample.fields.pop("id", None)
         yield sample
 
 

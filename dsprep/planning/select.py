@@ -79,9 +79,11 @@ def _numbers_where_all_are(column: pl.Series) -> pl.Series:
 
 
 def _with_copies(catalog: Catalog, copies: pl.Series) -> Catalog:
-    """The catalog with a column that tells copies apart, where such a column belongs."""
+    """The catalog with a column that tells copies apart, and ids of their own for these."""
     (name,) = COPY_COLUMNS
+    last, number = pl.col("index").max(), (pl.col(name) > 0).cum_sum().cast(pl.Int64)
+    own = pl.when(pl.col(name) > 0).then(last + number).otherwise(pl.col("index"))
     columns = [each for each in catalog.table.columns if each not in LABEL_COLUMNS]
     labels = [each for each in catalog.table.columns if each in LABEL_COLUMNS]
-    table = catalog.table.with_columns(copies.alias(name)).select(*columns, name, *labels)
-    return replace(catalog, table=table)
+    table = catalog.table.with_columns(copies.alias(name)).with_columns(index=own)
+    return replace(catalog, table=table.select(*columns, name, *labels))

@@ -17,7 +17,13 @@ from dsprep.manifests.manifest import FileReceipt, Manifest, read_rejects
 from dsprep.planning.destination import Destination
 from dsprep.planning.packing import Packing
 from dsprep.planning.plan import Plan
-from dsprep.running.folder import join_units, receipt_of, require_free, write_companions
+from dsprep.running.folder import (
+    join_units,
+    receipt_of,
+    require_free,
+    require_own_files,
+    write_companions,
+)
 from dsprep.running.run import Outcome
 from dsprep.running.state import RunState, data_set_to_replace, differences, remove_data_set
 from dsprep.stores.local import checksum, free_bytes, sync_directory, write_whole
@@ -85,6 +91,8 @@ def begin(plan: Plan, state: RunState, overwrite: bool) -> None:
     replaced = data_set_to_replace(destination) if overwrite else None
     _spare_inputs(plan, replaced)
     _require_room(plan, state, replaced)
+    if overwrite and is_folder(plan):
+        require_own_files(destination)
     if overwrite and (state.other or destination.manifest.exists()):
         state.forget()
     remove_data_set(destination, overwrite)

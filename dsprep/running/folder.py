@@ -43,6 +43,26 @@ def require_free(destination: Destination) -> None:
         )
 
 
+def require_own_files(destination: Destination) -> None:
+    """Refuse to replace a folder that holds files which dsprep did not write.
+
+    Raises:
+        DestinationError: If it does.
+    """
+    folder, listing = folder_of(destination), destination.companion(LISTING)
+    if not (folder.is_dir() and listing.exists()):
+        return
+    own = {file.path for sample in read_listing(listing) for file in sample.files}
+    for directory, _, names in os.walk(folder):
+        for name in names:
+            path = os.path.relpath(os.path.join(directory, name), folder)
+            if path not in own:
+                raise DestinationError(
+                    f"{folder / path}: lies in the folder that is to be replaced, and dsprep did "
+                    "not write it; move it away, or choose another destination"
+                )
+
+
 def join_units(plan: Plan, state: RunState) -> Joined:
     """Make the folder of its units, and the listing beside it.
 

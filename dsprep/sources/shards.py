@@ -54,6 +54,11 @@ def read_shards(
         for path, shard in zip(shards.files, indexed, strict=True)
         for offset, problem in shard.damage
     ]
+    findings += [
+        Finding("keyless", os.path.basename(path), f"{shard.passed_over} members")
+        for path, shard in zip(shards.files, indexed, strict=True)
+        if shard.passed_over
+    ]
     table = pl.concat(
         [_rows(number, path, shard) for number, (path, shard) in _numbered(shards, indexed)]
     )

@@ -43,6 +43,7 @@ class IndexedShard:
         keys: The key of each, empty where a header does not tell it, joined by NUL.
         labels: The label of each; empty if they were not read.
         fields: How many samples have each field, and the kind of its values, as far as it is known.
+        passed_over: How many members belong to no sample, as their names tell no key.
         damage: Where samples, or the shard itself, break the format, and how.
     """
 
@@ -55,6 +56,7 @@ class IndexedShard:
     keys: str = ""
     labels: list[int | tuple[float, ...] | None] = field(default_factory=list)
     fields: Counter[tuple[str, str]] = field(default_factory=Counter)
+    passed_over: int = 0
     damage: list[tuple[int, str]] = field(default_factory=list)
 
 
@@ -81,6 +83,7 @@ def index_shard(task: IndexTask) -> IndexedShard:
                 keys.append(span.key.replace("\x00", "\\x00"))
         except DamagedShard as error:
             found.damage.append((error.offset, error.problem))
+        found.passed_over = stream.passed_over
     found.keys = "\x00".join(keys)
     if all(label is None for label in found.labels):
         found.labels = []

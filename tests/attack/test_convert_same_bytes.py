@@ -127,6 +127,19 @@ def test_overwriting_replaces_what_another_command_wrote(
     assert {path: data for path, data in after.items() if not path.startswith("fresh/")} == fresh
 
 
+def test_a_folder_with_a_file_of_somebody_else_is_not_overwritten(
+    run_here: RunHere, sources: Path, tmp_path: Path
+) -> None:
+    call = ("convert", sources / "tars", tmp_path / "out", "--to", "folder", "-qj1")
+    assert run_here(*call).code == 0
+    (tmp_path / "out" / "notes.txt").write_text("mine")
+    before = contents(tmp_path)
+    refused = run_here(*call, "--overwrite")
+    assert refused.code == 5
+    assert "notes.txt: lies in the folder that is to be replaced" in refused.err
+    assert contents(tmp_path) == before
+
+
 @pytest.mark.parametrize("variant", KILLED)
 def test_after_kills(
     run_here: RunHere,

@@ -281,7 +281,7 @@ class TestSelection:
         assert len(found) == 3 * each
         if name != "recordio":  # there, keys are numbers
             assert classes(found) == dict.fromkeys(COUNTS, each)
-            assert len(set(found)) == len(found)
+        assert len(set(found)) == len(found)
         assert run_here("verify", dest, "-qj1").code == 0
 
 
