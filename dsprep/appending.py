@@ -159,7 +159,10 @@ def append(
         rejects = [*plan.lost, *outcome.rejects]
         how = "continued" if state.resumed else "appended"
         report = final_report(plan, manifest, rejects, how, time.monotonic() - began)
-        return replace(report, per_class={}, notes=[*report.notes, _added(base, manifest)])
+        notes = [*report.notes, _added(base, manifest)]
+        if not made.layout.keys_must_differ:
+            notes.append(f"{made.layout.name}: samples that were there already are not looked for")
+        return replace(report, per_class={}, notes=notes)
 
 
 def _added(base: Manifest, manifest: Manifest) -> str:
