@@ -39,7 +39,14 @@ def contexts(
         Each command's context, as wide as a terminal of 88 columns.
     """
     name = (command.name or "") if parent else "dsprep"
-    context = click.Context(command, parent, name, terminal_width=88, max_content_width=88)
+    context = click.Context(
+        command,
+        parent,
+        name,
+        terminal_width=88,
+        max_content_width=88,
+        **command.context_settings,
+    )
     yield context
     if isinstance(command, click.Group):
         for child in command.list_commands(context):

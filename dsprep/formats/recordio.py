@@ -36,6 +36,7 @@ _IMAGES = IMAGE_KINDS | {UNKNOWN_IMAGE}
 
 _FRAME = struct.Struct("<4sI")
 _HEADER = struct.Struct("<IfQQ")
+_FLOAT = struct.Struct("<f")
 _WHOLE, _FIRST, _MIDDLE, _LAST = range(4)
 _PADDING = (b"", b"\0\0\0", b"\0\0", b"\0")
 
@@ -146,7 +147,7 @@ def _header(sample: Sample) -> bytes:
     if "id" in fields:
         id = _checked_id(fields["id"])
     label = fields.get("cls", fields.get("label", 0))
-    if isinstance(label, int) and abs(label) <= RecordIO.max_class:
+    if isinstance(label, int) and (abs(label) <= RecordIO.max_class or _is_float32(label)):
         return _HEADER.pack(0, label, id, 0)
     if not is_label(label):
         raise BadSample(f"the label {label!r} is not a number that 32-bit floats hold")
@@ -158,6 +159,14 @@ def _header(sample: Sample) -> bytes:
         return _HEADER.pack(count, 0.0, id, 0) + struct.pack(f"<{count}f", *label)
     except OverflowError:
         raise BadSample(f"a label of {label!r} is beyond 32-bit floats") from None
+
+
+def _is_float32(number: int) -> bool:
+    """Whether a whole number is one of those that 32-bit floats hold."""
+    try:
+        return bool(_FLOAT.unpack(_FLOAT.pack(number))[0] == number)
+    except OverflowError:
+        return False
 
 
 def _checked_id(id: Value) -> int:

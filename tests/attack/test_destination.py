@@ -102,6 +102,7 @@ class TestOverwrite:
             dsprep.pack(str(photos), str(dest), format="webdataset", name="val", shards=2)
         assert {"classes.txt", "val.json"} <= set(names(dest))
 
+        monkeypatch.undo()
         image_folder(flat, (".",))
         command = ("--format", "recordio")
         assert run_here("pack", flat, dest, *command, "--overwrite").code == 0

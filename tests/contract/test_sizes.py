@@ -260,7 +260,7 @@ class TestCuts:
 
     @pytest.mark.parametrize("count", [0, -1, 4])
     def test_into_more_shards_than_samples_is_refused(self, count: int) -> None:
-        with pytest.raises(OptionError, match=f"--shards {count}: there are 3 samples"):
+        with pytest.raises(OptionError, match=f"{count} shards: there are 3 samples"):
             cut_into([1, 2, 3], count)
 
     @properties
