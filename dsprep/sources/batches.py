@@ -131,7 +131,7 @@ def _classes(
     if unknown:
         raise SourceError(
             f"{batch.name}: the class {unknown[0]!r} ({len(unknown)} such) is not among the "
-            f"{len(classes)} known classes: add it to their list"
+            f"{len(classes)} classes: add it to their list"
         )
     renumbered = [classes.index(name) for name in names]
     return labels.replace_strict(range(len(names)), renumbered, return_dtype=pl.Int64)

@@ -97,7 +97,7 @@ def classes_of_directories(
     if unknown:
         raise SourceError(
             f"{root}: the directory {unknown[0]!r} ({len(unknown)} such) is not among the "
-            f"{len(classes)} known classes: add it to their list, or move it away"
+            f"{len(classes)} classes: add it to their list, or move it away"
         )
     numbers = directories.replace_strict(classes, range(len(classes)), return_dtype=pl.Int64)
     return numbers.alias("cls"), classes
