@@ -65,6 +65,13 @@ install_libraries() {
         die "MXNet needs system libraries that could not be installed: $missing"
 }
 
+# The last version of SageMaker's SDK that writes RecordIO-protobuf. The tests load two of its files;
+# its 30 dependencies would not go with the frameworks, so it lies where nothing else finds it.
+install_sagemaker() {
+    [ -d .venv/judges/sagemaker ] || .venv/bin/python -m pip install --quiet \
+        --disable-pip-version-check --no-deps --target .venv/judges sagemaker==2.257.7
+}
+
 case "${1:-}" in
     core)
         make_venv
@@ -77,6 +84,7 @@ case "${1:-}" in
         install '.[test,check,bench]'
         install_libraries
         .venv/bin/python -m pip check
+        install_sagemaker
         ;;
     fuzz)
         say "installing the fuzzer"
