@@ -310,11 +310,12 @@ class ShardStream:
         Raises:
             DamagedShard: If the shard ends before.
         """
-        self._refuse_bomb(count, what)
         if self._at + count <= len(self._block):
             self._at += count
             self.offset += count
-        elif self._size is None:
+            return
+        self._refuse_bomb(count, what)
+        if self._size is None:
             while count > 0:
                 block = min(count, _BLOCK)
                 self.read(block, what)

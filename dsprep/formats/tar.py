@@ -14,7 +14,7 @@ from functools import lru_cache
 from typing import TYPE_CHECKING, NamedTuple
 from zlib import adler32
 
-from dsprep.errors import BadSample
+from dsprep.errors import BadSample, DamagedShard
 
 if TYPE_CHECKING:
     from dsprep.formats.stream import ShardStream
@@ -170,7 +170,7 @@ def members(stream: ShardStream, with_data: bool = True) -> Iterator[Member]:
             at = stream.offset
             if with_data:
                 data = stream.read(size, name)
-                stream.read(-size % BLOCK, "the padding of a member")
+                stream.skip(-size % BLOCK, "the padding of a member")
             else:
                 data = b""
                 stream.skip(size + -size % BLOCK, name)
@@ -201,35 +201,35 @@ def _read_meta(stream: ShardStream, size: int, offset: int) -> bytes:
 def _parse(block: bytes, stream: ShardStream, offset: int) -> tuple[bytes, str, int]:
     """The type, the name and the size in a header."""
     # Adler-32 begins with the sum of the bytes, modulo 65521: many times as fast as sum() is.
-    stored = _number(block[148:156], stream, offset)
-    total = (adler32(block) & 0xFFFF) - 1 - _over_blanks(block[148:156])
-    if (stored - total) % _ADLER:
+    found = _parse_checksum(block[148:156])
+    if found is None:
+        raise _no_number(block[148:156], stream, offset)
+    stored, blanks = found
+    if ((adler32(block) & 0xFFFF) - 1 - blanks - stored) % _ADLER:
         raise stream.damaged("a tar header's checksum is wrong, or it is no tar header", offset)
     name = block[:100].split(b"\0", 1)[0]
     if block[257:263] == b"ustar\0" and block[345]:
         name = block[345:500].split(b"\0", 1)[0] + b"/" + name
-    return (
-        block[156:157],
-        name.decode(errors="backslashreplace"),
-        _number(block[124:136], stream, offset),
-    )
+    field = block[124:136]
+    size = _parse_number(field)
+    if size is None:
+        raise _no_number(field, stream, offset)
+    return block[156:157], name.decode(errors="backslashreplace"), size
 
 
-@lru_cache(maxsize=4096)
-def _over_blanks(field: bytes) -> int:
-    """By how much a checksum's own bytes exceed the blanks that it counts for itself."""
-    return sum(field) - sum(b" " * len(field))
+def _no_number(field: bytes, stream: ShardStream, offset: int) -> DamagedShard:
+    return stream.damaged(f"{field!r} in a tar header is not a number", offset)
 
 
-def _number(field: bytes, stream: ShardStream, offset: int) -> int:
+@lru_cache(maxsize=8192)
+def _parse_checksum(field: bytes) -> tuple[int, int] | None:
+    """The checksum in a header, and by how much its own bytes exceed the blanks it counts."""
     number = _parse_number(field)
-    if number is None:
-        raise stream.damaged(f"{field!r} in a tar header is not a number", offset)
-    return number
+    return None if number is None else (number, sum(field) - sum(b" " * len(field)))
 
 
 # Headers have sizes and checksums in common: those of class numbers are all alike.
-@lru_cache(maxsize=4096)
+@lru_cache(maxsize=8192)
 def _parse_number(field: bytes) -> int | None:
     if field[0] == 0x80:  # GNU's base-256, for what octal digits cannot hold
         return int.from_bytes(field[1:], "big")
