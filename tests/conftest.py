@@ -19,7 +19,9 @@ import pytest
 from hypothesis import HealthCheck, settings
 
 # Machines may be busy: how long a test takes says nothing.
-settings.register_profile("dsprep", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.register_profile(
+    "dsprep", max_examples=50, deadline=None, suppress_health_check=[HealthCheck.too_slow]
+)
 settings.load_profile("dsprep")
 
 # Read by TensorFlow when it loads, here or in a subprocess: no log lines, no GPU, one way to round.
