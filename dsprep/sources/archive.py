@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import posixpath
+from functools import partial
 from importlib import import_module
 from threading import Thread
 from typing import TYPE_CHECKING, NamedTuple
@@ -169,37 +170,12 @@ def read_archive(source: Source) -> tuple[Catalog, list[Finding]]:
     finally:
         importing.join()
     from dsprep.sources.archived import files_of
-    from dsprep.sources.classes import read_classes
-    from dsprep.sources.folder import read_folder
-    from dsprep.sources.lst import read_lst
-    from dsprep.sources.table import read_table
+    from dsprep.sources.tree import read_tree
 
     files = files_of(archive, source.extensions)
     if files.table.is_empty() and archive.listing.damage:
         raise SourceError(f"{archive.path}: {archive.listing.damage[0].detail}")
-    classes = read_classes(source.classes) if source.classes else None
-    if source.list:
-        return read_lst(
-            source.list,
-            source.root,
-            classes=classes,
-            extensions=source.extensions,
-            text=read_text_of(archive, source.list),
-            files=files,
-        )
-    if source.table:
-        return read_table(
-            source.table,
-            source.root,
-            path_column=source.path_column,
-            label_columns=source.label_columns,
-            classes=classes,
-            extensions=source.extensions,
-            text=read_text_of(archive, source.table),
-            files=files,
-        )
-    files = files.below_top()
-    return read_folder(source.root, classes=classes, extensions=source.extensions, files=files)
+    return read_tree(source, files=files, text_of=partial(read_text_of, archive))
 
 
 def read_text_beside(root: str, path: str) -> str:

@@ -135,31 +135,9 @@ def read_source(source: Source, run_all: RunAll = map) -> tuple[Catalog, list[Fi
 
         return read_archive(source)
     folder = None if source.list or source.table else _scan_ahead(source, run_all)
-    from dsprep.sources.classes import read_classes
-    from dsprep.sources.folder import read_folder
-    from dsprep.sources.lst import read_lst
-    from dsprep.sources.table import read_table
+    from dsprep.sources.tree import read_tree  # not before polars is there
 
-    classes = read_classes(source.classes) if source.classes else None
-    if source.list:
-        return read_lst(
-            source.list,
-            source.root,
-            classes=classes,
-            extensions=source.extensions,
-            run_all=run_all,
-        )
-    if source.table:
-        return read_table(
-            source.table,
-            source.root,
-            path_column=source.path_column,
-            label_columns=source.label_columns,
-            classes=classes,
-            extensions=source.extensions,
-            run_all=run_all,
-        )
-    return read_folder(source.root, classes=classes, extensions=source.extensions, scans=folder)
+    return read_tree(source, run_all=run_all, scans=folder)
 
 
 def _scan_ahead(source: Source, run_all: RunAll) -> list[Scanned]:

@@ -1,0 +1,71 @@
+"""A tree of images, on the disk or in an archive: who tells the labels is looked at here."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import TYPE_CHECKING
+
+from dsprep.sources.classes import read_classes
+from dsprep.sources.folder import read_folder
+from dsprep.sources.lst import read_lst
+from dsprep.sources.scan import RunAll, Scanned
+from dsprep.sources.table import read_table
+
+if TYPE_CHECKING:
+    from dsprep.catalog import Catalog
+    from dsprep.findings import Finding
+    from dsprep.sources.files import Files
+    from dsprep.sources.reading import Source
+
+
+def read_tree(
+    source: Source,
+    *,
+    run_all: RunAll = map,
+    scans: Iterable[Scanned] | None = None,
+    files: Files | None = None,
+    text_of: Callable[[str], str | None] = lambda _: None,
+) -> tuple[Catalog, list[Finding]]:
+    """Make the catalog of a tree by its list, its table or the names of its directories.
+
+    Args:
+        source: What the user named.
+        run_all: Runs calls, here or in workers.
+        scans: What lies in the directories, if that is known.
+        files: The files, if they do not lie on the disk.
+        text_of: Reads a list or a table that may not lie on the disk; None if it does.
+
+    Returns:
+        The catalog, and what was noticed.
+
+    Raises:
+        SourceError: If it cannot be read, is empty or contradicts itself.
+    """
+    classes = read_classes(source.classes) if source.classes else None
+    if source.list:
+        return read_lst(
+            source.list,
+            source.root,
+            classes=classes,
+            extensions=source.extensions,
+            run_all=run_all,
+            text=text_of(source.list),
+            files=files,
+        )
+    if source.table:
+        return read_table(
+            source.table,
+            source.root,
+            path_column=source.path_column,
+            label_columns=source.label_columns,
+            classes=classes,
+            extensions=source.extensions,
+            run_all=run_all,
+            text=text_of(source.table),
+            files=files,
+        )
+    if files is not None:
+        files = files.below_top()
+    return read_folder(
+        source.root, classes=classes, extensions=source.extensions, scans=scans, files=files
+    )
