@@ -11,6 +11,7 @@ from dsprep.formats.parquet import Parquet, parquet_for
 from dsprep.planning.cuts import ShardSize
 from dsprep.planning.packing import Packing
 from dsprep.readers.parquet import ParquetReader
+from dsprep.readers.shards import ShardReader
 from dsprep.sample import TYPES
 from dsprep.units import format_count
 
@@ -36,7 +37,8 @@ def settle(packing: Packing, catalog: Catalog) -> Packing:
         size = ShardSize()
     if isinstance(packing.layout, Folder):
         size = ShardSize(target=_UNIT)
-    return replace(packing, check=check, size=size, layout=layout)
+    copies = packing.copies and isinstance(catalog.reader, ShardReader)  # not a tar of CIFAR, say
+    return replace(packing, check=check, size=size, layout=layout, copies=copies)
 
 
 def _columns(packing: Packing, catalog: Catalog) -> Parquet:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import json
 from collections.abc import Callable
 from itertools import product
 from pathlib import Path
@@ -102,3 +103,13 @@ def test_all_samples_arrive(
     assert class_names(dest) == classes
     if source in SAME:
         assert content(dest) == of_the_folder(target)
+
+
+@pytest.mark.parametrize("source", ["cifar10_python", "cifar100_binary", "webdataset_tar_gz"])
+def test_what_is_no_shard_is_not_copied_as_one(
+    given: Sources, run_here: RunHere, tmp_path: Path, source: str
+) -> None:
+    args, items, _ = given(source)
+    done = run_here("shard", *args, tmp_path / "out", "--to", "webdataset", "-qj1")
+    assert done == (0, "", "")
+    assert json.loads((tmp_path / "out" / "manifest.json").read_text())["samples"] == len(items)
