@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
 from dsprep.errors import OptionError
 from dsprep.formats import FORMATS
@@ -26,7 +27,12 @@ def shard(
     kind: str | None = None,
     parts: bool = False,
     pairs: Mapping[str, str] | None = None,
+    list_file: str | None = None,
+    labels: str | None = None,
+    path_column: str | None = None,
+    label_columns: Sequence[str] = (),
     classes: str | None = None,
+    extensions: Sequence[str] = (),
     target_size: int | str | None = None,
     shards: int | None = None,
     samples_per_shard: int | None = None,
@@ -60,7 +66,12 @@ def shard(
         kind: What the sources are, where that does not show; see :mod:`dsprep.sources.whole`.
         parts: Whether files that share a stem are one sample.
         pairs: Patterns of files, by the field that they are: those that match alike are one sample.
+        list_file: An MXNet ``.lst``, or an augmented manifest, of images below the source.
+        labels: A CSV or TSV file that tells images below the source and their labels.
+        path_column: Its column of paths or ids; found by its name unless given.
+        label_columns: Its columns of labels; one is found by its name unless given.
         classes: A file with the class names, one a line, in the order of their numbers.
+        extensions: File name extensions of images.
         target_size: The most bytes that a shard takes on disk; a number, or a text like ``200MB``.
         shards: Or, how many shards.
         samples_per_shard: Or, how many samples in each.
@@ -101,7 +112,19 @@ def shard(
     require_one_of("--on-error", on_error, ("skip", "fail"))
     require_one_of("--key", key, ("path", "index"))
     require_one_of("--balance", balance, ("classes", None))
-    source = make_source(first, others=others, kind=kind, parts=parts, pairs=pairs, classes=classes)
+    source = make_source(
+        first,
+        others=others,
+        kind=kind,
+        parts=parts,
+        pairs=pairs,
+        list_file=list_file,
+        labels=labels,
+        path_column=path_column,
+        label_columns=label_columns,
+        classes=classes,
+        extensions=extensions,
+    )
     own = _format_of(source)
     destination, format_name = parse_destination(dest, to or own)
     target = None if target_size is None else parse_size(target_size)
@@ -119,15 +142,7 @@ def shard(
     if filter is not None or balanced:
         selection = Selection(filter, filter_table, balanced, oversample, seed)
     copies = own == format_name and key == "path" and not oversample and features is None
-    source = make_source(
-        first,
-        others=others,
-        kind=kind,
-        parts=parts,
-        pairs=pairs,
-        classes=classes,
-        whole=selection is not None or not (copies or layout.holds_anything),
-    )
+    source = replace(source, whole=selection is not None or not (copies or layout.holds_anything))
     packing = Packing(
         source=source,
         destination=destination,

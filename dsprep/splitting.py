@@ -106,6 +106,9 @@ def split(
     label_columns: Sequence[str] = (),
     classes: str | None = None,
     extensions: Sequence[str] = (),
+    kind: str | None = None,
+    parts: bool = False,
+    pairs: Mapping[str, str] | None = None,
     root: str | None = None,
     ratios: Mapping[str, str | float] | None = None,
     folds: int | None = None,
@@ -128,7 +131,8 @@ def split(
     """Split a data set: every sample is on exactly one side.
 
     Args:
-        source: A directory of images, or a ``.lst``, or ``-`` for one on stdin.
+        source: A directory of images or anything else that :func:`dsprep.pack` takes; or a
+            ``.lst``, or ``-`` for one on stdin.
         out: The directory of the lists.
         list_file: An MXNet ``.lst`` of the images in the directory.
         labels: A CSV or TSV file that tells the images and their labels.
@@ -136,6 +140,9 @@ def split(
         label_columns: The columns of labels.
         classes: A file with the class names, one a line, in the order of their numbers.
         extensions: File name extensions of images.
+        kind: What the source is, where that does not show; see :mod:`dsprep.sources.whole`.
+        parts: Whether files that share a stem are one sample.
+        pairs: Patterns of files, by the field that they are: those that match alike are one sample.
         root: The directory that the paths of a ``.lst`` start from.
         ratios: The share of each side; 0.8, 0.1 and 0.1 for train, val and test by default.
         folds: So many pairs of lists instead, for cross-validation.
@@ -173,6 +180,9 @@ def split(
         label_columns=tuple(label_columns),
         classes=classes,
         extensions=tuple(extensions),
+        kind=kind,
+        parts=parts,
+        pairs=tuple((pairs or {}).items()),
         root=root,
         ratios=None if ratios is None else tuple((k, str(v)) for k, v in ratios.items()),
         folds=folds,
@@ -225,6 +235,7 @@ class _Run:
             if begun is not None:
                 return self._finish(begun)
         samples, values = read_inputs(self.asked, self._look_for_files)
+        self._require_files(samples)
         copies, notes = self._copies(samples)
         if values is None:
             together = copies if self.asked.leaks == "together" else []
@@ -247,6 +258,18 @@ class _Run:
     def _look_for_files(self, source: Source) -> Samples:
         with Pool(self.workers) as pool:
             return read_files(source, pool.map)
+
+    def _require_files(self, samples: Samples) -> None:
+        """Refuse to look into, or to place, what are no files of their own."""
+        for option, value in (
+            ("--leaks", self.asked.leaks),
+            ("--materialize", self.asked.materialize),
+        ):
+            if value is not None and not samples.in_files:
+                raise OptionError(
+                    f"{option} needs the images as files: unpack {samples.root}, and give the "
+                    "directory"
+                )
 
     def _copies(self, samples: Samples) -> tuple[list[Copies], list[str]]:
         """Samples that show the same, and what to say of the search."""

@@ -25,7 +25,6 @@ from dsprep.cli.writing_options import (
     plan_option,
     sample_options,
     shard_size_options,
-    source_kind_options,
     take_transform,
 )
 
@@ -36,7 +35,6 @@ _shards = option_group("Shards")
 @click.command(cls=GroupedCommand)
 @sources_argument
 @click.argument("dest", metavar="DEST")
-@source_kind_options
 @source_options
 @_fields("--only", metavar="FIELD[,FIELD...]", help="Keep these fields; image is any image.")
 @_fields("--drop", metavar="FIELD[,FIELD...]", help="Leave these fields out.")

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import click
 
 from dsprep.cli.help import GroupedCommand, option_group
@@ -10,7 +12,7 @@ from dsprep.cli.options import (
     dry_run_option,
     output_options,
     source_options,
-    split_commas,
+    take_source,
     workers_option,
 )
 from dsprep.errors import REJECTS_EXIT_CODE, OptionError
@@ -40,12 +42,6 @@ _run = option_group("Run")
 @output_options
 def create(
     root: str,
-    list_file: str | None,
-    labels: str | None,
-    path_column: str | None,
-    label_column: str | None,
-    classes: str | None,
-    extensions: str | None,
     output: str,
     under: str,
     shuffle: bool,
@@ -58,12 +54,14 @@ def create(
     workers: int | None,
     as_json: bool,
     quiet: bool,
+    **options: Any,
 ) -> int:
     """Make the list of the images in ROOT.
 
-    ROOT is a directory or an archive of images. Each directory in it is a class, numbered in sorted
-    order, or --labels tells the labels. The names of the classes are written to classes.txt beside
-    the list. Ids number the images in sorted order, from 0.
+    ROOT is a directory or an archive of images, or anything else that convert reads. Each directory
+    in it is a class, numbered in sorted order, or --labels tells the labels. The names of the
+    classes are written to classes.txt beside the list. Ids number the images in sorted order, from
+    0.
 
     --train-ratio, --test-ratio and --chunks are those of MXNet's im2rec, and every image lands in
     exactly one list. dsprep split can do more.
@@ -76,19 +74,9 @@ def create(
     """
     from dsprep.cli.lst_report import print_create_report
     from dsprep.listing.creating import create_list
-    from dsprep.sources.reading import make_source
 
     report = create_list(
-        make_source(
-            root,
-            list_file=list_file,
-            labels=labels,
-            path_column=path_column,
-            label_columns=split_commas(label_column),
-            classes=classes,
-            extensions=split_commas(extensions),
-            whole=True,
-        ),
+        take_source(options, root),
         output,
         under=under,
         seed=seed if shuffle else None,
@@ -114,17 +102,12 @@ def create(
 def append(
     lst: str,
     root: str,
-    list_file: str | None,
-    labels: str | None,
-    path_column: str | None,
-    label_column: str | None,
-    classes: str | None,
-    extensions: str | None,
     label: str | None,
     dry_run: bool,
     workers: int | None,
     as_json: bool,
     quiet: bool,
+    **options: Any,
 ) -> int:
     """Add to LIST the images in ROOT that it does not name.
 
@@ -140,22 +123,12 @@ def append(
     """
     from dsprep.cli.lst_report import print_append_report
     from dsprep.listing.creating import append_to_list
-    from dsprep.sources.reading import make_source
 
     if lst == "-":
         raise OptionError("append edits a list in place; name its file")
     report = append_to_list(
         lst,
-        make_source(
-            root,
-            list_file=list_file,
-            labels=labels,
-            path_column=path_column,
-            label_columns=split_commas(label_column),
-            classes=classes,
-            extensions=split_commas(extensions),
-            whole=True,
-        ),
+        take_source(options, root),
         label=label,
         dry_run=dry_run,
         workers=workers,

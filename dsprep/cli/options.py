@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Mapping
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
@@ -12,7 +12,16 @@ from dsprep.cli.help import option_group
 from dsprep.errors import OptionError
 from dsprep.units import parse_size
 
+if TYPE_CHECKING:
+    from dsprep.sources.reading import Source
+
 F = TypeVar("F", bound=Callable[..., Any])
+
+SOURCE_KINDS = (
+    *("webdataset", "tfrecord", "recordio", "recordio-protobuf"),
+    *("images", "parts", "pixels", "parquet", "manifest"),
+)
+"""What ``--from`` takes: as :data:`dsprep.sources.whole.KINDS`, which is slow to import."""
 
 
 class Size(click.ParamType[int]):
@@ -118,6 +127,27 @@ sources_argument = click.argument(
 )
 
 _source = option_group("Source")
+
+source_kind_options = together(
+    _source(
+        "--from",
+        "kind",
+        type=click.Choice(SOURCE_KINDS),
+        help="What SOURCE is, if its names do not tell: shards of a format; images in a directory "
+        "or an archive; parts, files that make up samples; pixels, as CIFAR and MNIST come; "
+        "Parquet; a manifest of SageMaker.",
+    ),
+    _source("--parts", is_flag=True, help="Files of one stem are one sample: 1.jpg, 1.json."),
+    _source(
+        "--pair",
+        "pairs",
+        multiple=True,
+        metavar="FIELD=PATTERN",
+        help="Files whose * match alike are one sample: --pair image=img/*.jpg --pair "
+        "mask=masks/*.png",
+    ),
+)
+
 labels_options = together(
     _source(
         "--list",
@@ -151,7 +181,32 @@ classes_option = _source(
     "them is an error, and one without images keeps its number.",
 )
 
-source_options = together(labels_options, classes_option)
+source_options = together(source_kind_options, labels_options, classes_option)
+
+
+def take_source(options: dict[str, Any], root: str) -> Source:
+    """Take the options of a source out of all others, of which nothing but its samples is needed.
+
+    Args:
+        options: By the names of their parameters.
+        root: What the user named.
+    """
+    from dsprep.sources.reading import make_source
+
+    return make_source(
+        root,
+        list_file=options.pop("list_file"),
+        labels=options.pop("labels"),
+        path_column=options.pop("path_column"),
+        label_columns=split_commas(options.pop("label_column")),
+        classes=options.pop("classes"),
+        extensions=split_commas(options.pop("extensions")),
+        kind=options.pop("kind"),
+        parts=options.pop("parts"),
+        pairs=parse_pairs(options.pop("pairs"), "--pair"),
+        whole=True,
+    )
+
 
 _run = option_group("Run")
 workers_option = _run(

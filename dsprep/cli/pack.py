@@ -24,7 +24,6 @@ from dsprep.cli.writing_options import (
     plan_option,
     sample_options,
     shard_size_options,
-    source_kind_options,
     take_transform,
 )
 
@@ -35,7 +34,6 @@ _samples = option_group("Samples")
 @click.command(cls=GroupedCommand)
 @click.argument("source", metavar="SOURCE")
 @click.argument("dest", metavar="DEST")
-@source_kind_options
 @source_options
 @_shards(
     "--format",

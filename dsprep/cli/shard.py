@@ -12,7 +12,9 @@ from dsprep.cli.options import (
     Count,
     output_options,
     parse_pairs,
+    source_options,
     sources_argument,
+    split_commas,
     workers_option,
 )
 from dsprep.cli.writing_options import (
@@ -24,10 +26,8 @@ from dsprep.cli.writing_options import (
     overwrite_option,
     plan_option,
     shard_size_options,
-    source_kind_options,
 )
 
-_source = option_group("Source")
 _shards = option_group("Shards")
 _samples = option_group("Samples")
 
@@ -41,10 +41,7 @@ COMMANDS = {
 @click.command(cls=GroupedCommand)
 @sources_argument
 @click.argument("dest", metavar="DEST")
-@source_kind_options
-@_source(
-    "--classes", metavar="FILE", help="Class names, one a line, in the order of their numbers."
-)
+@source_options
 @_shards(
     "--to",
     type=click.Choice(["webdataset", "tfrecord", "recordio", "recordio-protobuf", "parquet"]),
@@ -85,6 +82,8 @@ COMMANDS = {
 def cut(
     sources: tuple[str, ...],
     dest: str,
+    label_column: str | None,
+    extensions: str | None,
     pairs: tuple[str, ...],
     as_json: bool,
     quiet: bool,
@@ -110,6 +109,8 @@ def cut(
     report = sharding.shard(
         sources,
         dest,
+        label_columns=split_commas(label_column),
+        extensions=split_commas(extensions),
         pairs=parse_pairs(pairs, "--pair"),
         progress=progress_for(sys.stderr, quiet),
         **options,

@@ -14,11 +14,12 @@ from dsprep.cli.options import (
     labels_options,
     output_options,
     parse_pairs,
+    source_kind_options,
     sources_argument,
     split_commas,
     workers_option,
 )
-from dsprep.cli.writing_options import end, error_options, plan_option, source_kind_options
+from dsprep.cli.writing_options import end, error_options, plan_option
 
 _shards = option_group("Shards")
 _samples = option_group("Samples")

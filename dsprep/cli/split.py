@@ -12,6 +12,7 @@ from dsprep.cli.options import (
     Count,
     dry_run_option,
     output_options,
+    parse_pairs,
     source_options,
     split_commas,
     workers_option,
@@ -93,6 +94,7 @@ def split(
     source: str,
     label_column: str | None,
     extensions: str | None,
+    pairs: tuple[str, ...],
     ratio: str | None,
     output: str,
     as_json: bool,
@@ -101,9 +103,10 @@ def split(
 ) -> int:
     """Split a data set into training, validation and test lists.
 
-    SOURCE is a directory of images, with --list or --labels if its directories are not the classes;
-    or a .lst, of which no files are looked at unless --root says where they are. A list is written
-    for each side, NAME.lst, and classes.txt beside them.
+    SOURCE is a directory or an archive of images, with --list or --labels if its directories are
+    not the classes; or anything else that convert reads; or a .lst, of which no files are looked at
+    unless --root says where they are. A list is written for each side, NAME.lst, and classes.txt
+    beside them.
 
     Each class is divided by the ratios, its counts being less than one from their exact shares.
     Every sample is in exactly one list. The same samples and the same seed give the same split, in
@@ -127,6 +130,7 @@ def split(
         output,
         label_columns=split_commas(label_column),
         extensions=split_commas(extensions),
+        pairs=parse_pairs(pairs, "--pair"),
         ratios=None if ratio is None else parse_ratios(ratio),
         progress=progress_for(sys.stderr, quiet),
         **options,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from typing import Any
 
 import click
 
@@ -11,7 +12,7 @@ from dsprep.cli.options import (
     Count,
     output_options,
     source_options,
-    split_commas,
+    take_source,
     workers_option,
 )
 from dsprep.cli.streams import until_nobody_reads
@@ -42,17 +43,12 @@ def verify(
     dest: str,
     decode: bool,
     against: str | None,
-    list_file: str | None,
-    labels: str | None,
-    path_column: str | None,
-    label_column: str | None,
-    classes: str | None,
-    extensions: str | None,
     loader: str | None,
     max_pixels: int | None,
     workers: int | None,
     as_json: bool,
     quiet: bool,
+    **options: Any,
 ) -> int:
     """Prove that the shards at DEST are whole.
 
@@ -70,23 +66,11 @@ def verify(
     """
     from dsprep.cli.report import print_json, print_verify_report
     from dsprep.progress import progress_for
-    from dsprep.sources.reading import make_source
     from dsprep.verifying import verify as verifying
 
-    if against is None and any((list_file, labels, path_column, label_column, classes, extensions)):
+    if against is None and any(options.values()):
         raise OptionError("--list, --labels, --classes and their like go with --against")
-    source = None
-    if against is not None:
-        source = make_source(
-            against,
-            list_file=list_file,
-            labels=labels,
-            path_column=path_column,
-            label_columns=split_commas(label_column),
-            classes=classes,
-            extensions=split_commas(extensions),
-            whole=True,
-        )
+    source = None if against is None else take_source(options, against)
     report = verifying.verify(
         dest,
         decode=decode,

@@ -19,37 +19,10 @@ if TYPE_CHECKING:
 
 F = TypeVar("F", bound=Callable[..., Any])
 
-SOURCE_KINDS = (
-    *("webdataset", "tfrecord", "recordio", "recordio-protobuf"),
-    *("images", "parts", "pixels", "parquet", "manifest"),
-)
-"""What ``--from`` takes: as :data:`dsprep.sources.whole.KINDS`, which is slow to import."""
-
-_source = option_group("Source")
 _shards = option_group("Shards")
 _images = option_group("Images")
 _samples = option_group("Samples")
 _run = option_group("Run")
-
-source_kind_options = together(
-    _source(
-        "--from",
-        "kind",
-        type=click.Choice(SOURCE_KINDS),
-        help="What SOURCE is, if its names do not tell: shards of a format; images in a directory "
-        "or an archive; parts, files that make up samples; pixels, as CIFAR and MNIST come; "
-        "Parquet; a manifest of SageMaker.",
-    ),
-    _source("--parts", is_flag=True, help="Files of one stem are one sample: 1.jpg, 1.json."),
-    _source(
-        "--pair",
-        "pairs",
-        multiple=True,
-        metavar="FIELD=PATTERN",
-        help="Files whose * match alike are one sample: --pair image=img/*.jpg --pair "
-        "mask=masks/*.png",
-    ),
-)
 
 
 def shard_size_options(default: str = "200MB") -> Callable[[F], F]:

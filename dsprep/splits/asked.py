@@ -28,6 +28,9 @@ class Asked:
     label_columns: tuple[str, ...]
     classes: str | None
     extensions: tuple[str, ...]
+    kind: str | None
+    parts: bool
+    pairs: tuple[tuple[str, str], ...]
     root: str | None
     ratios: tuple[tuple[str, str], ...] | None
     folds: int | None

@@ -8,7 +8,6 @@ from dataclasses import replace
 import polars as pl
 
 from dsprep.errors import OptionError
-from dsprep.sources.archive import is_archive
 from dsprep.sources.classes import read_classes
 from dsprep.sources.reading import Source, make_source
 from dsprep.splits.asked import Asked
@@ -53,7 +52,6 @@ def read_inputs(asked: Asked, look: Look) -> tuple[Samples, pl.Series | None]:
 
 
 def _read_samples(asked: Asked, assignment: Assignment | None, look: Look) -> Samples:
-    _require_files(asked)
     if not is_list(asked.source):
         if asked.root is not None:
             raise OptionError("--root goes with a list as SOURCE; a directory is the root itself")
@@ -68,11 +66,15 @@ def _read_samples(asked: Asked, assignment: Assignment | None, look: Look) -> Sa
                 label_columns=asked.label_columns,
                 classes=None if gives_classes else asked.classes,
                 extensions=asked.extensions,
+                kind=asked.kind,
+                parts=asked.parts,
+                pairs=dict(asked.pairs),
                 whole=True,
             )
         )
-    if asked.list_file or asked.labels or asked.label_columns or asked.extensions:
-        raise OptionError("--list, --labels and their like go with a directory as SOURCE")
+    of_others = (asked.list_file, asked.labels, asked.label_columns, asked.extensions)
+    if any((*of_others, asked.kind, asked.parts, asked.pairs)):
+        raise OptionError("--list, --labels, --from and their like go with a directory as SOURCE")
     if asked.path_column is not None and assignment is None:
         raise OptionError("--path-column goes with --labels or --assign")
     if asked.root is not None:
@@ -83,17 +85,3 @@ def _read_samples(asked: Asked, assignment: Assignment | None, look: Look) -> Sa
             "of the list start from"
         )
     return read_rows(asked.source, asked.classes)
-
-
-def _require_files(asked: Asked) -> None:
-    """Refuse to look into, or to place, the files of what is not unpacked.
-
-    Raises:
-        OptionError: If that was asked for.
-    """
-    root = asked.root or asked.source
-    for option, value in (("--leaks", asked.leaks), ("--materialize", asked.materialize)):
-        if value is not None and is_archive(root):
-            raise OptionError(
-                f"{option} needs the images as files: unpack {root}, and give the directory"
-            )

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
@@ -13,7 +12,8 @@ from dsprep.findings import SKIP_KINDS, Finding, Reject, lost
 from dsprep.lists.editing import fits
 from dsprep.lists.listed import rows_of
 from dsprep.liststore import CLASSES, STREAM, read_list, real_path
-from dsprep.sources.archive import is_archive, read_text_beside
+from dsprep.readers.files import FileReader
+from dsprep.sources.archive import read_text_beside
 from dsprep.sources.cells import parse_cells
 from dsprep.sources.reading import Source, read_source
 from dsprep.sources.scan import RunAll
@@ -27,7 +27,8 @@ class Samples:
     Attributes:
         rows: The samples with the columns of a list.
         sizes: The sizes of their files; None where nobody looked at files.
-        root: The directory that their paths start from, if that is known.
+        root: What their paths start from, if that is known.
+        in_files: Whether each is a file of its own below the root.
         classes: The names of the classes, if there are any.
         labeled: Whether they have labels; else those of the rows are all 0.
         in_folders: Whether the directories of the paths are the classes.
@@ -39,6 +40,7 @@ class Samples:
     rows: pl.DataFrame
     sizes: pl.Series | None = None
     root: str | None = None
+    in_files: bool = False
     classes: tuple[str, ...] | None = None
     labeled: bool = True
     in_folders: bool = False
@@ -52,22 +54,14 @@ def is_list(source: str) -> bool:
 
     Raises:
         OptionError: If it is a table, which needs the directory of its images.
-        SourceError: If it is nothing that can be split.
     """
     if source == STREAM or source.lower().endswith(".lst"):
         return True
-    if os.path.isdir(source) or is_archive(source):
-        return False
     if source.lower().endswith((".csv", ".tsv")):
         raise OptionError(
             f"{source}: give the directory of its images as SOURCE, and --labels {source}"
         )
-    what = (
-        "is neither a directory, an archive nor a .lst"
-        if os.path.exists(source)
-        else "does not exist"
-    )
-    raise SourceError(f"{source}: {what}; give the directory that holds the images, or a list")
+    return False
 
 
 def read_rows(path: str, classes: str | None) -> Samples:
@@ -100,13 +94,15 @@ def read_files(source: Source, run_all: RunAll) -> Samples:
     if len(odd_names) == len(catalog):
         raise SourceError(f"{source.root}: {odd_names[0].path!r}: {reason}")
     catalog = replace(catalog, table=catalog.table.filter(~odd))
+    in_files = isinstance(catalog.reader, FileReader)
     return Samples(
         rows_of(catalog),
         sizes=catalog.table["size"],
         root=source.root,
+        in_files=in_files,
         classes=catalog.classes,
         labeled=catalog.label_column is not None,
-        in_folders=not (source.list or source.table),
+        in_folders=in_files and not (source.list or source.table),
         table=source.table,
         rejects=[*lost(findings), *odd_names],
         skipped=[each for each in findings if each.kind in SKIP_KINDS],

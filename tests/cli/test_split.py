@@ -581,7 +581,7 @@ def test_what_makes_no_sense_is_refused(
     [
         ("gone", 4, "does not exist"),
         ("t.csv", 2, "--labels"),
-        ("photo.jpg", 4, "neither"),
+        ("photo.jpg", 4, "is not a directory, nor an archive"),
         ("gone.lst", 4, "cannot be read"),
     ],
 )

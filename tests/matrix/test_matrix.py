@@ -105,11 +105,22 @@ def test_all_samples_arrive(
         assert content(dest) == of_the_folder(target)
 
 
-@pytest.mark.parametrize("source", ["cifar10_python", "cifar100_binary", "webdataset_tar_gz"])
-def test_what_is_no_shard_is_not_copied_as_one(
+@pytest.mark.parametrize("source", SOURCES)
+def test_every_verb_takes_it(
     given: Sources, run_here: RunHere, tmp_path: Path, source: str
 ) -> None:
-    args, items, _ = given(source)
-    done = run_here("shard", *args, tmp_path / "out", "--to", "webdataset", "-qj1")
-    assert done == (0, "", "")
-    assert json.loads((tmp_path / "out" / "manifest.json").read_text())["samples"] == len(items)
+    args, items, classes = given(source)
+    cut, listed, sides = tmp_path / "cut", tmp_path / "all.lst", tmp_path / "sides"
+    assert run_here("shard", *args, cut, "--to", "webdataset", "-qj1") == (0, "", "")
+    assert json.loads((cut / "manifest.json").read_text())["samples"] == len(items)
+    assert class_names(cut) == classes
+    assert run_here("verify", cut, "--against", *args, "-qj1") == (0, "", "")
+
+    assert run_here("lst", "create", *args, "-o", listed, "-qj1") == (0, "", "")
+    rows = sorted(line.split("\t", 1) for line in listed.read_text().splitlines())
+    assert len(rows) == len(items)
+
+    halves = ("--ratio", "a=0.5,b=0.5")
+    assert run_here("split", *args, "-o", sides, *halves, "-qj1") == (0, "", "")
+    split = [each for side in "ab" for each in (sides / f"{side}.lst").read_text().splitlines()]
+    assert sorted(line.split("\t", 1)[1] for line in split) == sorted(row for _, row in rows)
