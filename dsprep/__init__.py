@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from dsprep.packing import pack as pack
     from dsprep.sharding import shard as shard
     from dsprep.sources.reading import make_source as make_source
-    from dsprep.splitting import SplitReport as SplitReport
+    from dsprep.splits.report import SplitReport as SplitReport
     from dsprep.splitting import split as split
     from dsprep.streaming import convert_stream as convert_stream
     from dsprep.verifying.verify import VerifyReport as VerifyReport
@@ -27,7 +27,7 @@ __version__ = "0.1.0"
 _PUBLIC = {
     "DsprepError": "dsprep.errors",
     "IndexReport": "dsprep.indexing.index",
-    "SplitReport": "dsprep.splitting",
+    "SplitReport": "dsprep.splits.report",
     "Transform": "dsprep.images.transform",
     "VerifyReport": "dsprep.verifying.verify",
     "WriteReport": "dsprep.writing",

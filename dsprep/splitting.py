@@ -8,12 +8,11 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from functools import partial
 from pathlib import Path
-from typing import NamedTuple
 
 import polars as pl
 
 from dsprep.errors import OptionError
-from dsprep.findings import Finding, Reject
+from dsprep.findings import Reject
 from dsprep.lists.editing import require_fitting
 from dsprep.lists.rows import format_rows
 from dsprep.liststore import CLASSES, STREAM, read_list
@@ -21,8 +20,7 @@ from dsprep.progress import Progress
 from dsprep.sources.classes import format_classes
 from dsprep.sources.reading import Source
 from dsprep.splits.asked import Asked
-from dsprep.splits.choosing import Sides, choose_sides, given_sides, stratum_numbers
-from dsprep.splits.facts import ClassFacts, class_facts, how_far_off
+from dsprep.splits.choosing import Sides, choose_sides, given_sides
 from dsprep.splits.inputs import read_inputs
 from dsprep.splits.leaks import Copies, Leak, find_leaks, find_near, find_same, join_sets
 from dsprep.splits.materialize import Place, materialize, require_clean, require_movable
@@ -30,70 +28,13 @@ from dsprep.splits.moving import Journal, read_journal, remove_journal, write_jo
 from dsprep.splits.near import hash_images, require_imagehash
 from dsprep.splits.ratios import Ratios
 from dsprep.splits.reading import Samples, read_files
+from dsprep.splits.report import SplitReport, lists_of, planned_report
 from dsprep.splits.trees import plan_tree
 from dsprep.splits.writing import only_writer, write_together
 from dsprep.units import format_count, format_some
 from dsprep.workers.pool import Pool, available_cores
 
 _IMAGES_AT_ONCE = 64
-
-
-class ListFacts(NamedTuple):
-    """A list of a split.
-
-    Attributes:
-        name: Of the side, or of the fold and its part.
-        path: Where the list is.
-        samples: How many it has.
-        wanted: How many its share is exactly; None where no shares were asked for.
-    """
-
-    name: str
-    path: str
-    samples: int
-    wanted: float | None
-
-
-@dataclass(frozen=True)
-class SplitReport:
-    """What splitting did or, for a dry run, would do.
-
-    Attributes:
-        destination: As it was given.
-        state: ``split``, ``already split`` (the lists were there), ``continued`` (a move that had
-            been interrupted) or ``planned``.
-        method: How sides were chosen, in words.
-        samples: In all sides.
-        lists: The lists.
-        parts: What the sides are called; for folds, their numbers.
-        classes: Each class's samples on these; empty where labels are not classes.
-        off: By how many samples the side that is farthest from its exact share is off.
-        groups: How many groups there are; None if none were asked for.
-        seed: What chance depended on.
-        leaks: Samples that show the same and are on different sides.
-        rejects: Samples of the source that are on no side, and why.
-        skipped: What lies in the source and is no sample.
-        materialized: How files were placed in directories of the sides; None if they were not.
-        notes: What else there is to say.
-        seconds: How long it took.
-    """
-
-    destination: str
-    state: str
-    method: str
-    samples: int
-    lists: Sequence[ListFacts]
-    parts: Sequence[str]
-    classes: Sequence[ClassFacts]
-    off: float
-    groups: int | None
-    seed: int
-    leaks: Sequence[Leak]
-    rejects: Sequence[Reject]
-    skipped: Sequence[Finding]
-    materialized: str | None
-    notes: Sequence[str]
-    seconds: float
 
 
 def split(
@@ -209,13 +150,6 @@ def split(
     return replace(run.carry_out(), destination=out, seconds=time.monotonic() - began)
 
 
-class _Part(NamedTuple):
-    """A list to write: its name, and the numbers of the sides that are in it."""
-
-    name: str
-    sides: Sequence[int]
-
-
 @dataclass(frozen=True)
 class _Run:
     """One call of :func:`split`."""
@@ -244,7 +178,7 @@ class _Run:
         else:
             sides = given_sides(self.asked, values)
         leaks = find_leaks(copies, sides.of_samples(), samples.rows["path"]) if copies else []
-        report = self._report(samples, sides, leaks, notes)
+        report = planned_report(self.asked, self.out, samples, sides, leaks, notes)
         places = self._places(samples, sides)
         rows = samples.rows
         if places is not None:
@@ -332,8 +266,8 @@ class _Run:
             # The lists come last: where they are, the tree is whole.
             materialize(way, root, self.out, places, self.progress)
         files: dict[str, Callable[[], bytes]] = {
-            f"{part.name}.lst": partial(_format, rows, sides.numbers, part.sides)
-            for part in self._parts(sides)
+            each.file: partial(_format, rows, sides.numbers, each.sides)
+            for each in lists_of(sides, self.asked.folds is not None)
         }
         if samples.classes is not None:
             files[CLASSES] = format_classes(samples.classes).encode
@@ -376,60 +310,9 @@ class _Run:
         leaks = [Leak(kind, [(side, path) for side, path in at]) for kind, at in said["leaks"]]
         ratios = Ratios(names, tuple(said["parts"])) if said["parts"] else None
         sides = Sides(pl.concat(numbers), names, ratios, "as before it was interrupted")
-        return replace(self._report(samples, sides, leaks, []), state="continued")
-
-    def _parts(self, sides: Sides) -> list[_Part]:
-        every = range(len(sides.names))
-        if self.asked.folds is None:
-            return [_Part(sides.names[side], [side]) for side in every]
-        parts = []
-        for fold in every:
-            others = [side for side in every if side != fold]
-            parts.append(_Part(f"fold-{sides.names[fold]}-train", others))
-            parts.append(_Part(f"fold-{sides.names[fold]}-val", [fold]))
-        return parts
-
-    def _report(
-        self, samples: Samples, sides: Sides, leaks: Sequence[Leak], notes: Sequence[str]
-    ) -> SplitReport:
-        counts = sides.counts()
-        numbers = stratum_numbers(samples)
-        classes: list[ClassFacts] = []
-        if numbers is not None:
-            classes = class_facts(
-                numbers, sides.numbers, len(counts), sides.ratios, samples.classes or ()
-            )
-        small = [each.name for each in classes if 0 in each.counts]
-        if small:
-            where = "on all sides" if self.asked.folds is None else "in all folds"
-            what = format_count(len(small), "class")
-            notes = [*notes, f"{what} too small to be {where}: {format_some(small)}"]
-        return SplitReport(
-            destination="",
-            state="planned",
-            method=sides.method,
-            samples=sum(counts),
-            lists=[self._list_facts(part, sides.ratios, counts) for part in self._parts(sides)],
-            parts=sides.names,
-            classes=classes,
-            off=how_far_off(counts, sides.ratios),
-            groups=sides.groups,
-            seed=self.asked.seed,
-            leaks=leaks,
-            rejects=samples.rejects,
-            skipped=samples.skipped,
-            materialized=self.asked.materialize,
-            notes=[*sides.notes, *notes],
-            seconds=0.0,
+        return replace(
+            planned_report(self.asked, self.out, samples, sides, leaks, []), state="continued"
         )
-
-    def _list_facts(self, part: _Part, ratios: Ratios | None, counts: Sequence[int]) -> ListFacts:
-        wanted = None
-        if ratios is not None:
-            share = sum(ratios.parts[side] for side in part.sides)
-            wanted = sum(counts) * share / ratios.whole
-        samples = sum(counts[side] for side in part.sides)
-        return ListFacts(part.name, str(self.out / f"{part.name}.lst"), samples, wanted)
 
     def _files_read(self) -> list[str]:
         asked = self.asked

@@ -14,7 +14,7 @@ from dsprep.units import format_count, format_duration, format_some
 
 if TYPE_CHECKING:
     from dsprep.splits.leaks import Leak
-    from dsprep.splitting import ListFacts, SplitReport
+    from dsprep.splits.report import ListFacts, SplitReport
 
 _SHOWN = 20
 _FAR = 1.0
