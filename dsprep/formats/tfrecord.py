@@ -26,7 +26,8 @@ from dsprep.formats.example import (
     head_of_bytes,
 )
 from dsprep.formats.features import PRESETS, TYPES, Preset, feature_of, fields_for
-from dsprep.formats.whole import features_of, sample_of, usual_fields, usual_sample
+from dsprep.formats.from_features import sample_of, usual_sample
+from dsprep.formats.to_features import features_of, usual_fields
 from dsprep.sample import Sample, Value, is_label
 
 if TYPE_CHECKING:

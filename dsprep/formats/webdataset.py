@@ -22,8 +22,8 @@ from dsprep.formats.extensions import MAX_NAME, extension_of, field_of
 from dsprep.formats.features import TYPES
 from dsprep.formats.floats import IDS, INT64
 from dsprep.formats.label_text import label_text, parse_label
+from dsprep.formats.to_features import own_feature
 from dsprep.formats.typed_json import Typed, decode_typed, encode_typed
-from dsprep.formats.whole import own_feature
 from dsprep.images.header import sniff
 from dsprep.sample import IMAGE_KINDS, UNKNOWN_IMAGE, Sample, Value, is_label
 

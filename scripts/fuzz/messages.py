@@ -9,13 +9,13 @@ from unittest import mock
 from dsprep.formats import example as examples
 from dsprep.formats.example import Feature, decode_example
 from dsprep.formats.features import PRESETS
+from dsprep.formats.from_features import sample_of
 from dsprep.formats.label_text import parse_label
 from dsprep.formats.recordio import MAGIC
 from dsprep.formats.recordio_protobuf import RecordIOProtobuf
 from dsprep.formats.tfrecord import TFRecord
 from dsprep.formats.typed_json import decode_typed, encode_typed
 from dsprep.formats.webdataset import WebDataset
-from dsprep.formats.whole import sample_of
 from dsprep.sample import Blobs, Floats, Ints, Sample
 from scripts.fuzz.samples import SAMPLES
 from scripts.fuzz.shards import HOLD_ALL, check_shard, require_same_again, write

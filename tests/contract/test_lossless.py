@@ -17,11 +17,12 @@ from dsprep.errors import BadSample
 from dsprep.formats import Format
 from dsprep.formats.example import Feature, decode_example, encode_entry, example_head
 from dsprep.formats.features import BOXES, PRESETS, TYPES, Preset
+from dsprep.formats.from_features import sample_of, usual_sample
 from dsprep.formats.recordio import RecordIO
 from dsprep.formats.tfrecord import TFRecord
+from dsprep.formats.to_features import features_of
 from dsprep.formats.typed_json import decode_typed, encode_typed
 from dsprep.formats.webdataset import WebDataset
-from dsprep.formats.whole import features_of, sample_of, usual_sample
 from dsprep.sample import Blobs, Floats, Ints, Sample, Value
 from tests.contract.layouts import JPEG, PNG, read
 from tests.contract.test_contract import MAGIC, any_bytes, properties
