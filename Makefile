@@ -7,6 +7,7 @@ BIN := .venv/bin
 CORE := .venv/.core
 FULL := .venv/.full
 FUZZ := .venv/.fuzz
+SERVERS := .cache/.servers
 INPUTS := pyproject.toml tests/constraints.txt scripts/setup.sh
 
 .DEFAULT_GOAL := help
@@ -20,7 +21,7 @@ setup: $(FULL) ## Make .venv with dsprep, MXNet, TensorFlow, webdataset and the 
 demo: $(CORE) ## Draw a small data set and pack it into all three formats
 	@PATH="$(CURDIR)/$(BIN):$$PATH" scripts/demo.sh build/demo
 
-test: $(FULL) ## Run the tests, against the real frameworks
+test: $(FULL) $(SERVERS) ## Run the tests, against the real frameworks and S3 servers
 	@$(BIN)/python -m pytest -n auto --maxprocesses 4 --dist worksteal -q
 
 check: $(FULL) ## Check style, types, imports and docs
@@ -39,7 +40,7 @@ docs: $(CORE) ## Write docs/cli.md from the commands' --help
 	$(BIN)/python -m scripts.cli_reference
 
 clean: ## Delete .venv and everything that was made
-	rm -rf .venv build dist .hypothesis .mypy_cache .pytest_cache .ruff_cache
+	rm -rf .cache .venv build dist .hypothesis .mypy_cache .pytest_cache .ruff_cache
 	find dsprep scripts tests -name __pycache__ -type d -prune -exec rm -rf {} +
 
 $(CORE): $(INPUTS)
@@ -52,4 +53,8 @@ $(FULL): $(INPUTS)
 
 $(FUZZ): $(FULL)
 	@scripts/setup.sh fuzz
+	@touch $@
+
+$(SERVERS): scripts/servers.sh | $(FULL)
+	@scripts/servers.sh
 	@touch $@

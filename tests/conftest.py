@@ -18,6 +18,8 @@ from typing import NamedTuple
 import pytest
 from hypothesis import HealthCheck, settings
 
+pytest_plugins = ["tests.servers.fixtures"]
+
 # Machines may be busy: how long a test takes says nothing.
 settings.register_profile(
     "dsprep", max_examples=50, deadline=None, suppress_health_check=[HealthCheck.too_slow]
