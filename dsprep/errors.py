@@ -81,6 +81,26 @@ class DestinationError(DsprepError):
     exit_code = 5
 
 
+class StoreError(DsprepError):
+    """A place for files, such as a bucket on S3, refuses or fails.
+
+    Attributes:
+        kind: What a program may want to know: ``missing``, ``denied``, ``exists`` (a condition
+            does not hold), ``expired`` (credentials), ``transient`` (throttled, broken, stalled:
+            tried again, in vain), ``unsupported`` (the server does not know it), ``gone`` (an
+            upload that is not there any more), ``damaged`` (bytes arrived that were not sent),
+            ``other``.
+    """
+
+    def __init__(self, message: str, kind: str = "other") -> None:
+        super().__init__(message)
+        self.kind = kind
+
+    def __reduce__(self) -> tuple[type[StoreError], tuple[str, str]]:
+        """Travel between processes with both arguments."""
+        return type(self), (str(self), self.kind)
+
+
 class RunStopped(DsprepError):
     """The run ended early but can be continued by giving the command again."""
 

@@ -20,7 +20,7 @@ PACKAGE = Path(__file__).parents[2] / "dsprep"
 LAYERS = [
     "errors findings lst progress rows sample units",
     "images catalog formats readers stores text workers",
-    "lists manifests",
+    "lists manifests transfers",
     "sources",
     "indexes liststore planning selecting splits",
     "loaders running",
@@ -61,7 +61,7 @@ PLANNING = ["formats.weights"]
 SLOW = {"polars", "PIL", *ALLOWED_IN}
 
 # What pyproject.toml promises to install, by the name that is imported.
-DEPENDENCIES = {"boto3", "click", "google_crc32c", "PIL", "polars", "tqdm"}
+DEPENDENCIES = {"boto3", "botocore", "click", "google_crc32c", "PIL", "polars", "tqdm"}
 EXTRAS = {"imagehash", "mxnet", "numpy", "pyarrow", "tensorflow", "webdataset"}
 
 

@@ -1,0 +1,25 @@
+"""How often something is tried again, and how long is waited before."""
+
+from __future__ import annotations
+
+import random
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class Retries:
+    """Waiting longer and longer, and at random, so that many clients do not come back at once.
+
+    Attributes:
+        attempts: How often something is tried at most.
+        first: Seconds that the first wait takes at most; each of the next, twice as long.
+        longest: Seconds that any wait takes at most.
+    """
+
+    attempts: int = 8
+    first: float = 0.25
+    longest: float = 20.0
+
+    def delay(self, failed: int) -> float:
+        """Seconds to wait after so many failures: "full jitter", as AWS recommends it."""
+        return random.uniform(0, min(self.longest, self.first * 2 ** (failed - 1)))

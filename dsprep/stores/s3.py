@@ -1,0 +1,224 @@
+"""Requests to S3: signed, tried again, and their failures told.
+
+The only module that imports boto3's core, when a bucket is first used. Requests are tried again here,
+by one policy, rather than by boto3, so that what is waited for in all is bounded and a stop is
+noticed at once. Payloads are not signed, which would hash all bytes once more: what guards them
+are checksums.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Callable
+from typing import Any
+
+from dsprep.errors import DsprepError, StoreError
+from dsprep.stores.base import Progress
+from dsprep.stores.body import Body
+from dsprep.stores.retries import Retries
+from dsprep.stores.s3_answers import seconds
+from dsprep.stores.s3_config import S3Config
+from dsprep.stores.s3_errors import Failure
+from dsprep.stores.urls import Location
+
+Data = bytes | bytearray | memoryview
+
+_SMALL = 1 << 20
+"""Bytes that are sent without asking first whether they are welcome."""
+
+_CONNECT_TIMEOUT = 20.0
+"""Seconds; also what 256 KiB may take on their way to the network."""
+
+_CREDENTIALS = {
+    "NoCredentialsError": "there are no credentials: set AWS_ACCESS_KEY_ID and "
+    "AWS_SECRET_ACCESS_KEY, name a --profile, or read what is public with --no-sign-request",
+    "PartialCredentialsError": "the credentials are not complete: a secret key belongs to each "
+    "access key",
+    "ProfileNotFound": "there is no such profile in AWS's configuration files",
+    "UnauthorizedSSOTokenError": "the SSO session has expired; log in again (aws sso login)",
+    "SSOTokenLoadError": "there is no SSO session; log in (aws sso login)",
+    "TokenRetrievalError": "the SSO session has expired; log in again (aws sso login)",
+    "CredentialRetrievalError": "the credentials cannot be had",
+    "SSLError": "the server's certificate is not to be trusted; if it is one of your own, name "
+    "its file in AWS_CA_BUNDLE",
+}
+_EXPIRED = {"UnauthorizedSSOTokenError", "TokenRetrievalError"}
+
+
+def _nothing(*_: object) -> None:
+    pass
+
+
+class Requests:
+    """Makes requests for a bucket; several threads may do so at once."""
+
+    def __init__(
+        self,
+        bucket: str,
+        config: S3Config,
+        retries: Retries,
+        wait: Callable[[float], object] = time.sleep,
+        on_retry: Callable[[StoreError, float], object] = _nothing,
+        on_fallback: Callable[[str], object] = _nothing,
+    ) -> None:
+        """Connect, which sends nothing yet; the arguments are those of `S3Store`.
+
+        Raises:
+            StoreError: If there is no such profile, or the configuration cannot be read.
+        """
+        self._bucket = bucket
+        self._retries, self._wait = retries, wait
+        self._on_retry, self._on_fallback = on_retry, on_fallback
+        self._plain = False
+        try:
+            self._client = _connect(config)
+        except Exception as error:  # whatever is wrong in AWS's files
+            raise self._failure("", "", error, 1).to_error() from None
+        self._methods = {_camel(name): name for name in dir(self._client) if name[0] != "_"}
+
+    def close(self) -> None:
+        """Let go of connections."""
+        self._client.close()
+
+    def call(
+        self,
+        operation: str,
+        key: str,
+        *,
+        data: Data | None = None,
+        progress: Progress = _nothing,
+        refuse: Callable[[Any], str] = lambda _: "",
+        **args: Any,
+    ) -> Any:
+        """Make a request, again if that may help.
+
+        Args:
+            operation: Its name in the API.
+            key: The object that it is about, for messages.
+            data: The body.
+            progress: Told of the bytes that go, and with a negative number of those that were in
+                vain.
+            refuse: Looks at the answer; what it says is what is wrong with it.
+            args: Those of the operation.
+
+        Raises:
+            StoreError: If it fails for good.
+        """
+        method = getattr(self._client, self._methods[operation])
+        attempt = 0
+        while True:
+            attempt += 1
+            if self._plain:
+                args = {name: value for name, value in args.items() if "Checksum" not in name}
+            body = Body(data, progress) if data is not None else None
+            if body is not None:
+                args["Body"] = body if len(body) > _SMALL else body.whole()
+            try:
+                answer = method(Bucket=self._bucket, **args)
+                wrong = refuse(answer)
+                if not wrong:
+                    return answer
+                failure = Failure(operation, self._bucket, key, 200, "BadDigest", wrong)
+            except Exception as error:
+                failure = self._failure(operation, key, error, attempt)
+            if body is not None:
+                progress(-body.tell())
+            self._again(failure, attempt, any("Checksum" in name for name in args))
+
+    def failure(self, operation: str, key: str, entry: dict[str, Any]) -> StoreError:
+        """The error of one object among those of a request."""
+        code, message = entry.get("Code", ""), entry.get("Message", "")
+        return Failure(operation, self._bucket, key, 0, code, message).to_error()
+
+    def broken(self, key: str, error: Exception) -> StoreError:
+        """The error of an answer that ends, or stops, before it is whole."""
+        return self._failure("GetObject", key, error, 1).to_error()
+
+    def _again(self, failure: Failure, attempt: int, checksums: bool) -> None:
+        """Wait and return if a failed request is to be tried again.
+
+        Raises:
+            StoreError: If it is not.
+        """
+        error = failure.to_error()
+        if error.kind == "unsupported" and checksums and not self._plain:
+            self._plain = True
+            self._on_fallback(
+                f"{Location(self._bucket, '')}: the server takes no checksums ({failure.code}): "
+                "going on with MD5"
+            )
+            return
+        if error.kind not in ("transient", "damaged") or attempt >= self._retries.attempts:
+            raise error
+        delay = self._retries.delay(attempt)
+        self._on_retry(error, delay)
+        self._wait(delay)
+
+    def _failure(self, operation: str, key: str, error: Exception, attempt: int) -> Failure:
+        """What a request failed with.
+
+        Raises:
+            DsprepError: If it was not S3 that failed, but what gave the bytes.
+        """
+        inner = getattr(error, "kwargs", {}).get("error")
+        for each in (error, inner):
+            if isinstance(each, DsprepError):
+                raise each
+        answer = getattr(error, "response", None)
+        if isinstance(answer, dict) and "Error" in answer:
+            about, told = answer.get("ResponseMetadata", {}), answer["Error"]
+            return Failure(
+                operation,
+                self._bucket,
+                key,
+                status=int(about.get("HTTPStatusCode", 0)),
+                code=str(told.get("Code", "")),
+                message=str(told.get("Message", "")),
+                request_id=str(about.get("RequestId", "")),
+                attempts=attempt,
+            )
+        name = type(error).__name__
+        if name in _CREDENTIALS:
+            kind = "expired" if name in _EXPIRED else "other"
+            raise StoreError(f"{Location(self._bucket, key)}: {_CREDENTIALS[name]}", kind)
+        from botocore.exceptions import ParamValidationError
+
+        if isinstance(error, TypeError | ParamValidationError):
+            raise error  # ours
+        return Failure(
+            operation, self._bucket, key, message=f"{inner or error!s:.300}", attempts=attempt
+        )
+
+
+def _camel(name: str) -> str:
+    """The API's name of a method: ``list_objects_v2`` is ``ListObjectsV2``."""
+    return "".join(word.capitalize() for word in name.split("_"))
+
+
+def _connect(config: S3Config) -> Any:
+    import botocore.session
+    from botocore import UNSIGNED
+    from botocore.config import Config
+
+    session = botocore.session.Session(profile=config.profile)
+    # boto3's own reads a time in 50 µs, which is as long as all the rest of a listing's entry.
+    session.get_component("response_parser_factory").set_parser_defaults(timestamp_parser=seconds)
+    options = Config(
+        connect_timeout=_CONNECT_TIMEOUT,
+        read_timeout=config.read_timeout,
+        max_pool_connections=config.connections,
+        retries={"total_max_attempts": 1, "mode": "standard"},
+        request_checksum_calculation="when_required",
+        response_checksum_validation="when_required",
+        tcp_keepalive=True,
+        s3={
+            "payload_signing_enabled": False,
+            **({"addressing_style": "path"} if config.path_style else {}),
+        },
+        **({} if config.sign else {"signature_version": UNSIGNED}),
+    )
+    region = config.region or os.environ.get("AWS_REGION") or None
+    return session.create_client(
+        "s3", region_name=region, endpoint_url=config.endpoint, config=options
+    )

@@ -1,0 +1,134 @@
+"""One object to another, copied by the server: no byte comes through here."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from contextlib import suppress
+from dataclasses import dataclass
+
+from dsprep.errors import DsprepError, StoreError
+from dsprep.stores.base import Part, Stored
+from dsprep.stores.bucket import S3Store
+from dsprep.transfers.events import Events
+from dsprep.transfers.pace import Pace
+from dsprep.transfers.parts import PartPlan, Range, plan_copy
+from dsprep.transfers.proof import CRC32C, crc32c_of
+
+
+@dataclass(frozen=True)
+class Copied:
+    """An object that was copied.
+
+    Attributes:
+        stored: The copy.
+        size: In bytes.
+        moved: Bytes that the server copied.
+        parts: How many requests it took.
+        proof: What proves that it is a copy: its ``crc32c``, its ``md5``, or that the server said
+            so and the ``size`` is the same.
+    """
+
+    stored: Stored
+    size: int
+    moved: int
+    parts: int
+    proof: str
+
+
+def copy(
+    source: S3Store,
+    key: str,
+    target: S3Store,
+    new_key: str,
+    *,
+    metadata: Mapping[str, str] | None = None,
+    pace: Pace | None = None,
+    events: Events | None = None,
+) -> Copied:
+    """Have the server copy an object, within a bucket or between two that it both holds.
+
+    Not to be called by what `Pace.each` calls. Several threads may call it, with one `Pace`.
+
+    Args:
+        source: The bucket that the object is in.
+        key: The object.
+        target: The bucket that the copy is for; its server does the work.
+        new_key: What the copy is to be called.
+        metadata: The copy's; None for that of the object.
+        pace: The threads, and what stops them.
+        events: Who wants to know.
+
+    Raises:
+        StoreError: If S3 refuses or fails, or the copy is not the same.
+        Interrupted: If the pace was stopped.
+    """
+    own, told = pace or Pace(), events or Events()
+    try:
+        stored = source.stat(key)
+        if stored is None:
+            raise StoreError(f"{source.url(key)}: is not there", "missing")
+        plan = plan_copy(stored.size)
+        name = target.url(new_key)
+        told.begin(name, stored.size, len(plan))
+        if len(plan) == 1:
+            with own.slots:
+                target.copy(source.bucket, stored, new_key, metadata)
+        else:
+            said = stored.metadata if metadata is None else metadata
+            _in_parts(source, stored, target, new_key, plan, said, own)
+        told.moved(name, stored.size)
+        there = target.stat(new_key)
+        proof = _proof(stored, there)
+        if there is None or not proof:
+            raise StoreError(
+                f"{name}: is not the same as {source.url(key)} after copying", "damaged"
+            )
+        told.end(name, stored.size, proof)
+        return Copied(there, there.size, there.size, len(plan), proof)
+    finally:
+        if pace is None:
+            own.close()
+
+
+def set_metadata(store: S3Store, key: str, metadata: Mapping[str, str], pace: Pace) -> Stored:
+    """Give an object other metadata, which S3 does by copying it onto itself."""
+    return copy(store, key, store, key, metadata=metadata, pace=pace).stored
+
+
+def _in_parts(
+    source: S3Store,
+    stored: Stored,
+    target: S3Store,
+    key: str,
+    plan: PartPlan,
+    metadata: Mapping[str, str],
+    pace: Pace,
+) -> None:
+    upload = target.create_upload(key, metadata)
+
+    def move(part: Range) -> Part:
+        pace.check()
+        return target.copy_part(upload, part.number, source.bucket, stored, part.start, part.size)
+
+    try:
+        parts = pace.each(move, plan)
+        target.complete(upload, parts, stored.size, crc32c_of(stored))
+    except BaseException:
+        with suppress(DsprepError):
+            target.abort(upload)
+        raise
+
+
+def _proof(old: Stored, new: Stored | None) -> str:
+    """What proves that two objects are the same; empty if they are not."""
+    if new is None or new.size != old.size:
+        return ""
+    if old.crc32c is not None and new.crc32c is not None:
+        return "crc32c" if old.crc32c == new.crc32c else ""
+    if old.etag and old.etag == new.etag:
+        return "md5"
+    if old.md5 is not None and new.md5 is not None:
+        return ""
+    if new.crc32c is not None and CRC32C in old.metadata:
+        return "crc32c" if crc32c_of(old) == new.crc32c else ""
+    return "size"

@@ -1,0 +1,228 @@
+"""One object to one local file: in parts, going on where an earlier run ended, and proven."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from dsprep.errors import StoreError
+from dsprep.stores.base import Store, Stored
+from dsprep.stores.retries import Retries
+from dsprep.transfers.checksums import combine_all, crc32c
+from dsprep.transfers.events import Events
+from dsprep.transfers.landing import Landing
+from dsprep.transfers.pace import Pace
+from dsprep.transfers.parts import PartPlan, Range, plan_parts
+from dsprep.transfers.proof import crc32c_of, said_mtime_ns
+
+_AT_ONCE = 1 << 20
+_TRIES = 2
+"""How often an object is fetched that is not what the store says it is."""
+
+
+@dataclass(frozen=True)
+class Received:
+    """An object that has arrived.
+
+    Attributes:
+        path: The file.
+        size: In bytes.
+        crc32c: Of its bytes.
+        etag: The object's.
+        parts: How many it came in.
+        found: How many of them were there from an earlier run.
+        moved: Bytes that were received.
+        proof: What proves that the file is the object: the ``crc32c`` that was expected or that is
+            stored, its ``md5``, or no more than its ``size``.
+    """
+
+    path: Path
+    size: int
+    crc32c: int
+    etag: str
+    parts: int
+    found: int
+    moved: int
+    proof: str
+
+
+def download(
+    store: Store,
+    key: str,
+    path: Path,
+    *,
+    stored: Stored | None = None,
+    crc32c: int | None = None,
+    part_size: int = 0,
+    pace: Pace | None = None,
+    events: Events | None = None,
+) -> Received:
+    """Fetch an object. Until all of it is there, nothing is to be seen under the file's name.
+
+    Not to be called by what `Pace.each` calls. Several threads may call it, with one `Pace`.
+
+    Args:
+        store: The bucket.
+        key: The object.
+        path: The file, which is replaced if it is there. Its directory is made.
+        stored: What a listing said about the object; with it, small ones take one request. It must
+            still be the same.
+        crc32c: Of the object's bytes, if it is known (from a manifest).
+        part_size: In bytes; 0 for a good one.
+        pace: The threads, and what holds them back.
+        events: Who wants to know.
+
+    Raises:
+        DestinationError: If the file cannot be written.
+        StoreError: If the object cannot be read, or what arrives is not what it is.
+        Interrupted: If the pace was stopped; what has arrived stays for the next run.
+    """
+    own = pace or Pace()
+    try:
+        small = stored is not None and len(plan_parts(stored.size, part_size)) == 1
+        known = stored if stored is not None and small else store.stat(key)
+        if known is None:
+            raise StoreError(f"{store.url(key)}: is not there", "missing")
+        if stored is not None and known.etag != stored.etag:
+            raise StoreError(f"{store.url(key)}: has changed since it was listed", "exists")
+        plan = plan_parts(known.size, part_size, store.url(key))
+        with Landing(path, known, plan.part_size) as landing:
+            task = _Task(store, known, landing, plan, crc32c, own, events or Events())
+            return task.run()
+    finally:
+        if pace is None:
+            own.close()
+
+
+class _Task:
+    """The download of one object."""
+
+    def __init__(
+        self,
+        store: Store,
+        stored: Stored,
+        landing: Landing,
+        plan: PartPlan,
+        expected: int | None,
+        pace: Pace,
+        events: Events,
+    ) -> None:
+        self.store, self.stored, self.landing, self.plan = store, stored, landing, plan
+        self.expected, self.pace, self.events = expected, pace, events
+        self.name = store.url(stored.key)
+        self.retries = Retries()
+
+    def run(self) -> Received:
+        """Fetch what is missing; all of it again if it is not what it should be."""
+        self.events.begin(self.name, self.stored.size, len(self.plan))
+        there = self.kept()
+        for _ in range(_TRIES):
+            if not there:
+                self.landing.begin()
+            missing = [part for part in self.plan if part.number not in there]
+            if len(self.plan) == 1:
+                with self.pace.slots:
+                    got = [self.fetch(part) for part in missing]
+            else:
+                got = self.pace.each(self.fetch, missing)
+            found, there = there, {}
+            values = {**found, **dict(got)}
+            value = combine_all((values[part.number], part.size) for part in self.plan)
+            proof = self.proof(value)
+            if proof:
+                return self.end(value, proof, missing)
+            self.events.moved(self.name, -self.stored.size)
+        self.landing.discard()
+        raise StoreError(
+            f"{self.name}: what arrives is not what is stored there (crc32c or MD5 differ): it was "
+            "damaged on its way, or before it was stored; nothing was kept of it",
+            "damaged",
+        )
+
+    def end(self, value: int, proof: str, missing: list[Range]) -> Received:
+        """Give the file its name."""
+        mtime = said_mtime_ns(self.stored.metadata)
+        self.landing.publish(mtime if mtime is not None else int(self.stored.modified * 1e9))
+        self.events.end(self.name, self.stored.size, proof)
+        return Received(
+            self.landing.final,
+            self.stored.size,
+            value,
+            self.stored.etag,
+            len(self.plan),
+            len(self.plan) - len(missing),
+            sum(part.size for part in missing),
+            proof,
+        )
+
+    def kept(self) -> dict[int, int]:
+        """The parts that an earlier run has left, and that the disk has kept."""
+        there = {}
+        for part in self.plan:
+            value = self.landing.there.get(part.number)
+            if value is not None and self.reread(part) == value:
+                there[part.number] = value
+        if there:
+            size = sum(part.size for part in self.plan if part.number in there)
+            self.events.found(self.name, size, len(there))
+        return there
+
+    def reread(self, part: Range) -> int:
+        """The crc32c of what is on the disk."""
+        value, end = 0, part.start + part.size
+        for start in range(part.start, end, _AT_ONCE):
+            self.pace.check()
+            value = crc32c(self.landing.read(min(_AT_ONCE, end - start), start), value)
+        return value
+
+    def fetch(self, part: Range) -> tuple[int, int]:
+        """Fetch a part, going on behind what has come if the connection breaks."""
+        value, done, failed = 0, 0, 0
+        while True:
+            try:
+                for data in self.stream(part, done):
+                    self.landing.write(data, part.start + done)
+                    value, done, failed = crc32c(data, value), done + len(data), 0
+                    self.events.moved(self.name, len(data))
+                break
+            except StoreError as error:
+                failed += 1
+                if error.kind != "transient" or failed >= self.retries.attempts:
+                    raise
+                delay = self.retries.delay(failed)
+                self.events.retry(error, delay)
+                self.pace.wait(delay)
+        if len(self.plan) > 1:
+            self.landing.note(part.number, value)
+        self.events.part(self.name, part.number)
+        return part.number, value
+
+    def stream(self, part: Range, done: int) -> Iterator[bytes]:
+        """The bytes of a part, but for the first."""
+        left = part.size - done
+        whole = left == self.stored.size
+        size = None if whole else left
+        with self.store.open(self.stored.key, part.start + done, size, self.stored.etag) as reading:
+            if reading.stored.size != self.stored.size:
+                raise StoreError(f"{self.name}: has changed while it was being read", "exists")
+            if whole:  # a listing does not tell checksums and metadata
+                self.stored = reading.stored
+            while left:
+                data = reading.read(min(_AT_ONCE, left))
+                self.pace.take(len(data))
+                left -= len(data)
+                yield data
+
+    def proof(self, value: int) -> str:
+        """What proves that the file is the object; empty if it is not."""
+        known = self.expected if self.expected is not None else crc32c_of(self.stored)
+        if known is not None:
+            return "crc32c" if known == value else ""
+        if self.stored.md5 is None:
+            return "size"
+        digest = hashlib.md5(usedforsecurity=False)
+        for start in range(0, self.stored.size, _AT_ONCE):
+            digest.update(self.landing.read(min(_AT_ONCE, self.stored.size - start), start))
+        return "md5" if digest.digest() == self.stored.md5 else ""

@@ -1,0 +1,149 @@
+"""Where a download lands: a hidden partial file beside its place, and a journal of what is in it.
+
+The journal says which object the bytes are of, so that another run goes on only with these, and the
+crc32c of each part that is whole, so that it can see whether the disk has kept it.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import os
+import threading
+from contextlib import suppress
+from pathlib import Path
+from types import TracebackType
+
+from dsprep.errors import DestinationError
+from dsprep.stores.base import Stored
+from dsprep.stores.local import destination_errors, publish
+
+HIDDEN = ".dsprep"
+"""The directory of partial files."""
+
+
+class Landing:
+    """A partial file, open for writing; several threads may write to it at once."""
+
+    def __init__(self, final: Path, stored: Stored, part_size: int) -> None:
+        """Open what an earlier run has left of this object, or begin.
+
+        Args:
+            final: What the file will be called.
+            stored: The object.
+            part_size: The size of the parts in which it comes.
+
+        Raises:
+            DestinationError: If it cannot be written, or another run is writing it.
+        """
+        self.final = final
+        self._hidden = final.parent / HIDDEN
+        self._partial = self._hidden / f"{final.name}.partial"
+        self._journal = self._hidden / f"{final.name}.journal"
+        content = stored.etag or stored.modified
+        self._head = json.dumps([stored.key, content, stored.size, part_size])
+        self._size = stored.size
+        self._noting = threading.Lock()
+        with destination_errors(final):
+            self._fd = self._open()
+        try:
+            fcntl.flock(self._fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:
+            os.close(self._fd)
+            raise DestinationError(
+                f"{final}: another dsprep run is writing it; wait for it to end"
+            ) from None
+        self.there = self._read_journal()
+        """The crc32c of each part that should be there, by number."""
+
+    def __enter__(self) -> Landing:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        os.close(self._fd)
+
+    def begin(self) -> None:
+        """Forget what is there, and take the room that the file will need.
+
+        Raises:
+            DestinationError: If there is no room.
+        """
+        self.there = {}
+        with destination_errors(self.final):
+            os.ftruncate(self._fd, 0)
+            if self._size:
+                os.posix_fallocate(self._fd, 0, self._size)
+            self._journal.unlink(missing_ok=True)
+
+    def write(self, data: bytes, start: int) -> None:
+        """Write bytes at a place of the file.
+
+        Raises:
+            DestinationError: If they cannot be written.
+        """
+        with destination_errors(self.final):
+            view = memoryview(data)
+            while view:
+                done = os.pwrite(self._fd, view, start)
+                view, start = view[done:], start + done
+
+    def read(self, size: int, start: int) -> bytes:
+        """Bytes that were written."""
+        with destination_errors(self.final):
+            return os.pread(self._fd, size, start)
+
+    def note(self, number: int, crc32c: int) -> None:
+        """Note that a part is whole."""
+        with (
+            self._noting,
+            destination_errors(self.final),
+            self._journal.open("a", encoding="utf-8") as journal,
+        ):
+            head = "" if journal.tell() else self._head + "\n"
+            journal.write(head + json.dumps([number, crc32c]) + "\n")
+
+    def publish(self, mtime_ns: int) -> None:
+        """Give the file its time and its name, once it is on the disk.
+
+        Raises:
+            DestinationError: If it does not get there.
+        """
+        with destination_errors(self.final):
+            os.utime(self._fd, ns=(mtime_ns, mtime_ns))
+        publish(self._partial, self.final)
+        self._tidy()
+
+    def discard(self) -> None:
+        """Leave nothing behind."""
+        self._partial.unlink(missing_ok=True)
+        self._tidy()
+
+    def _tidy(self) -> None:
+        self._journal.unlink(missing_ok=True)
+        with suppress(OSError):  # other files are on their way
+            self._hidden.rmdir()
+
+    def _open(self) -> int:
+        flags = os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW
+        while True:
+            self._hidden.mkdir(parents=True, exist_ok=True)
+            with suppress(FileNotFoundError):  # whose file was the last there has just tidied up
+                return os.open(self._partial, flags, 0o666)
+
+    def _read_journal(self) -> dict[int, int]:
+        try:
+            head, *lines = self._journal.read_text("utf-8").splitlines()
+            if head != self._head or os.fstat(self._fd).st_size != self._size:
+                return {}
+            found = {}
+            for line in lines:
+                number, crc32c = json.loads(line)
+                found[int(number)] = int(crc32c)
+            return found
+        except (OSError, ValueError, TypeError):  # a kill may have cut its last line
+            return {}

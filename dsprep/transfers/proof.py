@@ -1,0 +1,39 @@
+"""What proves that an object is a file: the metadata that dsprep writes, and how it is read."""
+
+from __future__ import annotations
+
+import string
+from collections.abc import Mapping
+
+from dsprep.stores.base import Stored
+
+CRC32C = "dsprep-crc32c"
+"""The metadata that says the crc32c of an object's bytes, in eight hex digits."""
+
+MTIME = "dsprep-mtime"
+"""The metadata that says when the file was last changed, in seconds since 1970."""
+
+
+def metadata_of(mtime_ns: int, crc32c: int | None = None) -> dict[str, str]:
+    """The metadata of a file, its crc32c if it is known."""
+    told = {MTIME: f"{mtime_ns // 10**9}.{mtime_ns % 10**9:09d}"}
+    return told if crc32c is None else {**told, CRC32C: f"{crc32c:08x}"}
+
+
+def said_crc32c(metadata: Mapping[str, str]) -> int | None:
+    """The crc32c that metadata says."""
+    text = metadata.get(CRC32C, "")
+    return int(text, 16) if len(text) == 8 and set(text) <= set(string.hexdigits) else None
+
+
+def said_mtime_ns(metadata: Mapping[str, str]) -> int | None:
+    """The time of the file that metadata says, in nanoseconds since 1970."""
+    whole, _, rest = metadata.get(MTIME, "").partition(".")
+    if not (whole.isascii() and whole.isdigit() and (rest + "0").isdigit() and len(whole) < 12):
+        return None
+    return int(whole) * 10**9 + int(rest[:9].ljust(9, "0"))
+
+
+def crc32c_of(stored: Stored) -> int | None:
+    """The crc32c of an object's bytes: what the server has computed, else what dsprep has said."""
+    return stored.crc32c if stored.crc32c is not None else said_crc32c(stored.metadata)
