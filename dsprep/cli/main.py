@@ -20,6 +20,7 @@ COMMANDS = {
     "shard": ("dsprep.cli.shard", "Cut shards again: other sizes, order, samples; append, index."),
     "verify": ("dsprep.cli.verify", "Prove that shards are whole, and hold what they should."),
     "lst": ("dsprep.cli.lst", "Make, edit, compare and check lists of images and labels."),
+    "sync": ("dsprep.cli.sync", "Make a directory and a prefix on S3 hold the same files."),
     "split": ("dsprep.cli.split", "Split a data set into training, validation and test lists."),
 }
 """The commands: where each is, and what ``dsprep --help`` says of it without importing it."""

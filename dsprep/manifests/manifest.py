@@ -110,15 +110,30 @@ def read_manifest(path: Path) -> Manifest:
             directory.
     """
     try:
-        values = json.loads(path.read_bytes())
+        data = path.read_bytes()
+    except OSError as error:
+        raise SourceError(f"{path}: cannot be read ({error.strerror})") from None
+    return parse_manifest(data, str(path))
+
+
+def parse_manifest(data: bytes, name: str) -> Manifest:
+    """Read the bytes of a manifest, which may come from anywhere.
+
+    Args:
+        data: The bytes.
+        name: What the file is called, for messages.
+
+    Raises:
+        SourceError: As :func:`read_manifest`.
+    """
+    try:
+        values = json.loads(data)
         version = values["dsprep_manifest"]
         if version == VERSION:
             return _manifest(values)
-    except OSError as error:
-        raise SourceError(f"{path}: cannot be read ({error.strerror})") from None
     except (ValueError, LookupError, TypeError, RecursionError) as error:
-        raise SourceError(f"{path}: is not a manifest that dsprep wrote ({error!s:.200})") from None
-    raise SourceError(f"{path}: version {version!s:.20}; this dsprep reads version {VERSION}")
+        raise SourceError(f"{name}: is not a manifest that dsprep wrote ({error!s:.200})") from None
+    raise SourceError(f"{name}: version {version!s:.20}; this dsprep reads version {VERSION}")
 
 
 def read_rejects(path: Path) -> list[Reject]:

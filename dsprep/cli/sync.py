@@ -1,0 +1,122 @@
+"""``dsprep sync``."""
+
+from __future__ import annotations
+
+import sys
+from typing import Any
+
+import click
+
+from dsprep.cli.help import GroupedCommand, option_group
+from dsprep.cli.options import Count, Size, dry_run_option, output_options
+from dsprep.cli.s3_options import object_options, s3_options, take_config
+from dsprep.cli.streams import until_nobody_reads
+from dsprep.errors import REJECTS_EXIT_CODE
+
+_files = option_group("Files")
+_transfers = option_group("Transfers")
+
+_RULES = {"--include": True, "--exclude": False}
+
+
+class _SyncCommand(GroupedCommand):
+    """Knows in which order ``--include`` and ``--exclude`` came, as the last that matches wins."""
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        """Note the order, then parse."""
+        from dsprep.syncing.filters import Rule
+
+        rules = []
+        for word, following in zip(args, [*args[1:], ""], strict=True):
+            name, equals, value = word.partition("=")
+            if name in _RULES:
+                rules.append(Rule(_RULES[name], value if equals else following))
+        ctx.meta["rules"] = rules
+        return super().parse_args(ctx, args)
+
+
+class Rate(Size):
+    """Bytes a second such as ``50MB/s``."""
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> int:
+        """Read it, or fail as click does."""
+        return super().convert(str(value).removesuffix("/s"), param, ctx)
+
+
+@click.command(cls=_SyncCommand)
+@click.argument("source", metavar="SRC")
+@click.argument("destination", metavar="DST")
+@_files("--include", metavar="PATTERN", multiple=True, help="Take these, even if excluded before.")
+@_files(
+    "--exclude",
+    metavar="PATTERN",
+    multiple=True,
+    help="Leave these out; * is anything, slashes included. The last that matches wins.",
+)
+@_files("--size-only", is_flag=True, help="Take files of the same size for the same.")
+@_files("--delete", is_flag=True, help="Delete at DST what SRC has not, once all else went well.")
+@_files("--max-delete", type=Count(0), help="Do nothing at all if more than so many would go.")
+@_files(
+    "--follow-symlinks/--no-follow-symlinks",
+    "follow_links",
+    default=True,
+    help="Follow links (default), or leave them out.",
+)
+@_transfers("--concurrency", type=Count(), help="Requests at once.  [default: 8]")
+@_transfers("--part-size", type=Size(), help="Size of parts.  [default: 32MiB, or what it takes]")
+@_transfers("--bandwidth", type=Rate(), help="Most bytes a second in all, such as 50MB/s.")
+@_transfers(
+    "--abort-on-exit", is_flag=True, help="Keep nothing of what is unfinished when it is stopped."
+)
+@s3_options
+@object_options
+@dry_run_option
+@output_options
+@click.pass_context
+def sync(
+    context: click.Context,
+    /,
+    source: str,
+    destination: str,
+    concurrency: int | None,
+    part_size: int | None,
+    bandwidth: int | None,
+    as_json: bool,
+    quiet: bool,
+    **options: Any,
+) -> int:
+    """Make DST hold the files of SRC. One of them, or both, are on S3: s3://bucket/prefix.
+
+    Files are compared by their content. What is sent is proven to have arrived; what is killed goes
+    on where it was, in any process on any machine; shards get there before the manifest that names
+    them.
+
+    \b
+    Examples:
+      dsprep sync shards/ s3://bucket/train/
+      dsprep sync s3://bucket/train/ shards/
+      dsprep sync shards/ s3://bucket/train/ --delete --dry-run
+      dsprep sync shards/ s3://bucket/train/ --exclude '*' --include '*.tar'
+    """
+    from dsprep.cli.sync_report import events_for, print_sync_report
+    from dsprep.syncing import sync as syncing
+    from dsprep.transfers.pace import DEFAULT_CONCURRENCY
+
+    for name in ("include", "exclude"):
+        options.pop(name)
+    config = take_config(options)
+    with events_for(sys.stderr, quiet) as events:
+        report = syncing.sync(
+            source,
+            destination,
+            rules=context.meta["rules"],
+            concurrency=concurrency or DEFAULT_CONCURRENCY,
+            part_size=part_size or 0,
+            bandwidth=float(bandwidth or 0),
+            config=config,
+            events=events,
+            **options,
+        )
+    with until_nobody_reads(sys.stdout):
+        print_sync_report(report, as_json, quiet)
+    return REJECTS_EXIT_CODE if report.failures else 0

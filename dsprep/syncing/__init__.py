@@ -1,0 +1,1 @@
+"""``sync``: what to send, in which order, and what to delete."""

@@ -1,0 +1,104 @@
+"""Is this file there already? By its content as far as anybody knows it, and said by what.
+
+=======================================  ==============================================
+what is known                            what decides
+=======================================  ==============================================
+no such file at the destination          it is sent: ``missing``
+other sizes                              it is sent: ``size``
+``--size-only``                          it is not sent: ``size``
+equal ETags of two objects               it is not sent: ``etag``
+an ETag that is an MD5                   the MD5 of the other: ``etag``
+a full checksum that S3 keeps            the crc32c of the other: ``checksum``
+the crc32c that dsprep noted with it     the crc32c of the other: ``metadata``
+nothing of all that                      sent if the source is the newer one: ``time``
+=======================================  ==============================================
+
+ETags come with a listing, so that two thousand small files take two requests. What stands below
+them takes a request for each object, which large ones are worth.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple, Protocol
+
+from dsprep.stores.base import Stored
+from dsprep.transfers.proof import said_crc32c
+
+BY = ("missing", "size", "etag", "checksum", "metadata", "time")
+"""What can decide."""
+
+
+class Verdict(NamedTuple):
+    """Whether a file is to be sent.
+
+    Attributes:
+        send: Whether it is.
+        by: What decided; one of :data:`BY`.
+    """
+
+    send: bool
+    by: str
+
+
+class Content(Protocol):
+    """What a file holds, to be learnt as it is needed."""
+
+    @property
+    def is_read(self) -> bool:
+        """Whether learning it takes reading all bytes, which is then done last."""
+
+    @property
+    def has_md5(self) -> bool:
+        """Whether the MD5 can be learnt."""
+
+    def md5(self) -> bytes:
+        """The MD5 of all bytes."""
+
+    def crc32c(self) -> tuple[int, str] | None:
+        """The crc32c of all bytes and what told it, ``checksum`` or ``metadata``; or None."""
+
+
+def at_first_sight(source: Stored, found: Stored | None, size_only: bool = False) -> Verdict | None:
+    """Decide by what listings tell; None if it takes a look at the contents.
+
+    Args:
+        source: The file that is to be there.
+        found: The file that is there; None if there is none.
+        size_only: Whether equal sizes are enough.
+    """
+    if found is None:
+        return Verdict(True, "missing")
+    if found.size != source.size:
+        return Verdict(True, "size")
+    if size_only or not source.size:
+        return Verdict(False, "size")
+    if source.etag and source.etag == found.etag:
+        return Verdict(False, "etag")
+    return None
+
+
+def by_content(source: Content, found: Content, newer: bool) -> Verdict:
+    """Decide by contents.
+
+    Args:
+        source: The file that is to be there.
+        found: The file of this size that is there.
+        newer: Whether the source is the newer one, in case nothing else tells.
+    """
+    if source.has_md5 and found.has_md5:
+        return Verdict(source.md5() != found.md5(), "etag")
+    first, last = sorted((source, found), key=lambda content: content.is_read)
+    one = first.crc32c()
+    other = last.crc32c() if one else None
+    if one and other:
+        by = "metadata" if "metadata" in (one[1], other[1]) else "checksum"
+        return Verdict(one[0] != other[0], by)
+    return Verdict(newer, "time")
+
+
+def known_crc32c(stored: Stored) -> tuple[int, str] | None:
+    """The crc32c of an object as a HEAD tells it, and what told it; None if nothing does."""
+    if stored.crc32c is not None:
+        return stored.crc32c, "checksum"
+    said = said_crc32c(stored.metadata)
+    return None if said is None else (said, "metadata")

@@ -1,0 +1,44 @@
+"""``--include`` and ``--exclude``, as AWS's command line has them: the last that matches wins."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from fnmatch import translate
+from functools import cached_property
+from typing import NamedTuple
+
+
+class Rule(NamedTuple):
+    """One ``--include`` or ``--exclude``.
+
+    Attributes:
+        include: Which of the two.
+        pattern: ``*`` is anything, slashes included; ``?`` one character; ``[ab]`` one of these.
+    """
+
+    include: bool
+    pattern: str
+
+
+@dataclass(frozen=True)
+class Filters:
+    """Which files take part.
+
+    Attributes:
+        rules: In the order in which they were given.
+    """
+
+    rules: Sequence[Rule] = ()
+
+    @cached_property
+    def _compiled(self) -> list[tuple[bool, re.Pattern[str]]]:
+        return [(rule.include, re.compile(translate(rule.pattern))) for rule in self.rules][::-1]
+
+    def admit(self, path: str) -> bool:
+        """Whether a path, relative to what is synced, takes part; all do that no rule matches."""
+        for include, pattern in self._compiled:
+            if pattern.match(path):
+                return include
+        return True

@@ -1,0 +1,223 @@
+"""How files get from one side to the other: up to S3, down from it, or across it."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import NamedTuple, Protocol
+
+from dsprep.errors import DestinationError, DsprepError, StoreError
+from dsprep.syncing.cost import Requests, to_copy, to_download, to_upload
+from dsprep.syncing.plan import Pair
+from dsprep.syncing.report import Failure
+from dsprep.syncing.sides import Directory, Prefix
+from dsprep.transfers.copy import copy
+from dsprep.transfers.download import download
+from dsprep.transfers.events import Events
+from dsprep.transfers.pace import Pace
+from dsprep.transfers.parts import plan_copy, plan_parts
+from dsprep.transfers.upload import upload
+
+
+class Way(NamedTuple):
+    """What all transfers of a run share.
+
+    Attributes:
+        pace: Their threads, and what holds them back.
+        events: Who wants to know.
+        part_size: In bytes; 0 for a good one.
+        keep: Whether unfinished uploads are kept.
+    """
+
+    pace: Pace
+    events: Events
+    part_size: int = 0
+    keep: bool = True
+
+
+class Moved(NamedTuple):
+    """A file that has arrived.
+
+    Attributes:
+        size: In bytes.
+        resumed: Those of them that were there from an earlier run.
+    """
+
+    size: int
+    resumed: int
+
+
+class Mover(Protocol):
+    """Moves files in one direction."""
+
+    def parts(self, size: int, name: str) -> int:
+        """Of how many parts a file of this size would consist."""
+
+    def requests(self, parts: Sequence[int]) -> Requests:
+        """What files of so many parts each would cost."""
+
+    def send(self, pair: Pair, crc32c: int | None, way: Way) -> Moved:
+        """Make a file be at the destination, whole.
+
+        Args:
+            pair: The file.
+            crc32c: Of its bytes, if a manifest tells it.
+            way: What all transfers share.
+
+        Raises:
+            DsprepError: If it does not get there.
+        """
+
+    def publish(self, pair: Pair, new: bool) -> None:
+        """Make a manifest be at the destination, unless somebody else has done that meanwhile.
+
+        Args:
+            pair: The manifest, as it was at both sides when this run began.
+            new: Whether this run has removed the one that was there.
+
+        Raises:
+            StoreError: If another run has published there.
+        """
+
+    def delete(self, paths: Sequence[str]) -> list[Failure]:
+        """Delete files at the destination; returns those that could not be."""
+
+
+@dataclass(frozen=True)
+class Up:
+    """From a directory to S3."""
+
+    source: Directory
+    destination: Prefix
+
+    def parts(self, size: int, name: str) -> int:
+        """Those of an upload."""
+        return len(plan_parts(size, 0, name))
+
+    def requests(self, parts: Sequence[int]) -> Requests:
+        """Those of uploads."""
+        return to_upload(parts)
+
+    def send(self, pair: Pair, crc32c: int | None, way: Way) -> Moved:
+        """Upload a file."""
+        sent = upload(
+            self.source.path(pair.path),
+            self.destination.store,
+            self.destination.key(pair.path),
+            crc32c=crc32c,
+            part_size=way.part_size,
+            pace=way.pace,
+            events=way.events,
+            keep=way.keep,
+        )
+        return Moved(sent.size, sent.size - sent.moved)
+
+    def publish(self, pair: Pair, new: bool) -> None:
+        """Upload a manifest."""
+        _put(self.destination, pair, self.source.read(pair.path), new)
+
+    def delete(self, paths: Sequence[str]) -> list[Failure]:
+        """Delete objects."""
+        return _delete(self.destination, paths)
+
+
+@dataclass(frozen=True)
+class Down:
+    """From S3 to a directory."""
+
+    source: Prefix
+    destination: Directory
+
+    def parts(self, size: int, name: str) -> int:
+        """Those of a download."""
+        return len(plan_parts(size, 0, name))
+
+    def requests(self, parts: Sequence[int]) -> Requests:
+        """Those of downloads."""
+        return to_download(parts)
+
+    def send(self, pair: Pair, crc32c: int | None, way: Way) -> Moved:
+        """Download an object."""
+        got = download(
+            self.source.store,
+            pair.source.key,
+            self.destination.path(pair.path),
+            crc32c=crc32c,
+            pace=way.pace,
+            events=way.events,
+        )
+        return Moved(got.size, got.size - got.moved)
+
+    def publish(self, pair: Pair, new: bool) -> None:
+        """Download a manifest."""
+        self.send(pair, None, Way(Pace(1), Events()))
+
+    def delete(self, paths: Sequence[str]) -> list[Failure]:
+        """Delete local files."""
+        failures = []
+        for path in paths:
+            try:
+                os.unlink(self.destination.path(path))
+            except OSError as error:
+                failures.append(Failure(path, f"cannot be deleted ({error.strerror})"))
+        return failures
+
+
+@dataclass(frozen=True)
+class Across:
+    """From S3 to S3, copied by the server."""
+
+    source: Prefix
+    destination: Prefix
+
+    def parts(self, size: int, name: str) -> int:
+        """Those of a copy."""
+        return len(plan_copy(size))
+
+    def requests(self, parts: Sequence[int]) -> Requests:
+        """Those of copies."""
+        return to_copy(parts)
+
+    def send(self, pair: Pair, crc32c: int | None, way: Way) -> Moved:
+        """Let the server copy an object."""
+        copy(
+            self.source.store,
+            pair.source.key,
+            self.destination.store,
+            self.destination.key(pair.path),
+            pace=way.pace,
+            events=way.events,
+        )
+        return Moved(pair.source.size, 0)
+
+    def publish(self, pair: Pair, new: bool) -> None:
+        """Store a manifest again."""
+        _put(self.destination, pair, self.source.read(pair.path), new)
+
+    def delete(self, paths: Sequence[str]) -> list[Failure]:
+        """Delete objects."""
+        return _delete(self.destination, paths)
+
+
+def _put(place: Prefix, pair: Pair, data: bytes, new: bool) -> None:
+    """Store a manifest in the place of the one that was seen, or of none."""
+    guard = "" if new or pair.found is None else pair.found.etag
+    try:
+        place.store.put(place.key(pair.path), data, new=not guard, etag=guard)
+    except StoreError as error:
+        if error.kind != "exists":
+            raise
+        raise DestinationError(
+            f"{place.name(pair.path)}: another run has published a manifest there meanwhile; "
+            "look which of the two data sets is to stay, and give the command again"
+        ) from None
+
+
+def _delete(place: Prefix, paths: Sequence[str]) -> list[Failure]:
+    keys = {place.key(path): path for path in paths}
+    try:
+        refused = place.store.delete(list(keys))
+    except DsprepError as error:
+        return [Failure(path, str(error)) for path in paths]
+    return [Failure(keys[each.key], str(each.error)) for each in refused]

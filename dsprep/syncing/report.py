@@ -1,0 +1,78 @@
+"""What a sync did or, for a dry run, would do."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+from dsprep.syncing.cost import Requests
+from dsprep.syncing.sides import Left
+
+
+class Failure(NamedTuple):
+    """A file that could not be sent, deleted or proven.
+
+    Attributes:
+        path: Relative to both sides.
+        message: What went wrong, and what to do.
+    """
+
+    path: str
+    message: str
+
+
+class Send(NamedTuple):
+    """A file that was sent or, for a dry run, would be.
+
+    Attributes:
+        path: Relative to both sides.
+        size: In bytes.
+        by: What decided that; see :mod:`dsprep.syncing.compare`.
+        parts: Of how many parts it consists; 1 for a single request.
+    """
+
+    path: str
+    size: int
+    by: str
+    parts: int
+
+
+@dataclass
+class SyncReport:
+    """What a sync did or, for a dry run, would do.
+
+    Attributes:
+        source: As it was given.
+        destination: As it was given.
+        state: ``synced``, ``already there``, ``incomplete`` or ``planned``.
+        sent: The files that went.
+        bytes: Their size.
+        resumed: Bytes of them that were there from an earlier run.
+        same: How many files were there already, by what told so.
+        deleted: Paths that were deleted at the destination.
+        moved: How many local files were deleted as they are proven to be there.
+        verified: How many files were proven by --verify.
+        left: What took no part, and why.
+        failures: What failed.
+        requests: An estimate of those that it takes.
+        notes: What else there is to say.
+        seconds: How long it took.
+    """
+
+    source: str
+    destination: str
+    state: str = "planned"
+    sent: Sequence[Send] = ()
+    bytes: int = 0
+    resumed: int = 0
+    same: Counter[str] = field(default_factory=Counter)
+    deleted: Sequence[str] = ()
+    moved: int = 0
+    verified: int = 0
+    left: Sequence[Left] = ()
+    failures: list[Failure] = field(default_factory=list)
+    requests: Requests = Requests()
+    notes: list[str] = field(default_factory=list)
+    seconds: float = 0.0

@@ -1,0 +1,256 @@
+"""One run of ``sync``: make one side hold what the other does, nothing being half visible."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from functools import partial
+from typing import TypeVar
+
+from dsprep.errors import DestinationError, DsprepError, Interrupted, SourceError, StoreError
+from dsprep.syncing.compare import Verdict, by_content
+from dsprep.syncing.contents import checksums_in, manifests_in, names_in
+from dsprep.syncing.cost import to_list
+from dsprep.syncing.filters import Filters
+from dsprep.syncing.movers import Moved, Mover, Way
+from dsprep.syncing.plan import Pair, SyncPlan, plan_sync, publishable
+from dsprep.syncing.ranks import INDEXES, MANIFEST, SHARDS, is_manifest, outdated_manifests
+from dsprep.syncing.report import Failure, Send, SyncReport
+from dsprep.syncing.sides import Listing, Side
+from dsprep.units import format_count, format_some
+
+A = TypeVar("A")
+B = TypeVar("B")
+
+_FATAL = ("denied", "expired")
+"""Kinds of failure that all other files would meet, too."""
+
+
+@dataclass(frozen=True)
+class Wishes:
+    """What is asked for.
+
+    Attributes:
+        filters: Which files take part.
+        size_only: Whether files of equal sizes are taken for equal.
+        delete: Whether what the source has not is deleted at the destination.
+        max_delete: The most files that may be deleted; None for any number.
+        dry_run: Whether nothing is done.
+    """
+
+    filters: Filters = Filters()
+    size_only: bool = False
+    delete: bool = False
+    max_delete: int | None = None
+    dry_run: bool = False
+
+
+class Sync:
+    """One run, from one side to the other.
+
+    Attributes:
+        before_first: Called before anything is written, if anything is to be.
+    """
+
+    def __init__(
+        self, source: Side, destination: Side, mover: Mover, wishes: Wishes, way: Way, threads: int
+    ) -> None:
+        """Prepare.
+
+        Args:
+            source: What is to be there.
+            destination: Where.
+            mover: Moves files from the one to the other.
+            wishes: What is asked for.
+            way: What transfers share.
+            threads: How many files are worked on at once.
+        """
+        self._source, self._destination = source, destination
+        self._mover, self._wishes, self._way = mover, wishes, way
+        self._threads = ThreadPoolExecutor(threads, "file")
+        self.before_first: Callable[[], None] = lambda: None
+        self._failures: list[Failure] = []
+        self._withdrawn: frozenset[str] = frozenset()
+        self._arrived: set[str] = set()
+        self._resumed = 0
+
+    def run(self) -> SyncReport:
+        """Do it.
+
+        Raises:
+            SourceError: If the source is not there, or cannot be listed.
+            DestinationError: If the destination refuses, or too much would be deleted.
+            StoreError: If S3 refuses what every file needs.
+            Interrupted: If it is stopped.
+        """
+        began = time.monotonic()
+        try:
+            report = self._carry_out()
+        finally:
+            self._threads.shutdown(wait=False, cancel_futures=True)
+        report.seconds = time.monotonic() - began
+        return report
+
+    def _carry_out(self) -> SyncReport:
+        ours, theirs = self._threads.map(
+            lambda side: side.list(), (self._source, self._destination)
+        )
+        if not ours.files and not ours.left:
+            raise SourceError(f"{self._source.name('')}: holds nothing")
+        self._checksums = checksums_in(manifests_in(ours.files, self._source.read))
+        plan = self._plan(ours, theirs)
+        report = self._report(plan, ours, theirs)
+        if self._wishes.dry_run:
+            return report
+        if plan.sends:
+            self.before_first()
+        self._withdraw(plan, theirs, report)
+        ranks = plan.by_rank()
+        self._send(ranks[SHARDS])
+        self._send(ranks[INDEXES])
+        self._publish(ranks[MANIFEST], report)
+        self._delete(plan.deletions, ours, report)
+        report.sent = [each for each in report.sent if each.path in self._arrived]
+        report.bytes = sum(each.size for each in report.sent)
+        report.resumed = self._resumed
+        report.failures = [*report.failures, *self._failures]
+        report.state = "synced" if report.sent or report.deleted else "already there"
+        if report.failures:
+            report.state = "incomplete"
+        return report
+
+    def _plan(self, ours: Listing, theirs: Listing) -> SyncPlan:
+        wishes = self._wishes
+        plan = plan_sync(
+            ours.files,
+            theirs.files,
+            wishes.filters,
+            size_only=wishes.size_only,
+            delete=wishes.delete,
+        )
+        for pair, verdict in self._each(self._settle, plan.unsettled):
+            plan.settle(pair, verdict)
+        if wishes.max_delete is not None and len(plan.deletions) > wishes.max_delete:
+            raise DestinationError(
+                f"{self._destination.name('')}: {format_count(len(plan.deletions), 'file')} would "
+                f"be deleted ({format_some(plan.deletions)}), and --max-delete allows "
+                f"{wishes.max_delete}; nothing has been done"
+            )
+        return plan
+
+    def _settle(self, pair: Pair) -> Verdict:
+        assert pair.found is not None
+        return by_content(
+            self._source.content(pair.source, self._checksums.get(pair.path)),
+            self._destination.content(pair.found, None),
+            pair.source.modified > pair.found.modified,
+        )
+
+    def _report(self, plan: SyncPlan, ours: Listing, theirs: Listing) -> SyncReport:
+        sends = [
+            Send(pair.path, pair.source.size, by, self._mover.parts(pair.source.size, pair.path))
+            for pair, by in sorted(plan.sends)
+        ]
+        return SyncReport(
+            source=self._source.name(""),
+            destination=self._destination.name(""),
+            sent=sends,
+            bytes=plan.bytes,
+            same=plan.same,
+            deleted=plan.deletions,
+            left=[*ours.left, *(each for each in theirs.left if each.failed)],
+            requests=self._mover.requests([each.parts for each in sends])
+            + to_list(len(theirs.files)),
+        )
+
+    def _withdraw(self, plan: SyncPlan, theirs: Listing, report: SyncReport) -> None:
+        """Remove manifests at the destination that tell of files which are about to change.
+
+        Without them the data set is one that is being made; with them, one that is wrong.
+        """
+        changed = [pair.path for pair, _ in plan.sends if pair.found is not None]
+        there = [path for path in theirs.files if is_manifest(path)]
+        if not (there and (changed or plan.deletions)):
+            return
+        named = manifests_in(there, self._destination.read)
+        names = {path: names_in(path, manifest) for path, manifest in named.items()}
+        old = outdated_manifests(there, [*changed, *plan.deletions], names)
+        failed = self._mover.delete(old)
+        if failed:
+            raise DestinationError(
+                f"{self._destination.name(failed[0].path)}: tells of files that are to be "
+                f"replaced, and cannot be removed before: {failed[0].message}"
+            )
+        self._withdrawn = frozenset(old)
+        report.notes += [
+            f"{self._destination.name(path)}: removed until it is true" for path in old
+        ]
+
+    def _send(self, pairs: Sequence[Pair]) -> None:
+        for pair, moved in self._each(self._send_one, pairs):
+            if moved is not None:
+                self._arrived.add(pair.path)
+                self._resumed += moved.resumed
+
+    def _send_one(self, pair: Pair) -> Moved | None:
+        crc32c = self._checksums.get(pair.path)
+        return self._or_failure(pair.path, partial(self._mover.send, pair, crc32c, self._way))
+
+    def _or_failure(self, path: str, do: Callable[[], A]) -> A | None:
+        """Do something for one file; what only concerns this file does not stop the others."""
+        try:
+            return do()
+        except Interrupted:
+            raise
+        except StoreError as error:
+            if error.kind in _FATAL:
+                raise
+            self._failures.append(Failure(path, str(error)))
+        except (DsprepError, OSError) as error:
+            self._failures.append(Failure(path, str(error)))
+        return None
+
+    def _publish(self, manifests: Sequence[Pair], report: SyncReport) -> None:
+        """Publish the manifests, now that all that they name is there."""
+        ready = publishable(manifests, [each.path for each in self._failures])
+        for pair in manifests:
+            if pair not in ready:
+                message = "is not published, as not all that it names is there"
+                self._failures.append(Failure(pair.path, message))
+        for pair in ready:
+            self._way.pace.check()
+            before = len(self._failures)
+            new = pair.path in self._withdrawn
+            self._or_failure(pair.path, partial(self._mover.publish, pair, new))
+            if len(self._failures) == before:
+                self._arrived.add(pair.path)
+
+    def _delete(self, paths: Sequence[str], ours: Listing, report: SyncReport) -> None:
+        """Delete what the source has not, if everything before went well."""
+        report.deleted = []
+        if not paths:
+            return
+        if self._failures or not ours.is_whole:
+            report.notes.append(
+                f"{format_count(len(paths), 'file')} at the destination stay: nothing is deleted "
+                "when something failed, or could not be listed"
+            )
+            return
+        failed = self._mover.delete(paths)
+        self._failures += failed
+        kept = {each.path for each in failed}
+        report.deleted = [path for path in paths if path not in kept]
+
+    def _each(self, do: Callable[[A], B], items: Sequence[A]) -> Iterator[tuple[A, B]]:
+        """Do something with all items, several at once; a stop is seen to at once."""
+        futures = [self._threads.submit(do, item) for item in items]
+        try:
+            for item, future in zip(items, futures, strict=True):
+                yield item, future.result()
+        except BaseException:
+            self._way.pace.stop()
+            for future in futures:
+                future.cancel()
+            raise

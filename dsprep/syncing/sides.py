@@ -1,0 +1,282 @@
+"""The two sides of a sync: a directory, and the objects under a prefix. Listed, and looked into."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import stat
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Protocol
+
+from dsprep.errors import SourceError
+from dsprep.stores.base import Stored
+from dsprep.stores.bucket import S3Store
+from dsprep.syncing.compare import Content, known_crc32c
+from dsprep.transfers.steady import SteadyFile
+
+_SCRATCH = ".dsprep"
+"""What holds the state of an unfinished run: it and ``.NAME.dsprep`` never take part."""
+
+_LONGEST_NAME = 255
+"""Bytes of a file name, as nearly all file systems have it."""
+
+
+@dataclass(frozen=True)
+class Left:
+    """Something that cannot take part, or is not to.
+
+    Attributes:
+        path: Where it is, relative to its side.
+        why: In words.
+        failed: Whether it is a failure rather than a choice: what lies there is not known.
+    """
+
+    path: str
+    why: str
+    failed: bool = False
+
+
+@dataclass
+class Listing:
+    """What a side holds.
+
+    Attributes:
+        files: By their path, relative to the side.
+        left: What takes no part.
+    """
+
+    files: dict[str, Stored] = field(default_factory=dict)
+    left: list[Left] = field(default_factory=list)
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether everything that is there is known."""
+        return not any(each.failed for each in self.left)
+
+
+class Side(Protocol):
+    """A place that files are synced from or to."""
+
+    def name(self, path: str) -> str:
+        """What users call a file there."""
+
+    def list(self) -> Listing:
+        """Everything that is there."""
+
+    def read(self, path: str) -> bytes:
+        """A small file."""
+
+    def content(self, file: Stored, crc32c: int | None) -> Content:
+        """How to learn what a file holds.
+
+        Args:
+            file: The file.
+            crc32c: Of its bytes, as a manifest beside it tells; None if none does.
+        """
+
+
+@dataclass(frozen=True)
+class Directory:
+    """A directory, or one file.
+
+    Attributes:
+        root: The directory.
+        single: The name of the file in it that is meant; None for all.
+        follow: Whether links are followed.
+    """
+
+    root: Path
+    single: str | None = None
+    follow: bool = True
+
+    def name(self, path: str) -> str:
+        """The path that users would give."""
+        return str(self.root / path)
+
+    def path(self, path: str) -> Path:
+        """Where a file is."""
+        return self.root / path
+
+    def list(self) -> Listing:
+        """Everything below the directory; nothing, if it is not there."""
+        found = Listing()
+        if self.single is not None:
+            status = self.path(self.single).stat()
+            found.files[self.single] = _stored(self.single, status)
+        elif self.root.exists():
+            real = os.stat(self.root)
+            self._walk("", found, {(real.st_dev, real.st_ino)})
+        return found
+
+    def _walk(self, below: str, found: Listing, above: set[tuple[int, int]]) -> None:
+        try:
+            with os.scandir(self.root / below) as scanned:
+                entries = sorted(scanned, key=lambda entry: os.fsencode(entry.name))
+        except OSError as error:
+            why = f"cannot be listed ({error.strerror})"
+            found.left.append(Left(below or ".", why, failed=True))
+            return
+        for entry in entries:
+            path = f"{below}/{entry.name}" if below else entry.name
+            if _is_scratch(entry.name):
+                continue
+            if not _is_text(entry.name):
+                found.left.append(Left(path, "its name is not UTF-8, as keys have to be"))
+            elif entry.is_symlink() and not self.follow:
+                found.left.append(Left(path, "is a link (--no-follow-symlinks)"))
+            else:
+                self._add(entry, path, found, above)
+
+    def _add(
+        self, entry: os.DirEntry[str], path: str, found: Listing, above: set[tuple[int, int]]
+    ) -> None:
+        try:
+            status = entry.stat()
+        except OSError as error:
+            why = "is a link to what is not there" if entry.is_symlink() else str(error.strerror)
+            found.left.append(Left(path, why))
+            return
+        if stat.S_ISREG(status.st_mode):
+            found.files[path] = _stored(path, status)
+        elif not stat.S_ISDIR(status.st_mode):
+            found.left.append(Left(path, "is neither a file nor a directory"))
+        elif (status.st_dev, status.st_ino) in above:
+            found.left.append(Left(path, "is a link to a directory that it is in"))
+        else:
+            self._walk(path, found, above | {(status.st_dev, status.st_ino)})
+
+    def read(self, path: str) -> bytes:
+        """A small file."""
+        return self.path(path).read_bytes()
+
+    def content(self, file: Stored, crc32c: int | None) -> Content:
+        """What a file holds, by reading it."""
+        return _ReadContent(self.path(file.key), crc32c)
+
+
+@dataclass(frozen=True)
+class Prefix:
+    """The objects whose keys begin alike.
+
+    Attributes:
+        store: Their bucket.
+        prefix: What they begin with; empty, or ending with a slash.
+        to_files: Whether they are to be files: what can be none is left out.
+    """
+
+    store: S3Store
+    prefix: str
+    to_files: bool = False
+
+    def name(self, path: str) -> str:
+        """The URL of an object."""
+        return self.store.url(self.key(path))
+
+    def key(self, path: str) -> str:
+        """The key of an object."""
+        return self.prefix + path
+
+    def list(self) -> Listing:
+        """Everything under the prefix."""
+        found = Listing()
+        for page in self.store.list(self.prefix):
+            for stored in page:
+                self._add(stored, found)
+        return found
+
+    def _add(self, stored: Stored, found: Listing) -> None:
+        path = stored.key[len(self.prefix) :]
+        why = unfit(path) if self.to_files else ""
+        if path.endswith("/") and not stored.size or path.split("/")[0] == _SCRATCH:
+            return  # what consoles show as a directory; or state of an unfinished run
+        if why or not path:
+            found.left.append(Left(path or stored.key, why or "is the prefix itself"))
+        else:
+            found.files[path] = stored
+
+    def read(self, path: str) -> bytes:
+        """A small object."""
+        with self.store.open(self.key(path)) as reading:
+            return b"".join(iter(lambda: reading.read(1 << 20), b""))
+
+    def content(self, file: Stored, crc32c: int | None) -> Content:
+        """What an object holds, by asking."""
+        return _AskedContent(file, lambda: self.store.stat(file.key))
+
+
+def unfit(path: str) -> str:
+    """Why a key cannot be the path of a file; empty if it can."""
+    names = path.split("/")
+    if path.startswith("/") or ".." in names or "." in names or "" in names:
+        return "would not be a path below the directory"
+    if "\0" in path:
+        return "holds a zero byte"
+    if any(len(name.encode()) > _LONGEST_NAME for name in names):
+        return f"holds a name of more than {_LONGEST_NAME} bytes"
+    if any(_is_scratch(name) for name in names):
+        return "is a name that dsprep keeps for itself"
+    return ""
+
+
+def _is_scratch(name: str) -> bool:
+    return name == _SCRATCH or (name.startswith(".") and name.endswith(_SCRATCH))
+
+
+def _is_text(name: str) -> bool:
+    try:
+        name.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
+
+
+def _stored(path: str, status: os.stat_result) -> Stored:
+    return Stored(path, status.st_size, status.st_mtime)
+
+
+@dataclass(frozen=True)
+class _ReadContent:
+    path: Path
+    told: int | None
+
+    is_read = True
+    has_md5 = True
+
+    def md5(self) -> bytes:
+        try:
+            with self.path.open("rb") as file:
+                return hashlib.file_digest(file, _md5).digest()
+        except OSError as error:
+            raise SourceError(f"{self.path}: cannot be read ({error.strerror})") from None
+
+    def crc32c(self) -> tuple[int, str] | None:
+        if self.told is not None:
+            return self.told, "checksum"
+        with SteadyFile(self.path) as file:
+            return file.crc32c(), "checksum"
+
+
+@dataclass(frozen=True)
+class _AskedContent:
+    stored: Stored
+    ask: Callable[[], Stored | None]
+
+    is_read = False
+
+    @property
+    def has_md5(self) -> bool:
+        return self.stored.md5 is not None
+
+    def md5(self) -> bytes:
+        assert self.stored.md5 is not None
+        return self.stored.md5
+
+    def crc32c(self) -> tuple[int, str] | None:
+        looked = self.ask()
+        return None if looked is None else known_crc32c(looked)
+
+
+def _md5() -> hashlib._Hash:
+    return hashlib.md5(usedforsecurity=False)

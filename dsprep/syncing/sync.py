@@ -1,0 +1,146 @@
+"""``sync``: what is called with what users give."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+
+from dsprep.errors import Interrupted, OptionError, SourceError
+from dsprep.stores.bucket import S3Store
+from dsprep.stores.s3_config import S3Config
+from dsprep.stores.urls import is_s3, parse_url
+from dsprep.syncing.filters import Filters, Rule
+from dsprep.syncing.movers import Across, Down, Mover, Up, Way
+from dsprep.syncing.preflight import require_rights
+from dsprep.syncing.report import SyncReport
+from dsprep.syncing.run import Sync, Wishes
+from dsprep.syncing.sides import Directory, Prefix
+from dsprep.transfers.events import Events
+from dsprep.transfers.pace import DEFAULT_CONCURRENCY, Pace
+
+
+def sync(
+    source: str,
+    destination: str,
+    *,
+    rules: Sequence[Rule] = (),
+    size_only: bool = False,
+    delete: bool = False,
+    max_delete: int | None = None,
+    follow_links: bool = True,
+    part_size: int = 0,
+    concurrency: int = DEFAULT_CONCURRENCY,
+    bandwidth: float = 0.0,
+    abort_on_exit: bool = False,
+    dry_run: bool = False,
+    config: S3Config | None = None,
+    events: Events | None = None,
+) -> SyncReport:
+    """Make a directory or a prefix on S3 hold the files that another one holds.
+
+    Args:
+        source: A directory, a file, or ``s3://bucket/prefix``.
+        destination: Likewise; one of both is on S3.
+        rules: Which files take part; the last that matches wins.
+        size_only: Whether files of equal sizes are taken for equal.
+        delete: Whether files that the source has not are deleted at the destination.
+        max_delete: The most files that may be deleted; None for any number.
+        follow_links: Whether links in the source are followed.
+        part_size: The size of parts, in bytes; 0 for a good one.
+        concurrency: How many requests there are at once.
+        bandwidth: Bytes a second in all; 0 for no limit.
+        abort_on_exit: Whether nothing is kept of an upload that is stopped or fails.
+        dry_run: Say what would be done, and do nothing.
+        config: How S3 is reached, and how objects are kept there.
+        events: Is told how it goes.
+
+    Raises:
+        OptionError: If the arguments make no sense.
+        SourceError: If the source is not there or cannot be read.
+        DestinationError: If the destination refuses, or too much would be deleted.
+        StoreError: If S3 refuses what all files need.
+        Interrupted: If it is stopped; calling again goes on.
+    """
+    events = events or Events()
+    pace = Pace(concurrency, bandwidth)
+    config = replace(config or S3Config(), connections=concurrency + _SPARE)
+    stores: dict[str, S3Store] = {}
+
+    def place(text: str, to_files: bool) -> Directory | Prefix:
+        if not is_s3(text):
+            return _directory(text, follow_links)
+        url = parse_url(text)
+        if url.bucket not in stores:
+            stores[url.bucket] = S3Store(
+                url.bucket,
+                config,
+                wait=pace.wait,
+                on_retry=events.retry,
+                on_fallback=events.fallback,
+            )
+        return Prefix(stores[url.bucket], _prefix_of(url.key), to_files)
+
+    _require_apart(source, destination)
+    try:
+        ours = place(source, to_files=not is_s3(destination))
+        theirs = place(destination, to_files=False)
+        way = Way(pace, events, part_size, keep=not abort_on_exit)
+        wishes = Wishes(Filters(tuple(rules)), size_only, delete, max_delete, dry_run)
+        run = Sync(ours, theirs, _mover(ours, theirs), wishes, way, concurrency)
+        if isinstance(theirs, Prefix) and not dry_run:
+            run.before_first = lambda: require_rights(theirs.store, theirs.prefix)
+        return run.run()
+    except KeyboardInterrupt:
+        pace.stop()
+        raise Interrupted(_STOPPED) from None
+    finally:
+        pace.stop()
+        pace.close()
+        for store in stores.values():
+            store.close()
+
+
+_SPARE = 2
+"""Connections for looking, besides those for sending."""
+
+_STOPPED = "interrupted; what has been sent is kept, give the same command again to go on"
+
+
+def _directory(text: str, follow_links: bool) -> Directory:
+    path = Path(text)
+    if path.is_file():
+        return Directory(path.parent, path.name, follow_links)
+    return Directory(path, None, follow_links)
+
+
+def _mover(source: Directory | Prefix, destination: Directory | Prefix) -> Mover:
+    if isinstance(source, Directory) and isinstance(destination, Prefix):
+        return Up(source, destination)
+    if isinstance(source, Prefix) and isinstance(destination, Directory):
+        return Down(source, destination)
+    if isinstance(source, Prefix) and isinstance(destination, Prefix):
+        return Across(source, destination)
+    raise OptionError("neither of both is on S3: one has to be like s3://bucket/prefix")
+
+
+def _require_apart(source: str, destination: str) -> None:
+    """Refuse a place as its own destination, and one that lies in the other.
+
+    Raises:
+        OptionError: If it is.
+        SourceError: If a local source is not there.
+    """
+    if not is_s3(source) and not os.path.exists(source):
+        raise SourceError(f"{source}: is not there")
+    if is_s3(source) and is_s3(destination):
+        ours, theirs = (parse_url(each) for each in (source, destination))
+        one, other = _prefix_of(ours.key), _prefix_of(theirs.key)
+        if ours.bucket == theirs.bucket and (one.startswith(other) or other.startswith(one)):
+            raise OptionError(f"{destination}: is {source} itself, or one lies in the other")
+
+
+def _prefix_of(key: str) -> str:
+    """What the keys below a place begin with."""
+    return key if not key or key.endswith("/") else key + "/"
