@@ -8,6 +8,9 @@ from dsprep.errors import StoreError
 class Events:
     """Listens to transfers, from several threads at once; this one does nothing."""
 
+    def plan(self, files: int, size: int) -> None:
+        """So many files, and bytes, are to go in all."""
+
     def begin(self, name: str, size: int, parts: int) -> None:
         """A file begins: its name (an S3 URL), its bytes, its parts."""
 
