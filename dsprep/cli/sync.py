@@ -56,6 +56,16 @@ class Rate(Size):
 @_files("--size-only", is_flag=True, help="Take files of the same size for the same.")
 @_files("--delete", is_flag=True, help="Delete at DST what SRC has not, once all else went well.")
 @_files("--max-delete", type=Count(0), help="Do nothing at all if more than so many would go.")
+@_files("--move", is_flag=True, help="Delete local files once they are proven to be at DST.")
+@_files("--watch", is_flag=True, help="Go on until SRC has a manifest, which pack writes last.")
+@_files(
+    "--verify",
+    type=click.Choice(["heads", "download"]),
+    is_flag=False,
+    flag_value="heads",
+    help="Prove all files at DST, also those not sent now: by their checksums there, or by "
+    "reading them (--verify=download).",
+)
 @_files(
     "--follow-symlinks/--no-follow-symlinks",
     "follow_links",

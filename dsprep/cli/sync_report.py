@@ -2,20 +2,20 @@
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import closing, contextmanager
 from typing import TYPE_CHECKING, Any, TextIO
 
 import click
 
 from dsprep.cli.report import print_json
 from dsprep.cli.streams import visible
+from dsprep.cli.sync_bars import Bars
+from dsprep.cli.sync_lines import Lines
 from dsprep.transfers.events import Events
 from dsprep.units import format_count, format_duration, format_size
 
 if TYPE_CHECKING:
-    from dsprep.errors import StoreError
     from dsprep.syncing.report import SyncReport
 
 _SHOWN = 10
@@ -32,31 +32,14 @@ _WORDS = {
 """Why a file is sent, by what decided it."""
 
 
-class _Said(Events):
-    """Says what a user has to know at once."""
-
-    def __init__(self, stream: TextIO) -> None:
-        self._stream = stream
-        self._lock = threading.Lock()
-
-    def say(self, text: str) -> None:
-        """Write a line."""
-        with self._lock, suppress(OSError):
-            print(visible(text), file=self._stream, flush=True)
-
-    def retry(self, error: StoreError, delay: float) -> None:
-        """A request failed, and will be made again."""
-        self.say(f"{error}; again in {format_duration(delay)}")
-
-    def fallback(self, text: str) -> None:
-        """Something is done without."""
-        self.say(text)
-
-
 @contextmanager
 def events_for(stream: TextIO, quiet: bool) -> Iterator[Events]:
-    """What listens to a sync: nobody, or who writes to a stream."""
-    yield Events() if quiet else _Said(stream)
+    """What listens to a sync: nobody, or what suits a stream."""
+    if quiet:
+        yield Events()
+        return
+    with closing(Bars(stream) if stream.isatty() else Lines(stream)) as events:
+        yield events
 
 
 def print_sync_report(report: SyncReport, as_json: bool, quiet: bool) -> None:
@@ -89,6 +72,10 @@ def _lines(report: SyncReport) -> Iterator[str]:
         verb = "would be deleted" if planned else "deleted"
         yield f"  {verb:<15} {format_count(len(report.deleted), 'file')}"
         yield from _some(report.deleted)
+    if report.moved:
+        yield f"  {'moved':<15}{format_count(report.moved, 'local file')} deleted"
+    if report.verified:
+        yield f"  {'verified':<15}{format_count(report.verified, 'file')}"
     if report.left:
         yield f"  {'left out':<15}{format_count(len(report.left), 'file')}"
         yield from _some([f"{each.path}: {each.why}" for each in report.left])

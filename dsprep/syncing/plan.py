@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
@@ -33,13 +32,13 @@ class SyncPlan:
 
     Attributes:
         sends: Files to send, by what decided it.
-        same: How many are there already, by what decided it.
+        same: Paths of those that are there already, and what decided it.
         unsettled: Files whose contents have to be looked at.
         deletions: Paths of files that are to go, as the source has no such file.
     """
 
     sends: list[tuple[Pair, str]] = field(default_factory=list)
-    same: Counter[str] = field(default_factory=Counter)
+    same: list[tuple[str, str]] = field(default_factory=list)
     unsettled: list[Pair] = field(default_factory=list)
     deletions: list[str] = field(default_factory=list)
 
@@ -48,7 +47,7 @@ class SyncPlan:
         if verdict.send:
             self.sends.append((pair, verdict.by))
         else:
-            self.same[verdict.by] += 1
+            self.same.append((pair.path, verdict.by))
 
     @property
     def bytes(self) -> int:

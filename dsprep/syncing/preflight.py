@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dsprep.errors import StoreError
+from dsprep.stores.base import Upload
 from dsprep.stores.bucket import S3Store
 
 _PROBE = ".dsprep/rights"
@@ -16,3 +18,20 @@ def require_rights(store: S3Store, prefix: str) -> None:
         StoreError: If something is not allowed, naming the right that is missing.
     """
     store.abort(store.create_upload(prefix + _PROBE, {}))
+
+
+def probe(store: S3Store, prefix: str) -> Upload:
+    """Begin an upload, look what a listing tells of it, and take it back.
+
+    Raises:
+        StoreError: If one of these is not allowed.
+    """
+    begun = store.create_upload(prefix + _PROBE, {})
+    try:
+        for page in store.list_uploads(begun.key):
+            for upload in page:
+                if upload.id == begun.id:
+                    return upload
+    finally:
+        store.abort(begun)
+    raise StoreError(f"{store.url(prefix)}: the server does not list uploads that are not finished")

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import partial
 from typing import TypeVar
 
 from dsprep.errors import DestinationError, DsprepError, Interrupted, SourceError, StoreError
+from dsprep.stores.base import Stored
 from dsprep.syncing.compare import Verdict, by_content
 from dsprep.syncing.contents import checksums_in, manifests_in, names_in
 from dsprep.syncing.cost import to_list
@@ -52,6 +54,10 @@ class Sync:
 
     Attributes:
         before_first: Called before anything is written, if anything is to be.
+        arrived: Paths of the files that were sent.
+        same: Paths of those that were there already, and what told so.
+        files: All files of the source that take part, by path.
+        checksums: The crc32c of files of the source, as manifests tell it, by path.
     """
 
     def __init__(
@@ -73,7 +79,10 @@ class Sync:
         self.before_first: Callable[[], None] = lambda: None
         self._failures: list[Failure] = []
         self._withdrawn: frozenset[str] = frozenset()
-        self._arrived: set[str] = set()
+        self.arrived: set[str] = set()
+        self.same: Sequence[tuple[str, str]] = ()
+        self.files: Mapping[str, Stored] = {}
+        self.checksums: Mapping[str, int] = {}
         self._resumed = 0
 
     def run(self) -> SyncReport:
@@ -88,10 +97,15 @@ class Sync:
         began = time.monotonic()
         try:
             report = self._carry_out()
-        finally:
-            self._threads.shutdown(wait=False, cancel_futures=True)
+        except BaseException:
+            self.close()
+            raise
         report.seconds = time.monotonic() - began
         return report
+
+    def close(self) -> None:
+        """Let the threads end."""
+        self._threads.shutdown(wait=False, cancel_futures=True)
 
     def _carry_out(self) -> SyncReport:
         ours, theirs = self._threads.map(
@@ -99,12 +113,16 @@ class Sync:
         )
         if not ours.files and not ours.left:
             raise SourceError(f"{self._source.name('')}: holds nothing")
-        self._checksums = checksums_in(manifests_in(ours.files, self._source.read))
+        self.checksums = checksums_in(manifests_in(ours.files, self._source.read))
         plan = self._plan(ours, theirs)
+        self.same = plan.same
+        admit = self._wishes.filters.admit
+        self.files = {path: file for path, file in ours.files.items() if admit(path)}
         report = self._report(plan, ours, theirs)
         if self._wishes.dry_run:
             return report
         if plan.sends:
+            self._way.events.plan(len(plan.sends), plan.bytes)
             self.before_first()
         self._withdraw(plan, theirs, report)
         ranks = plan.by_rank()
@@ -112,7 +130,7 @@ class Sync:
         self._send(ranks[INDEXES])
         self._publish(ranks[MANIFEST], report)
         self._delete(plan.deletions, ours, report)
-        report.sent = [each for each in report.sent if each.path in self._arrived]
+        report.sent = [each for each in report.sent if each.path in self.arrived]
         report.bytes = sum(each.size for each in report.sent)
         report.resumed = self._resumed
         report.failures = [*report.failures, *self._failures]
@@ -130,7 +148,7 @@ class Sync:
             size_only=wishes.size_only,
             delete=wishes.delete,
         )
-        for pair, verdict in self._each(self._settle, plan.unsettled):
+        for pair, verdict in self.each(self._settle, plan.unsettled):
             plan.settle(pair, verdict)
         if wishes.max_delete is not None and len(plan.deletions) > wishes.max_delete:
             raise DestinationError(
@@ -143,7 +161,7 @@ class Sync:
     def _settle(self, pair: Pair) -> Verdict:
         assert pair.found is not None
         return by_content(
-            self._source.content(pair.source, self._checksums.get(pair.path)),
+            self._source.content(pair.source, self.checksums.get(pair.path)),
             self._destination.content(pair.found, None),
             pair.source.modified > pair.found.modified,
         )
@@ -158,7 +176,7 @@ class Sync:
             destination=self._destination.name(""),
             sent=sends,
             bytes=plan.bytes,
-            same=plan.same,
+            same=Counter(by for _, by in plan.same),
             deleted=plan.deletions,
             left=[*ours.left, *(each for each in theirs.left if each.failed)],
             requests=self._mover.requests([each.parts for each in sends])
@@ -177,6 +195,10 @@ class Sync:
         named = manifests_in(there, self._destination.read)
         names = {path: names_in(path, manifest) for path, manifest in named.items()}
         old = outdated_manifests(there, [*changed, *plan.deletions], names)
+        if old:
+            replacing = [pair for pair, _ in plan.sends if pair.found is not None]
+            for _ in self.each(self._require_true, replacing):
+                pass
         failed = self._mover.delete(old)
         if failed:
             raise DestinationError(
@@ -188,14 +210,28 @@ class Sync:
             f"{self._destination.name(path)}: removed until it is true" for path in old
         ]
 
+    def _require_true(self, pair: Pair) -> None:
+        """Refuse a file that would not be sent as it is not what its manifest tells.
+
+        Raises:
+            SourceError: If it is one.
+        """
+        told = self.checksums.get(pair.path)
+        known = None if told is None else self._source.content(pair.source, None).crc32c()
+        if known is not None and known[0] != told:
+            raise SourceError(
+                f"{self._source.name(pair.path)}: its crc32c is {known[0]:08x}, and its manifest "
+                f"tells {told:08x}: see dsprep verify; nothing has been sent"
+            )
+
     def _send(self, pairs: Sequence[Pair]) -> None:
-        for pair, moved in self._each(self._send_one, pairs):
+        for pair, moved in self.each(self._send_one, pairs):
             if moved is not None:
-                self._arrived.add(pair.path)
+                self.arrived.add(pair.path)
                 self._resumed += moved.resumed
 
     def _send_one(self, pair: Pair) -> Moved | None:
-        crc32c = self._checksums.get(pair.path)
+        crc32c = self.checksums.get(pair.path)
         return self._or_failure(pair.path, partial(self._mover.send, pair, crc32c, self._way))
 
     def _or_failure(self, path: str, do: Callable[[], A]) -> A | None:
@@ -225,7 +261,7 @@ class Sync:
             new = pair.path in self._withdrawn
             self._or_failure(pair.path, partial(self._mover.publish, pair, new))
             if len(self._failures) == before:
-                self._arrived.add(pair.path)
+                self.arrived.add(pair.path)
 
     def _delete(self, paths: Sequence[str], ours: Listing, report: SyncReport) -> None:
         """Delete what the source has not, if everything before went well."""
@@ -243,7 +279,7 @@ class Sync:
         kept = {each.path for each in failed}
         report.deleted = [path for path in paths if path not in kept]
 
-    def _each(self, do: Callable[[A], B], items: Sequence[A]) -> Iterator[tuple[A, B]]:
+    def each(self, do: Callable[[A], B], items: Sequence[A]) -> Iterator[tuple[A, B]]:
         """Do something with all items, several at once; a stop is seen to at once."""
         futures = [self._threads.submit(do, item) for item in items]
         try:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Sequence
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 from dsprep.errors import Interrupted, OptionError, SourceError
@@ -13,10 +14,13 @@ from dsprep.stores.s3_config import S3Config
 from dsprep.stores.urls import is_s3, parse_url
 from dsprep.syncing.filters import Filters, Rule
 from dsprep.syncing.movers import Across, Down, Mover, Up, Way
+from dsprep.syncing.moving import remove_sources
 from dsprep.syncing.preflight import require_rights
 from dsprep.syncing.report import SyncReport
 from dsprep.syncing.run import Sync, Wishes
 from dsprep.syncing.sides import Directory, Prefix
+from dsprep.syncing.verifying import prove
+from dsprep.syncing.watching import watch as watch_source
 from dsprep.transfers.events import Events
 from dsprep.transfers.pace import DEFAULT_CONCURRENCY, Pace
 
@@ -29,6 +33,9 @@ def sync(
     size_only: bool = False,
     delete: bool = False,
     max_delete: int | None = None,
+    move: bool = False,
+    watch: bool = False,
+    verify: str | None = None,
     follow_links: bool = True,
     part_size: int = 0,
     concurrency: int = DEFAULT_CONCURRENCY,
@@ -47,6 +54,10 @@ def sync(
         size_only: Whether files of equal sizes are taken for equal.
         delete: Whether files that the source has not are deleted at the destination.
         max_delete: The most files that may be deleted; None for any number.
+        move: Whether local files are deleted when they are proven to be on S3.
+        watch: Whether to go on until the source is a complete data set.
+        verify: ``heads`` or ``download``: how all files, sent now or before, are proven in the end;
+            None for those that were sent only.
         follow_links: Whether links in the source are followed.
         part_size: The size of parts, in bytes; 0 for a good one.
         concurrency: How many requests there are at once.
@@ -82,16 +93,32 @@ def sync(
             )
         return Prefix(stores[url.bucket], _prefix_of(url.key), to_files)
 
-    _require_apart(source, destination)
+    def once() -> SyncReport:
+        run = Sync(ours, theirs, _mover(ours, theirs), wishes, way, concurrency)
+        if isinstance(theirs, Prefix):
+            run.before_first = partial(require_rights, theirs.store, theirs.prefix)
+        try:
+            report = run.run()
+            if verify and not dry_run:
+                _prove(run, ours, theirs, verify, report)
+            if move and isinstance(ours, Directory) and not dry_run and not report.failures:
+                report.moved, failed = remove_sources(run, ours)
+                report.failures += failed
+            return report
+        finally:
+            run.close()
+
+    _require_apart(source, destination, watch)
     try:
         ours = place(source, to_files=not is_s3(destination))
         theirs = place(destination, to_files=False)
+        if (move or watch) and isinstance(ours, Prefix):
+            raise OptionError(f"{source}: --move and --watch go with a local source")
         way = Way(pace, events, part_size, keep=not abort_on_exit)
         wishes = Wishes(Filters(tuple(rules)), size_only, delete, max_delete, dry_run)
-        run = Sync(ours, theirs, _mover(ours, theirs), wishes, way, concurrency)
-        if isinstance(theirs, Prefix) and not dry_run:
-            run.before_first = lambda: require_rights(theirs.store, theirs.prefix)
-        return run.run()
+        if watch and isinstance(ours, Directory) and not dry_run:
+            return watch_source(ours.root, once, pace.wait)
+        return once()
     except KeyboardInterrupt:
         pace.stop()
         raise Interrupted(_STOPPED) from None
@@ -106,6 +133,23 @@ _SPARE = 2
 """Connections for looking, besides those for sending."""
 
 _STOPPED = "interrupted; what has been sent is kept, give the same command again to go on"
+
+
+def _prove(
+    run: Sync,
+    ours: Directory | Prefix,
+    theirs: Directory | Prefix,
+    level: str,
+    report: SyncReport,
+) -> None:
+    """Prove all files, not only those that were sent."""
+    remote, other = (theirs, ours) if isinstance(theirs, Prefix) else (ours, theirs)
+    assert isinstance(remote, Prefix)
+    wrong = prove(run, remote, other, level)
+    report.verified = len(run.files) - len(wrong)
+    report.failures += wrong
+    if wrong:
+        report.state = "incomplete"
 
 
 def _directory(text: str, follow_links: bool) -> Directory:
@@ -125,14 +169,14 @@ def _mover(source: Directory | Prefix, destination: Directory | Prefix) -> Mover
     raise OptionError("neither of both is on S3: one has to be like s3://bucket/prefix")
 
 
-def _require_apart(source: str, destination: str) -> None:
+def _require_apart(source: str, destination: str, watch: bool) -> None:
     """Refuse a place as its own destination, and one that lies in the other.
 
     Raises:
         OptionError: If it is.
         SourceError: If a local source is not there.
     """
-    if not is_s3(source) and not os.path.exists(source):
+    if not is_s3(source) and not os.path.exists(source) and not watch:
         raise SourceError(f"{source}: is not there")
     if is_s3(source) and is_s3(destination):
         ours, theirs = (parse_url(each) for each in (source, destination))

@@ -1,0 +1,71 @@
+"""Lines of a sync in a log: what has to be known at once, and now and then how far it is."""
+
+from __future__ import annotations
+
+import threading
+import time
+from contextlib import suppress
+from typing import TYPE_CHECKING, TextIO
+
+from dsprep.cli.streams import visible
+from dsprep.transfers.events import Events
+from dsprep.units import format_duration, format_size
+
+if TYPE_CHECKING:
+    from dsprep.errors import StoreError
+
+_LINE_EVERY = 15.0
+"""Seconds between two lines."""
+
+
+class Lines(Events):
+    """Writes lines.
+
+    Attributes:
+        stream: Where to.
+    """
+
+    def __init__(self, stream: TextIO) -> None:
+        """Write to a stream."""
+        self.stream = stream
+        self._writing = threading.Lock()
+        self._said = self._start = time.monotonic()
+        self._sent = self._size = 0
+
+    def plan(self, files: int, size: int) -> None:
+        """So many files, and bytes, are to go in all."""
+        self._size = size
+
+    def found(self, name: str, size: int, parts: int) -> None:
+        """Bytes that are there already count as done."""
+        self.moved(name, size)
+
+    def moved(self, name: str, size: int) -> None:
+        """Write a line when one is due."""
+        self._sent += size
+        now = time.monotonic()
+        if now - self._said < _LINE_EVERY:
+            return
+        self._said = now
+        rate = self._sent / (now - self._start)
+        left = (self._size - self._sent) / rate if rate > 0 else 0.0
+        self.say(
+            f"sent {format_size(self._sent)} of {format_size(self._size)}, "
+            f"{format_size(rate)}/s, {format_duration(left)} left"
+        )
+
+    def retry(self, error: StoreError, delay: float) -> None:
+        """A request failed, and will be made again."""
+        self.say(f"{error}; again in {format_duration(delay)}")
+
+    def fallback(self, text: str) -> None:
+        """Something is done without."""
+        self.say(text)
+
+    def say(self, text: str) -> None:
+        """Write a line; nobody may be reading any more."""
+        with self._writing, suppress(OSError):
+            print(visible(text), file=self.stream, flush=True)
+
+    def close(self) -> None:
+        """Nothing is left to be written."""
