@@ -10,6 +10,9 @@ from dsprep.errors import OptionError
 _SIZE = re.compile(r"\s*(\d+(?:\.\d+)?)\s*([kmgt]?)(i?)b?\s*", re.IGNORECASE)
 _POWER: dict[str, int] = {"": 0, "k": 1, "m": 2, "g": 3, "t": 4}
 
+_DURATION = re.compile(r"\s*(\d+(?:\.\d+)?)\s*(s|m|min|h|d|w)\s*", re.IGNORECASE)
+_SECONDS = {"s": 1, "m": 60, "min": 60, "h": 3600, "d": 86400, "w": 604800}
+
 
 def parse_size(text: str | int) -> int:
     """Read a byte count: ``1500``, ``64KiB`` (1024s), ``200MB`` or ``200M`` (1000s).
@@ -34,6 +37,21 @@ def parse_size(text: str | int) -> int:
             f"{text!r} is not a size that can hold anything: it must be at least 1 byte"
         )
     return size
+
+
+def parse_duration(text: str) -> float:
+    """Read a time: ``90s``, ``30min``, ``12h``, ``7d``.
+
+    Returns:
+        Seconds.
+
+    Raises:
+        OptionError: If it is none.
+    """
+    match = _DURATION.fullmatch(text)
+    if match is None:
+        raise OptionError(f"{text!r} is not a time: write it like 30min, 12h or 7d")
+    return float(match[1]) * _SECONDS[match[2].lower()]
 
 
 def format_size(size: float) -> str:

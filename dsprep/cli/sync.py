@@ -11,10 +11,12 @@ from dsprep.cli.help import GroupedCommand, option_group
 from dsprep.cli.options import Count, Size, dry_run_option, output_options
 from dsprep.cli.s3_options import object_options, s3_options, take_config
 from dsprep.cli.streams import until_nobody_reads
-from dsprep.errors import REJECTS_EXIT_CODE
+from dsprep.errors import REJECTS_EXIT_CODE, OptionError
+from dsprep.units import parse_duration
 
 _files = option_group("Files")
 _transfers = option_group("Transfers")
+_uploads = option_group("Unfinished uploads")
 
 _RULES = {"--include": True, "--exclude": False}
 
@@ -43,9 +45,24 @@ class Rate(Size):
         return super().convert(str(value).removesuffix("/s"), param, ctx)
 
 
+class Duration(click.ParamType[float]):
+    """A time such as ``7d``."""
+
+    name = "time"
+
+    def convert(
+        self, value: Any, param: click.Parameter | None, ctx: click.Context | None
+    ) -> float:
+        """Read it, or fail as click does."""
+        try:
+            return parse_duration(str(value))
+        except OptionError as error:
+            self.fail(str(error), param, ctx)
+
+
 @click.command(cls=_SyncCommand)
 @click.argument("source", metavar="SRC")
-@click.argument("destination", metavar="DST")
+@click.argument("destination", metavar="DST", required=False)
 @_files("--include", metavar="PATTERN", multiple=True, help="Take these, even if excluded before.")
 @_files(
     "--exclude",
@@ -78,6 +95,12 @@ class Rate(Size):
 @_transfers(
     "--abort-on-exit", is_flag=True, help="Keep nothing of what is unfinished when it is stopped."
 )
+@_uploads(
+    "--clean-uploads",
+    is_flag=True,
+    help="Abort one's own unfinished uploads below SRC, which are billed until then; no DST.",
+)
+@_uploads("--older-than", type=Duration(), help="Only those begun so long ago, such as 7d.")
 @s3_options
 @object_options
 @dry_run_option
@@ -87,7 +110,9 @@ def sync(
     context: click.Context,
     /,
     source: str,
-    destination: str,
+    destination: str | None,
+    clean_uploads: bool,
+    older_than: float | None,
     concurrency: int | None,
     part_size: int | None,
     bandwidth: int | None,
@@ -107,14 +132,27 @@ def sync(
       dsprep sync s3://bucket/train/ shards/
       dsprep sync shards/ s3://bucket/train/ --delete --dry-run
       dsprep sync shards/ s3://bucket/train/ --exclude '*' --include '*.tar'
+      dsprep sync shards/ s3://bucket/train/ --watch --move
+      dsprep sync --clean-uploads s3://bucket/train/ --older-than 7d
     """
-    from dsprep.cli.sync_report import events_for, print_sync_report
+    from dsprep.cli.sync_report import events_for, print_orphans, print_sync_report
     from dsprep.syncing import sync as syncing
     from dsprep.transfers.pace import DEFAULT_CONCURRENCY
 
     for name in ("include", "exclude"):
         options.pop(name)
     config = take_config(options)
+    if clean_uploads:
+        if destination is not None:
+            raise OptionError(f"--clean-uploads {source} {destination}: one place at a time")
+        orphans = syncing.clean(source, older_than or 0.0, options["dry_run"], config)
+        with until_nobody_reads(sys.stdout):
+            print_orphans(source, orphans, as_json, quiet)
+        return 0
+    if older_than is not None:
+        raise OptionError("--older-than goes with --clean-uploads")
+    if destination is None:
+        raise click.UsageError("Name both, SRC and DST.", context)
     with events_for(sys.stderr, quiet) as events:
         report = syncing.sync(
             source,

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import closing, contextmanager
-from typing import TYPE_CHECKING, Any, TextIO
+from typing import TYPE_CHECKING, TextIO
 
 import click
 
@@ -16,6 +16,7 @@ from dsprep.transfers.events import Events
 from dsprep.units import format_count, format_duration, format_size
 
 if TYPE_CHECKING:
+    from dsprep.syncing.orphans import Orphan
     from dsprep.syncing.report import SyncReport
 
 _SHOWN = 10
@@ -49,6 +50,26 @@ def print_sync_report(report: SyncReport, as_json: bool, quiet: bool) -> None:
     elif not quiet or report.failures:
         for line in _lines(report):
             click.echo(visible(line))
+
+
+def print_orphans(place: str, orphans: Sequence[Orphan], as_json: bool, quiet: bool) -> None:
+    """Print which unfinished uploads there were, and what became of them."""
+    if as_json:
+        print_json({"place": place, "uploads": orphans})
+        return
+    if quiet:
+        return
+    size = format_size(sum(each.bytes for each in orphans))
+    aborted = all(each.aborted for each in orphans) and orphans
+    said = f"{format_count(len(orphans), 'unfinished upload')} of your own, {size}"
+    click.echo(f"{place}: {said}{', aborted' if aborted else ''}")
+    texts = [
+        f"{each.url}: begun {format_duration(each.seconds)} ago, "
+        f"{format_count(each.parts, 'part')}, {format_size(each.bytes)}"
+        for each in orphans
+    ]
+    for line in _some(texts):
+        click.echo(visible(line))
 
 
 def _lines(report: SyncReport) -> Iterator[str]:
@@ -88,7 +109,7 @@ def _lines(report: SyncReport) -> Iterator[str]:
         yield f"  {'time':<15}{format_duration(report.seconds)}{rate}"
 
 
-def _some(texts: Any) -> Iterator[str]:
+def _some(texts: Sequence[str]) -> Iterator[str]:
     yield from (f"    {text}" for text in texts[:_SHOWN])
     if len(texts) > _SHOWN:
         yield f"    and {len(texts) - _SHOWN:,} more (--json names all)"

@@ -140,7 +140,7 @@ class S3Store:
         if new:
             args["IfNoneMatch"] = "*"
         if etag:
-            args["IfMatch"] = f'"{etag}"'
+            args["IfMatch"] = etag  # Ceph takes no quotes here, others both
         answer = self._send("PutObject", key, data, crc32c, md5, progress, Key=key, **args)
         return answers.looked_up(key, answer, len(data))
 

@@ -1,8 +1,8 @@
 """Requests to S3: signed, tried again, and their failures told.
 
-The only module that imports boto3's core, when a bucket is first used. Requests are tried again here,
-by one policy, rather than by boto3, so that what is waited for in all is bounded and a stop is
-noticed at once. Payloads are not signed, which would hash all bytes once more: what guards them
+The only module that imports boto3's core, when a bucket is first used. Requests are tried again
+here, by one policy, rather than by boto3, so that what is waited for in all is bounded and a stop
+is noticed at once. Payloads are not signed, which would hash all bytes once more: what guards them
 are checksums.
 """
 

@@ -89,9 +89,9 @@ _ADVICE_BY_KIND = {
     "missing": "it is not there",
     "gone": "the upload is not there any more: it was completed or aborted by something else",
     "unsupported": "the server does not support this",
-    "transient": "it was tried {attempts} times; give the same command again to continue",
-    "damaged": "the bytes that arrived are not those that were sent; it was tried {attempts} "
-    "times: look at the network and the memory of this computer",
+    "transient": "it was tried {attempts}; give the same command again to continue",
+    "damaged": "the bytes that arrived are not those that were sent; it was tried "
+    "{attempts}: look at the network and the memory of this computer",
 }
 
 _KMS = re.compile(r"kms:\w+")
@@ -159,4 +159,5 @@ class Failure:
             )
             return f"the right {right} is missing{also}" if right else "a right is missing"
         found = _ADVICE.get(self.code) or _ADVICE_BY_KIND.get(self.kind, "")
-        return found.format(attempts=self.attempts)
+        tried = "once" if self.attempts == 1 else f"{self.attempts} times"
+        return found.format(attempts=tried)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
+from contextlib import closing
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -15,6 +16,7 @@ from dsprep.stores.urls import is_s3, parse_url
 from dsprep.syncing.filters import Filters, Rule
 from dsprep.syncing.movers import Across, Down, Mover, Up, Way
 from dsprep.syncing.moving import remove_sources
+from dsprep.syncing.orphans import Orphan, clean_uploads
 from dsprep.syncing.preflight import require_rights
 from dsprep.syncing.report import SyncReport
 from dsprep.syncing.run import Sync, Wishes
@@ -127,6 +129,26 @@ def sync(
         pace.close()
         for store in stores.values():
             store.close()
+
+
+def clean(
+    place: str, older_than: float = 0.0, dry_run: bool = False, config: S3Config | None = None
+) -> list[Orphan]:
+    """Abort one's own unfinished uploads; see :func:`~dsprep.syncing.orphans.clean_uploads`.
+
+    Args:
+        place: ``s3://bucket/prefix``.
+        older_than: Seconds.
+        dry_run: Whether they are only listed.
+        config: How S3 is reached.
+
+    Raises:
+        OptionError: If it is no place on S3.
+        StoreError: If it is refused.
+    """
+    url = parse_url(place)
+    with closing(S3Store(url.bucket, config)) as store:
+        return clean_uploads(store, url.key, older_than, dry_run)
 
 
 _SPARE = 2
