@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor, wait
 from dataclasses import dataclass
 from functools import partial
 from typing import TypeVar
@@ -25,6 +25,9 @@ from dsprep.units import format_count, format_some
 
 A = TypeVar("A")
 B = TypeVar("B")
+
+_GRACE = 8.0
+"""Seconds that files under way have to end when all is to stop."""
 
 _FATAL = ("denied", "expired")
 """Kinds of failure that all other files would meet, too."""
@@ -54,6 +57,7 @@ class Sync:
 
     Attributes:
         before_first: Called before anything is written, if anything is to be.
+        planned: How many files are to be sent.
         arrived: Paths of the files that were sent.
         same: Paths of those that were there already, and what told so.
         files: All files of the source that take part, by path.
@@ -79,6 +83,7 @@ class Sync:
         self.before_first: Callable[[], None] = lambda: None
         self._failures: list[Failure] = []
         self._withdrawn: frozenset[str] = frozenset()
+        self.planned = 0
         self.arrived: set[str] = set()
         self.same: Sequence[tuple[str, str]] = ()
         self.files: Mapping[str, Stored] = {}
@@ -115,7 +120,7 @@ class Sync:
             raise SourceError(f"{self._source.name('')}: holds nothing")
         self.checksums = checksums_in(manifests_in(ours.files, self._source.read))
         plan = self._plan(ours, theirs)
-        self.same = plan.same
+        self.planned, self.same = len(plan.sends), plan.same
         admit = self._wishes.filters.admit
         self.files = {path: file for path, file in ours.files.items() if admit(path)}
         report = self._report(plan, ours, theirs)
@@ -289,4 +294,5 @@ class Sync:
             self._way.pace.stop()
             for future in futures:
                 future.cancel()
+            wait(futures, _GRACE)  # they end by themselves, and abort what is not to be kept
             raise

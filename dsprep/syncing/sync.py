@@ -25,6 +25,8 @@ from dsprep.syncing.verifying import prove
 from dsprep.syncing.watching import watch as watch_source
 from dsprep.transfers.events import Events
 from dsprep.transfers.pace import DEFAULT_CONCURRENCY, Pace
+from dsprep.transfers.parts import DEFAULT_PART
+from dsprep.units import format_count
 
 
 def sync(
@@ -77,6 +79,9 @@ def sync(
         Interrupted: If it is stopped; calling again goes on.
     """
     events = events or Events()
+    runs: list[Sync] = []
+    if bandwidth:  # few parts at once, so that some are whole if it is stopped
+        concurrency = min(concurrency, max(1, round(2 * bandwidth / DEFAULT_PART)))
     pace = Pace(concurrency, bandwidth)
     config = replace(config or S3Config(), connections=concurrency + _SPARE)
     stores: dict[str, S3Store] = {}
@@ -97,6 +102,7 @@ def sync(
 
     def once() -> SyncReport:
         run = Sync(ours, theirs, _mover(ours, theirs), wishes, way, concurrency)
+        runs.append(run)
         if isinstance(theirs, Prefix):
             run.before_first = partial(require_rights, theirs.store, theirs.prefix)
         try:
@@ -121,9 +127,13 @@ def sync(
         if watch and isinstance(ours, Directory) and not dry_run:
             return watch_source(ours.root, once, pace.wait)
         return once()
-    except KeyboardInterrupt:
-        pace.stop()
-        raise Interrupted(_STOPPED) from None
+    except (KeyboardInterrupt, Interrupted):
+        kept = "is aborted" if abort_on_exit else "is kept for the next run"
+        raise Interrupted(
+            f"interrupted; {sum(len(run.arrived) for run in runs):,} of "
+            f"{format_count(sum(run.planned for run in runs), 'file')} went, and what there is of "
+            f"others {kept}; give the same command again to go on"
+        ) from None
     finally:
         pace.stop()
         pace.close()
@@ -153,8 +163,6 @@ def clean(
 
 _SPARE = 2
 """Connections for looking, besides those for sending."""
-
-_STOPPED = "interrupted; what has been sent is kept, give the same command again to go on"
 
 
 def _prove(
