@@ -69,6 +69,7 @@ class S3Store:
             bucket, self.config, retries or Retries(), wait, on_retry, on_fallback
         )
         self._call = self._requests.call
+        self.again = self._requests.again
 
     def url(self, key: str) -> str:
         """What users call an object."""
@@ -161,11 +162,15 @@ class S3Store:
         return refused
 
     def create_upload(self, key: str, metadata: Mapping[str, str]) -> Upload:
-        """Begin an upload in parts."""
+        """Begin an upload in parts. Is not tried again: the answer may be lost, but not the upload.
+
+        Raises:
+            StoreError: Also for what may help to be tried again; see `again`.
+        """
         args = self.config.to_create(metadata)
         if self.checksums is not False:
             args |= {"ChecksumAlgorithm": "CRC32C", "ChecksumType": "FULL_OBJECT"}
-        answer = self._call("CreateMultipartUpload", key, Key=key, **args)
+        answer = self._call("CreateMultipartUpload", key, once=True, Key=key, **args)
         self.checksums = answer.get("ChecksumAlgorithm") == "CRC32C"
         return Upload(key, answer["UploadId"], self.checksums, storage_class=self.storage_class)
 

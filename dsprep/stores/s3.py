@@ -89,6 +89,7 @@ class Requests:
         data: Data | None = None,
         progress: Progress = _nothing,
         refuse: Callable[[Any], str] = lambda _: "",
+        once: bool = False,
         **args: Any,
     ) -> Any:
         """Make a request, again if that may help.
@@ -100,6 +101,7 @@ class Requests:
             progress: Told of the bytes that go, and with a negative number of those that were in
                 vain.
             refuse: Looks at the answer; what it says is what is wrong with it.
+            once: Not again, as a request whose answer was lost would be done twice.
             args: Those of the operation.
 
         Raises:
@@ -124,7 +126,18 @@ class Requests:
                 failure = self._failure(operation, key, error, attempt)
             if body is not None:
                 progress(-body.tell())
-            self._again(failure, attempt, any("Checksum" in name for name in args))
+            refused = failure.to_error()
+            checksums = any("Checksum" in name for name in args)
+            if refused.kind == "unsupported" and checksums and not self._plain:
+                self._plain = True
+                self._on_fallback(
+                    f"{Location(self._bucket, '')}: the server takes no checksums "
+                    f"({failure.code}): going on with MD5"
+                )
+            elif once:
+                raise refused
+            else:
+                self.again(refused, attempt)
 
     def failure(self, operation: str, key: str, entry: dict[str, Any]) -> StoreError:
         """The error of one object among those of a request."""
@@ -135,23 +148,15 @@ class Requests:
         """The error of an answer that ends, or stops, before it is whole."""
         return self._failure("GetObject", key, error, 1).to_error()
 
-    def _again(self, failure: Failure, attempt: int, checksums: bool) -> None:
-        """Wait and return if a failed request is to be tried again.
+    def again(self, error: StoreError, failed: int) -> None:
+        """Wait until something that has failed so often may be tried again.
 
         Raises:
-            StoreError: If it is not.
+            StoreError: The error, if it may not.
         """
-        error = failure.to_error()
-        if error.kind == "unsupported" and checksums and not self._plain:
-            self._plain = True
-            self._on_fallback(
-                f"{Location(self._bucket, '')}: the server takes no checksums ({failure.code}): "
-                "going on with MD5"
-            )
-            return
-        if error.kind not in ("transient", "damaged") or attempt >= self._retries.attempts:
+        if error.kind not in ("transient", "damaged") or failed >= self._retries.attempts:
             raise error
-        delay = self._retries.delay(attempt)
+        delay = self._retries.delay(failed)
         self._on_retry(error, delay)
         self._wait(delay)
 
@@ -205,7 +210,7 @@ def _connect(config: S3Config) -> Any:
     # boto3's own reads a time in 50 µs, which is as long as all the rest of a listing's entry.
     session.get_component("response_parser_factory").set_parser_defaults(timestamp_parser=seconds)
     options = Config(
-        connect_timeout=_CONNECT_TIMEOUT,
+        connect_timeout=min(_CONNECT_TIMEOUT, config.read_timeout),
         read_timeout=config.read_timeout,
         max_pool_connections=config.connections,
         retries={"total_max_attempts": 1, "mode": "standard"},

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
-from urllib.parse import urlencode
+from urllib.parse import quote, urlencode
 
 
 @dataclass(frozen=True)
@@ -54,7 +54,7 @@ class S3Config:
             "SSEKMSKeyId": self.kms_key,
             "ACL": self.acl,
             "StorageClass": self.storage_class,
-            "Tagging": urlencode(self.tags),
+            "Tagging": urlencode(self.tags, quote_via=quote),
             "Metadata": {**self.metadata, **metadata},
         }
         return {name: value for name, value in values.items() if value} | self.to_read()

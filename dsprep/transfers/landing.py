@@ -44,6 +44,8 @@ class Landing:
         self._head = json.dumps([stored.key, content, stored.size, part_size])
         self._size = stored.size
         self._noting = threading.Lock()
+        if final.is_dir():
+            raise DestinationError(f"{final}: is a directory, and a file of this name is to come")
         with destination_errors(final):
             self._fd = self._open()
         try:

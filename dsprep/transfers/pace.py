@@ -15,7 +15,7 @@ B = TypeVar("B")
 
 DEFAULT_CONCURRENCY = 8
 
-_GRACE = 5.0
+_GRACE = 2.0
 """Seconds that requests under way have to end when all is to stop."""
 
 

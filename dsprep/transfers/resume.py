@@ -23,10 +23,12 @@ class Found:
     Attributes:
         upload: The upload.
         parts: The parts that are there and right, by number, and the crc32c of each.
+        ours: Whether it was begun just now, rather than found.
     """
 
     upload: Upload
     parts: dict[int, tuple[Part, int]] = field(default_factory=dict)
+    ours: bool = False
 
 
 def find_upload(

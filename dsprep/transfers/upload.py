@@ -129,17 +129,30 @@ class _Task:
     def in_parts(self, keep: bool) -> Sent:
         """Send the parts that are not there yet, then make them one object."""
         self.events.begin(self.name, self.file.size, len(self.plan))
-        found = find_upload(self.store, self.key, self.file, self.plan, self.pace, self.events)
-        upload = found.upload if found else self.begin()
+        found = self.begin()
         try:
-            return self.finish(upload, found)
+            return self.finish(found)
         except BaseException as error:
             if isinstance(error, SourceError) or not keep:
                 with suppress(DsprepError):
-                    self.store.abort(upload)
+                    self.store.abort(found.upload)
             raise
 
-    def begin(self) -> Upload:
+    def begin(self) -> Found:
+        """Find an unfinished upload, or begin one.
+
+        If that fails, an upload may have begun nevertheless: it is looked for again.
+        """
+        failed = 0
+        while True:
+            found = find_upload(self.store, self.key, self.file, self.plan, self.pace, self.events)
+            try:
+                return found or Found(self.create(), ours=True)
+            except StoreError as error:
+                failed += 1
+                self.store.again(error, failed)
+
+    def create(self) -> Upload:
         """Begin an upload. Where the server computes no checksum, metadata has to say it."""
         if self.crc32c is None and self.store.checksums is False:
             self.crc32c = self.file.crc32c()
@@ -148,11 +161,11 @@ class _Task:
         if upload.checksums or self.crc32c is not None:
             return upload
         self.store.abort(upload)
-        return self.begin()
+        return self.create()
 
-    def finish(self, upload: Upload, found: Found | None) -> Sent:
+    def finish(self, found: Found) -> Sent:
         """Send the rest of an upload, complete it and see what is there."""
-        there = found.parts if found else {}
+        upload, there = found.upload, found.parts
         missing = [part for part in self.plan if part.number not in there]
         if there:
             size = self.file.size - sum(part.size for part in missing)
@@ -164,7 +177,7 @@ class _Task:
         self.file.check()
         self.expect(value)
         stored, proof = self.complete(upload, parts, value)
-        if found and not self.says(stored, value):
+        if not found.ours and not self.says(stored, value):
             metadata = metadata_of(self.file.mtime_ns, value)
             stored = set_metadata(self.store, self.key, metadata, self.pace)
         self.events.end(self.name, self.file.size, proof)
