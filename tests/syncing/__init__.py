@@ -1,0 +1,1 @@
+"""What sync does, on real servers, and what it decides by."""

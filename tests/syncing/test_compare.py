@@ -1,0 +1,102 @@
+"""What decides whether a file is sent."""
+
+from __future__ import annotations
+
+import hashlib
+from dataclasses import dataclass
+
+import pytest
+
+from dsprep.stores.base import Checksum, Stored
+from dsprep.syncing.compare import Verdict, at_first_sight, by_content, known_crc32c
+
+MD5 = hashlib.md5(b"data").hexdigest()
+PARTS = f"{MD5}-2"
+
+
+def stored(size: int = 4, etag: str = "", modified: float = 0.0) -> Stored:
+    return Stored("a", size, modified, etag)
+
+
+@pytest.mark.parametrize(
+    ("found", "verdict"),
+    [
+        (None, Verdict(True, "missing")),
+        (stored(5), Verdict(True, "size")),
+        (stored(4, PARTS), Verdict(False, "etag")),
+        (stored(4, MD5), None),
+        (stored(4), None),
+    ],
+)
+def test_first_sight(found: Stored | None, verdict: Verdict | None) -> None:
+    assert at_first_sight(stored(4, PARTS), found) == verdict
+
+
+def test_no_etags_are_not_equal_ones() -> None:
+    assert at_first_sight(stored(), stored()) is None
+
+
+def test_nothing_is_like_nothing() -> None:
+    assert at_first_sight(stored(0), stored(0)) == Verdict(False, "size")
+
+
+def test_size_alone_if_that_is_asked_for() -> None:
+    assert at_first_sight(stored(4), stored(4), size_only=True) == Verdict(False, "size")
+    assert at_first_sight(stored(4), stored(5), size_only=True) == Verdict(True, "size")
+
+
+@dataclass
+class Known:
+    """A content of which so much is known."""
+
+    digest: bytes | None = None
+    crc: tuple[int, str] | None = None
+    is_read: bool = False
+    asked: int = 0
+
+    @property
+    def has_md5(self) -> bool:
+        return self.digest is not None
+
+    def md5(self) -> bytes:
+        assert self.digest is not None
+        return self.digest
+
+    def crc32c(self) -> tuple[int, str] | None:
+        self.asked += 1
+        return self.crc
+
+
+@pytest.mark.parametrize(
+    ("source", "found", "verdict"),
+    [
+        (Known(b"1"), Known(b"1"), Verdict(False, "etag")),
+        (Known(b"1"), Known(b"2"), Verdict(True, "etag")),
+        (Known(crc=(1, "checksum")), Known(crc=(1, "checksum")), Verdict(False, "checksum")),
+        (Known(crc=(1, "checksum")), Known(crc=(2, "checksum")), Verdict(True, "checksum")),
+        (Known(crc=(1, "checksum")), Known(crc=(1, "metadata")), Verdict(False, "metadata")),
+        (Known(b"1", (1, "checksum")), Known(crc=(2, "metadata")), Verdict(True, "metadata")),
+        (Known(crc=(1, "checksum")), Known(), Verdict(True, "time")),
+    ],
+)
+def test_contents(source: Known, found: Known, verdict: Verdict) -> None:
+    assert by_content(source, found, newer=True) == verdict
+
+
+def test_the_newer_one_is_sent_where_nothing_else_tells() -> None:
+    assert by_content(Known(), Known(), newer=False) == Verdict(False, "time")
+
+
+def test_a_file_is_not_read_if_the_other_side_tells_nothing() -> None:
+    read = Known(crc=(1, "checksum"), is_read=True)
+    by_content(read, Known(), newer=False)
+    assert not read.asked
+
+
+def test_what_a_head_tells() -> None:
+    kept = Checksum("crc32c", b"\0\0\0\1")
+    noted = {"dsprep-crc32c": "00000002"}
+    assert known_crc32c(Stored("a", 1, 0.0)) is None
+    assert known_crc32c(Stored("a", 1, 0.0, metadata=noted)) == (2, "metadata")
+    assert known_crc32c(Stored("a", 1, 0.0, checksum=kept, metadata=noted)) == (1, "checksum")
+    assert known_crc32c(Stored("a", 1, 0.0, metadata={"dsprep-crc32c": "x"})) is None

@@ -1,0 +1,100 @@
+"""What is sent, in which order, and what is deleted."""
+
+from __future__ import annotations
+
+import pytest
+
+from dsprep.stores.base import Stored
+from dsprep.syncing.cost import Requests, to_list, to_upload
+from dsprep.syncing.filters import Filters, Rule
+from dsprep.syncing.plan import Pair, plan_sync, publishable
+from dsprep.syncing.ranks import INDEXES, MANIFEST, SHARDS, outdated_manifests, rank_of
+from dsprep.syncing.sides import unfit
+
+
+def files(**sizes: int) -> dict[str, Stored]:
+    return {path: Stored(path, size, 0.0, f"{size}-1") for path, size in sizes.items()}
+
+
+def test_a_plan() -> None:
+    ours, theirs = files(new=1, same=2, other=3), files(same=2, other=4, gone=5)
+    plan = plan_sync(ours, theirs, Filters(), delete=True)
+    assert [(pair.path, by) for pair, by in plan.sends] == [("new", "missing"), ("other", "size")]
+    assert plan.same == [("same", "etag")]
+    assert plan.deletions == ["gone"]
+    assert plan.bytes == 4
+
+
+def test_nothing_is_deleted_unless_that_is_asked_for() -> None:
+    assert plan_sync(files(a=1), files(b=1), Filters()).deletions == []
+
+
+def test_what_is_left_out_is_neither_sent_nor_deleted() -> None:
+    filters = Filters([Rule(False, "tmp*")])
+    plan = plan_sync(files(tmp1=1, a=1), files(tmp2=1), filters, delete=True)
+    assert [pair.path for pair, _ in plan.sends] == ["a"]
+    assert plan.deletions == []
+
+
+@pytest.mark.parametrize(
+    ("path", "rank"),
+    [
+        ("train-00000.tar", SHARDS),
+        ("a/train.rec", SHARDS),
+        ("images/cat/1.jpg", SHARDS),
+        ("train.idx", INDEXES),
+        ("a/train.lst", INDEXES),
+        ("classes.txt", INDEXES),
+        ("train.classes.txt", INDEXES),
+        ("manifest.json", MANIFEST),
+        ("a/train.manifest.json", MANIFEST),
+        ("my-manifest.json", SHARDS),
+    ],
+)
+def test_ranks(path: str, rank: int) -> None:
+    assert rank_of(path) == rank
+
+
+def test_the_largest_of_each_rank_goes_first() -> None:
+    sizes = {"manifest.json": 1, "b.tar": 1, "a.tar": 1, "c.tar": 9, "a.idx": 2}
+    plan = plan_sync(files(**sizes), {}, Filters())
+    assert [[pair.path for pair in rank] for rank in plan.by_rank()] == [
+        ["c.tar", "a.tar", "b.tar"],
+        ["a.idx"],
+        ["manifest.json"],
+    ]
+
+
+def test_a_manifest_waits_for_what_lies_beside_and_below_it() -> None:
+    pairs = [
+        Pair(path, Stored(path, 1, 0.0), None)
+        for path in ("manifest.json", "a/manifest.json", "b/manifest.json")
+    ]
+    assert [pair.path for pair in publishable(pairs, ["a/x.tar"])] == ["b/manifest.json"]
+    assert publishable(pairs, []) == pairs
+
+
+def test_manifests_that_become_wrong() -> None:
+    names = {"a/manifest.json": frozenset({"a/1.tar"}), "manifest.json": frozenset({"1.tar"})}
+    assert outdated_manifests(names, ["a/1.tar"], names) == ["a/manifest.json"]
+    assert outdated_manifests(names, ["2.tar"], names) == []
+
+
+def test_requests() -> None:
+    assert to_list(0) == to_list(1000) == Requests(writes=1)
+    assert to_list(1001) == Requests(writes=2)
+    assert to_upload([1, 1, 3]) == Requests(writes=7, reads=3, parts=5)
+    assert (to_upload([1]) + to_list(1)).total == 3
+    assert Requests(writes=1000, reads=10_000).dollars == pytest.approx(0.009)
+
+
+@pytest.mark.parametrize(
+    "key", ["", "/etc/passwd", "../a", "a/../../b", "a//b", "./a", "a\0", "b" * 256, ".dsprep/x"]
+)
+def test_keys_that_are_no_files(key: str) -> None:
+    assert unfit(key)
+
+
+@pytest.mark.parametrize("key", ["a", "a b/c+%.tar", "ü/ねこ.jpg", "..a/b..", "b" * 255])
+def test_keys_that_are_files(key: str) -> None:
+    assert not unfit(key)

@@ -1,0 +1,253 @@
+"""The command on real servers: up, down, across; what it compares by, publishes and deletes."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import dsprep
+from tests.conftest import Finished
+from tests.images import image_folder
+from tests.servers.bucket import Bucket
+
+Sync = Callable[..., Any]
+
+
+@pytest.fixture
+def data_set(tmp_path: Path) -> Path:
+    """Shards with indexes and a manifest."""
+    image_folder(tmp_path / "images", ("a", "b"), 3)
+    dsprep.pack(
+        str(tmp_path / "images"), str(tmp_path / "set"), format="recordio", shards=2, workers=1
+    )
+    return tmp_path / "set"
+
+
+@pytest.fixture
+def sync(bucket: Bucket, run_here: Callable[..., Finished]) -> Sync:
+    """Call `dsprep sync`; returns its report."""
+
+    def call(*args: object, code: int = 0) -> Any:
+        done = run_here("sync", *args, *bucket.options, "--json")
+        assert done.code == code, done.err
+        return json.loads(done.out) if done.out else done.err
+
+    return call
+
+
+def tree(root: Path) -> dict[str, bytes]:
+    return {
+        str(path.relative_to(root)): path.read_bytes() for path in root.rglob("*") if path.is_file()
+    }
+
+
+def sent(report: Any) -> list[str]:
+    return [each["path"] for each in report["sent"]]
+
+
+def test_up_across_and_down(data_set: Path, bucket: Bucket, sync: Sync, tmp_path: Path) -> None:
+    files = tree(data_set)
+    assert sorted(sent(sync(data_set, f"{bucket.url}/up"))) == sorted(files)
+    assert bucket.contents("up/") == files
+    assert sorted(sent(sync(f"{bucket.url}/up", f"{bucket.url}/copy"))) == sorted(files)
+    assert bucket.contents("copy/") == files
+    assert sorted(sent(sync(f"{bucket.url}/copy/", tmp_path / "down"))) == sorted(files)
+    assert tree(tmp_path / "down") == files
+    for places in (
+        (data_set, f"{bucket.url}/up"),
+        (f"{bucket.url}/up", f"{bucket.url}/copy"),
+        (f"{bucket.url}/copy", tmp_path / "down"),
+    ):
+        again = sync(*places, "--verify")
+        assert again["state"] == "already there"
+        assert again["verified"] == len(files)
+        assert sum(again["same"].values()) == len(files)
+    assert not bucket.uploads()
+
+
+def test_strange_names(bucket: Bucket, sync: Sync, tmp_path: Path) -> None:
+    names = ("a b", "ü/ねこ", "1+1=2", "100%", "%41", "a&b?c#d", "it's", '"', "*", "~", "d/.hidden")
+    root = tmp_path / "strange"
+    for name in names:
+        (root / name).parent.mkdir(parents=True, exist_ok=True)
+        (root / name).write_bytes(name.encode())
+    (root / "empty").touch()
+    sync(root, bucket.url)
+    assert bucket.contents() == tree(root)
+    sync(bucket.url, tmp_path / "down")
+    assert tree(tmp_path / "down") == tree(root)
+
+
+def test_content_decides(bucket: Bucket, sync: Sync, tmp_path: Path) -> None:
+    file = tmp_path / "set" / "a.tar"
+    file.parent.mkdir()
+    file.write_bytes(b"1" * 1000)
+    sync(file.parent, bucket.url)
+    os.utime(file, (2e9, 2e9))
+    assert sent(sync(file.parent, bucket.url)) == []
+    file.write_bytes(b"2" * 1000)
+    os.utime(file, (1e9, 1e9))
+    report = sync(file.parent, bucket.url)
+    assert [each["by"] for each in report["sent"]] == ["etag"]
+    assert sent(sync(file.parent, bucket.url, "--size-only")) == []
+    assert bucket.contents() == {"a.tar": b"2" * 1000}
+
+
+def test_parts_are_compared_by_checksum(bucket: Bucket, sync: Sync, tmp_path: Path) -> None:
+    file = tmp_path / "set" / "a.tar"
+    file.parent.mkdir()
+    file.write_bytes(os.urandom(6 << 20))
+    options = ("--part-size", "5MiB")
+    assert [each["parts"] for each in sync(file.parent, bucket.url, *options)["sent"]] == [2]
+    by = "checksum" if bucket.checksums else "metadata"
+    assert sync(file.parent, bucket.url, *options)["same"] == {by: 1}
+    file.write_bytes(os.urandom(6 << 20))
+    assert [each["by"] for each in sync(file.parent, bucket.url, *options)["sent"]] == [by]
+    assert bucket.contents() == tree(file.parent)
+
+
+def test_a_dry_run_does_nothing(data_set: Path, bucket: Bucket, sync: Sync) -> None:
+    report = sync(data_set, bucket.url, "--dry-run")
+    assert sorted(sent(report)) == sorted(tree(data_set))
+    assert report["requests"]["writes"] >= len(sent(report))
+    assert not bucket.keys()
+
+
+def test_delete(bucket: Bucket, sync: Sync, tmp_path: Path) -> None:
+    for key in ("set/old1", "set/old2", "set/kept.log", "setting"):
+        bucket.put(key, b"x")
+    (tmp_path / "set").mkdir()
+    (tmp_path / "set" / "new").write_bytes(b"x")
+    place = f"{bucket.url}/set"
+    options = ("--delete", "--exclude", "*.log")
+    refused = sync(tmp_path / "set", place, *options, "--max-delete", 1, code=5)
+    assert "--max-delete allows 1" in refused
+    assert "set/new" not in bucket.contents()
+    assert sync(tmp_path / "set", place, *options)["deleted"] == ["old1", "old2"]
+    assert bucket.keys() == ["set/kept.log", "set/new", "setting"]
+
+
+def test_nothing_is_deleted_after_a_failure(bucket: Bucket, sync: Sync, tmp_path: Path) -> None:
+    bucket.put("old", b"x")
+    root = tmp_path / "set"
+    root.mkdir()
+    (root / "a").write_bytes(b"x")
+    os.mkfifo(root / "pipe")  # no failure, but said
+    (root / "dangling").symlink_to("nowhere")
+    report = sync(root, bucket.url)
+    assert {each["path"] for each in report["left"]} == {"pipe", "dangling"}
+    bucket.put("b/../c", b"x")
+    report = sync(bucket.url, tmp_path / "down")
+    assert [each["path"] for each in report["left"]] == ["b/../c"]
+    assert sorted(tree(tmp_path / "down")) == ["a", "old"]
+
+
+def test_move(data_set: Path, bucket: Bucket, sync: Sync) -> None:
+    files = tree(data_set)
+    assert sync(data_set, bucket.url, "--move")["moved"] == len(files)
+    assert not tree(data_set)
+    assert bucket.contents() == files
+
+
+def test_watch(data_set: Path, bucket: Bucket, sync: Sync) -> None:
+    files = tree(data_set)
+    assert sorted(sent(sync(data_set, bucket.url, "--watch"))) == sorted(files)
+    assert bucket.contents() == files
+
+
+def test_a_manifest_is_never_ahead(data_set: Path, bucket: Bucket, sync: Sync) -> None:
+    (shard, *_) = sorted(data_set.glob("*.rec"))
+    good = shard.read_bytes()
+    shard.write_bytes(good[:-1] + b"\xff")
+    report = sync(data_set, bucket.url, code=3)
+    assert {each["path"] for each in report["failures"]} == {shard.name, "manifest.json"}
+    assert "manifest.json" not in bucket.contents()
+    assert shard.name not in bucket.contents()
+    shard.write_bytes(good)
+    sync(data_set, bucket.url)
+    assert bucket.contents() == tree(data_set)
+
+
+def test_a_manifest_goes_before_its_shards_are_replaced(
+    data_set: Path, bucket: Bucket, sync: Sync, tmp_path: Path
+) -> None:
+    sync(data_set, bucket.url)
+    before = bucket.contents()
+    damaged = sorted(data_set.glob("*.rec"))[0]
+    good = damaged.read_bytes()
+    damaged.write_bytes(good[:-1] + b"\xff")
+    assert "nothing has been sent" in sync(data_set, bucket.url, code=4)
+    assert bucket.contents() == before
+    damaged.write_bytes(good)
+    dsprep.pack(
+        str(tmp_path / "images"),
+        str(data_set),
+        format="recordio",
+        shards=2,
+        seed=5,
+        overwrite=True,
+        workers=1,
+    )
+    report = sync(data_set, bucket.url)
+    assert report["notes"] == [f"{bucket.url}/manifest.json: removed until it is true"]
+    assert bucket.contents() == tree(data_set)
+
+
+def test_what_is_damaged_there_is_found(data_set: Path, bucket: Bucket, sync: Sync) -> None:
+    sync(data_set, bucket.url)
+    shard = sorted(data_set.glob("*.rec"))[0]
+    bucket.put(shard.name, b"x" * shard.stat().st_size)
+    report = sync(data_set, bucket.url, "--size-only", "--verify", code=3)
+    assert [each["path"] for each in report["failures"]] == [shard.name]
+    report = sync(data_set, bucket.url, "--verify=download")
+    assert sent(report) == [shard.name]
+
+
+@pytest.mark.parametrize(
+    ("args", "said"),
+    [
+        (("nowhere", "BUCKET"), "nowhere: is not there"),
+        (("BUCKET/empty", "here"), "holds nothing"),
+        (("BUCKET/a", "BUCKET/a/b"), "one lies in the other"),
+        (("BUCKET", "BUCKET/a"), "one lies in the other"),
+        ((".", "elsewhere"), "neither of both is on S3"),
+        (("s3://b", "BUCKET"), "is not a place on S3"),
+        (("BUCKET", "here", "--move"), "go with a local source"),
+    ],
+)
+def test_what_makes_no_sense(args: tuple[str, ...], said: str, bucket: Bucket, sync: Sync) -> None:
+    given = [each.replace("BUCKET", bucket.url) for each in args]
+    for code in (2, 4):
+        try:
+            message = sync(*given, code=code)
+            break
+        except AssertionError:
+            if code == 4:
+                raise
+    assert said in message
+
+
+def test_no_bucket(bucket: Bucket, sync: Sync, data_set: Path) -> None:
+    message = sync(data_set, "s3://not-there-at-all/x", code=1)
+    assert "not-there-at-all" in message
+
+
+def test_rights_that_are_missing(
+    ceph: Bucket, data_set: Path, run_here: Callable[..., Finished]
+) -> None:
+    for rights, missing in (
+        ((), "s3:ListBucket"),
+        (("ListBucket",), "s3:PutObject"),
+        (("ListBucket", "PutObject"), "s3:AbortMultipartUpload"),
+    ):
+        env = ceph.allow(*rights) if rights else {**ceph.env, "AWS_ACCESS_KEY_ID": "LIMITED"}
+        done = run_here("sync", data_set, ceph.url, *ceph.options, env=env)
+        assert done.code != 0
+        assert missing in done.err
+        assert ceph.name in done.err
+        assert not ceph.keys()
