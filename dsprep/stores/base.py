@@ -184,3 +184,7 @@ class Store(Protocol):
 
 Progress = Callable[[int], None]
 """Called with every number of bytes that was sent or received; it may wait, and may raise."""
+
+
+def ignore(*_: object) -> None:
+    """Listens to nothing."""

@@ -1,229 +1,121 @@
-"""Requests to S3: signed, tried again, and their failures told.
+"""The connection to S3. The only module that imports boto3's core, and only when a bucket is used.
 
-The only module that imports boto3's core, when a bucket is first used. Requests are tried again
-here, by one policy, rather than by boto3, so that what is waited for in all is bounded and a stop
-is noticed at once. Payloads are not signed, which would hash all bytes once more: what guards them
-are checksums.
+boto3 tries nothing again and computes no checksums here. Payloads are not signed, which would hash
+all bytes once more: what guards them are checksums of our own.
 """
 
 from __future__ import annotations
 
 import os
-import time
-from collections.abc import Callable
+import threading
 from typing import Any
 
-from dsprep.errors import DsprepError, StoreError
-from dsprep.stores.base import Progress
 from dsprep.stores.body import Body
-from dsprep.stores.retries import Retries
+from dsprep.stores.quick import Keys, QuickPut, Route, route_of
 from dsprep.stores.s3_answers import seconds
 from dsprep.stores.s3_config import S3Config
-from dsprep.stores.s3_errors import Failure
-from dsprep.stores.urls import Location
-
-Data = bytes | bytearray | memoryview
-
-_SMALL = 1 << 20
-"""Bytes that are sent without asking first whether they are welcome."""
 
 _CONNECT_TIMEOUT = 20.0
 """Seconds; also what 256 KiB may take on their way to the network."""
 
-_CREDENTIALS = {
-    "NoCredentialsError": "there are no credentials: set AWS_ACCESS_KEY_ID and "
-    "AWS_SECRET_ACCESS_KEY, name a --profile, or read what is public with --no-sign-request",
-    "PartialCredentialsError": "the credentials are not complete: a secret key belongs to each "
-    "access key",
-    "ProfileNotFound": "there is no such profile in AWS's configuration files",
-    "UnauthorizedSSOTokenError": "the SSO session has expired; log in again (aws sso login)",
-    "SSOTokenLoadError": "there is no SSO session; log in (aws sso login)",
-    "TokenRetrievalError": "the SSO session has expired; log in again (aws sso login)",
-    "CredentialRetrievalError": "the credentials cannot be had",
-    "SSLError": "the server's certificate is not to be trusted; if it is one of your own, name "
-    "its file in AWS_CA_BUNDLE",
-}
-_EXPIRED = {"UnauthorizedSSOTokenError", "TokenRetrievalError"}
 
+class Connection:
+    """boto3's client for S3, and a quicker way for what thousands of small files take."""
 
-def _nothing(*_: object) -> None:
-    pass
+    def __init__(self, config: S3Config) -> None:
+        """Connect, which sends nothing yet.
 
-
-class Requests:
-    """Makes requests for a bucket; several threads may do so at once."""
-
-    def __init__(
-        self,
-        bucket: str,
-        config: S3Config,
-        retries: Retries,
-        wait: Callable[[float], object] = time.sleep,
-        on_retry: Callable[[StoreError, float], object] = _nothing,
-        on_fallback: Callable[[str], object] = _nothing,
-    ) -> None:
-        """Connect, which sends nothing yet; the arguments are those of `S3Store`.
+        Args:
+            config: How.
 
         Raises:
-            StoreError: If there is no such profile, or the configuration cannot be read.
+            Exception: Of botocore, for what is wrong in AWS's files.
         """
-        self._bucket = bucket
-        self._retries, self._wait = retries, wait
-        self._on_retry, self._on_fallback = on_retry, on_fallback
-        self._plain = False
-        try:
-            self._client = _connect(config)
-        except Exception as error:  # whatever is wrong in AWS's files
-            raise self._failure("", "", error, 1).to_error() from None
+        import botocore.session
+        from botocore import UNSIGNED
+        from botocore.config import Config
+
+        self._session = botocore.session.Session(profile=config.profile)
+        # boto3's own reads a time in 50 µs, as long as all the rest of a listing's entry takes.
+        parsers = self._session.get_component("response_parser_factory")
+        parsers.set_parser_defaults(timestamp_parser=seconds)
+        self._timeout = config.read_timeout
+        self._client = self._session.create_client(
+            "s3",
+            region_name=config.region or os.environ.get("AWS_REGION") or None,
+            endpoint_url=config.endpoint,
+            config=Config(
+                connect_timeout=min(_CONNECT_TIMEOUT, config.read_timeout),
+                read_timeout=config.read_timeout,
+                max_pool_connections=config.connections,
+                retries={"total_max_attempts": 1, "mode": "standard"},
+                request_checksum_calculation="when_required",
+                response_checksum_validation="when_required",
+                tcp_keepalive=True,
+                s3={
+                    "payload_signing_enabled": False,
+                    **({"addressing_style": "path"} if config.path_style else {}),
+                },
+                **({} if config.sign else {"signature_version": UNSIGNED}),
+            ),
+        )
+        events = self._client.meta.events
+        events.register("before-parameter-build.s3.PutObject", self._note_key)
+        events.register("before-send.s3.PutObject", self._note_request)
+        events.register_last("before-call.s3", _send_at_once)
         self._methods = {_camel(name): name for name in dir(self._client) if name[0] != "_"}
+        self._noted = threading.local()
+        self._quick: QuickPut | None = None
+
+    def method(self, operation: str) -> Any:
+        """The method of the client for an operation of the API."""
+        return getattr(self._client, self._methods[operation])
 
     def close(self) -> None:
         """Let go of connections."""
         self._client.close()
 
-    def call(
-        self,
-        operation: str,
-        key: str,
-        *,
-        data: Data | None = None,
-        progress: Progress = _nothing,
-        refuse: Callable[[Any], str] = lambda _: "",
-        once: bool = False,
-        **args: Any,
-    ) -> Any:
-        """Make a request, again if that may help.
+    def quick(self) -> QuickPut | None:
+        """The quick way to put objects; None as long as boto3 has not shown it."""
+        route: Route | None = getattr(self._noted, "route", None)
+        if self._quick is None and route is not None:
+            self._noted.route = None
+            self._quick = self._follow(route)
+        return self._quick
 
-        Args:
-            operation: Its name in the API.
-            key: The object that it is about, for messages.
-            data: The body.
-            progress: Told of the bytes that go, and with a negative number of those that were in
-                vain.
-            refuse: Looks at the answer; what it says is what is wrong with it.
-            once: Not again, as a request whose answer was lost would be done twice.
-            args: Those of the operation.
+    def _note_key(self, params: dict[str, Any], **_: Any) -> None:
+        """Keep which object this thread's next request is about."""
+        self._noted.key = params["Key"]
 
-        Raises:
-            StoreError: If it fails for good.
-        """
-        method = getattr(self._client, self._methods[operation])
-        attempt = 0
-        while True:
-            attempt += 1
-            if self._plain:
-                args = {name: value for name, value in args.items() if "Checksum" not in name}
-            body = Body(data, progress) if data is not None else None
-            if body is not None:
-                args["Body"] = body if len(body) > _SMALL else body.whole()
-            try:
-                answer = method(Bucket=self._bucket, **args)
-                wrong = refuse(answer)
-                if not wrong:
-                    return answer
-                failure = Failure(operation, self._bucket, key, 200, "BadDigest", wrong)
-            except Exception as error:
-                failure = self._failure(operation, key, error, attempt)
-            if body is not None:
-                progress(-body.tell())
-            refused = failure.to_error()
-            checksums = any("Checksum" in name for name in args)
-            if refused.kind == "unsupported" and checksums and not self._plain:
-                self._plain = True
-                self._on_fallback(
-                    f"{Location(self._bucket, '')}: the server takes no checksums "
-                    f"({failure.code}): going on with MD5"
-                )
-            elif once:
-                raise refused
-            else:
-                self.again(refused, attempt)
+    def _note_request(self, request: Any, **_: Any) -> None:
+        """Keep where the request goes to, and how it is signed."""
+        signed = request.headers.get("Authorization", "")
+        signed = signed.decode() if isinstance(signed, bytes) else signed
+        self._noted.route = route_of(request.url, self._noted.key, signed)
 
-    def failure(self, operation: str, key: str, entry: dict[str, Any]) -> StoreError:
-        """The error of one object among those of a request."""
-        code, message = entry.get("Code", ""), entry.get("Message", "")
-        return Failure(operation, self._bucket, key, 0, code, message).to_error()
+    def _follow(self, route: Route) -> QuickPut | None:
+        import ssl
 
-    def broken(self, key: str, error: Exception) -> StoreError:
-        """The error of an answer that ends, or stops, before it is whole."""
-        return self._failure("GetObject", key, error, 1).to_error()
+        from botocore.httpsession import get_cert_path
+        from botocore.utils import get_environ_proxies
 
-    def again(self, error: StoreError, failed: int) -> None:
-        """Wait until something that has failed so often may be tried again.
+        if get_environ_proxies(f"{route.scheme}://{route.host}"):
+            return None
+        trusted = self._session.get_config_variable("ca_bundle") or get_cert_path(True)
+        tls = ssl.create_default_context(cafile=trusted) if route.scheme == "https" else None
+        return QuickPut(route, self._keys, tls, self._timeout)
 
-        Raises:
-            StoreError: The error, if it may not.
-        """
-        if error.kind not in ("transient", "damaged") or failed >= self._retries.attempts:
-            raise error
-        delay = self._retries.delay(failed)
-        self._on_retry(error, delay)
-        self._wait(delay)
+    def _keys(self) -> Keys:
+        now = self._session.get_credentials().get_frozen_credentials()
+        return Keys(now.access_key, now.secret_key, now.token)
 
-    def _failure(self, operation: str, key: str, error: Exception, attempt: int) -> Failure:
-        """What a request failed with.
 
-        Raises:
-            DsprepError: If it was not S3 that failed, but what gave the bytes.
-        """
-        inner = getattr(error, "kwargs", {}).get("error")
-        for each in (error, inner):
-            if isinstance(each, DsprepError):
-                raise each
-        answer = getattr(error, "response", None)
-        if isinstance(answer, dict) and "Error" in answer:
-            about, told = answer.get("ResponseMetadata", {}), answer["Error"]
-            return Failure(
-                operation,
-                self._bucket,
-                key,
-                status=int(about.get("HTTPStatusCode", 0)),
-                code=str(told.get("Code", "")),
-                message=str(told.get("Message", "")),
-                request_id=str(about.get("RequestId", "")),
-                attempts=attempt,
-            )
-        name = type(error).__name__
-        if name in _CREDENTIALS:
-            kind = "expired" if name in _EXPIRED else "other"
-            raise StoreError(f"{Location(self._bucket, key)}: {_CREDENTIALS[name]}", kind)
-        from botocore.exceptions import ParamValidationError
-
-        if isinstance(error, TypeError | ParamValidationError):
-            raise error  # ours
-        return Failure(
-            operation, self._bucket, key, message=f"{inner or error!s:.300}", attempts=attempt
-        )
+def _send_at_once(params: dict[str, Any], **_: Any) -> None:
+    """Ask before a large body is sent whether it is welcome, not before a small one."""
+    if not isinstance(params.get("body"), Body):
+        params["headers"].pop("Expect", None)
 
 
 def _camel(name: str) -> str:
     """The API's name of a method: ``list_objects_v2`` is ``ListObjectsV2``."""
     return "".join(word.capitalize() for word in name.split("_"))
-
-
-def _connect(config: S3Config) -> Any:
-    import botocore.session
-    from botocore import UNSIGNED
-    from botocore.config import Config
-
-    session = botocore.session.Session(profile=config.profile)
-    # boto3's own reads a time in 50 µs, which is as long as all the rest of a listing's entry.
-    session.get_component("response_parser_factory").set_parser_defaults(timestamp_parser=seconds)
-    options = Config(
-        connect_timeout=min(_CONNECT_TIMEOUT, config.read_timeout),
-        read_timeout=config.read_timeout,
-        max_pool_connections=config.connections,
-        retries={"total_max_attempts": 1, "mode": "standard"},
-        request_checksum_calculation="when_required",
-        response_checksum_validation="when_required",
-        tcp_keepalive=True,
-        s3={
-            "payload_signing_enabled": False,
-            **({"addressing_style": "path"} if config.path_style else {}),
-        },
-        **({} if config.sign else {"signature_version": UNSIGNED}),
-    )
-    region = config.region or os.environ.get("AWS_REGION") or None
-    return session.create_client(
-        "s3", region_name=region, endpoint_url=config.endpoint, config=options
-    )

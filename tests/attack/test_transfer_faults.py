@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import threading
 import time
 from collections.abc import Iterator
@@ -11,6 +12,7 @@ from typing import Any
 import pytest
 
 from dsprep.errors import Interrupted, StoreError
+from dsprep.stores.quick import QuickPut
 from dsprep.transfers.download import download
 from dsprep.transfers.pace import Pace
 from dsprep.transfers.upload import upload
@@ -72,6 +74,44 @@ def test_a_small_file_is_sent_again(
 ) -> None:
     proxy.add(kind, at=size // 2)
     assert send(ceph, proxy, tmp_path / "f", size).all("retry")
+
+
+@pytest.mark.parametrize("kind", ["reset", "flip", "lose", "answer"])
+def test_one_of_many_small_files_is_sent_again(
+    ceph: Bucket, proxy: Proxy, monkeypatch: pytest.MonkeyPatch, kind: str
+) -> None:
+    """boto3 makes the first request, and those that fail on the quick way."""
+    quick: list[bool] = []
+    put = QuickPut.put
+
+    def noted(*args: Any) -> Any:
+        answer = put(*args)
+        quick.append(answer is not None)
+        return answer
+
+    monkeypatch.setattr(QuickPut, "put", noted)
+    store = store_of(ceph, proxy.endpoint)
+    store.put("0", b"first")
+    assert quick == []
+    proxy.add(kind, at=2, match="/2", status=503, code="SlowDown")
+    for number in range(1, 4):
+        told = store.put(str(number), b"data", metadata={"a": "1  2"})
+        assert told.md5 == hashlib.md5(b"data").digest()
+    assert quick == [True, False, True]
+    assert ceph.contents() == {"0": b"first", "1": b"data", "2": b"data", "3": b"data"}
+    stored = store.stat("3")
+    assert stored is not None
+    assert stored.metadata == {"a": "1  2"}
+
+
+@pytest.mark.parametrize("guard", ["new", "etag"])
+def test_a_condition_whose_answer_is_lost_has_held(ceph: Bucket, proxy: Proxy, guard: str) -> None:
+    store = store_of(ceph, proxy.endpoint)
+    seen = "" if guard == "new" else store.put("k", b"old").etag
+    proxy.add("lose")
+    told = store.put("k", b"data", new=not seen, etag=seen)
+    assert told.md5 == hashlib.md5(b"data").digest()
+    assert ceph.contents() == {"k": b"data"}
 
 
 @pytest.mark.parametrize("kind", ["stall", "stall-answer"])

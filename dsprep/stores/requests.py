@@ -1,0 +1,192 @@
+"""Requests to S3: made, tried again, and their failures told.
+
+They are tried again here, by one policy, rather than by boto3, so that what is waited for in all is
+bounded and a stop is noticed at once.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from dsprep.errors import DsprepError, StoreError
+from dsprep.stores.base import Progress, ignore
+from dsprep.stores.body import Body
+from dsprep.stores.retries import Retries
+from dsprep.stores.s3 import Connection
+from dsprep.stores.s3_config import S3Config
+from dsprep.stores.s3_errors import Failure
+from dsprep.stores.urls import Location
+
+Data = bytes | bytearray | memoryview
+
+_SMALL = 1 << 20
+"""Bytes that are sent without asking first whether they are welcome."""
+
+_CREDENTIALS = {
+    "NoCredentialsError": "there are no credentials: set AWS_ACCESS_KEY_ID and "
+    "AWS_SECRET_ACCESS_KEY, name a --profile, or read what is public with --no-sign-request",
+    "PartialCredentialsError": "the credentials are not complete: a secret key belongs to each "
+    "access key",
+    "ProfileNotFound": "there is no such profile in AWS's configuration files",
+    "UnauthorizedSSOTokenError": "the SSO session has expired; log in again (aws sso login)",
+    "SSOTokenLoadError": "there is no SSO session; log in (aws sso login)",
+    "TokenRetrievalError": "the SSO session has expired; log in again (aws sso login)",
+    "CredentialRetrievalError": "the credentials cannot be had",
+    "SSLError": "the server's certificate is not to be trusted; if it is one of your own, name "
+    "its file in AWS_CA_BUNDLE",
+}
+_EXPIRED = {"UnauthorizedSSOTokenError", "TokenRetrievalError"}
+
+
+class Requests:
+    """Makes requests for a bucket; several threads may do so at once."""
+
+    def __init__(
+        self,
+        bucket: str,
+        config: S3Config,
+        retries: Retries,
+        wait: Callable[[float], object] = time.sleep,
+        on_retry: Callable[[StoreError, float], object] = ignore,
+        on_fallback: Callable[[str], object] = ignore,
+    ) -> None:
+        """Connect, which sends nothing yet; the arguments are those of `S3Store`.
+
+        Raises:
+            StoreError: If there is no such profile, or the configuration cannot be read.
+        """
+        self._bucket = bucket
+        self._retries, self._wait = retries, wait
+        self._on_retry, self._on_fallback = on_retry, on_fallback
+        self._plain = False
+        try:
+            self._connection = Connection(config)
+        except Exception as error:  # whatever is wrong in AWS's files
+            raise self._failure("", "", error, 1).to_error() from None
+
+    def close(self) -> None:
+        """Let go of connections."""
+        self._connection.close()
+
+    def call(
+        self,
+        operation: str,
+        key: str,
+        *,
+        data: Data | None = None,
+        progress: Progress = ignore,
+        refuse: Callable[[Any], str] = lambda _: "",
+        once: bool = False,
+        **args: Any,
+    ) -> Any:
+        """Make a request, again if that may help.
+
+        Args:
+            operation: Its name in the API.
+            key: The object that it is about, for messages.
+            data: The body.
+            progress: Told of the bytes that go, and with a negative number of those that were in
+                vain.
+            refuse: Looks at the answer; what it says is what is wrong with it.
+            once: Not again, as a request whose answer was lost would be done twice.
+            args: Those of the operation.
+
+        Raises:
+            StoreError: If it fails for good.
+        """
+        method = self._connection.method(operation)
+        attempt = 0
+        while True:
+            attempt += 1
+            if self._plain:
+                args = {name: value for name, value in args.items() if "Checksum" not in name}
+            body = Body(data, progress) if data is not None else None
+            if body is not None:
+                args["Body"] = body if len(body) > _SMALL else body.whole()
+            try:
+                answer = self._quickly(operation, key, args)
+                if answer is None:
+                    answer = method(Bucket=self._bucket, **args)
+                wrong = refuse(answer)
+                if not wrong:
+                    return answer
+                failure = Failure(operation, self._bucket, key, 200, "BadDigest", wrong)
+            except Exception as error:
+                failure = self._failure(operation, key, error, attempt)
+            if body is not None:
+                progress(-body.tell())
+            refused = failure.to_error()
+            checksums = any("Checksum" in name for name in args)
+            if refused.kind == "unsupported" and checksums and not self._plain:
+                self._plain = True
+                self._on_fallback(
+                    f"{Location(self._bucket, '')}: the server takes no checksums "
+                    f"({failure.code}): going on with MD5"
+                )
+            elif once:
+                raise refused
+            else:
+                self.again(refused, attempt)
+
+    def failure(self, operation: str, key: str, entry: dict[str, Any]) -> StoreError:
+        """The error of one object among those of a request."""
+        code, message = entry.get("Code", ""), entry.get("Message", "")
+        return Failure(operation, self._bucket, key, 0, code, message).to_error()
+
+    def broken(self, key: str, error: Exception) -> StoreError:
+        """The error of an answer that ends, or stops, before it is whole."""
+        return self._failure("GetObject", key, error, 1).to_error()
+
+    def _quickly(self, operation: str, key: str, args: Mapping[str, Any]) -> Any:
+        """The answer of a request that can be made without boto3; else None."""
+        if operation != "PutObject" or not isinstance(args["Body"], bytes):
+            return None
+        quick = self._connection.quick()
+        return None if quick is None else quick.put(key, args["Body"], args)
+
+    def again(self, error: StoreError, failed: int) -> None:
+        """Wait until something that has failed so often may be tried again.
+
+        Raises:
+            StoreError: The error, if it may not.
+        """
+        if error.kind not in ("transient", "damaged") or failed >= self._retries.attempts:
+            raise error
+        delay = self._retries.delay(failed)
+        self._on_retry(error, delay)
+        self._wait(delay)
+
+    def _failure(self, operation: str, key: str, error: Exception, attempt: int) -> Failure:
+        """What a request failed with.
+
+        Raises:
+            DsprepError: If it was not S3 that failed, but what gave the bytes.
+        """
+        inner = getattr(error, "kwargs", {}).get("error")
+        for each in (error, inner):
+            if isinstance(each, DsprepError):
+                raise each
+        answer = getattr(error, "response", None)
+        if isinstance(answer, dict) and "Error" in answer:
+            about, told = answer.get("ResponseMetadata", {}), answer["Error"]
+            return Failure(
+                operation,
+                self._bucket,
+                key,
+                status=int(about.get("HTTPStatusCode", 0)),
+                code=str(told.get("Code", "")),
+                message=str(told.get("Message", "")),
+                request_id=str(about.get("RequestId", "")),
+                attempts=attempt,
+            )
+        name = type(error).__name__
+        if name in _CREDENTIALS:
+            kind = "expired" if name in _EXPIRED else "other"
+            raise StoreError(f"{Location(self._bucket, key)}: {_CREDENTIALS[name]}", kind)
+        if isinstance(error, TypeError) or name == "ParamValidationError":
+            raise error  # ours
+        return Failure(
+            operation, self._bucket, key, message=f"{inner or error!s:.300}", attempts=attempt
+        )

@@ -1,0 +1,102 @@
+"""What all requests to a bucket have in common: a connection, and bytes that carry checksums."""
+
+from __future__ import annotations
+
+import hashlib
+import time
+from base64 import b64encode
+from collections.abc import Callable
+from typing import Any
+
+from dsprep.errors import StoreError
+from dsprep.stores import s3_answers as answers
+from dsprep.stores.base import Progress, ignore
+from dsprep.stores.requests import Data, Requests
+from dsprep.stores.retries import Retries
+from dsprep.stores.s3_config import S3Config
+from dsprep.stores.urls import Location
+
+
+class BucketRequests:
+    """A bucket. Keys are those of the bucket, whole.
+
+    Attributes:
+        bucket: Its name.
+        config: How it is reached.
+        checksums: Whether the server keeps checksums and refuses what does not match them; None
+            until an answer has told.
+    """
+
+    def __init__(
+        self,
+        bucket: str,
+        config: S3Config | None = None,
+        *,
+        retries: Retries | None = None,
+        wait: Callable[[float], object] = time.sleep,
+        on_retry: Callable[[StoreError, float], object] = ignore,
+        on_fallback: Callable[[str], object] = ignore,
+    ) -> None:
+        """Connect, which sends nothing yet.
+
+        Args:
+            bucket: Its name.
+            config: How to reach it.
+            retries: How often requests are tried.
+            wait: Sleeps so many seconds; may raise, to stop.
+            on_retry: Told of each failure that is tried again, and after how many seconds.
+            on_fallback: Told once of what the server cannot do and is done without.
+
+        Raises:
+            StoreError: If there is no such profile, or the configuration cannot be read.
+        """
+        self.bucket = bucket
+        self.config = config or S3Config()
+        self.checksums: bool | None = None
+        self._requests = Requests(
+            bucket, self.config, retries or Retries(), wait, on_retry, on_fallback
+        )
+        self._call = self._requests.call
+        self.again = self._requests.again
+
+    def url(self, key: str) -> str:
+        """What users call an object."""
+        return str(Location(self.bucket, key))
+
+    def close(self) -> None:
+        """Let go of connections."""
+        self._requests.close()
+
+    def md5_needed(self, data: Data) -> bytes | None:
+        """The MD5 of bytes that are to be sent, if the server goes by nothing better."""
+        return None if self.checksums else hashlib.md5(data, usedforsecurity=False).digest()
+
+    def _send(
+        self,
+        operation: str,
+        key: str,
+        data: Data,
+        crc32c: int | None,
+        md5: bytes | None,
+        progress: Progress,
+        **args: Any,
+    ) -> Any:
+        """Send bytes with their checksums, and compare what the server says it has got."""
+        if md5 is not None:
+            args["ContentMD5"] = b64encode(md5).decode()
+        if crc32c is not None and self.checksums is not False:
+            args["ChecksumCRC32C"] = answers.base64_crc32c(crc32c)
+
+        def refuse(answer: Any) -> str:
+            kept = answers.checksum(answer)
+            self.checksums = kept is not None
+            if kept is not None and crc32c is not None and kept.algorithm == "crc32c":
+                return (
+                    ""
+                    if kept.value == crc32c.to_bytes(4, "big")
+                    else "another crc32c than was sent"
+                )
+            got = answers.looked_up(key, answer, len(data)).md5
+            return "" if md5 is None or got in (None, md5) else "another MD5 than was sent"
+
+        return self._call(operation, key, data=data, progress=progress, refuse=refuse, **args)

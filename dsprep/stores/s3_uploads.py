@@ -1,0 +1,148 @@
+"""Uploads in parts to a bucket. Each method is one request, lists excepted."""
+
+from __future__ import annotations
+
+from base64 import b64encode
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from dsprep.errors import StoreError
+from dsprep.stores import s3_answers as answers
+from dsprep.stores.base import Pages, Part, Progress, Stored, Upload, ignore
+from dsprep.stores.requests import Data
+from dsprep.stores.s3_base import BucketRequests
+
+
+class UploadRequests(BucketRequests):
+    """The requests of uploads in parts."""
+
+    def create_upload(self, key: str, metadata: Mapping[str, str]) -> Upload:
+        """Begin an upload in parts. Is not tried again: the answer may be lost, but not the upload.
+
+        Raises:
+            StoreError: Also for what may help to be tried again; see `again`.
+        """
+        args = self.config.to_create(metadata)
+        if self.checksums is not False:
+            args |= {"ChecksumAlgorithm": "CRC32C", "ChecksumType": "FULL_OBJECT"}
+        answer = self._call("CreateMultipartUpload", key, once=True, Key=key, **args)
+        self.checksums = answer.get("ChecksumAlgorithm") == "CRC32C"
+        return Upload(key, answer["UploadId"], self.checksums, storage_class=self.storage_class)
+
+    @property
+    def storage_class(self) -> str:
+        """That of new objects; empty for the standard one."""
+        return "" if self.config.storage_class == "STANDARD" else self.config.storage_class
+
+    def send_part(
+        self,
+        upload: Upload,
+        number: int,
+        data: Data,
+        crc32c: int,
+        md5: bytes | None,
+        progress: Progress = ignore,
+    ) -> Part:
+        """Send one part, and see that what arrived is what was sent.
+
+        Args:
+            upload: The upload.
+            number: The part's, from 1.
+            data: Its bytes.
+            crc32c: Of these bytes.
+            md5: Of these bytes; None if the server checks the crc32c.
+            progress: Told of the bytes that go.
+        """
+        answer = self._send(
+            "UploadPart",
+            upload.key,
+            data,
+            crc32c if upload.checksums else None,
+            md5,
+            progress,
+            Key=upload.key,
+            UploadId=upload.id,
+            PartNumber=number,
+            **self.config.to_read(),
+        )
+        return Part(number, len(data), answers.etag(answer), answers.checksum(answer))
+
+    def complete(self, upload: Upload, parts: Sequence[Part], size: int, crc32c: int | None) -> str:
+        """Make the parts one object; returns its ETag.
+
+        Raises:
+            StoreError: ``gone`` if somebody else has completed or aborted it.
+        """
+        entries: list[dict[str, Any]] = [
+            {"PartNumber": part.number, "ETag": f'"{part.etag}"'} for part in parts
+        ]
+        args: dict[str, Any] = {}
+        if upload.checksums:
+            args = {"ChecksumType": "FULL_OBJECT", "MpuObjectSize": size}
+            if crc32c is not None:
+                args["ChecksumCRC32C"] = answers.base64_crc32c(crc32c)
+            for entry, part in zip(entries, parts, strict=True):
+                if part.checksum is not None and part.checksum.algorithm == "crc32c":
+                    entry["ChecksumCRC32C"] = b64encode(part.checksum.value).decode()
+        answer = self._call(
+            "CompleteMultipartUpload",
+            upload.key,
+            Key=upload.key,
+            UploadId=upload.id,
+            MultipartUpload={"Parts": entries},
+            **args,
+            **self.config.to_read(),
+        )
+        return answers.etag(answer)
+
+    def abort(self, upload: Upload) -> None:
+        """Throw the parts of an upload away; one that is not there any more is no failure."""
+        try:
+            self._call("AbortMultipartUpload", upload.key, Key=upload.key, UploadId=upload.id)
+        except StoreError as error:
+            if error.kind not in ("gone", "missing"):
+                raise
+
+    def copy_part(
+        self, upload: Upload, number: int, source: str, stored: Stored, start: int, size: int
+    ) -> Part:
+        """Have the server copy a range of an object to a part of an upload."""
+        answer = self._call(
+            "UploadPartCopy",
+            upload.key,
+            Key=upload.key,
+            UploadId=upload.id,
+            PartNumber=number,
+            CopySourceRange=f"bytes={start}-{start + size - 1}",
+            **copy_source(source, stored),
+            **self.config.to_read(),
+        )
+        result = answer["CopyPartResult"]
+        return Part(number, size, answers.etag(result), answers.checksum(result))
+
+    def list_uploads(self, prefix: str = "") -> Pages[Upload]:
+        """The unfinished uploads whose key begins so, page by page."""
+        args: dict[str, Any] = {"Prefix": prefix}
+        while True:
+            page = self._call("ListMultipartUploads", prefix, **args)
+            yield [answers.upload(entry) for entry in page.get("Uploads", [])]
+            if not page.get("IsTruncated"):
+                return
+            args["KeyMarker"] = page["NextKeyMarker"]
+            args["UploadIdMarker"] = page["NextUploadIdMarker"]
+
+    def list_parts(self, upload: Upload) -> Pages[Part]:
+        """The parts that an upload has, page by page."""
+        args: dict[str, Any] = {"Key": upload.key, "UploadId": upload.id}
+        while True:
+            page = self._call("ListParts", upload.key, **args)
+            yield [answers.part(entry) for entry in page.get("Parts", [])]
+            if not page.get("IsTruncated"):
+                return
+            args["PartNumberMarker"] = int(page["NextPartNumberMarker"])
+
+
+def copy_source(bucket: str, stored: Stored) -> dict[str, Any]:
+    """The arguments that say what is copied."""
+    source = {"CopySource": {"Bucket": bucket, "Key": stored.key}}
+    return source | ({"CopySourceIfMatch": f'"{stored.etag}"'} if stored.etag else {})
