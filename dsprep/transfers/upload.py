@@ -177,7 +177,7 @@ class _Task:
         self.file.check()
         self.expect(value)
         stored, proof = self.complete(upload, parts, value)
-        if not found.ours and not self.says(stored, value):
+        if not found.ours and not self.is_as_wanted(stored, value):
             metadata = metadata_of(self.file.mtime_ns, value)
             stored = set_metadata(self.store, self.key, metadata, self.pace)
         self.events.end(self.name, self.file.size, proof)
@@ -229,9 +229,14 @@ class _Task:
                 "it is not the file that its manifest tells of; look at it with dsprep verify"
             )
 
-    def says(self, stored: Stored, value: int) -> bool:
-        """Whether the metadata of an upload that somebody else began is that of this file."""
-        wanted = {**self.store.config.metadata, **metadata_of(self.file.mtime_ns)}
+    def is_as_wanted(self, stored: Stored, value: int) -> bool:
+        """Whether an upload that was begun by somebody else has the metadata, keys and so on."""
+        config = self.store.config
+        if config.tags or config.acl:  # which a HEAD does not tell
+            return False
+        if config.sse not in ("", stored.encryption) or config.kms_key not in stored.kms_key:
+            return False
+        wanted = {**config.metadata, **metadata_of(self.file.mtime_ns)}
         if stored.crc32c is None or said_crc32c(stored.metadata) is not None:
             wanted |= metadata_of(self.file.mtime_ns, value)
         return all(stored.metadata.get(name.lower()) == text for name, text in wanted.items())

@@ -10,6 +10,7 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
+import google_crc32c
 import pytest
 from botocore.exceptions import ClientError
 
@@ -125,6 +126,22 @@ def test_parts_of_other_bytes_are_sent_again(ceph: Bucket, tmp_path: Path) -> No
     told = store_of(ceph).stat("k")
     assert told is not None
     assert crc32c_of(told) == sent.crc32c
+
+
+def test_what_an_earlier_run_did_not_want_is_wanted_now(localstack: Bucket, tmp_path: Path) -> None:
+    data = file_of(tmp_path / "f", SIZE)
+    before = store_of(localstack)
+    begun = before.create_upload("k", {"dsprep-mtime": "1"})
+    before.send_part(begun, 1, data[:PART], google_crc32c.value(data[:PART]), None)
+    store = store_of(localstack, sse="AES256", tags={"a": "b"}, metadata={"who": "me"})
+    assert upload(tmp_path / "f", store, "k", part_size=PART).found == 1
+    told = store.stat("k")
+    assert told is not None
+    assert (told.encryption, told.metadata["who"]) == ("AES256", "me")
+    assert said_mtime_ns(told.metadata) == (tmp_path / "f").stat().st_mtime_ns
+    tags = localstack.s3.get_object_tagging(Bucket=localstack.name, Key="k")["TagSet"]
+    assert tags == [{"Key": "a", "Value": "b"}]
+    assert localstack.contents() == {"k": data}
 
 
 def test_uploads_of_other_keys_are_none_of_ours(ceph: Bucket, tmp_path: Path) -> None:
