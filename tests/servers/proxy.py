@@ -100,6 +100,11 @@ class _Handler(BaseHTTPRequestHandler):
         except OSError:  # the client has gone
             self.close_connection = True
 
+    def handle_expect_100(self) -> bool:
+        super().handle_expect_100()
+        self.wfile.flush()
+        return True
+
     def log_message(self, *_: object) -> None:
         pass
 
