@@ -24,7 +24,8 @@ LAYERS = [
     "sources",
     "indexes liststore planning selecting splits",
     "loaders running",
-    "appending converting indexing listing packing sharding splitting streaming verifying writing",
+    "appending converting indexing listing packing sharding splitting streaming syncing "
+    "verifying writing",
     "__init__",
     "cli __main__",
 ]

@@ -47,6 +47,8 @@ def test_rights_are_kept(ceph: Bucket) -> None:
 
 
 def test_a_wrong_secret_is_refused(ceph: Bucket, monkeypatch: pytest.MonkeyPatch) -> None:
-    wrong = Bucket(ceph.server, ceph.endpoint, ceph.name, {**ceph.env, "AWS_SECRET_ACCESS_KEY": "x"})
+    wrong = Bucket(
+        ceph.server, ceph.endpoint, ceph.name, {**ceph.env, "AWS_SECRET_ACCESS_KEY": "x"}
+    )
     with pytest.raises(ClientError, match="SignatureDoesNotMatch"):
         wrong.keys()
