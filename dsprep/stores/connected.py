@@ -1,0 +1,22 @@
+"""Buckets that commands read from and write to, reached as AWS's environment and files say."""
+
+from __future__ import annotations
+
+from functools import cache
+
+from dsprep.stores.bucket import S3Store
+
+
+@cache
+def store_of(bucket: str) -> S3Store:
+    """The connection to a bucket: one for each in a process, which all threads share.
+
+    A worker connects itself, so no secret is ever among its tasks.
+
+    Args:
+        bucket: Its name.
+
+    Raises:
+        StoreError: If AWS's files cannot be read, or know no such profile.
+    """
+    return S3Store(bucket)
