@@ -7,9 +7,10 @@ no such file at the destination          it is sent: ``missing``
 other sizes                              it is sent: ``size``
 ``--size-only``                          it is not sent: ``size``
 equal ETags of two objects               it is not sent: ``etag``
-an ETag that is an MD5                   the MD5 of the other: ``etag``
+an ETag that is the other's MD5          it is not sent: ``etag``
 a full checksum that S3 keeps            the crc32c of the other: ``checksum``
 the crc32c that dsprep noted with it     the crc32c of the other: ``metadata``
+an ETag that looks like an MD5           it is sent: ``etag``
 nothing of all that                      sent if the source is the newer one: ``time``
 =======================================  ==============================================
 
@@ -85,15 +86,18 @@ def by_content(source: Content, found: Content, newer: bool) -> Verdict:
         found: The file of this size that is there.
         newer: Whether the source is the newer one, in case nothing else tells.
     """
-    if source.has_md5 and found.has_md5:
-        return Verdict(source.md5() != found.md5(), "etag")
+    has_md5 = source.has_md5 and found.has_md5
+    if has_md5 and source.md5() == found.md5():
+        return Verdict(False, "etag")
+    # Others may be equal all the same: the ETag of what KMS has encrypted is no MD5, and a listing
+    # does not tell which these are. A request more is little beside sending the file.
     first, last = sorted((source, found), key=lambda content: content.is_read)
     one = first.crc32c()
     other = last.crc32c() if one else None
     if one and other:
         by = "metadata" if "metadata" in (one[1], other[1]) else "checksum"
         return Verdict(one[0] != other[0], by)
-    return Verdict(newer, "time")
+    return Verdict(True, "etag") if has_md5 else Verdict(newer, "time")
 
 
 def known_crc32c(stored: Stored) -> tuple[int, str] | None:

@@ -72,6 +72,8 @@ class Known:
     [
         (Known(b"1"), Known(b"1"), Verdict(False, "etag")),
         (Known(b"1"), Known(b"2"), Verdict(True, "etag")),
+        (Known(b"1", (1, "checksum")), Known(b"2"), Verdict(True, "etag")),
+        (Known(b"1", (1, "checksum")), Known(b"2", (2, "metadata")), Verdict(True, "metadata")),
         (Known(crc=(1, "checksum")), Known(crc=(1, "checksum")), Verdict(False, "checksum")),
         (Known(crc=(1, "checksum")), Known(crc=(2, "checksum")), Verdict(True, "checksum")),
         (Known(crc=(1, "checksum")), Known(crc=(1, "metadata")), Verdict(False, "metadata")),
@@ -81,6 +83,11 @@ class Known:
 )
 def test_contents(source: Known, found: Known, verdict: Verdict) -> None:
     assert by_content(source, found, newer=True) == verdict
+
+
+def test_an_etag_that_kms_made_is_no_md5() -> None:
+    encrypted = Known(b"random", (1, "metadata"))
+    assert by_content(Known(b"1", (1, "checksum")), encrypted, True) == Verdict(False, "metadata")
 
 
 def test_the_newer_one_is_sent_where_nothing_else_tells() -> None:
