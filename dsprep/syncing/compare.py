@@ -55,8 +55,12 @@ class Content(Protocol):
     def md5(self) -> bytes:
         """The MD5 of all bytes."""
 
-    def crc32c(self) -> tuple[int, str] | None:
-        """The crc32c of all bytes and what told it, ``checksum`` or ``metadata``; or None."""
+    def crc32c(self, told: bool = True) -> tuple[int, str] | None:
+        """The crc32c of all bytes and what told it, ``checksum`` or ``metadata``; or None.
+
+        Args:
+            told: Whether what a manifest tells of it will do.
+        """
 
 
 def at_first_sight(source: Stored, found: Stored | None, size_only: bool = False) -> Verdict | None:
@@ -86,18 +90,24 @@ def by_content(source: Content, found: Content, newer: bool) -> Verdict:
         found: The file of this size that is there.
         newer: Whether the source is the newer one, in case nothing else tells.
     """
-    has_md5 = source.has_md5 and found.has_md5
-    if has_md5 and source.md5() == found.md5():
+    if not (source.has_md5 and found.has_md5):
+        return _by_checksum(source, found, told=True) or Verdict(newer, "time")
+    if source.md5() == found.md5():
         return Verdict(False, "etag")
     # Others may be equal all the same: the ETag of what KMS has encrypted is no MD5, and a listing
     # does not tell which these are. A request more is little beside sending the file.
+    return _by_checksum(source, found, told=False) or Verdict(True, "etag")
+
+
+def _by_checksum(source: Content, found: Content, told: bool) -> Verdict | None:
+    """Decide by checksums; None if one is not known."""
     first, last = sorted((source, found), key=lambda content: content.is_read)
-    one = first.crc32c()
-    other = last.crc32c() if one else None
-    if one and other:
-        by = "metadata" if "metadata" in (one[1], other[1]) else "checksum"
-        return Verdict(one[0] != other[0], by)
-    return Verdict(True, "etag") if has_md5 else Verdict(newer, "time")
+    one = first.crc32c(told)
+    other = last.crc32c(told) if one else None
+    if not one or not other:
+        return None
+    by = "metadata" if "metadata" in (one[1], other[1]) else "checksum"
+    return Verdict(one[0] != other[0], by)
 
 
 def known_crc32c(stored: Stored) -> tuple[int, str] | None:

@@ -51,8 +51,14 @@ class Moved(NamedTuple):
 class Mover(Protocol):
     """Moves files in one direction."""
 
-    def parts(self, size: int, name: str) -> int:
-        """Of how many parts a file of this size would consist."""
+    def parts(self, size: int, name: str, part_size: int) -> int:
+        """Of how many parts a file of this size would consist.
+
+        Args:
+            size: Its size, in bytes.
+            name: What it is called, for messages.
+            part_size: The size of parts, in bytes; 0 for a good one.
+        """
 
     def requests(self, parts: Sequence[int]) -> Requests:
         """What files of so many parts each would cost."""
@@ -91,9 +97,9 @@ class Up:
     source: Directory
     destination: Prefix
 
-    def parts(self, size: int, name: str) -> int:
+    def parts(self, size: int, name: str, part_size: int) -> int:
         """Those of an upload."""
-        return len(plan_parts(size, 0, name))
+        return len(plan_parts(size, part_size, name))
 
     def requests(self, parts: Sequence[int]) -> Requests:
         """Those of uploads."""
@@ -129,9 +135,9 @@ class Down:
     source: Prefix
     destination: Directory
 
-    def parts(self, size: int, name: str) -> int:
+    def parts(self, size: int, name: str, part_size: int) -> int:
         """Those of a download."""
-        return len(plan_parts(size, 0, name))
+        return len(plan_parts(size, part_size, name))
 
     def requests(self, parts: Sequence[int]) -> Requests:
         """Those of downloads."""
@@ -144,6 +150,7 @@ class Down:
             pair.source.key,
             self.destination.path(pair.path),
             crc32c=crc32c,
+            part_size=way.part_size,
             pace=way.pace,
             events=way.events,
         )
@@ -171,7 +178,7 @@ class Across:
     source: Prefix
     destination: Prefix
 
-    def parts(self, size: int, name: str) -> int:
+    def parts(self, size: int, name: str, part_size: int) -> int:
         """Those of a copy."""
         return len(plan_copy(size))
 

@@ -120,6 +120,8 @@ class Sync:
             raise SourceError(f"{self._source.name('')}: holds nothing")
         self.checksums = checksums_in(manifests_in(ours.files, self._source.read))
         plan = self._plan(ours, theirs)
+        outdated = self._outdated(plan, theirs)
+        plan.send_again(outdated, ours.files)
         self.planned, self.same = len(plan.sends), plan.same
         admit = self._wishes.filters.admit
         self.files = {path: file for path, file in ours.files.items() if admit(path)}
@@ -129,7 +131,7 @@ class Sync:
         if plan.sends:
             self._way.events.plan(len(plan.sends), plan.bytes)
             self.before_first()
-        self._withdraw(plan, theirs, report)
+        self._withdraw(outdated, plan, report)
         ranks = plan.by_rank()
         self._send(ranks[SHARDS])
         self._send(ranks[INDEXES])
@@ -172,9 +174,10 @@ class Sync:
         )
 
     def _report(self, plan: SyncPlan, ours: Listing, theirs: Listing) -> SyncReport:
+        part_size = self._way.part_size
         sends = [
-            Send(pair.path, pair.source.size, by, self._mover.parts(pair.source.size, pair.path))
-            for pair, by in sorted(plan.sends)
+            Send(path, file.size, by, self._mover.parts(file.size, path, part_size))
+            for (path, file, _), by in sorted(plan.sends)
         ]
         return SyncReport(
             source=self._source.name(""),
@@ -188,31 +191,35 @@ class Sync:
             + to_list(len(theirs.files)),
         )
 
-    def _withdraw(self, plan: SyncPlan, theirs: Listing, report: SyncReport) -> None:
-        """Remove manifests at the destination that tell of files which are about to change.
+    def _outdated(self, plan: SyncPlan, theirs: Listing) -> list[str]:
+        """The manifests at the destination that tell of files which are about to change.
 
         Without them the data set is one that is being made; with them, one that is wrong.
         """
         changed = [pair.path for pair, _ in plan.sends if pair.found is not None]
         there = [path for path in theirs.files if is_manifest(path)]
         if not (there and (changed or plan.deletions)):
-            return
+            return []
         named = manifests_in(there, self._destination.read)
         names = {path: names_in(path, manifest) for path, manifest in named.items()}
-        old = outdated_manifests(there, [*changed, *plan.deletions], names)
-        if old:
-            replacing = [pair for pair, _ in plan.sends if pair.found is not None]
-            for _ in self.each(self._require_true, replacing):
-                pass
-        failed = self._mover.delete(old)
+        return outdated_manifests(there, [*changed, *plan.deletions], names)
+
+    def _withdraw(self, outdated: Sequence[str], plan: SyncPlan, report: SyncReport) -> None:
+        """Remove manifests until they are true."""
+        if not outdated:
+            return
+        replacing = [pair for pair, _ in plan.sends if pair.found is not None]
+        for _ in self.each(self._require_true, replacing):
+            pass
+        failed = self._mover.delete(outdated)
         if failed:
             raise DestinationError(
                 f"{self._destination.name(failed[0].path)}: tells of files that are to be "
                 f"replaced, and cannot be removed before: {failed[0].message}"
             )
-        self._withdrawn = frozenset(old)
+        self._withdrawn = frozenset(outdated)
         report.notes += [
-            f"{self._destination.name(path)}: removed until it is true" for path in old
+            f"{self._destination.name(path)}: removed until it is true" for path in outdated
         ]
 
     def _require_true(self, pair: Pair) -> None:

@@ -251,8 +251,8 @@ class _ReadContent:
         except OSError as error:
             raise SourceError(f"{self.path}: cannot be read ({error.strerror})") from None
 
-    def crc32c(self) -> tuple[int, str] | None:
-        if self.told is not None:
+    def crc32c(self, told: bool = True) -> tuple[int, str] | None:
+        if told and self.told is not None:
             return self.told, "checksum"
         with SteadyFile(self.path) as file:
             return file.crc32c(), "checksum"
@@ -273,7 +273,7 @@ class _AskedContent:
         assert self.stored.md5 is not None
         return self.stored.md5
 
-    def crc32c(self) -> tuple[int, str] | None:
+    def crc32c(self, told: bool = True) -> tuple[int, str] | None:
         looked = self.ask()
         return None if looked is None else known_crc32c(looked)
 
