@@ -29,6 +29,7 @@ _WORDS = {
     "checksum": "of another checksum",
     "metadata": "of another checksum in its metadata",
     "time": "older there",
+    "withdrawn": "removed there until all that it names is replaced",
 }
 """Why a file is sent, by what decided it."""
 

@@ -25,8 +25,8 @@ from typing import NamedTuple, Protocol
 from dsprep.stores.base import Stored
 from dsprep.transfers.proof import said_crc32c
 
-BY = ("missing", "size", "etag", "checksum", "metadata", "time")
-"""What can decide."""
+BY = ("missing", "size", "etag", "checksum", "metadata", "time", "withdrawn")
+"""What can decide; the last, that a manifest is removed as long as what it names is replaced."""
 
 
 class Verdict(NamedTuple):

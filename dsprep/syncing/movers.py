@@ -51,14 +51,8 @@ class Moved(NamedTuple):
 class Mover(Protocol):
     """Moves files in one direction."""
 
-    def parts(self, size: int, name: str, part_size: int) -> int:
-        """Of how many parts a file of this size would consist.
-
-        Args:
-            size: Its size, in bytes.
-            name: What it is called, for messages.
-            part_size: The size of parts, in bytes; 0 for a good one.
-        """
+    def parts(self, pair: Pair, way: Way) -> int:
+        """In how many parts a file would go."""
 
     def requests(self, parts: Sequence[int]) -> Requests:
         """What files of so many parts each would cost."""
@@ -97,9 +91,9 @@ class Up:
     source: Directory
     destination: Prefix
 
-    def parts(self, size: int, name: str, part_size: int) -> int:
+    def parts(self, pair: Pair, way: Way) -> int:
         """Those of an upload."""
-        return len(plan_parts(size, part_size, name))
+        return len(plan_parts(pair.source.size, way.part_size, pair.path))
 
     def requests(self, parts: Sequence[int]) -> Requests:
         """Those of uploads."""
@@ -135,9 +129,9 @@ class Down:
     source: Prefix
     destination: Directory
 
-    def parts(self, size: int, name: str, part_size: int) -> int:
+    def parts(self, pair: Pair, way: Way) -> int:
         """Those of a download."""
-        return len(plan_parts(size, part_size, name))
+        return len(plan_parts(pair.source.size, way.part_size, pair.path))
 
     def requests(self, parts: Sequence[int]) -> Requests:
         """Those of downloads."""
@@ -178,9 +172,9 @@ class Across:
     source: Prefix
     destination: Prefix
 
-    def parts(self, size: int, name: str, part_size: int) -> int:
+    def parts(self, pair: Pair, way: Way) -> int:
         """Those of a copy."""
-        return len(plan_copy(size))
+        return len(plan_copy(pair.source.size))
 
     def requests(self, parts: Sequence[int]) -> Requests:
         """Those of copies."""

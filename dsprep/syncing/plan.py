@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
@@ -48,18 +48,6 @@ class SyncPlan:
             self.sends.append((pair, verdict.by))
         else:
             self.same.append((pair.path, verdict.by))
-
-    def send_again(self, paths: Collection[str], source: Mapping[str, Stored]) -> None:
-        """Send files that are there already, as they will be removed first.
-
-        Args:
-            paths: What will be removed.
-            source: The files of the source, by path.
-        """
-        self.sends += [
-            (Pair(path, source[path], None), "missing") for path, _ in self.same if path in paths
-        ]
-        self.same = [each for each in self.same if each[0] not in paths]
 
     @property
     def bytes(self) -> int:

@@ -13,14 +13,15 @@ from typing import TypeVar
 from dsprep.errors import DestinationError, DsprepError, Interrupted, SourceError, StoreError
 from dsprep.stores.base import Stored
 from dsprep.syncing.compare import Verdict, by_content
-from dsprep.syncing.contents import checksums_in, manifests_in, names_in
+from dsprep.syncing.contents import checksums_in, manifests_in
 from dsprep.syncing.cost import to_list
 from dsprep.syncing.filters import Filters
 from dsprep.syncing.movers import Moved, Mover, Way
 from dsprep.syncing.plan import Pair, SyncPlan, plan_sync, publishable
-from dsprep.syncing.ranks import INDEXES, MANIFEST, SHARDS, is_manifest, outdated_manifests
+from dsprep.syncing.ranks import INDEXES, MANIFEST, SHARDS
 from dsprep.syncing.report import Failure, Send, SyncReport
 from dsprep.syncing.sides import Listing, Side
+from dsprep.syncing.withdrawing import find_outdated, publish_again, require_true
 from dsprep.units import format_count, format_some
 
 A = TypeVar("A")
@@ -120,8 +121,8 @@ class Sync:
             raise SourceError(f"{self._source.name('')}: holds nothing")
         self.checksums = checksums_in(manifests_in(ours.files, self._source.read))
         plan = self._plan(ours, theirs)
-        outdated = self._outdated(plan, theirs)
-        plan.send_again(outdated, ours.files)
+        self._withdrawn = find_outdated(plan, theirs.files, self._destination.read)
+        publish_again(plan, self._withdrawn, ours.files)
         self.planned, self.same = len(plan.sends), plan.same
         admit = self._wishes.filters.admit
         self.files = {path: file for path, file in ours.files.items() if admit(path)}
@@ -131,7 +132,7 @@ class Sync:
         if plan.sends:
             self._way.events.plan(len(plan.sends), plan.bytes)
             self.before_first()
-        self._withdraw(outdated, plan, report)
+        self._withdraw(plan)
         ranks = plan.by_rank()
         self._send(ranks[SHARDS])
         self._send(ranks[INDEXES])
@@ -174,10 +175,9 @@ class Sync:
         )
 
     def _report(self, plan: SyncPlan, ours: Listing, theirs: Listing) -> SyncReport:
-        part_size = self._way.part_size
         sends = [
-            Send(path, file.size, by, self._mover.parts(file.size, path, part_size))
-            for (path, file, _), by in sorted(plan.sends)
+            Send(pair.path, pair.source.size, by, self._mover.parts(pair, self._way))
+            for pair, by in sorted(plan.sends)
         ]
         return SyncReport(
             source=self._source.name(""),
@@ -187,54 +187,30 @@ class Sync:
             same=Counter(by for _, by in plan.same),
             deleted=plan.deletions,
             left=[*ours.left, *(each for each in theirs.left if each.failed)],
+            notes=[
+                f"{self._destination.name(path)}: removed until it is true"
+                for path in sorted(self._withdrawn)
+            ],
             requests=self._mover.requests([each.parts for each in sends])
             + to_list(len(theirs.files)),
         )
 
-    def _outdated(self, plan: SyncPlan, theirs: Listing) -> list[str]:
-        """The manifests at the destination that tell of files which are about to change.
-
-        Without them the data set is one that is being made; with them, one that is wrong.
-        """
-        changed = [pair.path for pair, _ in plan.sends if pair.found is not None]
-        there = [path for path in theirs.files if is_manifest(path)]
-        if not (there and (changed or plan.deletions)):
-            return []
-        named = manifests_in(there, self._destination.read)
-        names = {path: names_in(path, manifest) for path, manifest in named.items()}
-        return outdated_manifests(there, [*changed, *plan.deletions], names)
-
-    def _withdraw(self, outdated: Sequence[str], plan: SyncPlan, report: SyncReport) -> None:
-        """Remove manifests until they are true."""
-        if not outdated:
+    def _withdraw(self, plan: SyncPlan) -> None:
+        """Remove the manifests that would be wrong while this run is on."""
+        if not self._withdrawn:
             return
         replacing = [pair for pair, _ in plan.sends if pair.found is not None]
         for _ in self.each(self._require_true, replacing):
             pass
-        failed = self._mover.delete(outdated)
+        failed = self._mover.delete(sorted(self._withdrawn))
         if failed:
             raise DestinationError(
                 f"{self._destination.name(failed[0].path)}: tells of files that are to be "
                 f"replaced, and cannot be removed before: {failed[0].message}"
             )
-        self._withdrawn = frozenset(outdated)
-        report.notes += [
-            f"{self._destination.name(path)}: removed until it is true" for path in outdated
-        ]
 
     def _require_true(self, pair: Pair) -> None:
-        """Refuse a file that would not be sent as it is not what its manifest tells.
-
-        Raises:
-            SourceError: If it is one.
-        """
-        told = self.checksums.get(pair.path)
-        known = None if told is None else self._source.content(pair.source, None).crc32c()
-        if known is not None and known[0] != told:
-            raise SourceError(
-                f"{self._source.name(pair.path)}: its crc32c is {known[0]:08x}, and its manifest "
-                f"tells {told:08x}: see dsprep verify; nothing has been sent"
-            )
+        require_true(self._source, pair.source, self.checksums.get(pair.path))
 
     def _send(self, pairs: Sequence[Pair]) -> None:
         for pair, moved in self.each(self._send_one, pairs):

@@ -206,7 +206,10 @@ def test_what_is_damaged_there_is_found(data_set: Path, bucket: Bucket, sync: Sy
     report = sync(data_set, bucket.url, "--size-only", "--verify", code=3)
     assert [each["path"] for each in report["failures"]] == [shard.name]
     report = sync(data_set, bucket.url, "--verify=download")
-    assert sent(report) == ["manifest.json", shard.name]
+    assert {each["path"]: each["by"] for each in report["sent"]} == {
+        shard.name: "etag",
+        "manifest.json": "withdrawn",
+    }
     assert bucket.contents() == tree(data_set)
 
 
