@@ -3,19 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 import polars as pl
 
 from dsprep.errors import SourceError
+from dsprep.stores.paths import read_bytes
 
 Problem = Callable[[dict[str, Any]], str]
 """Says what is wrong with a row, given its columns."""
 
 
 def read_text(path: str) -> str:
-    """Read a file of UTF-8 text.
+    """Read a file of UTF-8 text, from a disk or from S3.
 
     Returns:
         The text, without its byte order mark if it had one.
@@ -24,7 +24,7 @@ def read_text(path: str) -> str:
         SourceError: If the file cannot be read or is not UTF-8.
     """
     try:
-        data = Path(path).read_bytes()
+        data = read_bytes(path)
     except OSError as error:
         raise SourceError(f"{path}: cannot be read: {error.strerror}") from None
     return decode_text(data, path)

@@ -6,6 +6,8 @@ import os
 import stat
 
 from dsprep.errors import BadSample
+from dsprep.stores.paths import facts, read_bytes
+from dsprep.stores.urls import is_s3
 
 
 def find_beside(folder: str, path: str) -> tuple[str, int]:
@@ -18,6 +20,8 @@ def find_beside(folder: str, path: str) -> tuple[str, int]:
     Raises:
         BadSample: If there is no such file below the folder.
     """
+    if is_s3(folder):
+        return _find_object(folder, path)
     root = os.path.realpath(folder)
     try:
         full = os.path.realpath(os.path.join(root, path))
@@ -31,6 +35,17 @@ def find_beside(folder: str, path: str) -> tuple[str, int]:
     return full, found.st_size
 
 
+def _find_object(folder: str, path: str) -> tuple[str, int]:
+    parts = [part for part in path.split("/") if part != "."]
+    try:
+        if ".." in parts or not all(parts):
+            raise FileNotFoundError
+        full = "/".join((folder.rstrip("/"), *parts))
+        return full, facts(full).size
+    except OSError:
+        raise BadSample(f"the file only names its image, and {path[:500]!r} is not there") from None
+
+
 def read_beside(folder: str, path: str) -> bytes:
     """Read an image that a file names and does not hold.
 
@@ -38,6 +53,8 @@ def read_beside(folder: str, path: str) -> bytes:
         BadSample: If there is no such file below the folder, or it cannot be read.
     """
     full, _ = find_beside(folder, path)
+    if is_s3(full):
+        return read_bytes(full)
     try:
         fd = os.open(full, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK)
         with open(fd, "rb") as file:

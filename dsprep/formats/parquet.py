@@ -25,6 +25,8 @@ from dsprep.formats.arrow_rows import Row, decode, normal
 from dsprep.formats.arrow_types import FILES, TYPES, arrow, item_of, schema_of
 from dsprep.formats.base import Entry, Format
 from dsprep.sample import IMAGE_KINDS, UNKNOWN_IMAGE, Sample, key_of
+from dsprep.stores.opened import open_file
+from dsprep.stores.urls import is_s3
 
 if TYPE_CHECKING:
     import polars as pl
@@ -240,7 +242,7 @@ def open_parquet(path: str) -> Any:
     """
     pa = arrow()
     # Of a path, pyarrow asks whether it is an address; of its bytes, the system alone.
-    source = pa.OSFile(os.fsencode(path))
+    source = open_file(path) if is_s3(path) else pa.OSFile(os.fsencode(path))
     try:
         return pa.parquet.ParquetFile(source, buffer_size=1 << 20, pre_buffer=False)
     except UnicodeDecodeError:

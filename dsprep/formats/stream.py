@@ -7,7 +7,6 @@ whether its end is reached, and costs more a call than parsing a header does.
 from __future__ import annotations
 
 import io
-import os
 import re
 import zlib
 from types import TracebackType
@@ -16,6 +15,7 @@ from typing import Protocol
 from google_crc32c import extend
 
 from dsprep.errors import DamagedShard, SourceError
+from dsprep.stores.opened import OpenFile, open_file
 
 _BLOCK = 1 << 20
 
@@ -55,13 +55,13 @@ class Readable(Protocol):
 class _Counted:
     """A file that counts what is read from it and keeps its crc32c."""
 
-    def __init__(self, file: io.FileIO) -> None:
+    def __init__(self, file: OpenFile) -> None:
         self._file = file
         self.crc32c = 0
         self.bytes = 0
 
     def read(self, count: int) -> bytes:
-        data = self._file.read(count)
+        data = self._file.read(count) or b""
         self.crc32c = extend(self.crc32c, data)
         self.bytes += len(data)
         return data
@@ -70,13 +70,13 @@ class _Counted:
 class _Part:
     """A run of the bytes of a file."""
 
-    def __init__(self, file: io.FileIO, start: int, stop: int) -> None:
+    def __init__(self, file: OpenFile, start: int, stop: int) -> None:
         self._file = file
         self._at = start
         self._stop = stop
 
     def read(self, count: int) -> bytes:
-        data = self._file.read(min(count, self._stop - self._at))
+        data = self._file.pread(min(count, self._stop - self._at), self._at)
         self._at += len(data)
         return data
 
@@ -195,26 +195,22 @@ class ShardStream:
         stream._begin(path, stream._file, 0, _HEADERS)
         stream._look_for_compression()
         if not stream.compressed:
-            stream._size = os.fstat(stream._file.fileno()).st_size
+            stream._size = stream._file.facts().size
         return stream
 
     @classmethod
-    def of_part(cls, path: str, start: int, stop: int, first: int) -> ShardStream:
-        """Open the bytes from ``start`` up to, and without, ``stop``, of a plain shard.
+    def of_part(cls, path: str, file: OpenFile, start: int, stop: int, first: int) -> ShardStream:
+        """Take the bytes from ``start`` up to, and without, ``stop``, of a plain shard.
 
         Args:
-            path: The file.
+            path: The file, for messages.
+            file: The same, which stays open.
             start: Where a sample begins.
             stop: Where another one ends.
             first: The number of the first of these samples.
-
-        Raises:
-            SourceError: If it cannot be opened.
         """
         stream = cls.__new__(cls)
-        stream._file = _open(path)
-        stream._file.seek(start)
-        stream._begin(path, _Part(stream._file, start, stop), start, _BLOCK)
+        stream._begin(path, _Part(file, start, stop), start, _BLOCK)
         stream.is_part = True
         stream.first = first
         return stream
@@ -246,7 +242,7 @@ class ShardStream:
         self._block = b""
         self._at = 0
 
-    _file: io.FileIO | None = None
+    _file: OpenFile | None = None
 
     def _look_for_compression(self) -> None:
         wanted = 9
@@ -333,7 +329,7 @@ class ShardStream:
 
     def _refuse_bomb(self, count: int, what: str) -> None:
         if self.compressed and self._file is not None:
-            packed = os.fstat(self._file.fileno()).st_size
+            packed = self._file.facts().size
             if is_bomb(count, packed):
                 raise self.damaged(f"{what} of {count} bytes, compressed to {packed}: a bomb")
 
@@ -383,8 +379,8 @@ class ShardStream:
             self._file.close()
 
 
-def _open(path: str) -> io.FileIO:
+def _open(path: str) -> OpenFile:
     try:
-        return io.FileIO(path)
+        return open_file(path)
     except OSError as error:
         raise SourceError(f"{path}: cannot be read ({error.strerror})") from None

@@ -10,6 +10,7 @@ from typing import Any, TypeVar
 
 from dsprep.errors import SourceError
 from dsprep.findings import Reject
+from dsprep.stores.paths import read_bytes
 
 VERSION = 1
 
@@ -102,7 +103,7 @@ def _with_hex(values: dict[str, Any]) -> dict[str, Any]:
     return values
 
 
-def read_manifest(path: Path) -> Manifest:
+def read_manifest(path: str | Path) -> Manifest:
     """Read a manifest, which may come from anywhere.
 
     Raises:
@@ -110,7 +111,7 @@ def read_manifest(path: Path) -> Manifest:
             directory.
     """
     try:
-        data = path.read_bytes()
+        data = read_bytes(str(path))
     except OSError as error:
         raise SourceError(f"{path}: cannot be read ({error.strerror})") from None
     return parse_manifest(data, str(path))

@@ -10,6 +10,7 @@ from pathlib import Path
 from dsprep.errors import OptionError
 from dsprep.formats import format_of_file
 from dsprep.formats.tfrecord import TFRecord
+from dsprep.stores.urls import is_s3, parse_url
 
 _FOLDERS = ("folder", "manifest")
 """The formats that are a folder of files, with their companions beside it."""
@@ -106,6 +107,9 @@ def require_apart(path: str, source: str) -> None:
             address.
     """
     require_local(path)
+    if is_s3(source):
+        parse_url(source)
+        return
     require_local(source)
     if os.path.realpath(path) == os.path.realpath(source):
         raise OptionError(f"{path}: is the source, too; choose another directory for the shards")

@@ -7,7 +7,6 @@ import os
 import struct
 import tempfile
 import zlib
-from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -16,20 +15,20 @@ from typing import IO, BinaryIO
 from dsprep.errors import BadSample, DamagedShard, DestinationError, SourceError
 from dsprep.readers.base import Reader
 from dsprep.readers.compressed import open_compressed
-from dsprep.readers.places import read_at
+from dsprep.readers.places import asked_ahead, read_at
 from dsprep.rows import Rows
+from dsprep.stores.opened import OpenFile, open_file
 
 LOCAL_HEADER = struct.Struct("<4s5H3L2H")
 """What precedes a member of a zip (APPNOTE 6.3.10, 4.3.7); its name and an extra field follow."""
 
 _DESCRIPTOR = struct.Struct("<4sL")
-_SLACK = 512
+_BESIDES = LOCAL_HEADER.size + 512
 """Bytes that are read besides a member's own: its header and its name nearly always fit in."""
 
 _ENCRYPTED, _DESCRIBED_AFTER = 1, 1 << 3  # flags (4.4.4)
 _STORED, _DEFLATED = 0, 8  # methods (4.4.5)
 _LARGE = 0xFFFFFFFF
-_AHEAD = 16
 _BLOCK = 1 << 20
 _IN_MEMORY = 1 << 26
 """Bytes picked out of a compressed tar before a temporary file takes them."""
@@ -50,30 +49,28 @@ class ArchiveReader(Reader):
     mtime: int | None
 
     @contextmanager
-    def open(self) -> Iterator[int]:
+    def open(self) -> Iterator[OpenFile]:
         """Open the archive.
 
         Raises:
             SourceError: If it is gone, or no longer the one that was listed.
         """
         try:
-            descriptor = os.open(self.path, os.O_RDONLY | os.O_CLOEXEC)
+            file = open_file(self.path)
         except OSError as error:
             raise SourceError(f"{self.path}: cannot be read ({error.strerror})") from None
-        try:
-            self.require_same(descriptor)
-            yield descriptor
-        finally:
-            os.close(descriptor)
+        with file:
+            self.require_same(file)
+            yield file
 
-    def require_same(self, descriptor: int) -> None:
+    def require_same(self, file: OpenFile) -> None:
         """Refuse an archive that is not as it was.
 
         Raises:
             SourceError: If it is not.
         """
-        status = os.fstat(descriptor)
-        if status.st_size != self.size or self.mtime not in (None, status.st_mtime_ns):
+        size, mtime = file.facts()
+        if size != self.size or self.mtime not in (None, mtime):
             raise SourceError(f"{self.path}: has changed; give the same command again")
 
 
@@ -84,12 +81,11 @@ class ZipReader(ArchiveReader):
     def read(self, rows: Rows) -> Iterator[bytes | BadSample]:
         """Read members, one after the other."""
         assert rows.offsets is not None and rows.stored is not None
-        with self.open() as descriptor:
-            for place in _ahead(
-                descriptor, zip(rows.offsets, rows.stored, rows.sizes, strict=True)
-            ):
+        places = zip(rows.offsets, rows.stored, rows.sizes, strict=True)
+        with self.open() as file:
+            for place in _ahead(file, places, _BESIDES):
                 try:
-                    member: bytes | BadSample = _read_member(descriptor, *place)
+                    member: bytes | BadSample = _read_member(file, *place)
                 except BadSample as error:
                     member = error
                 except OSError as error:
@@ -104,11 +100,11 @@ class TarReader(ArchiveReader):
     def read(self, rows: Rows) -> Iterator[bytes | BadSample]:
         """Read members, one after the other."""
         assert rows.offsets is not None
-        with self.open() as descriptor:
-            places = zip(rows.offsets, rows.sizes, rows.sizes, strict=True)
-            for offset, size, _ in _ahead(descriptor, places):
+        places = zip(rows.offsets, rows.sizes, rows.sizes, strict=True)
+        with self.open() as file:
+            for offset, size, _ in _ahead(file, places):
                 try:
-                    data = read_at(descriptor, size, offset)
+                    data = read_at(file, size, offset)
                 except OSError as error:
                     yield BadSample(f"cannot be read ({error.strerror})")
                     continue
@@ -135,13 +131,13 @@ class CompressedTarReader(ArchiveReader):
         assert rows.offsets is not None
         places = list(zip(rows.offsets, rows.sizes, strict=True))
         wanted = sorted(set(places))
-        with self.open() as descriptor, open_compressed(self.path) as tar:
+        with self.open() as file, open_compressed(self.path) as tar:
             found = self._members(tar, wanted)
             if places == wanted:
                 yield from found
             else:
                 yield from _reordered(found, wanted, places)
-            self.require_same(descriptor)
+            self.require_same(file)
 
     def _members(self, tar: BinaryIO, places: Iterable[tuple[int, int]]) -> Iterator[bytes]:
         at = 0
@@ -159,12 +155,12 @@ class CompressedTarReader(ArchiveReader):
     def write_spool(self, number: int, path: str) -> None:
         """Decompress the tar."""
         with (
-            self.open() as descriptor,
+            self.open() as file,
             open_compressed(self.path) as tar,
-            open(path, "wb") as file,
+            open(path, "wb") as spool,
         ):
-            self._copy(tar, self.unpacked, file)
-            self.require_same(descriptor)
+            self._copy(tar, self.unpacked, spool)
+            self.require_same(file)
 
     def spooled(self, directory: str) -> Reader:
         """The reader of the decompressed tar."""
@@ -211,27 +207,25 @@ def _reordered(
 
 
 def _ahead(
-    descriptor: int, places: Iterable[tuple[int, int, int]]
+    file: OpenFile, places: Iterable[tuple[int, int, int]], besides: int = 0
 ) -> Iterator[tuple[int, int, int]]:
-    """The places as they come, the system being told of some before they are read.
+    """The places as they come, some being asked for before they are read.
 
-    Samples that are shuffled lie scattered; the disk then fetches some while another is worked on.
+    Samples that are shuffled lie scattered; some are then fetched while another is worked on.
     """
-    waiting: deque[tuple[int, int, int]] = deque()
-    for place in places:
-        offset, stored, _ = place
-        os.posix_fadvise(descriptor, offset, stored, os.POSIX_FADV_WILLNEED)
-        waiting.append(place)
-        if len(waiting) > _AHEAD:
-            yield waiting.popleft()
-    yield from waiting
+
+    def ask(place: tuple[int, int, int]) -> int:
+        file.ahead(place[0], place[1] + besides)
+        return place[1]
+
+    return asked_ahead(places, ask)
 
 
-def _read_member(descriptor: int, offset: int, stored: int, size: int) -> bytes:
+def _read_member(file: OpenFile, offset: int, stored: int, size: int) -> bytes:
     """Read a member of a zip.
 
     Args:
-        descriptor: The open archive.
+        file: The open archive.
         offset: Where its local header begins.
         stored: The bytes that it takes, as the directory of the zip says.
         size: The bytes that it is.
@@ -239,13 +233,13 @@ def _read_member(descriptor: int, offset: int, stored: int, size: int) -> bytes:
     Raises:
         BadSample: If it is not what the directory says, or its checksum is wrong.
     """
-    head = read_at(descriptor, LOCAL_HEADER.size + _SLACK + stored, offset)
+    head = read_at(file, _BESIDES + stored, offset)
     if len(head) < LOCAL_HEADER.size or head[:4] != b"PK\x03\x04":
         raise BadSample("no member begins where the directory of the zip says")
     _, _, flags, method, _, _, crc, packed, plain, name, extra = LOCAL_HEADER.unpack_from(head)
     begin = LOCAL_HEADER.size + name + extra
     if len(head) < begin + stored + _DESCRIPTOR.size:
-        head, begin = read_at(descriptor, stored + _DESCRIPTOR.size, offset + begin), 0
+        head, begin = read_at(file, stored + _DESCRIPTOR.size, offset + begin), 0
     data = head[begin : begin + stored]
     if len(data) < stored:
         raise BadSample("the archive was cut off in it")

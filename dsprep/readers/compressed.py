@@ -14,6 +14,7 @@ from collections.abc import Callable
 from typing import Any, Protocol
 
 from dsprep.errors import DamagedShard
+from dsprep.stores.opened import open_file
 
 _BLOCK = 1 << 18
 """Bytes that are decompressed at once, whoever reads: of a damaged block, nothing is had."""
@@ -68,8 +69,8 @@ class _Decompressed(io.RawIOBase):
     def __init__(self, path: str) -> None:
         super().__init__()
         self._path = path
-        self._file = open(path, "rb", buffering=0)  # noqa: SIM115 # closed with this
-        head = self._file.read(6)
+        self._file = open_file(path)  # closed with this
+        head = self._file.read(6) or b""
         self._offset = 0
         kind = next((kind for magic, kind in _KINDS.items() if head.startswith(magic)), None)
         if kind is None:
@@ -129,7 +130,7 @@ class _Decompressed(io.RawIOBase):
 
     def _more(self, count: int) -> bytes:
         try:
-            return self._file.read(count)
+            return self._file.read(count) or b""
         except OSError as error:
             raise self._damaged(f"cannot be read ({error.strerror})") from None
 

@@ -1,4 +1,4 @@
-"""Samples that have a file each, below a directory."""
+"""Samples that have a file each, below a directory on a disk or on S3."""
 
 from __future__ import annotations
 
@@ -8,7 +8,10 @@ from dataclasses import dataclass
 
 from dsprep.errors import BadSample, SourceError
 from dsprep.readers.base import Reader
+from dsprep.readers.objects import read_objects
 from dsprep.rows import Rows
+from dsprep.stores.paths import is_dir
+from dsprep.stores.urls import is_s3
 
 
 @dataclass(frozen=True)
@@ -22,18 +25,30 @@ class FileReader(Reader):
     root: str
 
     def read(self, rows: Rows) -> Iterator[bytes | BadSample]:
-        """Read the files, one after the other."""
+        """Read the files, in the order of the rows."""
+        for data in read_objects(self.root, rows) if is_s3(self.root) else self._files(rows):
+            if isinstance(data, BadSample):
+                require_there(self.root)
+            yield data
+
+    def _files(self, rows: Rows) -> Iterator[bytes | BadSample]:
         root = self.root.rstrip("/") + "/"
         for path, size in zip(rows.paths, rows.sizes, strict=True):
             try:
                 data: bytes | BadSample = read_file(root + path, size)
             except BadSample as error:
-                if not os.path.isdir(root):
-                    raise SourceError(
-                        f"{self.root}: is gone; give the same command again when it is back"
-                    ) from None
                 data = error
             yield data
+
+
+def require_there(root: str) -> None:
+    """Tell a sample that is gone from a directory that is.
+
+    Raises:
+        SourceError: If the directory is.
+    """
+    if not is_dir(root):
+        raise SourceError(f"{root}: is gone; give the same command again when it is back")
 
 
 def read_file(path: str, size: int) -> bytes:

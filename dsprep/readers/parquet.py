@@ -22,9 +22,11 @@ from dsprep.formats.arrow_rows import Row, decode, normal
 from dsprep.formats.arrow_types import arrow
 from dsprep.formats.parquet import ROWS_OF_BATCH, first_line, open_parquet
 from dsprep.readers.base import Reader
-from dsprep.readers.places import Descriptors, read_at
+from dsprep.readers.places import OpenFiles, read_at
 from dsprep.rows import Rows
 from dsprep.sample import Sample, key_of
+from dsprep.stores.opened import OpenFile
+from dsprep.stores.paths import facts
 
 _OFFSET = struct.Struct("<Q")
 _TRAILER = struct.Struct("<QQ")
@@ -131,10 +133,10 @@ class ParquetReader(Reader):
             SourceError: If it cannot be opened, or is another than when it was indexed.
         """
         try:
-            found = os.stat(file.path)
+            found = facts(file.path)
         except OSError as error:
             raise SourceError(f"{file.path}: cannot be read ({error.strerror})") from None
-        if (found.st_size, found.st_mtime_ns) != (file.size, file.mtime):
+        if found != (file.size, file.mtime):
             raise SourceError(f"{file.path}: has changed; give the same command again")
         names = [name for name, _ in self.columns.kinds]
         with open_parquet(file.path) as opened:
@@ -198,14 +200,14 @@ class SpooledRows(Reader):
         assert rows.files is not None and rows.offsets is not None
         ipc = arrow().ipc
         heads: dict[int, tuple[Any, int]] = {}
-        with Descriptors(self.files) as descriptors:
+        with OpenFiles(self.files) as opened:
             for position, file in enumerate(rows.files):
-                spool = descriptors[file]
+                spool = opened[file]
                 if file not in heads:
                     heads[file] = _head(spool)
                 schema, start = heads[file]
                 place = start + _OFFSET.size * rows.offsets[position]
-                first, last = struct.unpack("<QQ", os.pread(spool, 16, place))
+                first, last = struct.unpack("<QQ", spool.pread(16, place))
                 if first == last:
                     yield BadSample("its row group is damaged")
                     continue
@@ -221,10 +223,10 @@ def finished(row: Row | BadSample, rows: Rows, position: int) -> Sample | BadSam
     return row.sample(key_of(rows.paths[position]), rows.ids[position])
 
 
-def _head(spool: int) -> tuple[Any, int]:
+def _head(spool: OpenFile) -> tuple[Any, int]:
     """The schema of a file's rows, and where it is told where each row begins."""
-    end = os.fstat(spool).st_size
-    first, start = _TRAILER.unpack(os.pread(spool, _TRAILER.size, end - _TRAILER.size))
+    end = spool.facts().size
+    first, start = _TRAILER.unpack(spool.pread(_TRAILER.size, end - _TRAILER.size))
     pa = arrow()
     return pa.ipc.read_schema(pa.py_buffer(read_at(spool, first, 0))) if first else None, start
 

@@ -6,22 +6,24 @@ samples there are, and one sample is in memory at a time.
 
 from __future__ import annotations
 
-import os
 from abc import abstractmethod
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from functools import lru_cache
-from stat import S_ISREG
+from functools import lru_cache, partial
 from typing import ClassVar, NamedTuple, TypeAlias
 
-from dsprep.errors import BadSample, SourceError
+from dsprep.errors import BadSample
 from dsprep.formats.webdataset import WebDataset
 from dsprep.images.header import sniff
 from dsprep.readers.base import Reader
-from dsprep.readers.files import read_file
+from dsprep.readers.files import read_file, require_there
+from dsprep.readers.objects import read_one
 from dsprep.rows import Rows
 from dsprep.sample import IMAGE_EXTENSIONS, UNKNOWN_IMAGE, Sample, Value, key_of
+from dsprep.stores.ahead import ahead
+from dsprep.stores.paths import facts
+from dsprep.stores.urls import is_s3
 
 Members: TypeAlias = dict[str, bytes]
 """The bytes of a sample's parts by field."""
@@ -57,20 +59,23 @@ class PartReader(Reader):
         """
 
     def read(self, rows: Rows) -> Iterator[Sample | BadSample]:
-        """Read the samples, one after the other."""
+        """Read the samples, in the order of the rows."""
         labels = rows.labels if rows.labels is not None else [None] * len(rows.ids)
-        columns = zip(rows.ids, rows.paths, rows.sizes, labels, strict=True)
-        for id, path, size, label in columns:
-            try:
-                members = self.members(path, size)
-            except BadSample as error:
-                if not os.path.isdir(self.root):
-                    raise SourceError(
-                        f"{self.root}: is gone; give the same command again when it is back"
-                    ) from None
-                yield error
-                continue
-            yield Sample(key_of(path), _fields(members, label), id)
+        places = zip(rows.paths, rows.sizes, strict=True)
+        calls = ((size, partial(self._members, path, size)) for path, size in places)
+        read = ahead(calls) if is_s3(self.root) else (call() for _, call in calls)
+        for id, path, label, members in zip(rows.ids, rows.paths, labels, read, strict=True):
+            if isinstance(members, BadSample):
+                require_there(self.root)
+                yield members
+            else:
+                yield Sample(key_of(path), _fields(members, label), id)
+
+    def _members(self, path: str, size: int) -> Members | BadSample:
+        try:
+            return self.members(path, size)
+        except BadSample as error:
+            return error
 
 
 @dataclass(frozen=True)
@@ -98,7 +103,7 @@ class SharedStems(PartReader):
             raise BadSample("is not on the disk any more")
         if sum(length for _, length in found.values()) != size:
             raise BadSample(f"has changed: its parts had {size} bytes when they were listed")
-        return {field: read_file(*place) for field, place in found.items()}
+        return {field: _read(*place) for field, place in found.items()}
 
 
 class Pair(NamedTuple):
@@ -144,7 +149,7 @@ class ParallelFolders(PartReader):
         members: Members = {}
         others = {pair.field for pair in self.pairs if not pair.is_image}
         for pair, listed in places.items():
-            data = read_file(*listed)
+            data = _read(*listed)
             kind = sniff(data) if pair.is_image else None
             members[pair.field if kind is None or kind in others else kind] = data
         return members
@@ -169,10 +174,23 @@ def stem_of(path: str) -> str:
 def _size_of(place: str) -> int | None:
     """The size of a file in bytes; None if there is no such file, or it is something else."""
     try:
-        status = os.stat(place)
+        return facts(place).size
     except OSError:
         return None
-    return status.st_size if S_ISREG(status.st_mode) else None
+
+
+def _read(place: str, size: int) -> bytes:
+    """Read a file of a known size.
+
+    Raises:
+        BadSample: If it cannot be read, or has another size.
+    """
+    if not is_s3(place):
+        return read_file(place, size)
+    data = read_one(place, size)
+    if isinstance(data, BadSample):
+        raise data
+    return data
 
 
 def _fields(members: Members, label: int | Sequence[float] | None) -> dict[str, Value]:

@@ -1,6 +1,6 @@
 """Images that a file holds as bare pixels, such as those of CIFAR and MNIST: made PNGs.
 
-Where such files are compressed, they are decompressed once for all workers.
+Where such files are compressed, or on S3, they are laid out on the disk once for all workers.
 """
 
 from __future__ import annotations
@@ -15,8 +15,10 @@ from typing import ClassVar, NamedTuple
 from dsprep.errors import BadSample, DamagedShard, SourceError
 from dsprep.readers.base import Reader
 from dsprep.readers.compressed import open_compressed
-from dsprep.readers.places import Descriptors
+from dsprep.readers.places import OpenFiles, read_at
 from dsprep.rows import Rows
+from dsprep.stores.opened import open_file
+from dsprep.stores.urls import is_s3
 
 _BLOCK = 1 << 20
 
@@ -62,8 +64,8 @@ class PixelFile(NamedTuple):
 
     @property
     def is_laid_out(self) -> bool:
-        """Whether images can be read from it at random."""
-        return not self.compressed and self.array is None
+        """Whether images, which are small, can be read from it at random."""
+        return not self.compressed and self.array is None and not is_s3(self.path)
 
 
 @dataclass(frozen=True)
@@ -89,11 +91,11 @@ class PixelReader(Reader):
         return [file.path for file in self.files]
 
     def spools(self) -> Sequence[int]:
-        """The size of each file that is compressed, and of each array."""
+        """The size of each file that is compressed or on S3, and of each array."""
         return [self.files[at].size for at in self._spooled_files]
 
     def write_spool(self, number: int, path: str) -> None:
-        """Decompress a file, or put the bytes of an array into their order."""
+        """Decompress or fetch a file, or put the bytes of an array into their order."""
         file = self.files[self._spooled_files[number]]
         with open(path, "wb", buffering=0) as spool:
             for block in _contents(file):
@@ -109,12 +111,12 @@ class PixelReader(Reader):
         """Read the images one after the other."""
         assert rows.files is not None and rows.offsets is not None and rows.stored is not None
         found = self._decompress(rows) if self.directory is None else {}
-        with Descriptors(self._paths) as descriptors:
+        with OpenFiles(self._paths) as opened:
             for number, offset, stored in zip(rows.files, rows.offsets, rows.stored, strict=True):
                 file = self.files[number]
                 pixels = found.get((number, offset))
                 if pixels is None:
-                    pixels = os.pread(descriptors[number], stored, offset)
+                    pixels = read_at(opened[number], stored, offset)
                 if len(pixels) != stored:
                     yield BadSample("has changed: its file is shorter than when it was listed")
                 else:
@@ -195,10 +197,10 @@ def _contents(file: PixelFile) -> Iterator[bytes]:
 def _blocks(path: str, compressed: bool, start: int, stop: int) -> Iterator[bytes]:
     """The bytes of a file from ``start`` to ``stop``."""
     try:
-        with open_compressed(path) if compressed else open(path, "rb") as stream:
+        with open_compressed(path) if compressed else open_file(path) as stream:
             at = 0
             while at < stop:
-                block = stream.read(min(_BLOCK, (start if at < start else stop) - at))
+                block = stream.read(min(_BLOCK, (start if at < start else stop) - at)) or b""
                 if not block:
                     raise _changed(path)
                 if at >= start:

@@ -1,16 +1,22 @@
-"""Reading bytes at places in files: descriptors that stay open, and bytes fetched ahead."""
+"""Reading bytes at places in files that stay open, some of which are fetched ahead."""
 
 from __future__ import annotations
 
-import os
-from collections.abc import Iterator
-from typing import NamedTuple
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator
+from typing import NamedTuple, TypeVar
 
 from dsprep.errors import SourceError
 from dsprep.rows import Rows
+from dsprep.stores.opened import OpenFile, open_file
+
+T = TypeVar("T")
 
 _AHEAD = 64
-"""How many scattered places the system is told of before they are read."""
+"""How many scattered places are asked for before they are read."""
+
+_MOST_AHEAD = 64 << 20
+"""Bytes that they may be in all, which S3's take in memory."""
 
 _MOST_OPEN = 256
 """Files that are open at once; a process may have 1024, by default, and data sets more shards."""
@@ -49,7 +55,7 @@ def runs(rows: Rows) -> Iterator[Run]:
         yield Run(first, len(rows.files), file, start, stop)
 
 
-class Descriptors:
+class OpenFiles:
     """Files that are opened when they are read from, some of which stay open."""
 
     def __init__(self, paths: tuple[str, ...]) -> None:
@@ -59,54 +65,69 @@ class Descriptors:
             paths: The files.
         """
         self._paths = paths
-        self._open: dict[int, int] = {}
+        self._open: dict[int, OpenFile] = {}
 
-    def __getitem__(self, number: int) -> int:
-        """The descriptor of a file, good until others are asked for.
+    def __getitem__(self, number: int) -> OpenFile:
+        """A file, open until others are asked for.
 
         Raises:
             SourceError: If it cannot be opened.
         """
         if number not in self._open:
             if len(self._open) == _MOST_OPEN:
-                os.close(self._open.pop(next(iter(self._open))))
+                self._open.pop(next(iter(self._open))).close()
             path = self._paths[number]
             try:
-                self._open[number] = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+                self._open[number] = open_file(path)
             except OSError as error:
                 raise SourceError(f"{path}: cannot be read ({error.strerror})") from None
         return self._open[number]
 
     def ahead(self, all_runs: Iterator[Run]) -> Iterator[Run]:
-        """The runs as they come, the system being told of some before they are read.
+        """The runs as they come, some being asked for before they are read.
 
-        Bytes that lie scattered over a disk are then fetched while others are worked on.
+        Bytes that lie scattered over a disk, or on S3, are then fetched while others are worked on.
         """
-        waiting: list[Run] = []
-        for run in all_runs:
-            os.posix_fadvise(
-                self[run.file], run.start, run.stop - run.start, os.POSIX_FADV_WILLNEED
-            )
-            waiting.append(run)
-            if len(waiting) > _AHEAD:
-                yield waiting.pop(0)
-        yield from waiting
 
-    def __enter__(self) -> Descriptors:
+        def ask(run: Run) -> int:
+            self[run.file].ahead(run.start, run.stop - run.start)
+            return run.stop - run.start
+
+        return asked_ahead(all_runs, ask)
+
+    def __enter__(self) -> OpenFiles:
         """Return the files themselves."""
         return self
 
     def __exit__(self, *_: object) -> None:
         """Close what was opened."""
-        for descriptor in self._open.values():
-            os.close(descriptor)
+        for file in self._open.values():
+            file.close()
 
 
-def read_at(descriptor: int, count: int, offset: int) -> bytes:
+def asked_ahead(items: Iterable[T], ask: Callable[[T], int]) -> Iterator[T]:
+    """Things to read as they come, some of which are asked for before they are read.
+
+    Args:
+        items: What is to be read.
+        ask: Has the bytes of one fetched, and tells how many they are.
+    """
+    waiting: deque[tuple[T, int]] = deque()
+    coming = 0
+    for item in items:
+        waiting.append((item, ask(item)))
+        coming += waiting[-1][1]
+        while len(waiting) > _AHEAD or (waiting and coming > _MOST_AHEAD):
+            first, size = waiting.popleft()
+            coming -= size
+            yield first
+    for item, _ in waiting:
+        yield item
+
+
+def read_at(file: OpenFile, count: int, offset: int) -> bytes:
     """Read so many bytes, or fewer at the end of the file."""
-    data = os.pread(descriptor, count, offset)
-    while len(data) < count and (
-        more := os.pread(descriptor, count - len(data), offset + len(data))
-    ):
+    data = file.pread(count, offset)
+    while len(data) < count and (more := file.pread(count - len(data), offset + len(data))):
         data += more
     return data

@@ -12,9 +12,10 @@ from dsprep.errors import BadSample, DamagedShard, SourceError
 from dsprep.formats.base import Format
 from dsprep.formats.stream import ShardStream
 from dsprep.readers.base import Reader
-from dsprep.readers.places import Descriptors, Run, runs
+from dsprep.readers.places import OpenFiles, Run, runs
 from dsprep.rows import Rows
 from dsprep.sample import Sample, key_of
+from dsprep.stores.opened import OpenFile
 
 _BLOCK = 1 << 18
 """Bytes read at once: few system calls, and still in a core's own cache for the checksum."""
@@ -47,37 +48,34 @@ class ShardReader(Reader):
     def read(self, rows: Rows) -> Iterator[Sample | BadSample]:
         """Read samples; those that follow one another in a shard are read in one go."""
         packed = dict(self.unpacked)
-        with closing(_Streams(self)) as streams:
-            for run in runs(rows):
-                self._require_same(run.file)
+        with OpenFiles(self.files) as files, closing(_Streams(self)) as streams:
+            for run in runs(rows) if packed else files.ahead(runs(rows)):
+                self._require_same(run.file, files[run.file])
                 numbers = range(run.first, run.last)
-                read = streams.read if run.file in packed else self._read_run
-                found = read(run, rows)
+                if run.file in packed:
+                    found = streams.read(run, rows)
+                else:
+                    found = self._read_run(files[run.file], run, rows)
                 for number, sample in zip(numbers, found, strict=True):
                     yield self._finished(sample, rows, number)
 
-    def _require_same(self, file: int) -> None:
+    def _require_same(self, number: int, file: OpenFile) -> None:
         """Refuse a shard that is not as it was.
 
         Raises:
-            SourceError: If it is not, or is gone.
+            SourceError: If it is not.
         """
-        path, state = self.files[file], self.states[file]
-        try:
-            status = os.stat(path)
-        except OSError as error:
-            raise SourceError(f"{path}: cannot be read ({error.strerror})") from None
-        if state not in (None, (status.st_size, status.st_mtime_ns)):
-            raise SourceError(f"{path}: has changed; give the same command again")
+        if self.states[number] not in (None, file.facts()):
+            raise SourceError(f"{self.files[number]}: has changed; give the same command again")
 
-    def _read_run(self, run: Run, rows: Rows) -> Iterator[Sample | BadSample]:
+    def _read_run(self, file: OpenFile, run: Run, rows: Rows) -> Iterator[Sample | BadSample]:
         """Read samples that follow one another; one that is damaged does not spoil the next."""
         assert rows.offsets is not None
         path = self.files[run.file]
         number = run.first
         while number < run.last:
             start = rows.offsets[number]
-            with ShardStream.of_part(path, start, run.stop, rows.ids[number]) as stream:
+            with ShardStream.of_part(path, file, start, run.stop, rows.ids[number]) as stream:
                 try:
                     for entry in self.layout.read(stream):
                         if (entry.offset, entry.size) != (start, rows.sizes[number]):
@@ -113,10 +111,10 @@ class ShardReader(Reader):
         Raises:
             SourceError: If a shard cannot be read, or has become shorter.
         """
-        with Descriptors(self.files) as descriptors:
-            for run in descriptors.ahead(runs(rows)):
-                self._require_same(run.file)
-                place = descriptors[run.file], self.files[run.file]
+        with OpenFiles(self.files) as files:
+            for run in files.ahead(runs(rows)):
+                self._require_same(run.file, files[run.file])
+                place = files[run.file], self.files[run.file]
                 if self.layout.sealed:
                     yield from _intact(run, rows, *place, self.layout)
                 else:
@@ -146,7 +144,7 @@ class ShardReader(Reader):
         return replace(self, files=tuple(files), unpacked=(), states=tuple(states))
 
 
-def _blocks(run: Run, rows: Rows, descriptor: int, path: str) -> Iterator[tuple[bytes, int]]:
+def _blocks(run: Run, rows: Rows, file: OpenFile, path: str) -> Iterator[tuple[bytes, int]]:
     """Read a run block by block, whole samples at a time as far as they are small."""
     assert rows.offsets is not None
     start, samples = run.start, 0
@@ -156,14 +154,14 @@ def _blocks(run: Run, rows: Rows, descriptor: int, path: str) -> Iterator[tuple[
         if stop - start < _BLOCK and number + 1 < run.last:
             continue
         while start < stop:
-            data = _pread(descriptor, min(stop - start, 2 * _BLOCK), start, path)
+            data = _pread(file, min(stop - start, 2 * _BLOCK), start, path)
             start += len(data)
             yield data, samples if start == stop else 0
         samples = 0
 
 
 def _intact(
-    run: Run, rows: Rows, descriptor: int, path: str, layout: Format
+    run: Run, rows: Rows, file: OpenFile, path: str, layout: Format
 ) -> Iterator[tuple[bytes | BadSample, int]]:
     """Read a run sample by sample, and pass over those whose checksums are wrong."""
     assert rows.offsets is not None
@@ -174,7 +172,7 @@ def _intact(
             ahead, at = ahead[start - at :], start
             while len(ahead) < size:
                 left = max(size, min(run.stop - start, _BLOCK)) - len(ahead)
-                ahead += _pread(descriptor, left, start + len(ahead), path)
+                ahead += _pread(file, left, start + len(ahead), path)
         encoded = ahead[start - at : start - at + size]
         if layout.is_intact(encoded):
             yield encoded, 1
@@ -182,13 +180,13 @@ def _intact(
             yield BadSample(f"at byte {start}: the checksum of the sample is wrong"), 1
 
 
-def _pread(descriptor: int, size: int, offset: int, path: str) -> bytes:
+def _pread(file: OpenFile, size: int, offset: int, path: str) -> bytes:
     """Read some bytes, at most so many.
 
     Raises:
         SourceError: If there are none.
     """
-    data = os.pread(descriptor, size, offset)
+    data = file.pread(size, offset)
     if not data:
         raise SourceError(f"{path}: ends before byte {offset + size}: it has changed")
     return data

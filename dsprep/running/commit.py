@@ -27,6 +27,7 @@ from dsprep.running.folder import (
 from dsprep.running.run import Outcome
 from dsprep.running.state import RunState, data_set_to_replace, differences, remove_data_set
 from dsprep.stores.local import checksum, free_bytes, sync_directory, write_whole
+from dsprep.stores.paths import read_bytes
 from dsprep.units import format_size
 
 
@@ -131,7 +132,7 @@ def _spare_inputs(plan: Plan, replaced: Manifest | None) -> None:
     if replaced is not None:
         _require_own(destination, replaced)
         names.update(file.name for file in replaced.every_file())
-    elif source.classes and Path(source.classes).read_bytes() == _classes(plan):
+    elif source.classes and read_bytes(source.classes) == _classes(plan):
         names.discard(destination.companion("classes.txt").name)
     for path in filter(Path.exists, (destination.directory / name for name in sorted(names))):
         if any(path.samefile(read) for read in source.files()):

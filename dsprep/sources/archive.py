@@ -14,9 +14,12 @@ from dsprep.findings import Finding
 from dsprep.formats.stream import is_bomb
 from dsprep.readers.archive import ArchiveReader, CompressedTarReader, TarReader, ZipReader
 from dsprep.readers.compressed import compression_of, open_compressed
+from dsprep.readers.places import read_at
 from dsprep.sources.members import Listing
 from dsprep.sources.tarred import PlainTar, StreamedTar, is_tar, list_tar
 from dsprep.sources.zipped import has_directory, list_zip
+from dsprep.stores.opened import open_file
+from dsprep.stores.paths import exists, facts, is_dir, is_file
 
 if TYPE_CHECKING:
     from dsprep.catalog import Catalog
@@ -53,10 +56,10 @@ def split_path(path: str) -> tuple[str, str] | None:
         Both, the second one empty for the file itself; None if no part of the path is a file.
     """
     file, below = path.rstrip("/") or "/", ""
-    while file not in ("", "/") and not os.path.lexists(file):
+    while file not in ("", "/") and not exists(file):
         file, _, name = file.rpartition("/")
         below = posixpath.join(name, below) if below else name
-    return (file, posixpath.normpath(below) if below else "") if os.path.isfile(file) else None
+    return (file, posixpath.normpath(below) if below else "") if is_file(file) else None
 
 
 def archive_kind(path: str) -> str | None:
@@ -67,16 +70,13 @@ def archive_kind(path: str) -> str | None:
     """
     name = os.path.basename(path).lower()
     try:
-        descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
-        try:
-            head = os.pread(descriptor, _BLOCK, 0)
+        with open_file(path) as opened:
+            head = read_at(opened, _BLOCK, 0)
             if head.startswith((b"PK\x03\x04", b"PK\x05\x06")):
                 return "zip"
             # A program that unpacks it may precede a zip.
-            if name.endswith((".zip", ".exe")) and has_directory(descriptor):
+            if name.endswith((".zip", ".exe")) and has_directory(opened):
                 return "zip"
-        finally:
-            os.close(descriptor)
         if _begins_tar(head, name):
             return "tar"
         if compression_of(head) is not None:
@@ -111,7 +111,7 @@ def open_archive(path: str) -> Archive:
     """
     found = split_path(path)
     if found is None:
-        what = "is no regular file" if os.path.lexists(path) else "does not exist"
+        what = "is no regular file" if exists(path) else "does not exist"
         raise SourceError(f"{path}: {what}; give a directory or an archive of images, or shards")
     file, below = found
     kind = archive_kind(file)
@@ -127,17 +127,17 @@ def open_archive(path: str) -> Archive:
 
 
 def _listed(file: str, below: str, kind: str) -> Archive:
-    status = os.stat(file)
-    known = (file, status.st_size, status.st_mtime_ns)
+    size, mtime = facts(file)
+    known = (file, size, mtime)
     if kind == "zip":
         zip_reader = ZipReader(*known)
-        with zip_reader.open() as descriptor:
-            listing = list_zip(descriptor, file, zip_reader)
+        with zip_reader.open() as opened:
+            listing = list_zip(opened, file, zip_reader)
         return Archive(file, below, listing, zip_reader)
     if kind == "tar":
         tar_reader = TarReader(*known)
-        with tar_reader.open() as descriptor:
-            listing = list_tar(PlainTar(descriptor), os.path.basename(file))
+        with tar_reader.open() as opened:
+            listing = list_tar(PlainTar(opened), os.path.basename(file))
         return Archive(file, below, listing, tar_reader)
     with open_compressed(file) as stream:
         tar = StreamedTar(stream)
@@ -145,9 +145,9 @@ def _listed(file: str, below: str, kind: str) -> Archive:
     if tar.damage is not None:
         where = f"at byte {tar.damage.offset}, decompressed: {tar.damage.problem}"
         listing.damage[:] = [Finding("damaged", os.path.basename(file), where)]
-    bombs = [at for at, size in enumerate(listing.sizes) if is_bomb(size, status.st_size)]
+    bombs = [at for at, unpacked in enumerate(listing.sizes) if is_bomb(unpacked, size)]
     if bombs:
-        listing.refuse(bombs, f"a bomb, in a file of {status.st_size} bytes")
+        listing.refuse(bombs, f"a bomb, in a file of {size} bytes")
     return Archive(file, below, listing, CompressedTarReader(*known, tar.size()))
 
 
@@ -186,7 +186,7 @@ def read_text_beside(root: str, path: str) -> str:
     """
     from dsprep.text import read_text
 
-    if os.path.lexists(path) or os.path.isdir(root) or not is_archive(root):
+    if exists(path) or is_dir(root) or not is_archive(root):
         return read_text(path)
     return read_text_of(open_archive(root), path)
 
@@ -199,7 +199,7 @@ def read_text_of(archive: Archive, path: str) -> str:
     """
     from dsprep.text import decode_text, read_text
 
-    if os.path.lexists(path):
+    if exists(path):
         return read_text(path)
     listing = archive.listing
     wanted = posixpath.normpath(path)

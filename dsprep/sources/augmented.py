@@ -16,11 +16,12 @@ from dsprep.formats.augmented import Annotated, parse_augmented
 from dsprep.lists.editing import plain_paths
 from dsprep.lists.rows import leads_outside
 from dsprep.readers.files import FileReader
+from dsprep.sources.below import scan_below
 from dsprep.sources.classes import number_classes
 from dsprep.sources.files import Files, list_files
 from dsprep.sources.labels import labels_from_numbers
 from dsprep.sources.match import match_files, places_of
-from dsprep.sources.scan import RunAll, scan
+from dsprep.sources.scan import RunAll
 from dsprep.text import read_text, refuse
 
 _SCHEME = re.compile(r"([a-z][a-z0-9+.-]*)://", re.IGNORECASE)
@@ -74,7 +75,7 @@ def read_augmented(
         raise SourceError(f"{path}: names no images")
     classes = _classes(lines, classes, path)
     if files is None:
-        files = list_files(scan(root, extensions, run_all))
+        files = list_files(scan_below(root, extensions, run_all))
     else:
         ends = [end for line in lines[:_ENOUGH] for end in _ends(line.ref)]
         files = files.fitting(pl.Series("path", ends, dtype=pl.String))

@@ -18,6 +18,7 @@ from dsprep.readers.pixels import Array, PixelFile
 from dsprep.sources import pickles
 from dsprep.sources.batches import Batch
 from dsprep.sources.held import Held, first_bytes, members_of, read_whole
+from dsprep.stores.paths import facts, is_file
 
 SIDE = 32
 _PIXELS = 3 * SIDE * SIDE
@@ -69,9 +70,8 @@ def in_directory(directory: str, names: Iterable[str]) -> list[Held]:
     found = []
     for name in sorted(names):
         path = os.path.join(directory, name)
-        if _is_any_part(name) and os.path.isfile(path):
-            status = os.stat(path)
-            found.append(Held(name, path, False, 0, status.st_size, status.st_mtime_ns))
+        if _is_any_part(name) and is_file(path):
+            found.append(Held(name, path, False, 0, *facts(path)))
     return found
 
 

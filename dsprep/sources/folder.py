@@ -10,9 +10,10 @@ from dsprep.catalog import Catalog
 from dsprep.errors import SourceError
 from dsprep.findings import Finding
 from dsprep.readers.files import FileReader
+from dsprep.sources.below import scan_below
 from dsprep.sources.classes import number_classes
 from dsprep.sources.files import Files, list_files
-from dsprep.sources.scan import Scanned, scan
+from dsprep.sources.scan import Scanned
 
 
 def read_folder(
@@ -43,7 +44,7 @@ def read_folder(
             those given, or if a directory cannot be read.
     """
     if files is None:
-        files = list_files(scan(root, extensions) if scans is None else scans)
+        files = list_files(scan_below(root, extensions) if scans is None else scans)
     if files.table.is_empty():
         others = len(files.findings)
         found = (

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import os
 from collections.abc import Callable, Iterator, Sequence
 from typing import BinaryIO, NamedTuple
@@ -10,6 +11,9 @@ from dsprep.errors import DamagedShard, SourceError
 from dsprep.formats.stream import ShardStream
 from dsprep.formats.tar import members
 from dsprep.readers.compressed import compression_of, open_compressed
+from dsprep.readers.places import read_at
+from dsprep.stores.opened import open_file
+from dsprep.stores.paths import facts
 
 _LARGEST = 1 << 30
 """Bytes of the largest file that is read; CIFAR-100's training images are 155 million."""
@@ -46,8 +50,8 @@ def is_compressed(path: str) -> bool:
     Raises:
         OSError: If it cannot be read.
     """
-    with open(path, "rb") as file:
-        return compression_of(file.read(6)) is not None
+    with open_file(path) as file:
+        return compression_of(read_at(file, 6, 0)) is not None
 
 
 def open_any(path: str) -> BinaryIO:
@@ -56,7 +60,7 @@ def open_any(path: str) -> BinaryIO:
     Raises:
         OSError: If it cannot be read.
     """
-    return open_compressed(path) if is_compressed(path) else open(path, "rb")
+    return open_compressed(path) if is_compressed(path) else io.BufferedReader(open_file(path))
 
 
 def first_bytes(path: str, count: int) -> bytes:
@@ -86,7 +90,7 @@ def members_of(path: str, wanted: Callable[[str], bool]) -> list[Held]:
     """
     found: dict[str, Held] = {}
     try:
-        mtime = os.stat(path).st_mtime_ns
+        mtime = facts(path).mtime_ns
         compressed = is_compressed(path)
         with ShardStream.of_headers(path) as stream:
             for member in members(stream, with_data=False):
@@ -116,9 +120,8 @@ def read_whole(held: Sequence[Held]) -> Iterator[tuple[Held, bytes]]:
         return
     for each in held:
         try:
-            with open(each.path, "rb") as file:
-                file.seek(each.start)
-                yield each, file.read(each.size)
+            with open_file(each.path) as file:
+                yield each, read_at(file, each.size, each.start)
         except OSError as error:
             raise SourceError(f"{each}: cannot be read ({error.strerror})") from None
 

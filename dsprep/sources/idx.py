@@ -18,6 +18,7 @@ from dsprep.errors import DamagedShard, SourceError
 from dsprep.readers.pixels import PixelFile
 from dsprep.sources.batches import Batch
 from dsprep.sources.held import is_compressed, open_any
+from dsprep.stores.paths import facts, is_file
 
 _BLOCK = 1 << 20
 _MOST_IMAGES = 10_000_000
@@ -71,7 +72,7 @@ def read_batch(images: ImagesFile) -> Batch:
         raise SourceError(f"{path}: holds images of {width} by {height} pixels, it says")
     file = PixelFile(path, is_compressed(path), size, "L", width, height)
     labels = _read_labels(path, count)
-    mtime = os.stat(path).st_mtime_ns
+    mtime = facts(path).mtime_ns
     return Batch(path, images.part, file, mtime, 16, height * width, labels, count)
 
 
@@ -80,7 +81,7 @@ def _read_labels(images: str, count: int) -> list[int] | None:
     directory, name = os.path.split(images)
     name = name.removesuffix(".gz").replace("images", "labels").replace("idx3", "idx1")
     for path in (os.path.join(directory, name), os.path.join(directory, name + ".gz")):
-        if os.path.isfile(path):
+        if is_file(path):
             (labels,), _ = _look_into(path, 1)
             if labels != count:
                 raise SourceError(f"{path}: has {labels} labels, but there are {count} images")
@@ -105,7 +106,7 @@ def _look_into(path: str, dimensions: int) -> tuple[tuple[int, ...], int]:
         raise SourceError(f"{path}: says it has {shape[0]} images; {_MOST_IMAGES} are the most")
     wanted, size = len(head) + prod(shape), len(first)
     if not is_compressed(path):
-        size = os.stat(path).st_size
+        size = facts(path).size
     else:
         while size <= wanted and (block := next(blocks, b"")):
             size += len(block)

@@ -9,10 +9,11 @@ from dsprep.findings import Finding
 from dsprep.lists.editing import plain_paths
 from dsprep.lists.rows import parse_rows
 from dsprep.readers.files import FileReader
+from dsprep.sources.below import scan_below
 from dsprep.sources.files import Files, list_files
 from dsprep.sources.labels import labels_from_numbers
 from dsprep.sources.match import match_files, places_of
-from dsprep.sources.scan import RunAll, scan
+from dsprep.sources.scan import RunAll
 from dsprep.text import read_text
 
 
@@ -56,7 +57,7 @@ def read_lst(
     rows = rows.select("line", "index", "path", labels, files_named)
     if files is None:
         listed = _directories(files_named)
-        files = list_files(scan(root, extensions, run_all, listed), listed)
+        files = list_files(scan_below(root, extensions, run_all, listed), listed)
     files = files.fitting(files_named)
     rows, findings = match_files(rows, files, root, list_path)
     table = rows.select("index", "path", "size", "mtime", *places_of(rows), labels.name)

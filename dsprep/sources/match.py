@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable
-from stat import S_ISREG
+from functools import partial
 
 import polars as pl
 
 from dsprep.errors import SourceError
 from dsprep.findings import REJECT_KINDS, Finding
 from dsprep.sources.files import FILES, Files
+from dsprep.stores.ahead import ahead
+from dsprep.stores.paths import Facts, facts
+from dsprep.stores.urls import is_s3
 
 _FILE = "in file"
 """What a catalog calls ``file`` is called here while ``file`` is what a list names."""
@@ -78,15 +81,17 @@ def _look_up(root: str, files: Files, paths: pl.Series) -> pl.DataFrame:
     """Find files that a scan passes by because they are hidden or have another extension."""
     if files.others is not None:
         return files.others.filter(pl.col("path").is_in(paths.implode()))
-    found = []
-    for path in paths:
-        try:
-            status = os.stat(os.path.join(root, path))
-        except OSError:
-            continue
-        if S_ISREG(status.st_mode):
-            found.append((path, status.st_size, status.st_mtime_ns))
+    calls = [partial(_facts, os.path.join(root, path)) for path in paths]
+    told = ahead((0, call) for call in calls) if is_s3(root) else (call() for call in calls)
+    found = [(path, *each) for path, each in zip(paths, told, strict=True) if each is not None]
     return pl.DataFrame(found, schema=FILES, orient="row")
+
+
+def _facts(path: str) -> Facts | None:
+    try:
+        return facts(path)
+    except OSError:
+        return None
 
 
 def _missing(rows: pl.DataFrame, source: str) -> list[Finding]:

@@ -22,6 +22,7 @@ from dsprep.sample import key_of
 from dsprep.sources.classes import number_classes
 from dsprep.sources.parquet_rows import IndexedRows, RowsTask, index_rows, open_or_refuse
 from dsprep.sources.scan import RunAll
+from dsprep.stores.paths import common_path
 
 _ELSEWHERE = re.compile(r"/|[A-Za-z]:[\\/]|[a-z][a-z0-9+.-]*://")
 _GOES_UP = re.compile(r"(^|/)\.\.(/|$)")
@@ -76,7 +77,7 @@ def read_parquet(
         for path, rows in zip(paths, indexed, strict=True)
         for damage in rows.damage
     ]
-    root = paths[0] if len(paths) == 1 else os.path.commonpath(map(os.path.abspath, paths))
+    root = paths[0] if len(paths) == 1 else common_path(paths)
     if not any(rows.rows for rows in indexed):
         why = f": {findings[0].path}: {findings[0].detail}" if findings else ""
         raise SourceError(f"{root}: holds no rows that can be read{why}")

@@ -16,6 +16,8 @@ from dsprep.formats.beside import find_beside
 from dsprep.formats.parquet import ROWS_OF_BATCH, first_line, open_parquet
 from dsprep.images.header import sniff
 from dsprep.sample import UNKNOWN_IMAGE
+from dsprep.stores.opened import open_file
+from dsprep.stores.paths import facts
 
 _HEAD = 16
 """Bytes that tell the kind of an image."""
@@ -92,14 +94,14 @@ def index_rows(task: RowsTask) -> IndexedRows:
     Raises:
         SourceError: If it cannot be read.
     """
-    found = os.stat(task.path)
+    size, mtime = facts(task.path)
     names = [name for name, _ in task.columns.kinds]
     with open_or_refuse(task.path) as file:
         groups = [0]
         for group in range(file.num_row_groups):
             groups.append(groups[-1] + file.metadata.row_group(group).num_rows)
-        _require_believable(groups, found.st_size, task.path)
-        indexed = IndexedRows(found.st_size, found.st_mtime_ns, groups)
+        _require_believable(groups, size, task.path)
+        indexed = IndexedRows(size, mtime, groups)
         for group, start in enumerate(groups[:-1]):
             row = start
             try:
@@ -178,7 +180,7 @@ def _beside(folder: str, path: bytes) -> tuple[int, bytes | None]:
     """Size and first bytes of an image that the file only names."""
     try:
         full, size = find_beside(folder, os.fsdecode(path))
-        with open(full, "rb") as file:
-            return size, file.read(_HEAD)
+        with open_file(full) as file:
+            return size, file.pread(_HEAD, 0)
     except (BadSample, OSError):
         return 0, None

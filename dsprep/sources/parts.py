@@ -14,10 +14,11 @@ from dsprep.errors import SourceError
 from dsprep.findings import REJECT_KINDS, Finding
 from dsprep.readers.parts import SharedStems, count_fields, stem_of
 from dsprep.sample import IMAGE_EXTENSIONS
+from dsprep.sources.below import scan_below
 from dsprep.sources.files import Files, list_files
 from dsprep.sources.folder import classes_of_directories
 from dsprep.sources.pairs import parse_pairs, read_pairs
-from dsprep.sources.scan import RunAll, scan
+from dsprep.sources.scan import RunAll
 
 _MOST_SUFFIXES = 256
 """A worker looks for each of them, for every sample."""
@@ -65,7 +66,7 @@ def read_parts(
             different endings, or a directory cannot be read.
     """
     patterns = None if pairs is None else parse_pairs(pairs)
-    files = list_files(scan(root, None, run_all))
+    files = list_files(scan_below(root, None, run_all))
     if patterns is None:
         catalog, findings = _read_stems(root, files, classes)
     else:

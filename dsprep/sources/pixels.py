@@ -9,6 +9,7 @@ from dsprep.errors import SourceError
 from dsprep.findings import Finding
 from dsprep.sources import cifar, idx
 from dsprep.sources.batches import PARTS, Batch, catalog_of
+from dsprep.stores.paths import entries, exists, is_dir, is_file
 
 _MOST_FILES = 1000
 """Files in a directory that may still be such a data set."""
@@ -33,10 +34,10 @@ def read_pixels(path: str, classes: tuple[str, ...] | None) -> tuple[Catalog, li
     """
     whole, part, prefix = path.rstrip("/") or path, None, None
     found = _batches(whole, part, prefix)
-    if found is None and not os.path.exists(whole):
+    if found is None and not exists(whole):
         whole, part = _without(whole, PARTS)
         found = _batches(whole, part, prefix)
-        if found is None and not os.path.exists(whole):
+        if found is None and not exists(whole):
             whole, prefix = os.path.split(whole)
             found = _batches(whole, part, prefix)
     if found is None:
@@ -62,9 +63,9 @@ def _batches(
         part: The part that was named, if one was.
         prefix: The set of idx files that was named, if one was.
     """
-    if os.path.isdir(path):
+    if is_dir(path):
         return _of_directory(path, part, prefix)
-    if not os.path.isfile(path) or prefix is not None:
+    if not is_file(path) or prefix is not None:
         return None
     images = idx.images_file(path)
     if images is not None:
@@ -101,12 +102,11 @@ def _files(directory: str) -> list[str]:
     """The names of the files in a directory, or none if they are too many."""
     found: list[str] = []
     try:
-        with os.scandir(directory) as entries:
-            for number, entry in enumerate(entries):
-                if number >= _MOST_FILES:
-                    return []
-                if entry.is_file():
-                    found.append(entry.name)
+        for number, entry in enumerate(entries(directory)):
+            if number >= _MOST_FILES:
+                return []
+            if entry.is_file():
+                found.append(entry.name)
     except OSError:
         return []  # whoever reads it next will say so
     return found

@@ -11,7 +11,9 @@ from typing import TYPE_CHECKING
 
 from dsprep.errors import OptionError
 from dsprep.sample import IMAGE_EXTENSIONS
-from dsprep.sources.scan import RunAll, Scanned, scan
+from dsprep.sources.below import scan_below
+from dsprep.sources.scan import RunAll, Scanned
+from dsprep.stores.paths import is_dir
 
 if TYPE_CHECKING:
     from dsprep.catalog import Catalog
@@ -20,7 +22,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Source:
-    """Images on disk, and what tells their labels; or samples that are whole already.
+    """Images on a disk or on S3, and what tells their labels; or samples that are whole already.
 
     Attributes:
         root: What the user named: the directory that holds the images, shards, a file of samples.
@@ -55,7 +57,7 @@ class Source:
     extensions: frozenset[str] = frozenset(IMAGE_EXTENSIONS)
 
     def files(self) -> tuple[str, ...]:
-        """The files that are read and are not images: lists, tables, an archive."""
+        """The local files that are read and are no images: lists, tables, an archive."""
         named = (self.list, self.table, self.classes, self.root)
         return tuple(each for each in named if each and os.path.isfile(each))
 
@@ -130,7 +132,7 @@ def read_source(source: Source, run_all: RunAll = map) -> tuple[Catalog, list[Fi
     found = read_whole(source, run_all)
     if found is not None:
         return found
-    if not os.path.isdir(source.root):
+    if not is_dir(source.root):
         from dsprep.sources.archive import read_archive
 
         return read_archive(source)
@@ -145,6 +147,6 @@ def _scan_ahead(source: Source, run_all: RunAll) -> list[Scanned]:
     importing = Thread(target=import_module, args=("polars",))
     importing.start()
     try:
-        return list(scan(source.root, source.extensions, run_all))
+        return list(scan_below(source.root, source.extensions, run_all))
     finally:
         importing.join()

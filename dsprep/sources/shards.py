@@ -6,7 +6,6 @@ import os
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from itertools import chain
-from pathlib import Path
 
 import polars as pl
 
@@ -17,6 +16,7 @@ from dsprep.readers.shards import ShardReader
 from dsprep.sources.scan import RunAll
 from dsprep.sources.shardset import ShardSet
 from dsprep.sources.spans import IndexedShard, IndexTask, index_shard
+from dsprep.stores.paths import is_file
 from dsprep.text import read_text
 
 _LARGEST_ID = 2**63 - 1
@@ -120,10 +120,10 @@ def _name(table: pl.DataFrame, shards: ShardSet) -> tuple[pl.DataFrame, bool]:
     """Name samples by the lists that stand beside RecordIO shards, if these name all of them."""
     if shards.layout.known_by != "id":
         return table, False
-    beside = [Path(path).with_suffix(".lst") for path in shards.files]
-    if not all(path.is_file() for path in beside):
+    beside = [os.path.splitext(path)[0] + ".lst" for path in shards.files]
+    if not all(map(is_file, beside)):
         return table, False
-    lists = [_listed(str(path), number) for number, path in enumerate(beside)]
+    lists = [_listed(path, number) for number, path in enumerate(beside)]
     joined = table.join(pl.concat(lists), on=["file", "id"], how="left", maintain_order="left")
     if joined.height != table.height or joined["name"].null_count() or _leads_out(joined["name"]):
         return table, False

@@ -2,20 +2,20 @@
 
 from __future__ import annotations
 
-import glob
 import os
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from itertools import chain, product
 from math import prod
-from pathlib import Path
 
 from dsprep.errors import OptionError, SourceError
 from dsprep.formats import FORMATS, Format, format_of_source
 from dsprep.manifests.manifest import read_manifest
 from dsprep.manifests.recorded import recorded_options
 from dsprep.sample import image_kind_of
+from dsprep.stores.paths import entries, exists, is_dir, is_file
+from dsprep.stores.patterns import find_files
 
 _BRACES = re.compile(r"\{([^{}]*)\}")
 _RANGE = re.compile(r"(\d+)\.\.(\d+)")
@@ -72,12 +72,12 @@ def expand(pattern: str) -> list[str]:
     Raises:
         SourceError: If there are none, or no end of them.
     """
-    if os.path.lexists(pattern):
+    if exists(pattern):
         return [pattern]
     names = _expand_braces(pattern)
     if not any(mark in pattern for mark in "*?["):
         return names
-    found = list(chain.from_iterable(sorted(glob.glob(name, recursive=True)) for name in names))
+    found = list(chain.from_iterable(find_files(name) for name in names))
     if not found:
         raise SourceError(f"{pattern}: there are no such files")
     return list(dict.fromkeys(found))
@@ -116,25 +116,25 @@ def find_shards(source: str, format_name: str | None = None) -> ShardSet | None:
     Raises:
         SourceError: If it means shards that are not there, or of several formats.
     """
-    if not os.path.lexists(source):
+    if not exists(source):
         files = expand(source)
-        if len(files) == 1 and not os.path.exists(files[0]):
+        if len(files) == 1 and not exists(files[0]):
             return None
         return _of_files(source, files, format_name)
-    if os.path.isdir(source):
+    if is_dir(source):
         return _of_directory(source, format_name)
     if source.endswith("manifest.json"):
-        return _of_manifest(Path(source))
+        return _of_manifest(source)
     stem = source.removesuffix(".gz")
-    beside = Path(stem).with_suffix(".manifest.json")
+    beside = os.path.splitext(stem)[0] + ".manifest.json"
     is_shard = format_of_source(source) is not None
-    if is_shard and beside.is_file() and read_manifest(beside).has_shard(os.path.basename(source)):
+    if is_shard and is_file(beside) and read_manifest(beside).has_shard(os.path.basename(source)):
         return _of_manifest(beside)
     return _of_files(source, [source], format_name)
 
 
 def _of_files(name: str, files: Sequence[str], format_name: str | None) -> ShardSet | None:
-    missing = [path for path in files if not os.path.isfile(path)]
+    missing = [path for path in files if not is_file(path)]
     if missing:
         raise SourceError(f"{missing[0]}: there is no such shard ({name})")
     if format_name is None:
@@ -159,18 +159,17 @@ def _known(format_name: str) -> type[Format]:
 
 
 def _of_directory(directory: str, format_name: str | None) -> ShardSet | None:
-    manifest = Path(directory) / "manifest.json"
-    if manifest.is_file():
+    manifest = os.path.join(directory, "manifest.json")
+    if is_file(manifest):
         return _of_manifest(manifest)
     names = []
-    with os.scandir(directory) as entries:
-        for entry in entries:
-            if entry.name.startswith("."):
-                continue
-            if image_kind_of(entry.name) or entry.is_dir():
-                return None  # a tree of images, however many there are
-            if _is_shard(entry.name, format_name):
-                names.append(entry.name)
+    for entry in entries(directory):
+        if entry.name.startswith("."):
+            continue
+        if image_kind_of(entry.name) or entry.is_dir():
+            return None  # a tree of images, however many there are
+        if _is_shard(entry.name, format_name):
+            names.append(entry.name)
     if not names:
         return None
     files = [os.path.join(directory, name) for name in sorted(names)]
@@ -182,15 +181,16 @@ def _is_shard(name: str, format_name: str | None) -> bool:
     return layout is not None and layout.concatenative and format_name in (None, layout.name)
 
 
-def _of_manifest(path: Path) -> ShardSet | None:
+def _of_manifest(path: str) -> ShardSet | None:
     """The shards of a manifest, read as they were made; None if they are none but files."""
     manifest = read_manifest(path)
     try:
         layout = recorded_options(manifest).layout
     except SourceError as error:
         raise SourceError(f"{path}: {error}") from None
-    files = [str(path.with_name(shard.name)) for shard in manifest.shards]
-    found = _of_files(str(path), files, layout.name)
+    directory = os.path.dirname(path)
+    files = [os.path.join(directory, shard.name) for shard in manifest.shards]
+    found = _of_files(path, files, layout.name)
     return (
         None
         if found is None
@@ -205,10 +205,10 @@ def _classes_beside(files: Sequence[str]) -> tuple[str, ...] | None:
     directory = os.path.dirname(files[0])
     names = ["classes.txt"]
     if len(files) == 1:
-        stem = Path(files[0].removesuffix(".gz")).stem
+        stem = os.path.splitext(os.path.basename(files[0].removesuffix(".gz")))[0]
         names.insert(0, f"{stem}.classes.txt")
     for name in names:
         path = os.path.join(directory, name)
-        if os.path.isfile(path):
+        if is_file(path):
             return read_classes(path)
     return None

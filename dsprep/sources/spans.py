@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from array import array
 from collections import Counter
 from collections.abc import Iterator
@@ -12,6 +11,7 @@ from typing import NamedTuple
 from dsprep.errors import DamagedShard
 from dsprep.formats.base import Entry, Format, Span
 from dsprep.formats.stream import ShardStream
+from dsprep.stores.paths import facts
 
 
 class IndexTask(NamedTuple):
@@ -69,8 +69,7 @@ def index_shard(task: IndexTask) -> IndexedShard:
     found = IndexedShard()
     keys: list[str] = []
     with ShardStream(task.path) if task.whole else ShardStream.of_headers(task.path) as stream:
-        status = os.stat(task.path)
-        found.size, found.mtime = status.st_size, status.st_mtime_ns
+        found.size, found.mtime = facts(task.path)
         found.compressed = stream.compressed
         spans = _whole_spans if task.whole else _header_spans
         try:

@@ -13,11 +13,12 @@ from dsprep.findings import Finding
 from dsprep.lists.editing import plain_paths
 from dsprep.lists.rows import is_too_large, leads_outside
 from dsprep.readers.files import FileReader
+from dsprep.sources.below import scan_below
 from dsprep.sources.cells import parse_cells
 from dsprep.sources.files import Files, list_files
 from dsprep.sources.labels import labels_from_names, labels_from_numbers
 from dsprep.sources.match import match_files, places_of
-from dsprep.sources.scan import RunAll, scan
+from dsprep.sources.scan import RunAll
 from dsprep.text import read_text, refuse
 
 PATH_COLUMNS = (
@@ -94,7 +95,7 @@ def read_table(
         lambda row: f"{row['path']!r} is not a path below the folder",
     )
     if files is None:
-        files = list_files(scan(root, extensions, run_all))
+        files = list_files(scan_below(root, extensions, run_all))
     files = files.fitting(plain_paths(rows["path"]))
     rows = rows.with_columns(file=_find_files(rows, files.table, table_path))
     rows, findings = match_files(rows, files, root, table_path)

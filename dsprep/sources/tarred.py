@@ -7,7 +7,6 @@ names, base-256 numbers. A tar in the tar, as ImageNet's has one for each class,
 from __future__ import annotations
 
 import io
-import os
 import re
 from typing import NamedTuple, Protocol
 from zlib import adler32
@@ -16,6 +15,7 @@ from dsprep.errors import DamagedShard
 from dsprep.findings import Finding
 from dsprep.formats.tar import BLOCK
 from dsprep.sources.members import Link, Listing
+from dsprep.stores.opened import OpenFile
 
 _MOST_META = 1 << 20
 """A PAX header or a long name beyond this is an attack, not a name."""
@@ -51,10 +51,10 @@ class Tar(Protocol):
 class PlainTar:
     """A tar that can be read at any place."""
 
-    def __init__(self, descriptor: int) -> None:
-        """Read from a descriptor."""
-        self._descriptor = descriptor
-        self._size = os.fstat(descriptor).st_size
+    def __init__(self, file: OpenFile) -> None:
+        """Read from a file that is open."""
+        self._file = file
+        self._size = file.facts().size
         self._start = self._next = 0
         self._window = b""
 
@@ -64,7 +64,7 @@ class PlainTar:
         if at < 0 or at + count > len(self._window):
             # Where members are large, what follows a header is an image and not the next header.
             near = offset - self._next < _FAR
-            self._window = os.pread(self._descriptor, max(count, _AHEAD if near else BLOCK), offset)
+            self._window = self._file.pread(max(count, _AHEAD if near else BLOCK), offset)
             self._start, at = offset, 0
         self._next = offset + count
         return self._window[at : at + count]

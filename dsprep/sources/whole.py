@@ -18,6 +18,7 @@ from dsprep.formats.stream import ShardStream
 from dsprep.formats.webdataset import WebDataset
 from dsprep.sample import IMAGE_KINDS, image_kind_of
 from dsprep.sources.scan import RunAll
+from dsprep.stores.paths import Entry, entries, exists, is_dir
 
 if TYPE_CHECKING:
     from dsprep.catalog import Catalog
@@ -75,7 +76,7 @@ def _require_alone(source: Source) -> None:
         SourceError: If there are more.
     """
     if source.others:
-        gone = [each for each in (source.root, *source.others) if not os.path.lexists(each)]
+        gone = [each for each in (source.root, *source.others) if not exists(each)]
         what = "does not exist" if gone else "several sources have to be shards or Parquet"
         raise SourceError(f"{(gone or source.others)[0]}: {what}")
 
@@ -141,7 +142,7 @@ def _parts(source: Source, run_all: RunAll) -> tuple[Catalog, list[Finding]] | N
     from dsprep.sources.parts import read_parts
 
     _require_alone(source)
-    if not os.path.isdir(source.root):
+    if not is_dir(source.root):
         raise SourceError(f"{source.root}: is not a directory, which --parts and --pair go with")
     return read_parts(
         source.root,
@@ -169,7 +170,7 @@ def _manifest(source: Source, run_all: RunAll) -> tuple[Catalog, list[Finding]] 
 def _images_of(manifest: str) -> str:
     """The directory of a manifest's images: the one of its name beside it, or the one it is in."""
     beside = os.path.splitext(manifest)[0]
-    return beside if os.path.isdir(beside) else os.path.dirname(manifest) or "."
+    return beside if is_dir(beside) else os.path.dirname(manifest) or "."
 
 
 def _parquet(source: Source, run_all: RunAll) -> tuple[Catalog, list[Finding]] | None:
@@ -177,9 +178,9 @@ def _parquet(source: Source, run_all: RunAll) -> tuple[Catalog, list[Finding]] |
 
     if source.list or source.table or source.kind not in (None, "parquet"):
         return None
-    if os.path.isdir(source.root) and not source.others:
+    if is_dir(source.root) and not source.others:
         files = sorted(
-            entry.path for entry in os.scandir(source.root) if _is_parquet(entry.name, entry)
+            entry.path for entry in entries(source.root) if _is_parquet(entry.name, entry)
         )
         if files and source.kind is None and _holds_images(source.root):
             raise SourceError(
@@ -201,19 +202,18 @@ def _parquet(source: Source, run_all: RunAll) -> tuple[Catalog, list[Finding]] |
     )
 
 
-def _is_parquet(name: str, entry: os.DirEntry[str]) -> bool:
+def _is_parquet(name: str, entry: Entry) -> bool:
     return name.endswith(".parquet") and not name.startswith(".") and entry.is_file()
 
 
 def _holds_images(directory: str, depth: int = 1) -> bool:
     """Whether images lie in a directory or right below, as far as the first names there show."""
-    with os.scandir(directory) as entries:
-        return any(
-            image_kind_of(entry.name)
-            or (depth > 0 and entry.is_dir() and _holds_images(entry.path, depth - 1))
-            for entry in islice(entries, _LOOKED_AT)
-            if not entry.name.startswith(".")
-        )
+    return any(
+        image_kind_of(entry.name)
+        or (depth > 0 and entry.is_dir() and _holds_images(entry.path, depth - 1))
+        for entry in islice(entries(directory), _LOOKED_AT)
+        if not entry.name.startswith(".")
+    )
 
 
 def _may_be_pixels(path: str) -> bool:
@@ -223,9 +223,8 @@ def _may_be_pixels(path: str) -> bool:
     for _ in range(2):
         above = os.path.dirname(above)
         names.append(os.path.basename(above))
-    if os.path.isdir(path):
-        with os.scandir(path) as entries:
-            names += [entry.name for entry in islice(entries, _LOOKED_AT)]
+    if is_dir(path):
+        names += [entry.name for entry in islice(entries(path), _LOOKED_AT)]
     return any(_PIXELS.search(name) for name in names)
 
 

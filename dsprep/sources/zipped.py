@@ -18,6 +18,7 @@ from dsprep.formats.stream import is_bomb
 from dsprep.readers.archive import LOCAL_HEADER, ZipReader
 from dsprep.readers.places import read_at
 from dsprep.sources.members import Link, Listing
+from dsprep.stores.opened import OpenFile
 
 _END = struct.Struct("<4s4H2LH")  # 4.3.16
 _END64_LOCATOR = struct.Struct("<4sLQL")  # 4.3.15
@@ -39,25 +40,25 @@ _MOST_INFLATED = 1032
 _LONGEST_TARGET = 4096
 
 
-def has_directory(descriptor: int) -> bool:
+def has_directory(file: OpenFile) -> bool:
     """Whether a file ends as a zip does."""
-    return _find_end(descriptor, os.fstat(descriptor).st_size) is not None
+    return _find_end(file, file.facts().size) is not None
 
 
-def list_zip(descriptor: int, path: str, reader: ZipReader) -> Listing:
+def list_zip(file: OpenFile, path: str, reader: ZipReader) -> Listing:
     """List the members of a zip.
 
     Args:
-        descriptor: The open file.
+        file: The open file.
         path: Its path, for messages.
         reader: Reads what links in it lead to.
 
     Raises:
         SourceError: If it has no directory that makes sense.
     """
-    size = os.fstat(descriptor).st_size
-    start, length, shift, count = _find_directory(descriptor, size, path)
-    directory = read_at(descriptor, length, start)
+    size = file.facts().size
+    start, length, shift, count = _find_directory(file, size, path)
+    directory = read_at(file, length, start)
     listing = Listing()
     links: list[int] = []
     position = seen = 0
@@ -88,10 +89,10 @@ def list_zip(descriptor: int, path: str, reader: ZipReader) -> Listing:
     return listing
 
 
-def _find_end(descriptor: int, size: int) -> tuple[int, tuple[int, ...]] | None:
+def _find_end(file: OpenFile, size: int) -> tuple[int, tuple[int, ...]] | None:
     """The end record: where it begins, and its fields without the signature."""
     start = max(size - _END.size - _LONGEST_COMMENT, 0)
-    tail = os.pread(descriptor, size - start, start)
+    tail = read_at(file, size - start, start)
     at = len(tail)
     while (at := tail.rfind(b"PK\x05\x06", 0, at + 3)) >= 0:
         if at + _END.size <= len(tail):
@@ -101,14 +102,14 @@ def _find_end(descriptor: int, size: int) -> tuple[int, tuple[int, ...]] | None:
     return None
 
 
-def _find_directory(descriptor: int, size: int, path: str) -> tuple[int, int, int, int]:
+def _find_directory(file: OpenFile, size: int, path: str) -> tuple[int, int, int, int]:
     """Where the central directory is.
 
     Returns:
         Its start, its length, by how much all offsets in it are too small (a program that unpacks
         it may stand before the zip), and how many members it says that it has.
     """
-    found = _find_end(descriptor, size)
+    found = _find_end(file, size)
     if found is None:
         raise SourceError(
             f"{path}: the zip has no end: it was cut off, by a download perhaps that did not "
@@ -116,11 +117,11 @@ def _find_directory(descriptor: int, size: int, path: str) -> tuple[int, int, in
         )
     end, (disk, first_disk, _, count, length, offset, _) = found
     at = end - _END64_LOCATOR.size
-    locator = os.pread(descriptor, _END64_LOCATOR.size, at) if at >= 0 else b""
+    locator = file.pread(_END64_LOCATOR.size, at) if at >= 0 else b""
     if locator.startswith(b"PK\x06\x07") and len(locator) == _END64_LOCATOR.size:
         # The record stands before its locator, wherever that says: something may precede all.
         for end in (at - _END64.size, _END64_LOCATOR.unpack(locator)[2]):
-            record = os.pread(descriptor, _END64.size, end) if 0 <= end < size else b""
+            record = file.pread(_END64.size, end) if 0 <= end < size else b""
             if record.startswith(b"PK\x06\x06") and len(record) == _END64.size:
                 disk, first_disk, _, count, length, offset = _END64.unpack(record)[4:]
                 break

@@ -108,6 +108,18 @@ class Upload:
     storage_class: str = ""
 
 
+class Level(NamedTuple):
+    """What lies right below a prefix, or a page of it.
+
+    Attributes:
+        files: The files there.
+        deeper: What all keys that lie deeper begin with, up to a slash.
+    """
+
+    files: Sequence[Stored]
+    deeper: Sequence[str]
+
+
 class Refused(NamedTuple):
     """What a store did not delete, and why."""
 

@@ -13,7 +13,7 @@ from uuid import uuid4
 
 from dsprep.errors import StoreError
 from dsprep.stores import s3_answers as answers
-from dsprep.stores.base import Pages, Progress, Refused, RefusedKeys, Stored, ignore
+from dsprep.stores.base import Level, Pages, Progress, Refused, RefusedKeys, Stored, ignore
 from dsprep.stores.local import checksum
 from dsprep.stores.requests import Data
 from dsprep.stores.s3_reading import S3Reading
@@ -41,6 +41,22 @@ class S3Store(UploadRequests):
         while True:
             page = self._call("ListObjectsV2", prefix, **args)
             yield [answers.listed(entry) for entry in page.get("Contents", [])]
+            if not page.get("IsTruncated"):
+                return
+            args["ContinuationToken"] = page["NextContinuationToken"]
+
+    def levels(self, prefix: str, most: int = 1000) -> Iterator[Level]:
+        """What lies right below a prefix, page by page.
+
+        Args:
+            prefix: The prefix, which ends in a slash or is empty.
+            most: The most that is on a page.
+        """
+        args: dict[str, Any] = {"Prefix": prefix, "Delimiter": "/", "MaxKeys": most}
+        while True:
+            page = self._call("ListObjectsV2", prefix, **args)
+            deeper = [each["Prefix"] for each in page.get("CommonPrefixes", [])]
+            yield Level([answers.listed(entry) for entry in page.get("Contents", [])], deeper)
             if not page.get("IsTruncated"):
                 return
             args["ContinuationToken"] = page["NextContinuationToken"]

@@ -1,0 +1,25 @@
+"""The files below a directory, wherever that is: a disk is scanned, S3 gives a listing."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator
+
+from dsprep.sources.objects import scan_objects
+from dsprep.sources.scan import RunAll, Scanned, scan
+from dsprep.stores.urls import is_s3
+
+
+def scan_below(
+    root: str,
+    extensions: frozenset[str] | None,
+    run_all: RunAll = map,
+    only: Collection[str] | None = None,
+) -> Iterator[Scanned]:
+    """Find the images below a directory; see :func:`dsprep.sources.scan.scan`.
+
+    Raises:
+        SourceError: If it cannot be read.
+    """
+    if is_s3(root):
+        return scan_objects(root, extensions, only)
+    return scan(root, extensions, run_all, only)

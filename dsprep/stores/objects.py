@@ -1,0 +1,158 @@
+"""Objects on S3, as what reads files takes them: what is not there is an OSError, as it is there.
+
+All else that S3 refuses is an error of the source, in the words of the store.
+"""
+
+from __future__ import annotations
+
+import errno
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, NamedTuple
+from zlib import crc32
+
+from dsprep.errors import SourceError, StoreError
+from dsprep.stores.base import Level, Stored
+from dsprep.stores.urls import parse_url
+
+if TYPE_CHECKING:
+    from dsprep.stores.bucket import S3Store
+
+_SECOND = 1_000_000_000
+
+
+class Facts(NamedTuple):
+    """What tells whether a file is still the one that it was.
+
+    Attributes:
+        size: In bytes.
+        mtime_ns: When it was last changed, in nanoseconds since 1970. An object's time has whole
+            seconds; what follows them is made of its ETag, so that it changes with the content.
+    """
+
+    size: int
+    mtime_ns: int
+
+
+def facts_of(stored: Stored) -> Facts:
+    """The facts of an object."""
+    mark = crc32(stored.etag.encode()) % _SECOND
+    return Facts(stored.size, int(stored.modified) * _SECOND + mark)
+
+
+@contextmanager
+def as_source(url: str) -> Iterator[None]:
+    """Tell what a store refuses as what is wrong with a source.
+
+    Raises:
+        FileNotFoundError: If there is no such object.
+        SourceError: In place of any other StoreError.
+    """
+    try:
+        yield
+    except StoreError as error:
+        if error.kind == "missing" and "bucket" not in str(error).rpartition(";")[2]:
+            raise FileNotFoundError(errno.ENOENT, "there is no such object", url) from None
+        if error.kind == "exists":
+            raise SourceError(
+                f"{url}: has changed while it was being read; give the same command again"
+            ) from None
+        raise SourceError(str(error)) from None
+
+
+def bucket_and_key(url: str) -> tuple[S3Store, str]:
+    """The bucket of an object or a prefix, connected, and its key."""
+    from dsprep.stores.connected import store_of  # not where nothing is on S3
+
+    location = parse_url(url)
+    return store_of(location.bucket), location.key
+
+
+def look_up(url: str) -> Stored | None:
+    """What is known about an object; None if there is none.
+
+    Raises:
+        SourceError: If that cannot be told.
+    """
+    with as_source(url):
+        store, key = bucket_and_key(url)
+        return store.stat(key) if key and not key.endswith("/") else None
+
+
+def prefix_of(key: str) -> str:
+    """What the keys of all objects begin with that lie below a place, as in a directory."""
+    return key.rstrip("/") + "/" if key.strip("/") else ""
+
+
+def levels(url: str, most: int = 1000) -> Iterator[Level]:
+    """What lies right below a place, page by page.
+
+    Args:
+        url: The place.
+        most: The most of them on a page.
+
+    Raises:
+        SourceError: If it cannot be listed.
+    """
+    with as_source(url):
+        store, key = bucket_and_key(url)
+        yield from store.levels(prefix_of(key), most)
+
+
+def read_range(url: str, start: int, size: int, etag: str) -> bytes:
+    """Some bytes of an object that must still have this ETag.
+
+    Raises:
+        SourceError: If it has not, or cannot be read.
+    """
+    with as_source(url):
+        store, key = bucket_and_key(url)
+        return _read(store, key, start, size, etag)
+
+
+def read_object(url: str, size: int | None = None) -> bytes | None:
+    """All of an object, in one request.
+
+    Args:
+        url: The object.
+        size: The bytes that it should have; None for any number.
+
+    Returns:
+        Its bytes; None if it has another number of them.
+
+    Raises:
+        FileNotFoundError: If it is not there.
+        SourceError: If it cannot be read.
+    """
+    with as_source(url):
+        store, key = bucket_and_key(url)
+        failed = 0
+        while True:
+            try:
+                with store.open(key) as reading:
+                    if size not in (None, reading.stored.size):
+                        return None
+                    data = bytearray()
+                    while len(data) < reading.stored.size:
+                        data += reading.read(reading.stored.size - len(data))
+                    return bytes(data)
+            except StoreError as error:
+                failed += 1
+                store.again(error, failed)
+
+
+def _read(store: S3Store, key: str, start: int, size: int, etag: str) -> bytes:
+    """Read a range, going on behind what has come if the connection breaks."""
+    parts: list[bytes] = []
+    have = failed = 0
+    while True:
+        try:
+            with store.open(key, start + have, size - have, etag) as reading:
+                while have < size:
+                    parts.append(reading.read(size - have))
+                    have += len(parts[-1])
+                    failed = 0
+            return parts[0] if len(parts) == 1 else b"".join(parts)
+        except StoreError as error:
+            failed += 1
+            store.again(error, failed)

@@ -1,0 +1,120 @@
+"""What is at a path, on a disk or on S3, where what keys begin with up to a slash is a directory.
+
+Of ``os.path``, what joins and takes apart does so with ``s3://bucket/key`` as well; what asks the
+system, or makes a path plain, does not, and neither does `pathlib`.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import stat
+from collections.abc import Iterator, Sequence
+from itertools import takewhile
+from typing import NamedTuple, TypeAlias
+
+from dsprep.stores.objects import Facts as Facts
+from dsprep.stores.objects import facts_of, levels, look_up, read_object
+from dsprep.stores.urls import is_s3
+
+
+class ObjectEntry(NamedTuple):
+    """What lies right below a place on S3; it answers as :class:`os.DirEntry` does.
+
+    Attributes:
+        name: Its name there.
+        path: Its path.
+        is_object: Whether it is an object; else keys that lie deeper begin so.
+    """
+
+    name: str
+    path: str
+    is_object: bool
+
+    def is_file(self) -> bool:
+        """Whether it is a file."""
+        return self.is_object
+
+    def is_dir(self) -> bool:
+        """Whether it is a directory."""
+        return not self.is_object
+
+
+Entry: TypeAlias = "os.DirEntry[str] | ObjectEntry"
+"""What lies in a directory."""
+
+
+def exists(path: str) -> bool:
+    """Whether anything is there, be it a link that leads nowhere."""
+    return is_file(path) or is_dir(path) if is_s3(path) else os.path.lexists(path)
+
+
+def is_file(path: str) -> bool:
+    """Whether a file is there."""
+    return look_up(path) is not None if is_s3(path) else os.path.isfile(path)
+
+
+def is_dir(path: str) -> bool:
+    """Whether a directory is there; a bucket is one."""
+    if not is_s3(path):
+        return os.path.isdir(path)
+    files, deeper = next(levels(path, 1))
+    return bool(files or deeper or path.rstrip("/").count("/") == 2)
+
+
+def facts(path: str) -> Facts:
+    """The size of a file, and when it was last changed.
+
+    Raises:
+        OSError: If there is no file, or it cannot be looked at.
+    """
+    if not is_s3(path):
+        status = os.stat(path)
+        if not stat.S_ISREG(status.st_mode):
+            raise OSError(errno.EINVAL, "not a regular file", path)
+        return Facts(status.st_size, status.st_mtime_ns)
+    found = look_up(path)
+    if found is None:
+        raise FileNotFoundError(errno.ENOENT, "there is no such object", path)
+    return facts_of(found)
+
+
+def entries(directory: str) -> Iterator[Entry]:
+    """What lies in a directory, in no particular order.
+
+    Raises:
+        OSError: If it cannot be read.
+    """
+    if not is_s3(directory):
+        with os.scandir(directory) as found:
+            yield from found
+        return
+    for files, deeper in levels(directory):
+        names = [(each.key.rpartition("/")[2], True) for each in files]
+        names += [(each.rstrip("/").rpartition("/")[2], False) for each in deeper]
+        for name, is_object in names:
+            if name:  # the object that stands for the directory itself has none
+                yield ObjectEntry(name, os.path.join(directory, name), is_object)
+
+
+def common_path(paths: Sequence[str]) -> str:
+    """The directory that several paths lie in; empty if they lie apart."""
+    if not any(map(is_s3, paths)):
+        return os.path.commonpath(map(os.path.abspath, paths))
+    parts = [path.split("/")[:-1] for path in paths]
+    same = takewhile(lambda each: len(set(each)) == 1, zip(*parts, strict=False))
+    return "/".join(each[0] for each in same)
+
+
+def read_bytes(path: str) -> bytes:
+    """All of a file.
+
+    Raises:
+        OSError: If it is not there, or cannot be read.
+    """
+    if is_s3(path):
+        data = read_object(path)
+        assert data is not None  # of any size
+        return data
+    with open(path, "rb") as file:
+        return file.read()
