@@ -13,6 +13,7 @@ from dsprep.errors import OptionError
 from dsprep.sample import IMAGE_EXTENSIONS
 from dsprep.sources.below import scan_below
 from dsprep.sources.scan import RunAll, Scanned
+from dsprep.stores.objects import asked_once
 from dsprep.stores.paths import is_dir
 
 if TYPE_CHECKING:
@@ -127,6 +128,11 @@ def read_source(source: Source, run_all: RunAll = map) -> tuple[Catalog, list[Fi
     Raises:
         SourceError: If the source is missing, unreadable, empty or contradicts itself.
     """
+    with asked_once():
+        return _read(source, run_all)
+
+
+def _read(source: Source, run_all: RunAll) -> tuple[Catalog, list[Finding]]:
     from dsprep.sources.whole import read_whole
 
     found = read_whole(source, run_all)

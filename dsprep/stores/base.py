@@ -114,10 +114,12 @@ class Level(NamedTuple):
     Attributes:
         files: The files there.
         deeper: What all keys that lie deeper begin with, up to a slash.
+        is_last: Whether no page follows.
     """
 
     files: Sequence[Stored]
     deeper: Sequence[str]
+    is_last: bool
 
 
 class Refused(NamedTuple):

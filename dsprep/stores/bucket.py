@@ -45,19 +45,16 @@ class S3Store(UploadRequests):
                 return
             args["ContinuationToken"] = page["NextContinuationToken"]
 
-    def levels(self, prefix: str, most: int = 1000) -> Iterator[Level]:
-        """What lies right below a prefix, page by page.
-
-        Args:
-            prefix: The prefix, which ends in a slash or is empty.
-            most: The most that is on a page.
-        """
-        args: dict[str, Any] = {"Prefix": prefix, "Delimiter": "/", "MaxKeys": most}
+    def levels(self, prefix: str) -> Iterator[Level]:
+        """What lies right below a prefix that ends in a slash or is empty, page by page."""
+        args: dict[str, Any] = {"Prefix": prefix, "Delimiter": "/"}
         while True:
             page = self._call("ListObjectsV2", prefix, **args)
             deeper = [each["Prefix"] for each in page.get("CommonPrefixes", [])]
-            yield Level([answers.listed(entry) for entry in page.get("Contents", [])], deeper)
-            if not page.get("IsTruncated"):
+            files = [answers.listed(entry) for entry in page.get("Contents", [])]
+            is_last = not page.get("IsTruncated")
+            yield Level(files, deeper, is_last)
+            if is_last:
                 return
             args["ContinuationToken"] = page["NextContinuationToken"]
 

@@ -6,9 +6,11 @@ All else that S3 refuses is an error of the source, in the words of the store.
 from __future__ import annotations
 
 import errno
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, NamedTuple
+from contextvars import ContextVar
+from itertools import islice
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 from zlib import crc32
 
 from dsprep.errors import SourceError, StoreError
@@ -17,6 +19,8 @@ from dsprep.stores.urls import parse_url
 
 if TYPE_CHECKING:
     from dsprep.stores.bucket import S3Store
+
+T = TypeVar("T")
 
 _SECOND = 1_000_000_000
 
@@ -68,15 +72,45 @@ def bucket_and_key(url: str) -> tuple[S3Store, str]:
     return store_of(location.bucket), location.key
 
 
+_answers: ContextVar[dict[tuple[str, str], Any] | None] = ContextVar("answers", default=None)
+
+
+@contextmanager
+def asked_once() -> Iterator[None]:
+    """Ask S3 only once what is at a place, for as long as this lasts: nothing is to change there.
+
+    What a user named is looked at by all that may know it, one after the other.
+    """
+    before = _answers.set({})
+    try:
+        yield
+    finally:
+        _answers.reset(before)
+
+
+def _once(what: str, url: str, ask: Callable[[], T]) -> T:
+    known = _answers.get()
+    if known is None:
+        return ask()
+    if (what, url) not in known:
+        known[what, url] = ask()
+    answer: T = known[what, url]
+    return answer
+
+
 def look_up(url: str) -> Stored | None:
     """What is known about an object; None if there is none.
 
     Raises:
         SourceError: If that cannot be told.
     """
-    with as_source(url):
-        store, key = bucket_and_key(url)
-        return store.stat(key) if key and not key.endswith("/") else None
+
+    def ask() -> Stored | None:
+        with as_source(url):
+            store, key = bucket_and_key(url)
+            return store.stat(key) if key and not key.endswith("/") else None
+
+    return _once("object", url, ask)
 
 
 def prefix_of(key: str) -> str:
@@ -84,19 +118,22 @@ def prefix_of(key: str) -> str:
     return key.rstrip("/") + "/" if key.strip("/") else ""
 
 
-def levels(url: str, most: int = 1000) -> Iterator[Level]:
+def levels(url: str) -> Iterator[Level]:
     """What lies right below a place, page by page.
-
-    Args:
-        url: The place.
-        most: The most of them on a page.
 
     Raises:
         SourceError: If it cannot be listed.
     """
+    first = _once("level", url, lambda: next(_levels(url)))
+    yield first
+    if not first.is_last:
+        yield from islice(_levels(url), 1, None)
+
+
+def _levels(url: str) -> Iterator[Level]:
     with as_source(url):
         store, key = bucket_and_key(url)
-        yield from store.levels(prefix_of(key), most)
+        yield from store.levels(prefix_of(key))
 
 
 def read_range(url: str, start: int, size: int, etag: str) -> bytes:

@@ -58,8 +58,8 @@ def is_dir(path: str) -> bool:
     """Whether a directory is there; a bucket is one."""
     if not is_s3(path):
         return os.path.isdir(path)
-    files, deeper = next(levels(path, 1))
-    return bool(files or deeper or path.rstrip("/").count("/") == 2)
+    first = next(levels(path))
+    return bool(first.files or first.deeper or path.rstrip("/").count("/") == 2)
 
 
 def facts(path: str) -> Facts:
@@ -89,9 +89,9 @@ def entries(directory: str) -> Iterator[Entry]:
         with os.scandir(directory) as found:
             yield from found
         return
-    for files, deeper in levels(directory):
-        names = [(each.key.rpartition("/")[2], True) for each in files]
-        names += [(each.rstrip("/").rpartition("/")[2], False) for each in deeper]
+    for level in levels(directory):
+        names = [(each.key.rpartition("/")[2], True) for each in level.files]
+        names += [(each.rstrip("/").rpartition("/")[2], False) for each in level.deeper]
         for name, is_object in names:
             if name:  # the object that stands for the directory itself has none
                 yield ObjectEntry(name, os.path.join(directory, name), is_object)
