@@ -25,6 +25,8 @@ from dsprep.errors import DestinationError
 from dsprep.lists.rows import ROWS, parse_rows
 from dsprep.sources.classes import read_classes
 from dsprep.stores.local import Lock, destination_errors, publish, sync_directory
+from dsprep.stores.paths import is_file
+from dsprep.stores.urls import is_s3
 from dsprep.text import decode_text, read_text
 
 STREAM = "-"
@@ -78,8 +80,15 @@ def classes_beside(path: str, classes: str | None = None) -> tuple[str, ...] | N
     """The class names of a list: those of the file given, or of ``classes.txt`` beside it."""
     if classes is not None:
         return read_classes(classes)
-    beside = real_path(path).with_name(CLASSES)
-    return read_classes(str(beside)) if path != STREAM and beside.exists() else None
+    beside = None if path == STREAM else classes_path(path)
+    return read_classes(beside) if beside is not None and is_file(beside) else None
+
+
+def classes_path(path: str) -> str:
+    """Where the class names of a list are: in ``classes.txt`` beside it."""
+    if is_s3(path):
+        return os.path.join(os.path.dirname(path), CLASSES)
+    return str(real_path(path).with_name(CLASSES))
 
 
 @contextmanager
@@ -96,6 +105,10 @@ def editing(path: str, *, new: bool = False) -> Iterator[None]:
     if path == STREAM:
         yield
         return
+    if is_s3(path):
+        raise DestinationError(
+            f"{path}: lists are written to disks; write it there, and send it with dsprep sync"
+        )
     real = real_path(path)
     guard = real.with_name(f".{real.name}.lock")
     if new:

@@ -16,6 +16,7 @@ from dsprep.findings import Reject
 from dsprep.lists.editing import require_fitting
 from dsprep.lists.rows import format_rows
 from dsprep.liststore import CLASSES, STREAM, read_list
+from dsprep.planning.destination import require_local
 from dsprep.progress import Progress
 from dsprep.sources.classes import format_classes
 from dsprep.sources.reading import Source
@@ -31,6 +32,7 @@ from dsprep.splits.reading import Samples, read_files
 from dsprep.splits.report import SplitReport, lists_of, planned_report
 from dsprep.splits.trees import plan_tree
 from dsprep.splits.writing import only_writer, write_together
+from dsprep.stores.urls import is_s3
 from dsprep.units import format_count, format_some
 from dsprep.workers.pool import Pool, available_cores
 
@@ -113,6 +115,7 @@ def split(
         DestinationError: If the destination refuses.
     """
     began = time.monotonic()
+    require_local(out)
     asked = Asked(
         source=source,
         list_file=list_file,
@@ -195,6 +198,11 @@ class _Run:
 
     def _require_files(self, samples: Samples) -> None:
         """Refuse to look into, or to place, what are no files of their own."""
+        if self.asked.materialize is not None and is_s3(samples.root or ""):
+            raise OptionError(
+                "--materialize needs the images on a disk: bring them there, dsprep sync "
+                f"{samples.root} DIR"
+            )
         for option, value in (
             ("--leaks", self.asked.leaks),
             ("--materialize", self.asked.materialize),

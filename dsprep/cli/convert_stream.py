@@ -21,6 +21,8 @@ from dsprep.findings import Reject
 from dsprep.formats import FORMATS, format_of_file
 from dsprep.formats.stream import Readable
 from dsprep.stores.local import destination_errors, publish
+from dsprep.stores.opened import open_file
+from dsprep.stores.paths import is_dir
 from dsprep.streaming import convert_stream
 
 STREAM = "-"
@@ -136,10 +138,10 @@ def _source(path: str) -> Iterator[Readable]:
         # Unbuffered: what has come is worked on, whether or not more follows soon.
         yield io.FileIO(sys.stdin.fileno(), closefd=False)
         return
-    if os.path.isdir(path):
+    if is_dir(path):
         raise OptionError(f"{path}: is a directory; a stream is made of one shard")
     try:
-        file = open(path, "rb", buffering=0)  # noqa: SIM115
+        file = open_file(path)
     except OSError as error:
         raise SourceError(f"{path}: cannot be read ({error.strerror})") from None
     with file:

@@ -22,6 +22,8 @@ from dsprep.sources.files import Files, list_files
 from dsprep.sources.labels import labels_from_numbers
 from dsprep.sources.match import match_files, places_of
 from dsprep.sources.scan import RunAll
+from dsprep.stores.paths import common_path, is_dir
+from dsprep.stores.urls import is_s3
 from dsprep.text import read_text, refuse
 
 _SCHEME = re.compile(r"([a-z][a-z0-9+.-]*)://", re.IGNORECASE)
@@ -36,7 +38,7 @@ _OBJECT_HEAD, _OBJECT = 4, 5
 
 def read_augmented(
     path: str,
-    root: str,
+    root: str | None,
     *,
     attribute: str | None = None,
     classes: tuple[str, ...] | None = None,
@@ -53,7 +55,8 @@ def read_augmented(
 
     Args:
         path: The manifest.
-        root: The directory that holds the images.
+        root: The directory that holds the images; None for the one of the manifest's name beside
+            it, or else the one that it is in; or for a manifest on S3, the one that all URLs name.
         attribute: The attribute that labels images; None to find it.
         classes: The classes and their order, if they are fixed already; else they are what the
             manifest calls them.
@@ -74,6 +77,8 @@ def read_augmented(
     if not lines:
         raise SourceError(f"{path}: names no images")
     classes = _classes(lines, classes, path)
+    if root is None:
+        root = _images_of(path, lines)
     if files is None:
         files = list_files(scan_below(root, extensions, run_all))
     else:
@@ -96,6 +101,21 @@ def read_augmented(
         *(each.name for each in label),
     )
     return Catalog(table, root, classes, files.reader or FileReader(root)), findings
+
+
+def _images_of(manifest: str, lines: Sequence[Annotated]) -> str:
+    """The directory of a manifest's images, where nobody names it.
+
+    Raises:
+        SourceError: If they lie in several buckets.
+    """
+    if is_s3(manifest) and all(is_s3(line.ref) for line in lines):
+        common = common_path([line.ref for line in lines])
+        if not is_s3(common):
+            raise SourceError(f"{manifest}: names images of several buckets; bring them into one")
+        return common
+    beside = os.path.splitext(manifest)[0]
+    return beside if is_dir(beside) else os.path.dirname(manifest) or "."
 
 
 def _labels(
@@ -179,7 +199,9 @@ def _paths(lines: Sequence[Annotated], root: str, files: Files, source: str) -> 
     for place, line in enumerate(lines):
         scheme = _SCHEME.match(line.ref)
         kind = scheme[1].lower() if scheme else ""
-        if kind == "s3":
+        if is_s3(root) and line.ref.startswith(root.rstrip("/") + "/"):
+            paths.append(line.ref[len(root.rstrip("/")) + 1 :])
+        elif kind == "s3":
             urls.append((place, line))
             paths.append(_key(line.ref))
         elif kind == "file":

@@ -161,16 +161,10 @@ def _manifest(source: Source, run_all: RunAll) -> tuple[Catalog, list[Finding]] 
     from dsprep.sources.augmented import read_augmented
 
     _require_alone(source)
-    root = source.root if source.list else _images_of(path)
+    root = source.root if source.list else None
     return read_augmented(
         path, root, classes=_classes(source), extensions=source.extensions, run_all=run_all
     )
-
-
-def _images_of(manifest: str) -> str:
-    """The directory of a manifest's images: the one of its name beside it, or the one it is in."""
-    beside = os.path.splitext(manifest)[0]
-    return beside if is_dir(beside) else os.path.dirname(manifest) or "."
 
 
 def _parquet(source: Source, run_all: RunAll) -> tuple[Catalog, list[Finding]] | None:

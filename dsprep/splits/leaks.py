@@ -14,6 +14,8 @@ import polars as pl
 from dsprep.errors import SourceError
 from dsprep.progress import Progress
 from dsprep.splits.hamming import clusters
+from dsprep.stores.objects import read_object
+from dsprep.stores.urls import is_s3
 
 _DIGEST_BYTES = 16
 _FILES_AT_ONCE = 64
@@ -165,6 +167,11 @@ def _digest(path: str, size: int) -> bytes:
     """The BLAKE2b of a file's content."""
     hashed = blake2b(digest_size=_DIGEST_BYTES)
     try:
+        if is_s3(path):
+            data = read_object(path, size)
+            if data is None:
+                raise SourceError(f"{path}: has changed; give the same command again")
+            return blake2b(data, digest_size=_DIGEST_BYTES).digest()
         # Opening a pipe that took a file's place would wait for ever.
         descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
         with open(descriptor, "rb", buffering=0) as file:

@@ -8,11 +8,11 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Sequence
 from importlib.util import find_spec
-from pathlib import Path
 
 from dsprep.errors import BadImage, OptionError
 from dsprep.images.decode import DEFAULT_MAX_PIXELS, open_image, pillow
 from dsprep.images.header import NAMES, read_header, require_whole
+from dsprep.stores.paths import read_bytes
 
 _ENOUGH = (256, 256)
 """Pixels to which a JPEG may be reduced while it is decoded: eight times what the hash sees."""
@@ -52,7 +52,7 @@ def _hash_file(path: str) -> int | None:
     from PIL import ImageOps
 
     try:
-        data = Path(path).read_bytes()
+        data = read_bytes(path)
         header = read_header(data)
         require_whole(data, header)
         with pillow(f"cannot decode this {NAMES[header.kind]}", DEFAULT_MAX_PIXELS):

@@ -11,13 +11,14 @@ from dsprep.errors import OptionError, SourceError
 from dsprep.findings import SKIP_KINDS, Finding, Reject, lost
 from dsprep.lists.editing import fits
 from dsprep.lists.listed import rows_of
-from dsprep.liststore import CLASSES, STREAM, read_list, real_path
+from dsprep.liststore import STREAM, classes_path, read_list
 from dsprep.readers.files import FileReader
 from dsprep.sources.archive import read_text_beside
 from dsprep.sources.cells import parse_cells
 from dsprep.sources.reading import Source, read_source
 from dsprep.sources.scan import RunAll
 from dsprep.splits.groups import group_by_pattern, require_groups
+from dsprep.stores.paths import is_file
 
 
 @dataclass(frozen=True, eq=False)
@@ -79,9 +80,8 @@ def list_source(path: str, root: str, classes: str | None) -> Source:
     """A list and the directory that its paths start from, as a source."""
     if path == STREAM:
         raise OptionError("--root goes with a list that is a file, not with stdin")
-    beside = real_path(path).with_name(CLASSES)
-    if classes is None and beside.exists():
-        classes = str(beside)
+    if classes is None and is_file(beside := classes_path(path)):
+        classes = beside
     return Source(root, list=path, classes=classes)
 
 

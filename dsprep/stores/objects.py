@@ -14,7 +14,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 from zlib import crc32
 
 from dsprep.errors import SourceError, StoreError
-from dsprep.stores.base import Level, Stored
+from dsprep.stores.base import Level, Reading, Stored
+from dsprep.stores.local import checksum
 from dsprep.stores.urls import parse_url
 
 if TYPE_CHECKING:
@@ -44,19 +45,28 @@ def facts_of(stored: Stored) -> Facts:
     return Facts(stored.size, int(stored.modified) * _SECOND + mark)
 
 
+def no_object(url: str) -> FileNotFoundError:
+    """The error where there should be an object."""
+    return FileNotFoundError(errno.ENOENT, "there is no such object", url)
+
+
 @contextmanager
-def as_source(url: str) -> Iterator[None]:
+def as_source(url: str, *, is_object: bool = False) -> Iterator[None]:
     """Tell what a store refuses as what is wrong with a source.
 
+    Args:
+        url: What is asked for.
+        is_object: Whether that is an object, which may not be there.
+
     Raises:
-        FileNotFoundError: If there is no such object.
+        FileNotFoundError: If an object is not there.
         SourceError: In place of any other StoreError.
     """
     try:
         yield
     except StoreError as error:
-        if error.kind == "missing" and "bucket" not in str(error).rpartition(";")[2]:
-            raise FileNotFoundError(errno.ENOENT, "there is no such object", url) from None
+        if error.kind == "missing" and is_object:
+            raise no_object(url) from None
         if error.kind == "exists":
             raise SourceError(
                 f"{url}: has changed while it was being read; give the same command again"
@@ -142,7 +152,7 @@ def read_range(url: str, start: int, size: int, etag: str) -> bytes:
     Raises:
         SourceError: If it has not, or cannot be read.
     """
-    with as_source(url):
+    with as_source(url, is_object=True):
         store, key = bucket_and_key(url)
         return _read(store, key, start, size, etag)
 
@@ -161,7 +171,7 @@ def read_object(url: str, size: int | None = None) -> bytes | None:
         FileNotFoundError: If it is not there.
         SourceError: If it cannot be read.
     """
-    with as_source(url):
+    with as_source(url, is_object=True):
         store, key = bucket_and_key(url)
         failed = 0
         while True:
@@ -169,13 +179,22 @@ def read_object(url: str, size: int | None = None) -> bytes | None:
                 with store.open(key) as reading:
                     if size not in (None, reading.stored.size):
                         return None
-                    data = bytearray()
-                    while len(data) < reading.stored.size:
-                        data += reading.read(reading.stored.size - len(data))
-                    return bytes(data)
+                    return _all_of(reading, url)
             except StoreError as error:
                 failed += 1
                 store.again(error, failed)
+
+
+def _all_of(reading: Reading, url: str) -> bytes:
+    """The bytes that come, which must be those of the checksum if the store has one of them all."""
+    stored, parts, left = reading.stored, [], reading.stored.size
+    while left:
+        parts.append(reading.read(left))
+        left -= len(parts[-1])
+    data = parts[0] if len(parts) == 1 else b"".join(parts)
+    if stored.crc32c not in (None, checksum(data)):
+        raise StoreError(f"{url}: its crc32c is not that of the bytes that came", "damaged")
+    return data
 
 
 def _read(store: S3Store, key: str, start: int, size: int, etag: str) -> bytes:

@@ -14,7 +14,7 @@ from itertools import takewhile
 from typing import NamedTuple, TypeAlias
 
 from dsprep.stores.objects import Facts as Facts
-from dsprep.stores.objects import facts_of, levels, look_up, read_object
+from dsprep.stores.objects import facts_of, levels, look_up, no_object, read_object
 from dsprep.stores.urls import is_s3
 
 
@@ -75,7 +75,7 @@ def facts(path: str) -> Facts:
         return Facts(status.st_size, status.st_mtime_ns)
     found = look_up(path)
     if found is None:
-        raise FileNotFoundError(errno.ENOENT, "there is no such object", path)
+        raise no_object(path)
     return facts_of(found)
 
 

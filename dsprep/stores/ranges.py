@@ -6,7 +6,6 @@ fetched at once grows, and more of it is on its way meanwhile.
 
 from __future__ import annotations
 
-import errno
 import io
 from collections import deque
 from concurrent.futures import Future
@@ -14,7 +13,7 @@ from functools import partial
 from typing import NamedTuple
 
 from dsprep.stores.ahead import submit
-from dsprep.stores.objects import Facts, facts_of, look_up, read_range
+from dsprep.stores.objects import Facts, facts_of, look_up, no_object, read_range
 
 _FIRST, _LARGEST = 1 << 20, 8 << 20
 """Bytes fetched at once where reading goes on, doubled each time."""
@@ -53,7 +52,7 @@ class ObjectFile(io.RawIOBase):
         super().__init__()
         stored = look_up(url)
         if stored is None:
-            raise FileNotFoundError(errno.ENOENT, "there is no such object", url)
+            raise no_object(url)
         self._url, self._size, self._etag = url, stored.size, stored.etag
         self._facts = facts_of(stored)
         self._at = 0

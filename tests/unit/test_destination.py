@@ -61,9 +61,15 @@ def test_name_and_option_must_agree(tmp_path: Path) -> None:
         parse_destination("", "tfrecord")
 
 
-@pytest.mark.parametrize("path", ["s3://bucket/data", "https://example.org/a.tar", "S3://b/c.rec"])
+@pytest.mark.parametrize("path", ["gs://bucket/data", "https://example.org/a.tar"])
 def test_an_address_is_no_path(path: str) -> None:
     with pytest.raises(OptionError, match="is an address"):
         parse_destination(path, "recordio")
     with pytest.raises(OptionError, match="is an address"):
         require_apart("out", path)
+
+
+def test_a_source_may_be_on_s3() -> None:
+    require_apart("out", "s3://bucket/data")
+    with pytest.raises(OptionError, match="is not a place on S3"):
+        require_apart("out", "S3://b/c.rec")

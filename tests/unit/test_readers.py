@@ -16,7 +16,7 @@ from dsprep.catalog import Catalog
 from dsprep.errors import SourceError
 from dsprep.formats.recordio import RecordIO
 from dsprep.formats.tfrecord import TFRecord
-from dsprep.readers.places import Descriptors
+from dsprep.readers.places import OpenFiles
 from dsprep.readers.shards import ShardReader
 from dsprep.sample import Sample
 from dsprep.sources.reading import make_source, read_source
@@ -28,9 +28,9 @@ def test_more_files_than_may_be_open(tmp_path: Path) -> None:
     for path in paths:
         path.write_text(path.name)
     before = len(os.listdir("/proc/self/fd"))
-    with Descriptors(tuple(map(str, paths))) as descriptors:
+    with OpenFiles(tuple(map(str, paths))) as opened:
         for number in (*range(400), 0, 399, 200, 0):
-            assert os.pread(descriptors[number], 9, 0) == b"%d" % number
+            assert opened[number].pread(9, 0) == b"%d" % number
         assert 1 < len(os.listdir("/proc/self/fd")) - before <= 256
     assert len(os.listdir("/proc/self/fd")) == before
 

@@ -28,6 +28,7 @@ from dsprep.sources.archived import files_of
 from dsprep.sources.files import Files
 from dsprep.sources.reading import make_source, read_source
 from dsprep.sources.tarred import PlainTar, StreamedTar, list_tar
+from dsprep.stores.opened import open_file
 
 EXTENSIONS = frozenset({"jpg"})
 
@@ -161,8 +162,8 @@ def test_tars_are_listed_alike_from_disk_and_stream(tmp_path: Path, size: int) -
         outer.addfile(tarfile.TarInfo("last.jpg"))
     path = tmp_path / "x.tar"
     path.write_bytes(data.getvalue())
-    with path.open("rb") as file:
-        plain = list_tar(PlainTar(file.fileno()), "x.tar")
+    with path.open("rb") as file, open_file(str(path)) as opened:
+        plain = list_tar(PlainTar(opened), "x.tar")
         streamed = list_tar(StreamedTar(file), "x.tar")
     assert plain == streamed
     assert len(plain.names) == 13
