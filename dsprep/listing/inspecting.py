@@ -4,23 +4,19 @@ from __future__ import annotations
 
 import os
 import sys
-import time
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import islice
-from pathlib import Path
-from stat import S_ISREG
 
 import polars as pl
 
 from dsprep.errors import DestinationError, OptionError, SourceError
+from dsprep.listing.looking import look_up
 from dsprep.lists.checking import check_rows
 from dsprep.lists.faults import Fault
 from dsprep.lists.lenient import read_leniently
 from dsprep.lists.requirements import READERS
-from dsprep.lists.rows import format_rows, leads_outside
+from dsprep.lists.rows import format_rows
 from dsprep.lists.sampling import class_sizes, sample_count, sample_fraction, sample_per_class
 from dsprep.lists.statistics import Statistics, count_list
 from dsprep.liststore import (
@@ -35,15 +31,8 @@ from dsprep.liststore import (
     write_stream,
 )
 from dsprep.sources.classes import format_classes
+from dsprep.stores.paths import read_bytes
 from dsprep.units import format_count
-
-_THREADS = 16
-"""How many files are asked for at once where each takes its time, as on a network."""
-
-_LOCAL = 0.05
-"""Seconds in which a disk of this machine answers for as many files; threads slow that down."""
-
-_FILES_PER_CALL = 1000
 
 
 @dataclass(frozen=True)
@@ -118,7 +107,7 @@ def check_list(
     if wanted is not None:
         faults += wanted.check(rows)
     if root is not None:
-        faults += _look_up(root, rows)
+        faults += look_up(root, rows)
     faults = _one_of_a_kind(faults)
     kinds = dict(Counter(fault.kind for fault in faults).most_common())
     return CheckReport(_name(path), rows.height, names, root, reader, kinds, faults)
@@ -212,7 +201,7 @@ def _read(path: str) -> bytes:
     if path == STREAM:
         return sys.stdin.buffer.read()
     try:
-        return Path(path).read_bytes()
+        return read_bytes(path)
     except OSError as error:
         raise SourceError(f"{path}: cannot be read: {error.strerror}") from None
 
@@ -223,46 +212,6 @@ def _one_of_a_kind(faults: Iterable[Fault]) -> list[Fault]:
     for fault in faults:
         first.setdefault((fault.line, fault.kind), fault)
     return sorted(first.values())
-
-
-def _look_up(root: str, rows: pl.DataFrame) -> Iterator[Fault]:
-    """Ask for every file whose path leads nowhere else."""
-    rows = rows.filter(~leads_outside(pl.col("path"))).select(
-        "line", pl.col("path").cast(pl.Binary)
-    )
-    try:
-        descriptor = os.open(root, os.O_RDONLY | os.O_DIRECTORY)
-    except OSError as error:
-        raise SourceError(f"{root}: cannot be read as a directory: {error.strerror}") from None
-    try:
-        pieces = rows.iter_slices(_FILES_PER_CALL)
-        began = time.perf_counter()
-        for piece in islice(pieces, 1):
-            yield from _stat_all(descriptor, piece)
-        waits = time.perf_counter() - began > _LOCAL
-        with ThreadPoolExecutor(_THREADS if waits else 1) as threads:
-            for faults in threads.map(lambda piece: _stat_all(descriptor, piece), pieces):
-                yield from faults
-    finally:
-        os.close(descriptor)
-
-
-def _stat_all(descriptor: int, rows: pl.DataFrame) -> list[Fault]:
-    faults = []
-    for line, path in rows.iter_rows():
-        try:
-            status = os.stat(path, dir_fd=descriptor)
-        except OSError as error:
-            fault = Fault(line, "missing", f"{path.decode()!r}: {error.strerror}")
-        else:
-            if S_ISREG(status.st_mode) and status.st_size:
-                continue
-            if S_ISREG(status.st_mode):
-                fault = Fault(line, "empty", f"{path.decode()!r} has no bytes")
-            else:
-                fault = Fault(line, "not-a-file", f"{path.decode()!r} is not a regular file")
-        faults.append(fault)
-    return faults
 
 
 def _sizes(rows: pl.DataFrame) -> dict[str, int]:

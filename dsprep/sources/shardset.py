@@ -14,7 +14,7 @@ from dsprep.formats import FORMATS, Format, format_of_source
 from dsprep.manifests.manifest import read_manifest
 from dsprep.manifests.recorded import recorded_options
 from dsprep.sample import image_kind_of
-from dsprep.stores.paths import entries, exists, is_dir, is_file
+from dsprep.stores.paths import absent, entries, exists, is_dir, is_file
 from dsprep.stores.patterns import find_files
 
 _BRACES = re.compile(r"\{([^{}]*)\}")
@@ -134,7 +134,7 @@ def find_shards(source: str, format_name: str | None = None) -> ShardSet | None:
 
 
 def _of_files(name: str, files: Sequence[str], format_name: str | None) -> ShardSet | None:
-    missing = [path for path in files if not is_file(path)]
+    missing = absent(files)
     if missing:
         raise SourceError(f"{missing[0]}: there is no such shard ({name})")
     if format_name is None:

@@ -146,6 +146,19 @@ def _levels(url: str) -> Iterator[Level]:
         yield from store.levels(prefix_of(key))
 
 
+def object_sizes(url: str) -> dict[str, int]:
+    """The size of every object below a place, by its path from there.
+
+    Raises:
+        SourceError: If it cannot be listed.
+    """
+    with as_source(url):
+        store, key = bucket_and_key(url)
+        prefix = prefix_of(key)
+        pages = store.list(prefix)
+        return {each.key[len(prefix) :]: each.size for page in pages for each in page}
+
+
 def read_range(url: str, start: int, size: int, etag: str) -> bytes:
     """Some bytes of an object that must still have this ETag.
 

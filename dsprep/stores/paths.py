@@ -10,9 +10,11 @@ import errno
 import os
 import stat
 from collections.abc import Iterator, Sequence
+from functools import partial
 from itertools import takewhile
 from typing import NamedTuple, TypeAlias
 
+from dsprep.stores.ahead import ahead
 from dsprep.stores.objects import Facts as Facts
 from dsprep.stores.objects import facts_of, levels, look_up, no_object, read_object
 from dsprep.stores.urls import is_s3
@@ -52,6 +54,14 @@ def exists(path: str) -> bool:
 def is_file(path: str) -> bool:
     """Whether a file is there."""
     return look_up(path) is not None if is_s3(path) else os.path.isfile(path)
+
+
+def absent(paths: Sequence[str]) -> list[str]:
+    """Those of some paths where no file is."""
+    calls = [partial(is_file, path) for path in paths]
+    on_s3 = any(map(is_s3, paths))
+    there = ahead((0, call) for call in calls) if on_s3 else (call() for call in calls)
+    return [path for path, found in zip(paths, there, strict=True) if not found]
 
 
 def is_dir(path: str) -> bool:

@@ -3,22 +3,26 @@
 from __future__ import annotations
 
 import json
+import random
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from unittest.mock import patch
 
 import pytest
 
 import dsprep
+import dsprep.writing
 from dsprep.errors import BadSample, SourceError
 from dsprep.sample import Sample
 from dsprep.sources.reading import make_source, read_source
 from dsprep.stores.connected import store_of
 from dsprep.stores.opened import open_file
-from dsprep.stores.paths import entries, read_bytes
+from dsprep.stores.paths import entries
 from dsprep.stores.patterns import find_files
 from tests.attack.trees import contents
 from tests.conftest import Finished
+from tests.here import Lasting
 from tests.images import image_folder
 from tests.servers.bucket import Bucket
 from tests.servers.proxy import Proxy
@@ -223,21 +227,75 @@ def test_lists_and_splits(
         assert (tmp_path / name / "classes.txt").read_text() == "a\nb\n"
     done = run_here("split", remote, "-o", tmp_path / "d", "--materialize", "copy")
     assert (done.code, "dsprep sync" in done.err) == (2, True)
+    ceph.s3.delete_object(Bucket=ceph.name, Key="images/a/001.jpg")
+    checked = run_here("lst", "check", f"{ceph.url}/lists/all.lst", "--root", remote)
+    assert (checked.code, "'a/001.jpg': there is no such object" in checked.out) == (3, True)
     done = run_here("lst", "create", remote, "-o", f"{ceph.url}/new.lst", "-qj1")
     assert (done.code, "lists are written to disks" in done.err) == (5, True)
 
 
-def test_a_shard_is_streamed(
-    ceph: Bucket, images: dict[str, bytes], run_here: RunCli, tmp_path: Path
+@pytest.fixture
+def shards(ceph: Bucket, images: dict[str, bytes], tmp_path: Path) -> Path:
+    """The images as three shards with their manifest, on S3 and in a directory."""
+    where = tmp_path / "set"
+    dsprep.pack(str(tmp_path / "images"), str(where), format="webdataset", shards=3, workers=1)
+    for name, data in contents(where).items():
+        ceph.put(f"set/{name}", data)
+    return where
+
+
+def test_shards_however_they_are_named(
+    ceph: Bucket, shards: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    dsprep.pack(str(tmp_path / "images"), str(tmp_path / "x.tar"), workers=1)
-    ceph.put("x.tar", (tmp_path / "x.tar").read_bytes())
-    url = f"{ceph.url}/x.tar"
-    assert read_bytes(url) == (tmp_path / "x.tar").read_bytes()
-    how = ("-", "--to", "tfrecord")
-    local = run_here("convert", tmp_path / "x.tar", *how)
-    assert run_here("convert", url, *how) == local
-    assert (local.code, "image/encoded" in local.out) == (0, True)
+    names = ["", "/", "/manifest.json", "/train-{000000..000002}.tar", "/train-*.tar"]
+    for name in (*names, "/train-000001.tar"):
+        local, _ = read_source(make_source(f"{shards}{name}"))
+        remote, _ = read_source(make_source(f"{ceph.url}/set{name}"))
+        assert remote.digest() == local.digest()
+        assert remote.classes == local.classes
+        samples = [*remote.reader.read(remote.rows())]
+        assert samples == [*local.reader.read(local.rows())]
+
+
+def test_shards_are_cut_and_streamed(
+    ceph: Bucket, shards: Path, run_here: RunCli, tmp_path: Path
+) -> None:
+    places = {"local": shards, "remote": f"{ceph.url}/set"}
+    with Lasting(1) as pool, patch.object(dsprep.writing, "Pool", lambda _: pool):
+        for name, place in places.items():
+            dsprep.shard(str(place), str(tmp_path / f"{name}-2"), shards=2)
+            dsprep.shard(str(place), str(tmp_path / f"{name}-mixed"), shuffle=True)
+        pool.end()
+    for kind in ("2", "mixed"):
+        assert contents(tmp_path / f"remote-{kind}") == contents(tmp_path / f"local-{kind}")
+    made = [
+        run_here("convert", f"{place}/train-000000.tar", "-", "--to", "tfrecord")
+        for place in places.values()
+    ]
+    assert made[0] == made[1]
+    assert "image/encoded" in made[1].out
+
+
+def test_a_file_is_fetched_ahead(ceph: Bucket, proxy: Proxy) -> None:
+    """Few requests from front to back, one for a jump; headers that lie apart are jumped to."""
+    size = 40 << 20
+    data = random.Random(0).randbytes(size)
+    ceph.put("x", data)
+    url = f"{ceph.url}/x"
+    with open_file(url) as file:
+        read = b"".join(iter(lambda: file.read(1 << 18), b""))
+        assert read == data
+        assert proxy.counted("GET") < 12
+        before = proxy.counted("GET")
+        for offset in (5 << 20, 30 << 20, 1 << 20):
+            assert file.pread(512, offset) == data[offset : offset + 512]
+        places = [(7 << 20) * number for number in range(6)]
+        for offset in places:
+            file.ahead(offset, 1000)
+        assert [file.pread(1000, each) for each in places] == [
+            data[each : each + 1000] for each in places
+        ]
+        assert proxy.counted("GET") - before == 3 + len(places)
 
 
 def test_local_runs_know_nothing_of_s3(
