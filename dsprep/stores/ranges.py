@@ -50,15 +50,14 @@ class ObjectFile(io.RawIOBase):
             SourceError: If it cannot be looked up.
         """
         super().__init__()
+        self._asked: dict[int, _Range] = {}
+        self._windows: deque[_Range] = deque()
         stored = look_up(url)
         if stored is None:
             raise no_object(url)
         self._url, self._size, self._etag = url, stored.size, stored.etag
         self._facts = facts_of(stored)
-        self._at = 0
-        self._asked: dict[int, _Range] = {}
-        self._windows: deque[_Range] = deque()
-        self._window = 0
+        self._at = self._window = 0
         self._last = -1
 
     def facts(self) -> Facts:
