@@ -38,9 +38,9 @@ def find_files(pattern: str) -> list[str]:
 
 
 def expression(pattern: str) -> re.Pattern[str]:
-    """What the shell means by a pattern: marks match neither slashes nor dots that names begin with.
+    """What the shell means by a pattern.
 
-    ``**/`` matches any number of directories.
+    Marks match neither slashes nor dots that names begin with; ``**/`` is any directories.
 
     Raises:
         SourceError: If it cannot mean anything.

@@ -62,6 +62,8 @@ _KINDS = {
 }
 _KIND = {code: kind for kind, codes in _KINDS.items() for code in codes}
 
+_ELSEWHERE = "the bucket is in another region; name it in AWS_REGION, or with sync --region"
+
 _ADVICE = {
     "NoSuchBucket": "there is no bucket of this name; create it, or look at its spelling, the "
     "region and the endpoint",
@@ -70,9 +72,9 @@ _ADVICE = {
     "SignatureDoesNotMatch": "the secret key is not that of the access key; check the credentials",
     "RequestTimeTooSkewed": "this computer's clock is wrong; set it",
     "InvalidToken": "the session token is not valid; get new credentials",
-    "PermanentRedirect": "the bucket is in another region; name it in AWS_REGION, or with sync --region",
-    "AuthorizationHeaderMalformed": "the bucket is in another region; name it in AWS_REGION, or with sync --region",
-    "IllegalLocationConstraintException": "the bucket is in another region; name it in AWS_REGION, or with sync --region",
+    "PermanentRedirect": _ELSEWHERE,
+    "AuthorizationHeaderMalformed": _ELSEWHERE,
+    "IllegalLocationConstraintException": _ELSEWHERE,
     "EntityTooLarge": "the server does not take objects or parts as large as this",
     "InvalidObjectState": "it is in an archive storage class; restore it first",
     "QuotaExceeded": "the quota is used up; make room and give the same command again to continue",
