@@ -24,6 +24,9 @@ _AHEAD = 3
 _GAP = 4 << 20
 """Passing over more than this is a jump; to fetch as much takes as long as one more request."""
 
+_NEAR = 1 << 16
+"""Between what is asked for in advance and what follows it, there may be a header or two."""
+
 
 class _Range(NamedTuple):
     """Bytes that are there, or on their way."""
@@ -58,7 +61,7 @@ class ObjectFile(io.RawIOBase):
         self._url, self._size, self._etag = url, stored.size, stored.etag
         self._facts = facts_of(stored)
         self._at = self._window = 0
-        self._last = -1
+        self._last = self._told = -_GAP - 1
 
     def facts(self) -> Facts:
         """Its size, and what tells when it has changed."""
@@ -83,9 +86,14 @@ class ObjectFile(io.RawIOBase):
         return parts[0] if len(parts) == 1 else b"".join(parts)
 
     def ahead(self, offset: int, count: int) -> None:
-        """Begin to fetch bytes that will be read; of many, the first."""
+        """Begin to fetch bytes that will be read; of many, the first.
+
+        Those that follow what was asked for before are left to what is fetched as reading goes on.
+        """
+        follows = abs(offset - self._told) <= _NEAR
+        self._told = offset + count
         stop = min(offset + min(count, _LARGEST), self._size)
-        if offset < stop and offset not in self._asked:
+        if offset < stop and not follows and offset not in self._asked:
             self._asked[offset] = self._get(offset, stop)
 
     def _find(self, offset: int) -> _Range | None:
@@ -97,7 +105,7 @@ class ObjectFile(io.RawIOBase):
 
     def _fetch(self, offset: int, stop: int) -> _Range:
         """Fetch what nobody has asked for before."""
-        if self._last < 0 or not 0 <= offset - self._last <= _GAP:
+        if not -_NEAR <= offset - self._last <= _GAP:
             self._windows.clear()
             self._window = 0
             stop = min(stop, offset + _LARGEST)

@@ -296,6 +296,13 @@ def test_a_file_is_fetched_ahead(ceph: Bucket, proxy: Proxy) -> None:
             data[each : each + 1000] for each in places
         ]
         assert proxy.counted("GET") - before == 3 + len(places)
+        before = proxy.counted("GET")
+        for offset in range(0, 8 << 20, 1 << 16):
+            file.ahead(offset, 60_000)
+        read = [file.pread(60_000, offset) for offset in range(0, 8 << 20, 1 << 16)]
+        assert b"".join(read)[:60_000] == data[:60_000]
+        assert read[-1] == data[(8 << 20) - (1 << 16) :][:60_000]
+        assert proxy.counted("GET") - before < 12
 
 
 def test_local_runs_know_nothing_of_s3(
