@@ -18,9 +18,10 @@ from dsprep.planning.packing import Packing
 from dsprep.planning.plan import Plan, make_plan, require_distinct_keys
 from dsprep.progress import Progress
 from dsprep.running.commit import begin_append, commit, identity_of
+from dsprep.running.place import Directory, finished_manifest
 from dsprep.running.run import Run
-from dsprep.running.state import RunState, finished_manifest
 from dsprep.sources.reading import make_source
+from dsprep.stores.urls import is_s3
 from dsprep.units import format_count, format_some, parse_size
 from dsprep.workers.pool import Pool, available_cores
 from dsprep.writing import (
@@ -97,6 +98,11 @@ def append(
         RunStopped: If it ended early; calling again goes on.
     """
     began = time.monotonic()
+    if is_s3(dest):
+        raise OptionError(
+            f"{dest}: shards are added to a data set on this machine; bring it here with dsprep "
+            "sync, and what is new back"
+        )
     first, *others = [sources] if isinstance(sources, str) else sources
     for each in (first, *others):
         require_apart(dest, each)
@@ -150,9 +156,10 @@ def append(
             "source": source_digest,
             "appended to": [shard.name for shard in base.shards],
         }
-        state = RunState(destination, identity)
+        place = Directory(destination)
+        state = place.open(plan, identity)
         with held(plan, state, pool):
-            begin_append(plan, state)
+            begin_append(plan, place, state)
             run = Run(plan, state, 0 if on_error == "fail" else max_errors)
             outcome = run.carry_out(pool, progress or Progress())
             manifest = commit(plan, state, outcome, identity, base)
@@ -174,7 +181,7 @@ def _added(base: Manifest, manifest: Manifest) -> str:
 
 def _base(destination: Destination) -> tuple[Manifest, Recorded]:
     """The data set to add to, and how it was made."""
-    manifest = finished_manifest(destination)
+    manifest = finished_manifest(Directory(destination))
     if manifest is None:
         raise DestinationError(
             f"{destination}: holds no manifest.json, so nothing tells what is there; "

@@ -54,6 +54,7 @@ def convert(
     overwrite: bool = False,
     dry_run: bool = False,
     workers: int | None = None,
+    spool: int | str | None = None,
     progress: Progress | None = None,
 ) -> WriteReport:
     """Convert samples to another format.
@@ -64,7 +65,7 @@ def convert(
     Args:
         sources: Shards (a file, a pattern, a directory, a manifest; also several of these), or
             anything that :func:`dsprep.pack` takes.
-        dest: A directory, or one file.
+        dest: A directory, or one file; either may be on S3: ``s3://bucket/shards/``.
         to: The format to write; may be left out for a single file.
         kind: What the sources are, where that does not show; see :mod:`dsprep.sources.whole`.
         parts: Whether files that share a stem are one sample.
@@ -98,6 +99,8 @@ def convert(
         overwrite: Replace what is at the destination.
         dry_run: Plan, and write nothing.
         workers: How many processes; by default the cores that this process may use.
+        spool: The most bytes of shards that wait on this machine for their way to S3; a number, or
+            a text like ``20GB``.
         progress: Is told how far the run is.
 
     Returns:
@@ -169,5 +172,6 @@ def convert(
         overwrite=overwrite,
         dry_run=dry_run,
         workers=workers,
+        spool=spool,
         progress=progress,
     )

@@ -47,6 +47,7 @@ def pack(
     overwrite: bool = False,
     dry_run: bool = False,
     workers: int | None = None,
+    spool: int | str | None = None,
     progress: Progress | None = None,
 ) -> WriteReport:
     """Pack images into shards.
@@ -54,7 +55,7 @@ def pack(
     Args:
         source: The directory that holds the images; each directory in it is a class.
         dest: A directory for the shards, or one file: ``train.tar``, ``train.rec``,
-            ``train.tfrecord``.
+            ``train.tfrecord``; either may be on S3: ``s3://bucket/shards/``.
         parts: Whether files that share a stem are one sample.
         pairs: Patterns of files, by the field that they are: those that match alike are one sample.
         kind: What the source is, where that does not show; see :mod:`dsprep.sources.whole`.
@@ -84,6 +85,8 @@ def pack(
         overwrite: Replace what is at the destination.
         dry_run: Plan, and write nothing.
         workers: How many processes; by default the cores that this process may use.
+        spool: The most bytes of shards that wait on this machine for their way to S3; a number, or
+            a text like ``20GB``.
         progress: Is told how far the run is.
 
     Returns:
@@ -143,5 +146,6 @@ def pack(
         overwrite=overwrite,
         dry_run=dry_run,
         workers=workers,
+        spool=spool,
         progress=progress,
     )

@@ -28,6 +28,9 @@ class Progress:
     def advance(self, samples: int, size: int) -> None:
         """Note samples and bytes done."""
 
+    def note(self, text: str) -> None:
+        """Say something that the user may wonder about; any thread may."""
+
     def end(self) -> None:
         """The task is over, finished or not."""
 
@@ -43,6 +46,11 @@ class LogProgress(Progress):
         """Begin, without a line: most tasks are over before the first is due."""
         self._task, self._samples, self._done, self._bytes = task, samples, 0, 0
         self._began = self._said = time.monotonic()
+
+    def note(self, text: str) -> None:
+        """Write a line."""
+        with suppress(OSError):
+            print(text, file=self._stream, flush=True)
 
     def advance(self, samples: int, size: int) -> None:
         """Note progress, and write a line when one is due."""
@@ -90,6 +98,14 @@ class BarProgress(Progress):
                 self._bar = self._new_bar(seconds)
             self._bar.set_postfix_str(f"{format_size(self._bytes / seconds)}/s", refresh=False)
             self._bar.update(self._done - self._bar.n)
+
+    def note(self, text: str) -> None:
+        """Write a line above the bar."""
+        with suppress(OSError):
+            if self._bar is None:
+                print(text, file=self._stream, flush=True)
+            else:
+                self._bar.write(text, file=self._stream)
 
     def _new_bar(self, seconds: float) -> Any:
         """A bar for something that began some seconds ago; it is drawn at its first update."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -18,10 +18,11 @@ from dsprep.planning.packing import Packing
 from dsprep.planning.plan import Plan, make_plan, require_distinct_keys
 from dsprep.planning.selection import Chosen
 from dsprep.progress import Progress
-from dsprep.running.commit import begin, commit, identity_of, rejects_of, require_same
+from dsprep.running.commit import begin, commit, identity_of, require_same
+from dsprep.running.place import finished_manifest, place_of, rejects_of
 from dsprep.running.run import Run
-from dsprep.running.state import RunState, finished_manifest, remove_leftovers
-from dsprep.units import format_count, format_some
+from dsprep.running.state import RunState
+from dsprep.units import format_count, format_some, parse_size
 from dsprep.workers.pool import Pool, available_cores
 
 
@@ -79,6 +80,7 @@ def write_data_set(
     overwrite: bool = False,
     dry_run: bool = False,
     workers: int | None = None,
+    spool: int | str | None = None,
     progress: Progress | None = None,
 ) -> WriteReport:
     """Write a data set, or go on with it.
@@ -91,6 +93,7 @@ def write_data_set(
         overwrite: Replace what is at the destination.
         dry_run: Plan, and write nothing.
         workers: How many processes; by default the cores that this process may use.
+        spool: How many bytes may wait on this machine for their way to S3.
         progress: Is told how far the run is.
 
     Raises:
@@ -100,28 +103,34 @@ def write_data_set(
         RunStopped: If it ended early; calling again goes on.
     """
     began = time.monotonic()
-    destination = packing.destination
-    with Pool(available_cores() if workers is None else workers) as pool:
+    destination, progress = packing.destination, progress or Progress()
+    if spool is not None and destination.remote is None:
+        raise OptionError(f"{destination}: --spool is for what goes to S3")
+    room = None if spool is None else parse_size(spool)
+    with (
+        Pool(available_cores() if workers is None else workers) as pool,
+        closing(place_of(destination, room, progress)) as place,
+    ):
         plan = make_plan(packing, pool)
         if dry_run:
             return planned_report(plan, plan.seconds(pool))
         require_distinct_keys(plan)
         identity = identity_of(plan)
-        finished = None if overwrite else finished_manifest(destination)
+        finished = None if overwrite else finished_manifest(place)
         if finished is not None:
-            require_same(plan, finished, identity)
-            remove_leftovers(destination)
-            rejects = rejects_of(plan, finished)
+            require_same(plan, place, finished, identity)
+            place.remove_leftovers(plan, identity, finished)
+            rejects = rejects_of(place, finished)
             report = final_report(
                 plan, finished, rejects, f"already {done}", time.monotonic() - began
             )
             compared = "paths, sizes and labels are the same; verify --against compares contents"
             return replace(report, notes=[*report.notes, compared])
-        state = RunState(destination, identity)
+        state = place.open(plan, identity)
         with held(plan, state, pool):
-            begin(plan, state, overwrite)
+            begin(plan, place, state, overwrite)
             run = Run(plan, state, 0 if on_error == "fail" else max_errors)
-            outcome = run.carry_out(pool, progress or Progress())
+            outcome = run.carry_out(pool, progress)
             manifest = commit(plan, state, outcome, identity)
         rejects = [*plan.lost, *outcome.rejects]
         how = "continued" if state.resumed else done
@@ -138,11 +147,8 @@ def held(plan: Plan, state: RunState, pool: Pool) -> Iterator[None]:
     try:
         yield
     except KeyboardInterrupt:
-        whole = sum(shard.name in state.done for shard in plan.shards)
-        raise Interrupted(
-            f"interrupted; {whole} of {len(plan.shards)} shards are written; "
-            "give the same command again to continue"
-        ) from None
+        kept = state.kept([shard.name for shard in plan.shards])
+        raise Interrupted(f"interrupted; {kept}; give the same command again to continue") from None
     finally:
         pool.close()  # before anything is removed that a worker may be writing
         state.release()
@@ -218,10 +224,15 @@ def final_report(
         bytes=manifest.bytes,
         estimated=False,
         rejects=rejects,
-        rejects_file=str(plan.packing.destination.companion("rejects.jsonl")) if rejects else None,
+        rejects_file=_rejects_file(plan) if rejects else None,
         seconds=seconds,
         **_common(plan, shards),
     )
+
+
+def _rejects_file(plan: Plan) -> str:
+    destination = plan.packing.destination
+    return destination.url(destination.companion("rejects.jsonl").name)
 
 
 def _common(plan: Plan, shards: Sequence[ShardFacts]) -> dict[str, Any]:

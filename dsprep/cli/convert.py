@@ -25,6 +25,7 @@ from dsprep.cli.writing_options import (
     plan_option,
     sample_options,
     shard_size_options,
+    spool_option,
     take_transform,
 )
 
@@ -65,6 +66,7 @@ _shards = option_group("Shards")
 @sample_options
 @image_options
 @overwrite_option
+@spool_option
 @plan_option
 @workers_option
 @output_options

@@ -24,6 +24,7 @@ from dsprep.cli.writing_options import (
     plan_option,
     sample_options,
     shard_size_options,
+    spool_option,
     take_transform,
 )
 
@@ -47,6 +48,7 @@ _samples = option_group("Samples")
 @sample_options
 @image_options
 @overwrite_option
+@spool_option
 @plan_option
 @workers_option
 @output_options

@@ -26,6 +26,7 @@ from dsprep.cli.writing_options import (
     overwrite_option,
     plan_option,
     shard_size_options,
+    spool_option,
 )
 
 _shards = option_group("Shards")
@@ -76,6 +77,7 @@ COMMANDS = {
 @key_option
 @error_options
 @overwrite_option
+@spool_option
 @plan_option
 @workers_option
 @output_options

@@ -144,16 +144,31 @@ def read_rejects(path: Path) -> list[Reject]:
         SourceError: If it is not one.
     """
     try:
+        data = path.read_bytes()
+    except OSError as error:
+        raise SourceError(f"{path}: cannot be read ({error.strerror})") from None
+    return parse_rejects(data, str(path))
+
+
+def parse_rejects(data: bytes, name: str) -> list[Reject]:
+    """Read the bytes of ``rejects.jsonl``, which may come from anywhere.
+
+    Args:
+        data: The bytes.
+        name: What the file is called, for messages.
+
+    Raises:
+        SourceError: If it is not one.
+    """
+    try:
         # Not by splitlines, as paths may hold what that takes for the end of a line.
-        lines = path.read_text("utf-8").removesuffix("\n").split("\n")
+        lines = data.decode().removesuffix("\n").split("\n")
         entries = [json.loads(line) for line in lines]
         rejects = [Reject(_is(str, entry["path"]), _is(str, entry["reason"])) for entry in entries]
         "".join(text for reject in rejects for text in reject).encode()  # no half characters
         return rejects
-    except OSError as error:
-        raise SourceError(f"{path}: cannot be read ({error.strerror})") from None
     except (ValueError, LookupError, TypeError, RecursionError):
-        raise SourceError(f"{path}: is not the list of rejects that dsprep wrote") from None
+        raise SourceError(f"{name}: is not the list of rejects that dsprep wrote") from None
 
 
 def _manifest(values: dict[str, Any]) -> Manifest:

@@ -8,9 +8,10 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from dsprep.errors import OptionError
-from dsprep.formats import format_of_file
+from dsprep.formats import Format, format_of_file
 from dsprep.formats.tfrecord import TFRecord
-from dsprep.stores.urls import is_s3, parse_url
+from dsprep.stores.local import stage_for
+from dsprep.stores.urls import Location, is_s3, parse_url
 
 _FOLDERS = ("folder", "manifest")
 """The formats that are a folder of files, with their companions beside it."""
@@ -29,15 +30,20 @@ class Destination:
     file ``train.rec`` the companions are named after it, ``train.manifest.json``, so that
     ``val.rec`` can stand beside it.
 
+    On S3, the directory is a stage on this machine: what is written there goes to the bucket, and
+    then away.
+
     Attributes:
-        directory: Where all files are.
+        directory: Where all files are written.
         single: The name of the one shard, or None for numbered shards.
         stem: That name without what tells its format, or the empty string.
+        remote: What is before the names of the files on S3; None if they stay in the directory.
     """
 
     directory: Path
     single: str | None = None
     stem: str = ""
+    remote: Location | None = None
 
     def companion(self, name: str) -> Path:
         """The path of ``manifest.json`` and the like."""
@@ -66,9 +72,15 @@ class Destination:
         below = "" if where == "." else where + "/"
         return (f"{below}{self.stem}.", f"{below}{self.scratch.name}/") if self.stem else (below,)
 
+    def url(self, name: str) -> str:
+        """What users call one of the files: its path, or its address on S3."""
+        if self.remote is None:
+            return str(self.directory / name)
+        return f"{self.remote}{name}"
+
     def __str__(self) -> str:
-        """The path that the user gave."""
-        return str(self.directory / self.single if self.single else self.directory)
+        """The path, or the address, that the user gave."""
+        return self.url(self.single or "")
 
 
 def require_name(name: str) -> str:
@@ -106,12 +118,14 @@ def require_apart(path: str, source: str) -> None:
         OptionError: If a destination is the source itself; it may lie below it. If either is an
             address.
     """
-    require_local(path)
-    if is_s3(source):
-        parse_url(source)
-        return
-    require_local(source)
-    if os.path.realpath(path) == os.path.realpath(source):
+    for each in (path, source):
+        if not is_s3(each):
+            require_local(each)
+    if is_s3(path) and is_s3(source):
+        same = str(parse_url(path)).rstrip("/") == str(parse_url(source)).rstrip("/")
+    else:
+        same = os.path.realpath(path) == os.path.realpath(source)
+    if same:
         raise OptionError(f"{path}: is the source, too; choose another directory for the shards")
 
 
@@ -130,27 +144,63 @@ def parse_destination(path: str, format_name: str | None) -> tuple[Destination, 
     """
     if not path:
         raise OptionError("the destination is empty")
+    if is_s3(path):
+        return _parse_remote(path, format_name)
     require_local(path)
     where = Path(path)
     if format_name in _FOLDERS:
         if where.name in ("", ".."):  # a folder has a name, after which its companions are called
             where = Path(os.path.abspath(path))
         return Destination(where.parent, where.name, where.name), format_name
-    told = None if os.path.isdir(path) or path.endswith("/") else format_of_file(path)
+    told = None if os.path.isdir(path) else _format_told(path, format_name)
+    if told is None:
+        return Destination(where), _required(path, format_name)
+    return Destination(where.parent, where.name, _stem(where.name, told)), told.name
+
+
+def _parse_remote(path: str, format_name: str | None) -> tuple[Destination, str]:
+    if format_name in _FOLDERS:
+        raise OptionError(
+            f"{path}: --to {format_name} writes many small files, which takes a directory on this "
+            "machine; dsprep sync brings that to S3"
+        )
+    bucket, key = parse_url(path)
+    told = _format_told(key, format_name)
+    if told is None:
+        remote = Location(bucket, key if not key or key.endswith("/") else key + "/")
+        return Destination(stage_for(str(remote)), remote=remote), _required(path, format_name)
+    above, slash, name = key.rpartition("/")
+    remote, stage = Location(bucket, above + slash), stage_for(str(Location(bucket, key)))
+    return Destination(stage, name, _stem(name, told), remote), told.name
+
+
+def _format_told(path: str, format_name: str | None) -> type[Format] | None:
+    """The format that the name of a file tells; None if it is the name of a directory.
+
+    Raises:
+        OptionError: If it is not the one that was asked for.
+    """
+    told = None if path.endswith("/") else format_of_file(path)
     if told is not None and path.endswith(".gz") and told is not TFRecord:
         raise OptionError(
             f"{path}: only TFRecord shards can be compressed; name it {path.removesuffix('.gz')}"
         )
-    if told is None:
-        if format_name is None:
-            raise OptionError(
-                f"{path}: its name tells no format; give pack --format, convert and shard --to"
-            )
-        return Destination(where), format_name
-    if format_name not in (None, told.name):
+    if told is not None and format_name not in (None, told.name):
         raise OptionError(
             f"{path}: is a name for {told.name}, but {format_name} is to be written; "
             "choose another name"
         )
-    stem = where.name.removesuffix(".gz").removesuffix(told.suffix)
-    return Destination(where.parent, where.name, stem or where.name), told.name
+    return told
+
+
+def _required(path: str, format_name: str | None) -> str:
+    if format_name is None:
+        raise OptionError(
+            f"{path}: its name tells no format; give pack --format, convert and shard --to"
+        )
+    return format_name
+
+
+def _stem(name: str, told: type[Format]) -> str:
+    """A file's name without what tells its format, if there is anything else."""
+    return name.removesuffix(".gz").removesuffix(told.suffix) or name

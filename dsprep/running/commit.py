@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import Any
 
 from dsprep.errors import DestinationError, SourceError
-from dsprep.findings import Reject
 from dsprep.formats.base import ShardFacts
 from dsprep.formats.folder import Folder
 from dsprep.formats.listing import LISTING
@@ -24,11 +23,11 @@ from dsprep.running.folder import (
     require_own_files,
     write_companions,
 )
+from dsprep.running.place import Place, data_set_to_replace
 from dsprep.running.run import Outcome
-from dsprep.running.state import RunState, data_set_to_replace, differences, remove_data_set
-from dsprep.stores.local import checksum, free_bytes, sync_directory, write_whole
+from dsprep.running.state import RunState, differences
+from dsprep.stores.local import checksum, write_whole
 from dsprep.stores.paths import read_bytes
-from dsprep.units import format_size
 
 
 def identity_of(plan: Plan) -> dict[str, Any]:
@@ -48,7 +47,7 @@ def identity_of(plan: Plan) -> dict[str, Any]:
     return identity
 
 
-def require_same(plan: Plan, finished: Manifest, identity: dict[str, Any]) -> None:
+def require_same(plan: Plan, place: Place, finished: Manifest, identity: dict[str, Any]) -> None:
     """Accept a destination that holds what this command would write.
 
     Raises:
@@ -63,21 +62,22 @@ def require_same(plan: Plan, finished: Manifest, identity: dict[str, Any]) -> No
             f"{packing.destination}: holds a data set that another command wrote ({other}); "
             "give --overwrite to replace it, or another destination"
         )
-    directory = packing.destination.directory
-    missing = [file.name for file in finished.every_file() if not (directory / file.name).exists()]
+    names = [file.name for file in finished.every_file()]
+    missing = set(names).difference(place.there(names))
     if missing:
         raise DestinationError(
-            f"{directory / missing[0]}: is in the manifest but not on the disk, as "
+            f"{packing.destination.url(min(missing))}: is in the manifest but not there, as "
             f"{len(missing):,} files are; give --overwrite to pack again"
         )
 
 
-def begin(plan: Plan, state: RunState, overwrite: bool) -> None:
+def begin(plan: Plan, place: Place, state: RunState, overwrite: bool) -> None:
     """Begin a run, or go on with it: refuse before the first byte what would end badly.
 
     Args:
         plan: What is to be written.
-        state: What is at the destination.
+        place: Where.
+        state: What an earlier run has left there.
         overwrite: Whether to replace what another command left or finished there.
 
     Raises:
@@ -89,21 +89,21 @@ def begin(plan: Plan, state: RunState, overwrite: bool) -> None:
             f"{destination}: an unfinished run of another command is there ({state.other}); "
             "give that command again to finish it, or --overwrite to start over"
         )
-    replaced = data_set_to_replace(destination) if overwrite else None
+    replaced = data_set_to_replace(place) if overwrite else None
     _spare_inputs(plan, replaced)
-    _require_room(plan, state, replaced)
+    _require_room(plan, place, state, replaced)
     if overwrite and is_folder(plan):
         require_own_files(destination)
-    if overwrite and (state.other or destination.manifest.exists()):
+    if overwrite and (state.other or place.there([destination.manifest.name])):
         state.forget()
-    remove_data_set(destination, overwrite)
-    _refuse_files_of_others(plan, state.resumed or overwrite)
+    place.withdraw(overwrite)
+    _refuse_files_of_others(plan, place, state.resumed or overwrite)
     if is_folder(plan) and not state.resumed:
         require_free(destination)
     state.begin()
 
 
-def begin_append(plan: Plan, state: RunState) -> None:
+def begin_append(plan: Plan, place: Place, state: RunState) -> None:
     """Begin to add shards to a data set, or go on with it.
 
     Raises:
@@ -115,7 +115,7 @@ def begin_append(plan: Plan, state: RunState) -> None:
             f"{destination}: an unfinished run of another command is there ({state.other}); "
             "give that command again to finish it"
         )
-    _require_room(plan, state, None)
+    _require_room(plan, place, state, None)
     for shard in plan.shards:
         path = destination.directory / shard.name
         if path.exists() and not state.resumed:
@@ -147,34 +147,28 @@ def _require_own(destination: Destination, finished: Manifest) -> None:
     names = [shard.name for shard in finished.shards] or [finished.name]
     if destination.single and destination.single not in names:
         raise DestinationError(
-            f"{destination.manifest}: belongs to {', '.join(names)}; choose another name than "
-            f"{destination.stem}, or another directory"
+            f"{destination.url(destination.manifest.name)}: belongs to {', '.join(names)}; choose "
+            f"another name than {destination.stem}, or another directory"
         )
 
 
-def _require_room(plan: Plan, state: RunState, replaced: Manifest | None) -> None:
-    """Refuse to begin what the disk cannot hold, where its size is known."""
-    directory = plan.packing.destination.directory
-    needed = sum(shard.bytes for shard in plan.shards if shard.name not in state.done)
-    freed = sum(file.bytes for file in replaced.every_file()) if replaced else 0
-    free = free_bytes(directory) + freed
-    if needed > free and not plan.estimated:
-        raise DestinationError(
-            f"{directory}: {format_size(needed)} are to be written, but only "
-            f"{format_size(free)} are free on its disk"
-        )
+def _require_room(plan: Plan, place: Place, state: RunState, replaced: Manifest | None) -> None:
+    """Refuse to begin what there is no room for, where its size is known."""
+    if not plan.estimated:
+        sizes = [shard.bytes for shard in plan.shards if shard.name not in state.done]
+        freed = sum(file.bytes for file in replaced.every_file()) if replaced else 0
+        place.require_room(sizes, freed)
 
 
-def _refuse_files_of_others(plan: Plan, may_replace: bool) -> None:
+def _refuse_files_of_others(plan: Plan, place: Place, may_replace: bool) -> None:
     """Refuse to write over a file that is not known to be this command's."""
-    directory = plan.packing.destination.directory
-    for path in filter(Path.exists, (directory / name for name in plan.files())):
-        is_classes = path.name.endswith("classes.txt") and path.read_bytes() == _classes(plan)
-        if not (may_replace or is_classes):
-            raise DestinationError(
-                f"{path}: is there already, and no manifest says what it is; "
-                "give --overwrite to replace it, or another destination"
-            )
+    for name in () if may_replace else place.there(plan.files()):
+        if name.endswith("classes.txt") and place.read(name) == _classes(plan):
+            continue
+        raise DestinationError(
+            f"{plan.packing.destination.url(name)}: is there already, and no manifest says what "
+            "it is; give --overwrite to replace it, or another destination"
+        )
 
 
 def commit(
@@ -251,10 +245,7 @@ def commit(
         shards=shards,
         files=[*_kept(base, files), *files],
     )
-    sync_directory(destination.directory)
-    write_whole(destination.manifest, manifest.to_json().encode(), state.partial)
-    sync_directory(destination.directory)
-    state.remove()
+    state.publish(manifest)
     return manifest
 
 
@@ -275,19 +266,6 @@ def _kept(base: Manifest | None, files: Sequence[FileReceipt]) -> list[FileRecei
 def is_folder(plan: Plan) -> bool:
     """Whether what is written is a folder of files, and no shards."""
     return isinstance(plan.packing.layout, Folder)
-
-
-def rejects_of(plan: Plan, finished: Manifest) -> list[Reject]:
-    """The rejects of a finished run, from its report.
-
-    Raises:
-        DestinationError: If that is not what was written.
-    """
-    try:
-        path = plan.packing.destination.companion("rejects.jsonl")
-        return read_rejects(path) if finished.rejected else []
-    except SourceError as error:
-        raise DestinationError(f"{error}; give --overwrite to pack again") from None
 
 
 def _classes(plan: Plan) -> bytes:

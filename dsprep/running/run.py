@@ -54,12 +54,13 @@ class Outcome:
 
 @dataclass
 class _Unit:
-    """A shard, or a piece of one, to be written by one worker."""
+    """A shard, or a piece of one, to be written by one worker; a piece's bytes are not known."""
 
     name: str
     start: int
     stop: int
     whole: bool
+    bytes: int
 
 
 class Run:
@@ -77,7 +78,8 @@ class Run:
         self._shards = plan.shards
         self._sizes: list[int] = plan.catalog.table["size"].to_list()
         self._recipe = plan.recipe
-        self._may_cut = _may_cut(plan)
+        whole = sum(shard.bytes for shard in plan.shards)
+        self._may_cut = _may_cut(plan) and state.has_room_for(2 * whole)  # pieces, and the joined
         self._max_errors = max_errors
         self._rejects = 0
 
@@ -105,22 +107,29 @@ class Run:
         self._count(rejects)
         rows = sum(unit.stop - unit.start for unit in missing)
         progress.begin("writing", rows, sum(self._sizes))
+
+        def may_begin(position: int) -> bool:
+            unit = missing[position]
+            return self._state.may_begin(unit.name, unit.bytes)
+
         try:
-            for position, written in pool.run(write_piece, map(self._task, missing), self._report):
+            tasks = map(self._task, missing)
+            for position, written in pool.run(write_piece, tasks, self._report, may_begin):
                 self._finish(missing[position].name, written)
             joins = [
                 shard
                 for shard in self._shards
                 if len(units[shard.name]) > 1 and shard.name not in self._state.done
             ]
-            tasks = (self._join(shard, units[shard.name]) for shard in joins)
-            for position, written in pool.run(join_pieces, tasks, self._report):
+            joined = (self._join(shard, units[shard.name]) for shard in joins)
+            for position, written in pool.run(join_pieces, joined, self._report):
                 name = joins[position].name
                 parts = [self._state.done[unit.name] for unit in units[name]]
                 written.rejects = [reject for part in parts for reject in part.rejects]
                 self._finish(name, written)
                 for unit in units[name]:
                     self._state.path_of(unit.name).unlink(missing_ok=True)
+            self._state.settle()
         finally:
             progress.end()
         return Outcome(
@@ -146,16 +155,17 @@ class Run:
         self._recipe = replace(self._recipe, reader=reader.spooled(str(directory)))
 
     def _units(self, shard: PlannedShard, workers: int) -> list[_Unit]:
+        whole = _Unit(shard.name, shard.start, shard.stop, True, shard.bytes)
         mean_size = sum(self._sizes) / len(self._sizes)
         if not self._may_cut or not _needs_pieces(
             len(self._shards), workers, self._recipe, mean_size
         ):
-            return [_Unit(shard.name, shard.start, shard.stop, whole=True)]
+            return [whole]
         piece = max(_PIECE_BYTES, sum(self._sizes) // _PIECES)
         cuts = cut_pieces(self._sizes, shard.start, shard.stop, piece)
         if len(cuts) == 1:
-            return [_Unit(shard.name, shard.start, shard.stop, whole=True)]
-        return [_Unit(f"{shard.name}/{low}-{high}", low, high, whole=False) for low, high in cuts]
+            return [whole]
+        return [_Unit(f"{shard.name}/{low}-{high}", low, high, False, 0) for low, high in cuts]
 
     def _task(self, unit: _Unit) -> PieceTask:
         path = self._state.partial / unit.name.replace("/", "-")
@@ -195,8 +205,10 @@ class Run:
         for suffix in written.sidecars:
             publish(Path(f"{partial}{suffix}"), final.with_suffix(suffix))
         publish(partial, final)
+        self._state.finished(name)
 
     def _report(self, samples: int, size: int, rejects: list[Reject]) -> None:
+        self._state.check()
         self._progress.advance(samples + len(rejects), size)
         self._count(rejects)
 

@@ -11,21 +11,20 @@ from __future__ import annotations
 import json
 import os
 import shutil
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any, TextIO
 
-from dsprep.errors import DestinationError, SourceError
+from dsprep.errors import DestinationError
 from dsprep.findings import Reject
-from dsprep.formats.listing import LISTING
-from dsprep.manifests.manifest import Manifest, read_manifest
+from dsprep.manifests.manifest import Manifest
 from dsprep.planning.destination import Destination
 from dsprep.running.shard import Written
-from dsprep.running.tree import is_whole, remove_tree
-from dsprep.stores.local import Lock, destination_errors, free_bytes, write_whole
-from dsprep.units import format_size
+from dsprep.running.tree import is_whole
+from dsprep.stores.local import Lock, destination_errors, free_bytes, sync_directory, write_whole
+from dsprep.units import format_count, format_size
 
 
 class RunState:
@@ -63,11 +62,12 @@ class RunState:
             above = (destination.directory, *destination.directory.parents)
             self._made = [path for path in above if not path.exists()]
             self._scratch.mkdir(parents=True, exist_ok=True)
-        self._lock = Lock(self._scratch / "lock", destination.directory)
+        guarded = str(destination) if destination.remote else destination.directory
+        self._lock = Lock(self._scratch / "lock", guarded)
         try:
             with destination_errors(self._scratch):
                 known = _read_json(self._scratch / "run.json")
-                self.resumed = known == identity
+                self.resumed = self._is_noted = known == identity
                 self.other = "" if known is None else differences(known, identity)
                 self._read_receipts()
         except BaseException:
@@ -81,7 +81,7 @@ class RunState:
         for number, line in enumerate(lines):
             try:
                 unit, values = json.loads(line)
-                written = _written(values) if values else None
+                written = written_from(values) if values else None
             except (ValueError, KeyError, TypeError):
                 # The run was killed while it wrote this line.
                 self._receipts.write_text("".join(lines[:number]))
@@ -97,7 +97,7 @@ class RunState:
                 shutil.rmtree(leftover, ignore_errors=True)
             self.partial.mkdir()
             self.pieces.mkdir(exist_ok=True)
-            if not self.resumed:
+            if not self._is_noted:
                 known = json.dumps(self._identity).encode()
                 write_whole(self._scratch / "run.json", known, self.partial)
             self._log = self._receipts.open("a")
@@ -171,7 +171,53 @@ class RunState:
             shutil.rmtree(directory, ignore_errors=True)
         self._noted.clear()
         self.done.clear()
-        self.resumed, self.other = False, ""
+        self.resumed, self._is_noted, self.other = False, False, ""
+
+    def may_begin(self, unit: str, size: int) -> bool:
+        """Whether there is room for one more unit of about so many bytes; always, on a disk.
+
+        Raises:
+            DsprepError: If the run cannot go on.
+        """
+        return True
+
+    def has_room_for(self, size: int) -> bool:
+        """Whether so many bytes may lie there before the first shard is finished."""
+        return True
+
+    def finished(self, shard: str) -> None:
+        """A shard has its final name."""
+
+    def check(self) -> None:
+        """See that the run can go on.
+
+        Raises:
+            DsprepError: If not.
+        """
+
+    def settle(self) -> None:
+        """See all shards to where they go.
+
+        Raises:
+            DsprepError: If one does not get there.
+        """
+
+    def kept(self, shards: Sequence[str]) -> str:
+        """What there is of these shards, for who has to stop."""
+        there = sum(name in self.done for name in shards)
+        return f"{there} of {format_count(len(shards), 'shard')} are written"
+
+    def publish(self, manifest: Manifest) -> None:
+        """Publish the manifest, now that all that it names is there.
+
+        Raises:
+            DestinationError: If it cannot be written.
+        """
+        directory = self._destination.directory
+        sync_directory(directory)
+        write_whole(self._destination.manifest, manifest.to_json().encode(), self.partial)
+        sync_directory(directory)
+        self.remove()
 
     def remove(self) -> None:
         """Remove all traces: the run is finished."""
@@ -181,7 +227,7 @@ class RunState:
     def release(self) -> None:
         """Stop, leaving what a later run needs: nothing, if nothing was written."""
         shutil.rmtree(self.partial, ignore_errors=True)
-        if not (self._noted or self.other or _replaced(self._destination).exists()):
+        if not (self._noted or self.other or replaced_in(self._destination).exists()):
             shutil.rmtree(self._scratch, ignore_errors=True)
             with suppress(OSError):  # somebody else has put something there
                 for path in self._made:
@@ -192,58 +238,13 @@ class RunState:
         self._lock.release()
 
 
-def finished_manifest(destination: Destination) -> Manifest | None:
-    """The manifest of the data set that is at a destination, or None if there is none.
+def written_from(values: dict[str, Any]) -> Written:
+    """What a receipt says, from the values that JSON has of it; changes them.
 
     Raises:
-        DestinationError: If something else has the manifest's name.
+        LookupError: If something is missing, or, as a TypeError or a ValueError, is not what it
+            should be.
     """
-    with destination_errors(destination.manifest):
-        if not destination.manifest.exists():
-            return None
-    try:
-        return read_manifest(destination.manifest)
-    except SourceError as error:
-        raise DestinationError(f"{error}; give --overwrite to replace it") from None
-
-
-def data_set_to_replace(destination: Destination) -> Manifest | None:
-    """The manifest of the data set that is to be removed, if it can be read."""
-    with suppress(DestinationError):
-        return finished_manifest(destination)
-    return None
-
-
-def remove_data_set(destination: Destination, overwrite: bool) -> None:
-    """Remove a finished data set, its manifest first; or end what a killed run began of that."""
-    replaced = _replaced(destination)
-    with destination_errors(destination.manifest):
-        if overwrite and destination.manifest.exists():
-            destination.manifest.replace(replaced)
-        if replaced.exists():
-            with suppress(SourceError):  # not a manifest of ours, so no other file is
-                known = read_manifest(replaced)
-                listing = destination.companion(LISTING)
-                if destination.single and listing.name in {file.name for file in known.files}:
-                    remove_tree(destination.directory / destination.single, listing)
-                for file in known.every_file():
-                    (destination.directory / file.name).unlink(missing_ok=True)
-            replaced.unlink()
-
-
-def remove_leftovers(destination: Destination) -> None:
-    """Remove the state that a run left which was killed after it had written its manifest."""
-    if destination.scratch.exists():
-        lock = Lock(destination.scratch / "lock", destination.directory)
-        shutil.rmtree(destination.scratch, ignore_errors=True)
-        lock.release()
-
-
-def _replaced(destination: Destination) -> Path:
-    return destination.scratch / "replaced.json"
-
-
-def _written(values: dict[str, Any]) -> Written:
     values["rejects"] = [Reject(*each) for each in values["rejects"]]
     values["listed"] = [
         (id, tuple(label) if isinstance(label, list) else label, name)
@@ -258,6 +259,11 @@ def _read_json(path: Path) -> Any:
         return json.loads(path.read_bytes())
     except (FileNotFoundError, ValueError):
         return None
+
+
+def replaced_in(destination: Destination) -> Path:
+    """Where the manifest of a data set is kept while that is being removed."""
+    return destination.scratch / "replaced.json"
 
 
 def differences(known: dict[str, Any], identity: dict[str, Any]) -> str:

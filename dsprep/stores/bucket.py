@@ -35,9 +35,14 @@ class S3Store(UploadRequests):
             until an answer has told.
     """
 
-    def list(self, prefix: str = "") -> Pages[Stored]:
-        """Everything whose key begins so, page by page."""
-        args: dict[str, Any] = {"Prefix": prefix}
+    def list(self, prefix: str = "", flat: bool = False) -> Pages[Stored]:
+        """Everything whose key begins so, page by page.
+
+        Args:
+            prefix: What keys begin with.
+            flat: Whether what has one more slash in its key is left out.
+        """
+        args: dict[str, Any] = {"Prefix": prefix} | ({"Delimiter": "/"} if flat else {})
         while True:
             page = self._call("ListObjectsV2", prefix, **args)
             yield [answers.listed(entry) for entry in page.get("Contents", [])]

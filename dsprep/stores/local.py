@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import errno
 import fcntl
+import hashlib
 import os
 import shutil
+import stat
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -85,6 +87,34 @@ def checksum(data: bytes) -> int:
     return int(google_crc32c.value(data))
 
 
+def stage_for(url: str) -> Path:
+    """The directory where what goes to a place on S3 waits for it.
+
+    It is below ``TMPDIR``, and of the same name whenever something goes there. `make_stage` makes
+    it.
+    """
+    import tempfile
+
+    above = os.environ.get("TMPDIR") or tempfile.gettempdir()
+    name = hashlib.sha256(url.encode("utf-8", "surrogateescape")).hexdigest()[:16]
+    return Path(above) / f"dsprep-{os.geteuid()}-{name}"
+
+
+def make_stage(stage: Path) -> None:
+    """Make a stage that nobody else can look into or has put there.
+
+    Raises:
+        DestinationError: If that cannot be.
+    """
+    with destination_errors(stage):
+        stage.mkdir(mode=0o700, parents=True, exist_ok=True)
+        facts = stage.lstat()
+        if not stat.S_ISDIR(facts.st_mode) or facts.st_uid != os.geteuid():
+            raise DestinationError(
+                f"{stage}: belongs to somebody else; set TMPDIR to a directory of your own"
+            )
+
+
 def free_bytes(directory: Path) -> int:
     """How much more the file system of a directory, which need not exist yet, can take."""
     while not directory.exists():
@@ -98,7 +128,7 @@ class Lock:
     The lock is the kernel's (``flock``), so a killed run leaves none behind.
     """
 
-    def __init__(self, path: Path, guarded: Path) -> None:
+    def __init__(self, path: Path, guarded: Path | str) -> None:
         """Take the lock.
 
         Args:

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import NamedTuple, Protocol
 
-from dsprep.errors import DestinationError, DsprepError, StoreError
+from dsprep.errors import DsprepError
 from dsprep.syncing.cost import Requests, to_copy, to_download, to_upload
 from dsprep.syncing.plan import Pair
 from dsprep.syncing.report import Failure
@@ -17,6 +17,7 @@ from dsprep.transfers.download import download
 from dsprep.transfers.events import Events
 from dsprep.transfers.pace import Pace
 from dsprep.transfers.parts import plan_copy, plan_parts
+from dsprep.transfers.publish import publish
 from dsprep.transfers.upload import upload
 
 
@@ -204,15 +205,7 @@ class Across:
 def _put(place: Prefix, pair: Pair, data: bytes, new: bool) -> None:
     """Store a manifest in the place of the one that was seen, or of none."""
     guard = "" if new or pair.found is None else pair.found.etag
-    try:
-        place.store.put(place.key(pair.path), data, new=not guard, etag=guard)
-    except StoreError as error:
-        if error.kind != "exists":
-            raise
-        raise DestinationError(
-            f"{place.name(pair.path)}: another run has published a manifest there meanwhile; "
-            "look which of the two data sets is to stay, and give the command again"
-        ) from None
+    publish(place.store, place.key(pair.path), data, guard)
 
 
 def _delete(place: Prefix, paths: Sequence[str]) -> list[Failure]:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from dsprep.stores.base import Upload
 from dsprep.stores.bucket import S3Store
-from dsprep.syncing.preflight import probe
+from dsprep.transfers.preflight import probe
 
 
 @dataclass(frozen=True)

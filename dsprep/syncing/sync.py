@@ -17,7 +17,6 @@ from dsprep.syncing.filters import Filters, Rule
 from dsprep.syncing.movers import Across, Down, Mover, Up, Way
 from dsprep.syncing.moving import remove_sources
 from dsprep.syncing.orphans import Orphan, clean_uploads
-from dsprep.syncing.preflight import require_rights
 from dsprep.syncing.report import SyncReport
 from dsprep.syncing.run import Sync, Wishes
 from dsprep.syncing.sides import Directory, Prefix
@@ -26,6 +25,7 @@ from dsprep.syncing.watching import watch as watch_source
 from dsprep.transfers.events import Events
 from dsprep.transfers.pace import DEFAULT_CONCURRENCY, Pace
 from dsprep.transfers.parts import DEFAULT_PART
+from dsprep.transfers.preflight import require_rights
 from dsprep.units import format_count
 
 

@@ -24,6 +24,9 @@ R = TypeVar("R")
 Report = Callable[..., None]
 """What a running function calls to tell how far it is, in words of its own."""
 
+_ASK_AGAIN = 0.1
+"""Seconds until a worker that may not begin yet is asked for again."""
+
 
 def available_cores() -> int:
     """How many cores this process may use."""
@@ -69,11 +72,15 @@ class Pool:
     def map(self, function: Callable[[A], R], arguments: Iterable[A]) -> list[R]:
         """Call a function with each of the arguments; the results are in their order."""
         calls = list(arguments)
-        results = dict(self._run(function, calls, None))
+        results = dict(self._run(function, calls, None, None))
         return [results[position] for position in range(len(calls))]
 
     def run(
-        self, function: Callable[[A, Report], R], arguments: Iterable[A], report: Report
+        self,
+        function: Callable[[A, Report], R],
+        arguments: Iterable[A],
+        report: Report,
+        may_begin: Callable[[int], bool] | None = None,
     ) -> Iterator[tuple[int, R]]:
         """Call a function that reports its progress with each of the arguments.
 
@@ -81,6 +88,8 @@ class Pool:
             function: Takes an argument and a :data:`Report`.
             arguments: Taken one at a time, when a worker is free for it.
             report: Called in this process whenever a worker reports.
+            may_begin: Tells whether the argument at a position may be handed out by now; asked
+                again and again until it may.
 
         Yields:
             The position of an argument and its result, in the order in which they are ready.
@@ -89,30 +98,41 @@ class Pool:
             DsprepError: The one that the function raised.
             RunStopped: If a worker died.
         """
-        return self._run(function, arguments, report)
+        return self._run(function, arguments, report, may_begin)
 
     def _run(
-        self, function: Callable[..., R], arguments: Iterable[A], report: Report | None
+        self,
+        function: Callable[..., R],
+        arguments: Iterable[A],
+        report: Report | None,
+        may_begin: Callable[[int], bool] | None,
     ) -> Iterator[tuple[int, R]]:
         waiting = enumerate(arguments)
+        following: tuple[int, A] | None = None
+        idle = list(range(self.size))
         busy: dict[int, int] = {}
         name = (function.__module__, function.__qualname__)
 
-        def hand_out(number: int) -> None:
-            for position, argument in waiting:
+        def hand_out() -> None:
+            nonlocal following
+            while idle:
+                following = following or next(waiting, None)
+                if following is None or not (may_begin is None or may_begin(following[0])):
+                    return
+                position, argument = following
+                number, following = idle.pop(0), None
                 busy[number] = position
                 try:
                     send(self._stream(number, "stdin"), (*name, argument, report is not None))
                 except BrokenPipeError:
                     raise self._death(number) from None
-                return
 
         with selectors.DefaultSelector() as selector:
             for number in range(self.size):
-                hand_out(number)
                 selector.register(self._stream(number, "stdout"), selectors.EVENT_READ, number)
-            while busy:
-                for ready, _ in selector.select():
+            hand_out()
+            while busy or following is not None:
+                for ready, _ in selector.select(None if following is None else _ASK_AGAIN):
                     number = ready.data
                     kind, answer = self._receive(number)
                     if kind == "progress":
@@ -124,8 +144,11 @@ class Pool:
                     if kind == "crash":
                         raise RuntimeError(f"a worker failed:\n{answer}")
                     position = busy.pop(number)
-                    hand_out(number)
+                    idle.append(number)
+                    hand_out()
                     yield position, answer
+                if following is not None:
+                    hand_out()
 
     def _stream(self, number: int, name: str) -> Any:
         return getattr(self._workers[number], name)

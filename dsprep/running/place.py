@@ -1,0 +1,178 @@
+"""Where a data set goes: what is there already, and how it makes way for a new one."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Iterable, Sequence
+from contextlib import suppress
+from typing import Any, Protocol
+
+from dsprep.errors import DestinationError, SourceError
+from dsprep.findings import Reject
+from dsprep.formats.listing import LISTING
+from dsprep.manifests.manifest import Manifest, parse_manifest, parse_rejects
+from dsprep.planning.destination import Destination
+from dsprep.planning.plan import Plan
+from dsprep.progress import Progress
+from dsprep.running.state import RunState, replaced_in
+from dsprep.running.tree import remove_tree
+from dsprep.stores.local import Lock, destination_errors, free_bytes
+from dsprep.units import format_size
+
+
+class Place(Protocol):
+    """Where a data set goes: a directory, or a prefix on S3.
+
+    Its methods raise `DestinationError` if the place refuses.
+    """
+
+    @property
+    def destination(self) -> Destination:
+        """What its files are called."""
+
+    def there(self, names: Iterable[str]) -> list[str]:
+        """Those of these files that are there."""
+
+    def read(self, name: str) -> bytes:
+        """A small file that is there.
+
+        Raises:
+            SourceError: If it cannot be read.
+        """
+
+    def open(self, plan: Plan, identity: dict[str, Any]) -> RunState:
+        """Keep other runs out, and see what an earlier one has left."""
+
+    def require_room(self, sizes: Sequence[int], freed: int) -> None:
+        """See that shards of these sizes can be written, once so many bytes have made way."""
+
+    def withdraw(self, overwrite: bool) -> None:
+        """Make a finished data set make way; or end what a killed run has begun of that."""
+
+    def remove_leftovers(self, plan: Plan, identity: dict[str, Any], finished: Manifest) -> None:
+        """Remove what a run has left that was killed after it had published this manifest."""
+
+    def close(self) -> None:
+        """Let go of it."""
+
+
+class Directory:
+    """A directory on this machine.
+
+    Attributes:
+        destination: What its files are called.
+    """
+
+    def __init__(self, destination: Destination) -> None:
+        """Look at it later."""
+        self.destination = destination
+
+    def there(self, names: Iterable[str]) -> list[str]:
+        """Those of these files that are there."""
+        with destination_errors(self.destination.directory):
+            return [name for name in names if (self.destination.directory / name).exists()]
+
+    def read(self, name: str) -> bytes:
+        """A small file."""
+        path = self.destination.directory / name
+        try:
+            return path.read_bytes()
+        except OSError as error:
+            raise SourceError(f"{path}: cannot be read ({error.strerror})") from None
+
+    def open(self, plan: Plan, identity: dict[str, Any]) -> RunState:
+        """Lock it."""
+        return RunState(self.destination, identity)
+
+    def require_room(self, sizes: Sequence[int], freed: int) -> None:
+        """See that its disk can take these files."""
+        directory, needed = self.destination.directory, sum(sizes)
+        free = free_bytes(directory) + freed
+        if needed > free:
+            raise DestinationError(
+                f"{directory}: {format_size(needed)} are to be written, but only "
+                f"{format_size(free)} are free on its disk"
+            )
+
+    def withdraw(self, overwrite: bool) -> None:
+        """Remove the data set, its manifest first."""
+        destination = self.destination
+        replaced = replaced_in(destination)
+        with destination_errors(destination.manifest):
+            if overwrite and destination.manifest.exists():
+                destination.manifest.replace(replaced)
+            if replaced.exists():
+                with suppress(SourceError):  # not a manifest of ours, so no other file is
+                    self._remove_files(parse_manifest(replaced.read_bytes(), str(replaced)))
+                replaced.unlink()
+
+    def _remove_files(self, known: Manifest) -> None:
+        destination = self.destination
+        listing = destination.companion(LISTING)
+        if destination.single and listing.name in {file.name for file in known.files}:
+            remove_tree(destination.directory / destination.single, listing)
+        for file in known.every_file():
+            (destination.directory / file.name).unlink(missing_ok=True)
+
+    def remove_leftovers(self, plan: Plan, identity: dict[str, Any], finished: Manifest) -> None:
+        """Remove the hidden directory."""
+        scratch = self.destination.scratch
+        if scratch.exists():
+            lock = Lock(scratch / "lock", self.destination.directory)
+            shutil.rmtree(scratch, ignore_errors=True)
+            lock.release()
+
+    def close(self) -> None:
+        """Nothing is held."""
+
+
+def place_of(destination: Destination, spool: int | None, progress: Progress) -> Place:
+    """Where a data set goes.
+
+    Args:
+        destination: What its files are called.
+        spool: How many bytes may wait on this machine for their way to S3; None for a good number.
+        progress: Is told what is waited for.
+    """
+    if destination.remote is None:
+        return Directory(destination)
+    from dsprep.running.remote.prefix import Prefix  # who writes to a disk needs no S3
+
+    return Prefix(destination, spool, progress)
+
+
+def finished_manifest(place: Place) -> Manifest | None:
+    """The manifest of the data set that is at a place, or None if there is none.
+
+    Raises:
+        DestinationError: If something else has the manifest's name.
+    """
+    name = place.destination.manifest.name
+    if not place.there([name]):
+        return None
+    try:
+        return parse_manifest(place.read(name), place.destination.url(name))
+    except SourceError as error:
+        raise DestinationError(f"{error}; give --overwrite to replace it") from None
+
+
+def data_set_to_replace(place: Place) -> Manifest | None:
+    """The manifest of the data set that is to make way, if it can be read."""
+    with suppress(DestinationError):
+        return finished_manifest(place)
+    return None
+
+
+def rejects_of(place: Place, finished: Manifest) -> list[Reject]:
+    """The rejects of a finished run, from its report.
+
+    Raises:
+        DestinationError: If that is not what was written.
+    """
+    if not finished.rejected:
+        return []
+    name = place.destination.companion("rejects.jsonl").name
+    try:
+        return parse_rejects(place.read(name), place.destination.url(name))
+    except SourceError as error:
+        raise DestinationError(f"{error}; give --overwrite to pack again") from None

@@ -1,0 +1,161 @@
+"""One run at a time at a place on S3: an object that says that a run is alive, renewed while it is.
+
+A run that was killed leaves its lease behind. Who finds one watches it: if it is not renewed for a
+while, its run is taken to be dead. That time is measured here, as clocks of machines differ.
+"""
+
+from __future__ import annotations
+
+import json
+import threading
+import time
+from collections.abc import Callable
+from contextlib import suppress
+from pathlib import Path
+from uuid import uuid4
+
+from dsprep.errors import DestinationError, DsprepError, StoreError
+from dsprep.stores.base import Stored
+from dsprep.stores.bucket import S3Store
+from dsprep.transfers.pace import Pace
+
+RENEWED_EVERY = 10.0
+"""Seconds between two signs of life."""
+
+DEAD_AFTER = 60.0
+"""Seconds without one after which a run is taken to be dead."""
+
+_LONG_AGO = 1800.0
+"""Seconds; more than clocks differ, as S3 refuses requests of who is fifteen minutes off."""
+
+_LOOK_EVERY = 2.0
+_PATIENCE = 3.0
+"""Seconds that giving a lease back may take."""
+
+
+class Lease:
+    """The right of a run to write to a place."""
+
+    def __init__(self, store: S3Store, key: str, place: str, pace: Pace) -> None:
+        """Prepare.
+
+        Args:
+            store: The bucket.
+            key: The object that says that a run is alive.
+            place: What users call what it guards.
+            pace: What a wait ends with.
+        """
+        self._store, self._key, self._place, self._pace = store, key, place, pace
+        self._holder, self._renewals, self._etag = "", 0, ""
+        self._over = threading.Event()
+
+    def take(self, known: Path, tell: Callable[[str], None]) -> None:
+        """Take it, from a run that is dead if need be.
+
+        Args:
+            known: A file with the name of whoever writes from this stage: of its runs, there is
+                only one at a time, so an earlier one is dead.
+            tell: Is told what is waited for.
+
+        Raises:
+            DestinationError: If another run is alive.
+            StoreError: If S3 refuses or fails.
+        """
+        if not known.exists():
+            known.write_text(uuid4().hex)
+        self._holder = known.read_text()
+        first: Stored | None = None
+        seen = time.monotonic()
+        while not self._put(new=True):
+            found = self._find()
+            if found is None:
+                continue
+            holder, lease = found
+            if first is not None and lease.etag != first.etag:
+                raise DestinationError(
+                    f"{self._place}: another dsprep run is writing there; wait for it to end"
+                )
+            waited = time.monotonic() - seen
+            dead = waited > DEAD_AFTER or time.time() - lease.modified > _LONG_AGO
+            if (dead or holder == self._holder) and self._put(etag=lease.etag):
+                return
+            if first is None:
+                tell(
+                    f"{self._place}: a run on another machine was writing there; looking for up "
+                    f"to {DEAD_AFTER:.0f} s whether it still is"
+                )
+                first = lease
+            self._pace.wait(_LOOK_EVERY)
+
+    def keep(self, lost: Callable[[DsprepError], None]) -> None:
+        """Renew it from now on.
+
+        Args:
+            lost: Called if another run has taken it.
+        """
+
+        def renew() -> None:
+            while not self._over.wait(RENEWED_EVERY):
+                try:
+                    if self._put(etag=self._etag):
+                        continue
+                except DsprepError:
+                    continue  # the network may be there again next time
+                if not self._over.is_set():
+                    lost(
+                        DestinationError(
+                            f"{self._place}: another dsprep run has gone on with this one, which "
+                            "gave no sign of life; wait for it to end"
+                        )
+                    )
+                return
+
+        threading.Thread(target=renew, name="lease", daemon=True).start()
+
+    def end(self) -> None:
+        """Renew it no more."""
+        self._over.set()
+
+    def give_back(self) -> None:
+        """Let other runs in, if S3 can be reached now; else they will find out."""
+        self.end()
+        if not self._etag:
+            return
+
+        def delete() -> None:
+            with suppress(DsprepError):
+                found = self._find()
+                if found is not None and found[0] == self._holder:
+                    self._store.delete([self._key])
+
+        thread = threading.Thread(target=delete, name="lease", daemon=True)
+        thread.start()
+        thread.join(_PATIENCE)
+
+    def _put(self, new: bool = False, etag: str = "") -> bool:
+        """Say that this run is alive, unless something else has been said meanwhile."""
+        self._renewals += 1
+        said = json.dumps({"holder": self._holder, "renewals": self._renewals}).encode()
+        try:
+            self._etag = self._store.put(self._key, said, new=new, etag=etag).etag
+        except StoreError as error:
+            if error.kind == "exists" or (etag and error.kind == "missing"):
+                return False
+            raise
+        return True
+
+    def _find(self) -> tuple[str, Stored] | None:
+        """Who holds it, and the object that says so."""
+        try:
+            with self._store.open(self._key) as reading:
+                said = json.loads(b"".join(iter(lambda: reading.read(1 << 16), b"")))
+                return str(said["holder"]), reading.stored
+        except StoreError as error:
+            if error.kind != "missing":
+                raise
+            return None
+        except (ValueError, LookupError, TypeError):
+            raise DestinationError(
+                f"{self._store.url(self._key)}: is not what dsprep writes there; delete it if no "
+                "run is writing there"
+            ) from None

@@ -1,0 +1,215 @@
+"""The state of an unfinished run whose shards go to S3, half of it there and half in the stage.
+
+A shard is written to the stage as to any directory, sent, noted in a receipt beside the data set,
+and removed here. What waits in the stage, another run on this machine goes on with; what is noted
+there, a run on any machine does.
+"""
+
+from __future__ import annotations
+
+import json
+import shutil
+import time
+from collections.abc import Sequence
+from contextlib import suppress
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+from dsprep.manifests.manifest import Manifest
+from dsprep.planning.plan import Plan
+from dsprep.progress import Progress
+from dsprep.running.remote.lease import Lease
+from dsprep.running.remote.notes import LEASE, RUN, Objects, refusals
+from dsprep.running.remote.uploads import Uploads
+from dsprep.running.shard import Written
+from dsprep.running.state import RunState, differences, written_from
+from dsprep.stores.local import make_stage
+from dsprep.transfers.preflight import require_rights
+from dsprep.transfers.publish import publish
+from dsprep.transfers.upload import Sent, upload
+from dsprep.units import format_count
+
+_TELL_EVERY = 15.0
+"""Seconds between two words about what is waited for."""
+
+
+class StagedState(RunState):
+    """An unfinished run whose shards go to S3; see `RunState`."""
+
+    def __init__(
+        self,
+        objects: Objects,
+        plan: Plan,
+        identity: dict[str, Any],
+        spool: int,
+        progress: Progress,
+    ) -> None:
+        """Keep others out, here and there, and see what earlier runs have left.
+
+        Args:
+            objects: What is there.
+            plan: What is to be written.
+            identity: What tells this command from others.
+            spool: How many bytes may wait in the stage.
+            progress: Is told what is waited for.
+
+        Raises:
+            DestinationError: If the place is in use.
+            StoreError: If it refuses what a run has to do there.
+        """
+        self._objects, self._plan, self._spool, self._progress = objects, plan, spool, progress
+        self._arrived: set[str] = set()
+        self._uploads = Uploads(spool)
+        self._told = time.monotonic()
+        destination, store = objects.destination, objects.store
+        self._lease = Lease(store, objects.note_key(LEASE), str(destination), objects.pace)
+        make_stage(destination.directory)
+        super().__init__(destination, identity)
+        try:
+            require_rights(store, objects.key(""))
+            self._lease.take(self._scratch / "holder", progress.note)
+            self._lease.keep(self._uploads.fail)
+            self._read_notes()
+        except BaseException:
+            self.release()
+            raise
+
+    def _read_notes(self) -> None:
+        """See what is noted there, which counts, and whether what is here belongs to it."""
+        of_another, self.other = self.other, ""
+        if of_another:
+            super().forget()
+        if RUN not in self._objects.notes():
+            self.resumed = False
+            return
+        known = self._objects.noted(RUN).get("identity") or {}
+        self.resumed = known == self._identity
+        self.other = differences(known, self._identity)
+        if self.resumed:
+            self._read_receipts_there()
+
+    def _read_receipts_there(self) -> None:
+        there = self._objects.files()
+        for receipt in self._objects.receipts():
+            with suppress(LookupError, TypeError, ValueError):  # it is written again
+                shard, written = receipt["shard"], written_from(receipt["written"])
+                names = [path.name for path in self._files(shard, written)]
+                if all(there[name].etag == receipt["etags"][name] for name in names):
+                    self.done[shard] = written
+                    self._arrived.add(shard)
+
+    def begin(self) -> None:
+        """Begin to write, or go on: with what waits here, first of all."""
+        if not self.resumed:
+            run = {"identity": self._identity, "files": list(self._plan.files())}
+            with refusals():
+                self._objects.note(RUN, json.dumps(run).encode(), new=True)
+        super().begin()
+        for shard in [name for name in self.done if "/" not in name]:
+            if shard in self._arrived:
+                self._remove(shard)
+            else:
+                self.finished(shard)
+
+    def may_begin(self, unit: str, size: int) -> bool:
+        """Whether there is room in the stage for one more shard."""
+        self.check()
+        if "/" in unit or self._uploads.take_room(unit, size):
+            return True
+        self._tell()
+        return False
+
+    def has_room_for(self, size: int) -> bool:
+        """Whether so many bytes may lie in the stage."""
+        return size <= self._spool
+
+    def finished(self, shard: str) -> None:
+        """Send a shard."""
+        written = self.done[shard]
+        size = written.bytes + sum(size for size, _ in written.sidecars.values())
+        self._uploads.add(shard, size, lambda: self._send(shard, written))
+
+    def _send(self, shard: str, written: Written) -> None:
+        """Send a shard after its sidecars, note that it has arrived, and remove it here."""
+        etags = {}
+        checksums = [written.crc32c, *(crc32c for _, crc32c in written.sidecars.values())]
+        files = list(zip(self._files(shard, written), checksums, strict=True))
+        for path, crc32c in reversed(files):
+            sent = self._upload(path, crc32c)
+            etags[path.name] = sent.etag
+        self._objects.note_receipt(
+            shard, {"shard": shard, "written": asdict(written), "etags": etags}
+        )
+        self._arrived.add(shard)
+        self._remove(shard)
+
+    def _upload(self, path: Path, crc32c: int) -> Sent:
+        objects = self._objects
+        key = objects.key(path.name)
+        return upload(path, objects.store, key, crc32c=crc32c, pace=objects.pace)
+
+    def _remove(self, shard: str) -> None:
+        for path in self._files(shard, self.done[shard]):
+            path.unlink(missing_ok=True)
+
+    def check(self) -> None:
+        """See that no upload has failed."""
+        with refusals():
+            self._uploads.check()
+
+    def settle(self) -> None:
+        """Wait until all shards have arrived."""
+        with refusals():
+            while not self._uploads.wait(0.5):
+                self._tell()
+
+    def _tell(self) -> None:
+        """Say now and then what is waited for."""
+        if time.monotonic() - self._told > _TELL_EVERY:
+            self._told = time.monotonic()
+            self._progress.note(f"waiting for uploads: {self._uploads.left()}")
+
+    def kept(self, shards: Sequence[str]) -> str:
+        """How many shards have arrived, and what waits here."""
+        here = sum(name in self.done and name not in self._arrived for name in shards)
+        there = f"{len(self._arrived)} of {format_count(len(shards), 'shard')} are on S3"
+        stage = self._destination.directory
+        return f"{there}, {here} more in {stage}" if here else there
+
+    def publish(self, manifest: Manifest) -> None:
+        """Send what stands beside the shards, then the manifest; then remove what is noted."""
+        objects, name = self._objects, self._destination.manifest.name
+        with refusals():
+            for file in manifest.files:
+                self._upload(self._destination.directory / file.name, file.crc32c)
+            self.check()
+            publish(objects.store, objects.key(name), manifest.to_json().encode())
+        self.clean_up(manifest)
+
+    def clean_up(self, finished: Manifest) -> None:
+        """Remove all that a run needs, now that its data set is there."""
+        with refusals():
+            self._objects.sweep(finished)
+        self.remove()
+
+    def forget(self) -> None:
+        """Remove all that an unfinished run has written, here and there."""
+        super().forget()
+        with refusals():
+            self._objects.forget()
+        self._arrived.clear()
+
+    def remove(self) -> None:
+        """Remove the stage."""
+        super().remove()
+        shutil.rmtree(self._destination.directory, ignore_errors=True)
+
+    def release(self) -> None:
+        """Stop, leaving what a later run needs, here and there."""
+        self._objects.pace.stop()
+        self._lease.give_back()
+        self.other = ""  # is there, not here
+        super().release()
+        with suppress(OSError):  # something waits there
+            self._destination.directory.rmdir()

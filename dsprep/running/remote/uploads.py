@@ -1,0 +1,105 @@
+"""Files that wait on this machine for their way to S3, in limited room."""
+
+from __future__ import annotations
+
+import queue
+import threading
+from collections.abc import Callable
+
+from dsprep.units import format_count, format_size
+
+_THREADS = 4
+"""Shards on their way at once. Large ones go in parts, which have threads of their own."""
+
+
+class Uploads:
+    """Sends what is finished, in threads that a process which ends does not wait for.
+
+    Room is taken when a file begins to be written, and given back when it has been sent.
+    """
+
+    def __init__(self, room: int) -> None:
+        """Begin with nothing to send.
+
+        Args:
+            room: How many bytes may lie here.
+        """
+        self._room = room
+        self._taken: dict[str, int] = {}
+        self._waiting: queue.SimpleQueue[tuple[str, Callable[[], None]]] = queue.SimpleQueue()
+        self._queued = 0
+        self._error: BaseException | None = None
+        self._changed = threading.Condition()
+        self._threads: list[threading.Thread] = []
+
+    def take_room(self, name: str, size: int) -> bool:
+        """Take room for a file, if there is enough, or nothing else is there."""
+        with self._changed:
+            if self._taken and sum(self._taken.values()) + size > self._room:
+                return False
+            self._taken[name] = size
+            return True
+
+    def add(self, name: str, size: int, send: Callable[[], None]) -> None:
+        """Have a finished file sent.
+
+        Args:
+            name: Its name.
+            size: Its bytes, which may not be what was expected.
+            send: Sends and removes it; called by one of several threads.
+        """
+        with self._changed:
+            self._taken[name] = size
+            self._queued += 1
+            if len(self._threads) < _THREADS:
+                thread = threading.Thread(target=self._work, name="upload", daemon=True)
+                self._threads.append(thread)
+                thread.start()
+        self._waiting.put((name, send))
+
+    def check(self) -> None:
+        """See that nothing has failed.
+
+        Raises:
+            BaseException: What an upload raised.
+        """
+        if self._error is not None:
+            raise self._error
+
+    def fail(self, error: BaseException) -> None:
+        """Let nothing more be sent, and the run end with this."""
+        with self._changed:
+            self._error = self._error or error
+            self._changed.notify_all()
+
+    def wait(self, seconds: float) -> bool:
+        """Wait until all has been sent, but no longer than so many seconds; returns whether.
+
+        Raises:
+            BaseException: What an upload raised.
+        """
+        with self._changed:
+            self._changed.wait_for(lambda: self._error or not self._queued, seconds)
+            self.check()
+            return not self._queued
+
+    def left(self) -> str:
+        """What has not been sent yet, in words."""
+        with self._changed:
+            size = sum(self._taken.values())
+            return f"{format_count(self._queued, 'shard')} of {format_size(size)} are to be sent"
+
+    def _work(self) -> None:
+        while True:
+            name, send = self._waiting.get()
+            if self._error is not None:
+                continue
+            try:
+                send()
+            except BaseException as error:  # raised where the run looks after its uploads
+                self.fail(error)
+                continue
+            with self._changed:
+                self._taken.pop(name, None)
+                self._queued -= 1
+                self._changed.notify_all()
