@@ -21,7 +21,7 @@ from dsprep.running.commit import begin_append, commit, identity_of
 from dsprep.running.place import Directory, finished_manifest
 from dsprep.running.run import Run
 from dsprep.sources.reading import make_source
-from dsprep.stores.urls import is_s3
+from dsprep.stores.urls import require_disk
 from dsprep.units import format_count, format_some, parse_size
 from dsprep.workers.pool import Pool, available_cores
 from dsprep.writing import (
@@ -98,11 +98,7 @@ def append(
         RunStopped: If it ended early; calling again goes on.
     """
     began = time.monotonic()
-    if is_s3(dest):
-        raise OptionError(
-            f"{dest}: shards are added to a data set on this machine; bring it here with dsprep "
-            "sync, and what is new back"
-        )
+    require_disk(dest)
     first, *others = [sources] if isinstance(sources, str) else sources
     for each in (first, *others):
         require_apart(dest, each)

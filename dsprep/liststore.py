@@ -26,7 +26,7 @@ from dsprep.lists.rows import ROWS, parse_rows
 from dsprep.sources.classes import read_classes
 from dsprep.stores.local import Lock, destination_errors, publish, sync_directory
 from dsprep.stores.paths import is_file
-from dsprep.stores.urls import is_s3
+from dsprep.stores.urls import is_s3, require_disk
 from dsprep.text import decode_text, read_text
 
 STREAM = "-"
@@ -101,14 +101,12 @@ def editing(path: str, *, new: bool = False) -> Iterator[None]:
 
     Raises:
         DestinationError: If another writer does not end, or the directory cannot be written to.
+        OptionError: If it is on S3.
     """
     if path == STREAM:
         yield
         return
-    if is_s3(path):
-        raise DestinationError(
-            f"{path}: lists are written to disks; write it there, and send it with dsprep sync"
-        )
+    require_disk(path)
     real = real_path(path)
     guard = real.with_name(f".{real.name}.lock")
     if new:

@@ -32,7 +32,7 @@ from dsprep.splits.reading import Samples, read_files
 from dsprep.splits.report import SplitReport, lists_of, planned_report
 from dsprep.splits.trees import plan_tree
 from dsprep.splits.writing import only_writer, write_together
-from dsprep.stores.urls import is_s3
+from dsprep.stores.urls import is_s3, require_disk
 from dsprep.units import format_count, format_some
 from dsprep.workers.pool import Pool, available_cores
 
@@ -115,6 +115,7 @@ def split(
         DestinationError: If the destination refuses.
     """
     began = time.monotonic()
+    require_disk(out)
     require_local(out)
     asked = Asked(
         source=source,

@@ -28,6 +28,7 @@ from dsprep.liststore import (
 )
 from dsprep.sources.classes import format_classes
 from dsprep.sources.reading import Source, read_source
+from dsprep.stores.urls import require_disk
 from dsprep.workers.pool import Pool, available_cores
 
 
@@ -101,6 +102,7 @@ def create_list(
         SourceError: If the source cannot be listed.
         DestinationError: If a list is there already, or cannot be written.
     """
+    require_disk(out)
     catalog, findings = _read(source, workers)
     catalog = _below(catalog, under)
     rejects, catalog = _without_odd_names(catalog)

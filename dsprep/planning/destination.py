@@ -11,7 +11,7 @@ from dsprep.errors import OptionError
 from dsprep.formats import Format, format_of_file
 from dsprep.formats.tfrecord import TFRecord
 from dsprep.stores.local import stage_for
-from dsprep.stores.urls import Location, is_s3, parse_url
+from dsprep.stores.urls import Location, is_s3, parse_url, require_disk
 
 _FOLDERS = ("folder", "manifest")
 """The formats that are a folder of files, with their companions beside it."""
@@ -160,10 +160,7 @@ def parse_destination(path: str, format_name: str | None) -> tuple[Destination, 
 
 def _parse_remote(path: str, format_name: str | None) -> tuple[Destination, str]:
     if format_name in _FOLDERS:
-        raise OptionError(
-            f"{path}: --to {format_name} writes many small files, which takes a directory on this "
-            "machine; dsprep sync brings that to S3"
-        )
+        require_disk(path)
     bucket, key = parse_url(path)
     told = _format_told(key, format_name)
     if told is None:

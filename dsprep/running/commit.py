@@ -94,9 +94,10 @@ def begin(plan: Plan, place: Place, state: RunState, overwrite: bool) -> None:
     _require_room(plan, place, state, replaced)
     if overwrite and is_folder(plan):
         require_own_files(destination)
-    if overwrite and (state.other or place.there([destination.manifest.name])):
-        state.forget()
+    replaces = overwrite and (state.other or place.there([destination.manifest.name]))
     place.withdraw(overwrite)
+    if replaces:
+        state.forget()
     _refuse_files_of_others(plan, place, state.resumed or overwrite)
     if is_folder(plan) and not state.resumed:
         require_free(destination)
@@ -195,7 +196,7 @@ def commit(
     rejects = [*plan.lost, *outcome.rejects]
     samples = sum(shard.samples for shard in outcome.shards)
     if not samples:
-        state.forget()
+        state.give_up()
         first = rejects[0]
         raise SourceError(
             f"{packing.source.root}: all {len(rejects):,} samples were rejected, the first "

@@ -173,6 +173,10 @@ class RunState:
         self.done.clear()
         self.resumed, self._is_noted, self.other = False, False, ""
 
+    def give_up(self) -> None:
+        """Remove all that is there, as there will be no data set."""
+        self.forget()
+
     def may_begin(self, unit: str, size: int) -> bool:
         """Whether there is room for one more unit of about so many bytes; always, on a disk.
 

@@ -38,6 +38,19 @@ def is_s3(text: str) -> bool:
     return text[: len(SCHEME)].lower() == SCHEME
 
 
+def require_disk(path: str) -> None:
+    """Refuse to write to S3 what can only be written to a disk.
+
+    Raises:
+        OptionError: If the path is one on S3.
+    """
+    if is_s3(path):
+        raise OptionError(
+            f"{path}: only shards are written to S3; write this to a directory, and bring it there "
+            "with dsprep sync"
+        )
+
+
 def parse_url(text: str) -> Location:
     """Read ``s3://bucket/key``.
 

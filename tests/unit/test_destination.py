@@ -61,7 +61,7 @@ def test_name_and_option_must_agree(tmp_path: Path) -> None:
         parse_destination("", "tfrecord")
 
 
-@pytest.mark.parametrize("path", ["gs://bucket/data", "https://example.org/a.tar"])
+@pytest.mark.parametrize("path", ["gs://bucket/data", "https://example.org/a.tar", "GS://b/c.rec"])
 def test_an_address_is_no_path(path: str) -> None:
     with pytest.raises(OptionError, match="is an address"):
         parse_destination(path, "recordio")
@@ -73,3 +73,36 @@ def test_a_source_may_be_on_s3() -> None:
     require_apart("out", "s3://bucket/data")
     with pytest.raises(OptionError, match="is not a place on S3"):
         require_apart("out", "S3://b/c.rec")
+
+
+@pytest.mark.parametrize(
+    ("path", "manifest", "scratch"),
+    [
+        ("s3://bkt", "s3://bkt/manifest.json", ".dsprep"),
+        ("s3://bkt/p", "s3://bkt/p/manifest.json", ".dsprep"),
+        ("S3://bkt/p/x.rec/", "s3://bkt/p/x.rec/manifest.json", ".dsprep"),
+        ("s3://bkt/x.rec", "s3://bkt/x.manifest.json", ".x.dsprep"),
+        ("s3://bkt/p//x y.rec", "s3://bkt/p//x y.manifest.json", ".x y.dsprep"),
+    ],
+)
+def test_a_place_on_s3(path: str, manifest: str, scratch: str) -> None:
+    destination, _ = parse_destination(path, "recordio")
+    assert destination.url(destination.manifest.name) == manifest
+    assert destination.scratch == destination.directory / scratch
+    assert str(destination).rstrip("/") == path.replace("S3", "s3").rstrip("/")
+
+
+def test_a_place_on_s3_has_one_stage(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TMPDIR", str(tmp_path))
+    paths = ("s3://bkt/p", "s3://bkt/p/", "s3://bkt/p.rec", "s3://bkt/q")
+    stages = [parse_destination(path, "recordio")[0].directory for path in paths]
+    assert stages[0] == stages[1]
+    assert len(set(stages)) == 3
+    assert {stage.parent for stage in stages} == {tmp_path}
+    assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize("format_name", ["folder", "manifest"])
+def test_folders_are_not_written_to_s3(format_name: str) -> None:
+    with pytest.raises(OptionError, match="dsprep sync"):
+        parse_destination("s3://bkt/p", format_name)

@@ -64,27 +64,27 @@ class Lease:
         if not known.exists():
             known.write_text(uuid4().hex)
         self._holder = known.read_text()
-        first: Stored | None = None
-        seen = time.monotonic()
+        first, seen = "", 0.0
         while not self._put(new=True):
             found = self._find()
             if found is None:
                 continue
             holder, lease = found
-            if first is not None and lease.etag != first.etag:
-                raise DestinationError(
-                    f"{self._place}: another dsprep run is writing there; wait for it to end"
-                )
-            waited = time.monotonic() - seen
-            dead = waited > DEAD_AFTER or time.time() - lease.modified > _LONG_AGO
-            if (dead or holder == self._holder) and self._put(etag=lease.etag):
-                return
-            if first is None:
+            if not first:
+                first, seen = lease.etag, time.monotonic()
+                long_ago = time.time() - lease.modified > _LONG_AGO
+                if (long_ago or holder == self._holder) and self._put(etag=first):
+                    return
                 tell(
                     f"{self._place}: a run on another machine was writing there; looking for up "
                     f"to {DEAD_AFTER:.0f} s whether it still is"
                 )
-                first = lease
+            if lease.etag != first:
+                raise DestinationError(
+                    f"{self._place}: another dsprep run is writing there; wait for it to end"
+                )
+            if time.monotonic() - seen > DEAD_AFTER and self._put(etag=first):
+                return
             self._pace.wait(_LOOK_EVERY)
 
     def keep(self, lost: Callable[[DsprepError], None]) -> None:
@@ -112,15 +112,12 @@ class Lease:
 
         threading.Thread(target=renew, name="lease", daemon=True).start()
 
-    def end(self) -> None:
-        """Renew it no more."""
-        self._over.set()
-
     def give_back(self) -> None:
         """Let other runs in, if S3 can be reached now; else they will find out."""
-        self.end()
+        self._over.set()
         if not self._etag:
             return
+        self._etag = ""
 
         def delete() -> None:
             with suppress(DsprepError):

@@ -114,14 +114,14 @@ class Objects:
         self._abort(ours)
         self.delete([self._scratch + name for name in (*self.notes(_RECEIPTS), RUN)])
 
-    def sweep(self, finished: Manifest) -> None:
+    def sweep(self, finished: Manifest | None) -> None:
         """Remove what is not of the data set that is there now, and all notes but the lease."""
         ours = set(self._files_of_run())
         for name in self.notes(_REPLACED):
             with suppress(SourceError):  # not a manifest of ours, so no other file is
                 replaced = parse_manifest(self.read(self._scratch + name), name)
                 ours.update(file.name for file in replaced.every_file())
-        kept = {file.name for file in finished.every_file()}
+        kept = {file.name for file in finished.every_file()} if finished else set()
         self.delete([each.key for name, each in self.files().items() if name in ours - kept])
         self._abort(ours | kept)
         self.delete([self._scratch + name for name in self.notes() if name != LEASE])

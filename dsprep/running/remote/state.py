@@ -68,6 +68,7 @@ class StagedState(RunState):
         super().__init__(destination, identity)
         try:
             require_rights(store, objects.key(""))
+            objects.delete([objects.note_key("rights")])  # is not there: it is the right that tells
             self._lease.take(self._scratch / "holder", progress.note)
             self._lease.keep(self._uploads.fail)
             self._read_notes()
@@ -199,6 +200,12 @@ class StagedState(RunState):
         with refusals():
             self._objects.forget()
         self._arrived.clear()
+
+    def give_up(self) -> None:
+        """Remove all that an unfinished run has written, and what it was to replace."""
+        super().forget()
+        with refusals():
+            self._objects.sweep(None)
 
     def remove(self) -> None:
         """Remove the stage."""

@@ -1,0 +1,1 @@
+"""Runs that write to S3, on real servers."""

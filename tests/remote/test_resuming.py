@@ -1,0 +1,259 @@
+"""Runs to S3 that are stopped, and go on: on the same machine, and on another."""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+import signal
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import dsprep.running.remote.lease as leases
+from tests.conftest import Finished, Running
+from tests.remote.conftest import Machine, files
+from tests.servers.bucket import Bucket
+from tests.servers.proxy import Proxy
+
+RunCli = Callable[..., Finished]
+Machines = Callable[[str], Machine]
+
+COMMAND = ("--format", "recordio", "--samples-per-shard", "2")
+
+
+@pytest.fixture
+def expected(run_here: RunCli, photos: Path, tmp_path: Path) -> dict[str, bytes]:
+    """The six shards and the rest, as they are on a disk."""
+    assert run_here("pack", photos, tmp_path / "expected", *COMMAND).code == 0
+    return files(tmp_path / "expected")
+
+
+@pytest.fixture
+def soon(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Who gives no sign of life is taken to be dead after a second."""
+    monkeypatch.setattr(leases, "DEAD_AFTER", 1.0)
+    monkeypatch.setattr(leases, "RENEWED_EVERY", 0.2)
+    monkeypatch.setattr(leases, "_LOOK_EVERY", 0.1)
+
+
+@pytest.fixture
+def proxy(ceph: Bucket) -> Iterator[Proxy]:
+    """A proxy before Ceph."""
+    with Proxy(ceph.endpoint).running() as proxy:
+        yield proxy
+
+
+def shards(contents: dict[str, bytes]) -> set[str]:
+    return {name for name in contents if name.endswith(".rec")}
+
+
+@contextmanager
+def watched(bucket: Bucket, prefix: str, names: set[str]) -> Iterator[None]:
+    """See that there is never a manifest without all these files."""
+    wrong: list[set[str]] = []
+    over = threading.Event()
+    client = bucket.client()
+
+    def watch() -> None:
+        while not over.wait(0.02):
+            page = client.list_objects_v2(Bucket=bucket.name, Prefix=prefix)
+            there = {each["Key"].removeprefix(prefix) for each in page.get("Contents", [])}
+            if "manifest.json" in there and not names <= there:
+                wrong.append(names - there)
+
+    thread = threading.Thread(target=watch)
+    thread.start()
+    try:
+        yield
+    finally:
+        over.set()
+        thread.join()
+    assert not wrong
+
+
+def test_a_failing_upload_stops_the_run_which_goes_on_anywhere(
+    on_ceph: Machines,
+    ceph: Bucket,
+    proxy: Proxy,
+    photos: Path,
+    expected: dict[str, bytes],
+) -> None:
+    command = ("pack", photos, f"{ceph.url}/set", *COMMAND, "--json")
+    first, second = on_ceph("first"), on_ceph("second")
+    proxy.add("answer", match="train-00004.rec", times=10**6, status=403, code="AccessDenied")
+    failed = first(*command, code=5, AWS_ENDPOINT_URL=proxy.endpoint)
+    assert f"{ceph.url}/set/train-00004.rec: cannot be written: of the test" in failed.err
+    there = ceph.contents("set/")
+    assert "manifest.json" not in there
+    assert ".dsprep/run.json" in there
+    assert ".dsprep/lease.json" not in there
+    arrived = {name.split("/")[2][: -len(".json")] for name in there if "receipts/" in name}
+    assert arrived <= shards(there)
+
+    other = first("pack", photos, f"{ceph.url}/set", "--format", "webdataset", code=5)
+    assert "an unfinished run of another command is there (other format" in other.err
+    with watched(ceph, "set/", set(expected)):
+        report = json.loads(second(*command).out)
+    assert report["state"] == "continued"
+    assert ceph.contents("set/") == expected
+    assert (ceph.uploads(), second.left()) == ([], [])
+    assert json.loads(first(*command).out)["state"] == "already packed"
+    assert first.left() == []
+
+
+def test_only_what_is_missing_is_sent(
+    on_ceph: Machines, ceph: Bucket, proxy: Proxy, photos: Path, expected: dict[str, bytes]
+) -> None:
+    command = ("pack", photos, f"{ceph.url}/set", *COMMAND, "-j1")
+    first, second = on_ceph("first"), on_ceph("second")
+    proxy.add("answer", match="/manifest.json", times=10**6, status=403, code="AccessDenied")
+    first(*command, code=5, AWS_ENDPOINT_URL=proxy.endpoint)
+    ceph.s3.delete_object(Bucket=ceph.name, Key="set/train-00001.rec")
+    ceph.put("set/train-00002.rec", b"something else")
+    ceph.put("set/.dsprep/receipts/train-00003.rec.json", b"no receipt")
+    proxy.faults.clear()
+    proxy.requests.clear()
+    second(*command, AWS_ENDPOINT_URL=proxy.endpoint)
+    sent = [name for name in sorted(shards(expected)) if proxy.counted("PUT", f"set/{name}")]
+    assert sent == ["train-00001.rec", "train-00002.rec", "train-00003.rec"]
+    assert ceph.contents("set/") == expected
+
+
+def test_overwriting_an_unfinished_run(
+    on_ceph: Machines, ceph: Bucket, proxy: Proxy, photos: Path, expected: dict[str, bytes]
+) -> None:
+    machine, dest = on_ceph("machine"), f"{ceph.url}/set"
+    machine("pack", photos, dest, "--format", "tfrecord", "--shards", 2)
+    proxy.add("answer", match="/manifest.json", times=10**6, status=403, code="AccessDenied")
+    other = ("pack", photos, dest, "--format", "webdataset", "--shards", 2, "--overwrite")
+    machine(*other, code=5, AWS_ENDPOINT_URL=proxy.endpoint)
+    assert {"train-000000.tar", "train-00000-of-00002.tfrecord"} <= set(ceph.contents("set/"))
+    with watched(ceph, "set/", set(expected)):
+        on_ceph("another")("pack", photos, dest, *COMMAND, "--overwrite")
+    assert ceph.contents("set/") == expected
+
+
+@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM, signal.SIGINT])
+def test_stopped_at_any_moment(
+    on_ceph: Machines,
+    ceph: Bucket,
+    start_cli: Callable[..., Running],
+    monkeypatch: pytest.MonkeyPatch,
+    photos: Path,
+    expected: dict[str, bytes],
+    number: int,
+    soon: None,
+    tmp_path: Path,
+) -> None:
+    """Each time on another machine; what is there in the end does not show it."""
+    rng = random.Random(number)
+    command = ("pack", photos, f"{ceph.url}/set", *COMMAND, "-j2")
+    monkeypatch.setenv("AWS_ENDPOINT_URL", ceph.endpoint)
+    with watched(ceph, "set/", set(expected)):
+        for turn in range(3):
+            monkeypatch.setenv("TMPDIR", str(tmp_path / f"stopped-{turn}"))
+            (tmp_path / f"stopped-{turn}").mkdir()
+            running = start_cli(*command)
+            wait_until(lambda turn=turn: len(ceph.keys()) > 3 * turn)
+            time.sleep(rng.uniform(0, 0.1))
+            running.process.send_signal(number)
+            began = time.monotonic()
+            finished = running.end()
+            assert finished.code in (0, -number, 130)
+            if finished.code == 130:
+                assert "give the same command again" in finished.err
+                assert time.monotonic() - began < 20
+                assert "set/.dsprep/lease.json" not in ceph.contents()
+            if number == signal.SIGKILL and finished.code:
+                kill_all(running)
+                # A process is not told how soon it is to take others for dead.
+                ceph.s3.delete_object(Bucket=ceph.name, Key="set/.dsprep/lease.json")
+        on_ceph("last")(*command)
+    assert ceph.contents("set/") == expected
+    assert ceph.uploads() == []
+
+
+def wait_until(condition: Callable[[], object]) -> None:
+    for _ in range(3000):
+        if condition():
+            return
+        time.sleep(0.01)
+    raise AssertionError("it never happened")
+
+
+def kill_all(running: Running) -> None:
+    for process in running.family():
+        os.kill(process, signal.SIGKILL)
+
+
+def lease(ceph: Bucket, holder: str = "another machine", renewals: int = 1) -> None:
+    ceph.put(
+        "set/.dsprep/lease.json", json.dumps({"holder": holder, "renewals": renewals}).encode()
+    )
+
+
+def test_a_dead_run_is_gone_on_with(
+    on_ceph: Machines, ceph: Bucket, photos: Path, expected: dict[str, bytes], soon: None
+) -> None:
+    lease(ceph)
+    done = on_ceph("machine")("pack", photos, f"{ceph.url}/set", *COMMAND)
+    assert "a run on another machine was writing there" in done.err
+    assert ceph.contents("set/") == expected
+
+
+def test_a_run_that_is_alive_is_let_alone(
+    on_ceph: Machines, ceph: Bucket, photos: Path, soon: None
+) -> None:
+    lease(ceph)
+    over = threading.Event()
+
+    def live() -> None:
+        number = 1
+        while not over.wait(0.2):
+            lease(ceph, renewals=(number := number + 1))
+
+    thread = threading.Thread(target=live)
+    thread.start()
+    try:
+        machine = on_ceph("machine")
+        refused = machine("pack", photos, f"{ceph.url}/set", *COMMAND, code=5)
+    finally:
+        over.set()
+        thread.join()
+    assert "another dsprep run is writing there; wait for it to end" in refused.err
+    assert ceph.keys() == ["set/.dsprep/lease.json"]
+    assert machine.left() == []
+
+
+def test_a_run_that_was_taken_for_dead_ends(
+    on_ceph: Machines,
+    ceph: Bucket,
+    proxy: Proxy,
+    photos: Path,
+    soon: None,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    proxy.add("wait", match="train-00003.rec", seconds=3)
+    machine = on_ceph("machine")
+    results: list[Any] = []
+
+    def run() -> None:
+        command = ("pack", photos, f"{ceph.url}/set", *COMMAND)
+        results.append(machine(*command, code=5, AWS_ENDPOINT_URL=proxy.endpoint))
+
+    def usurp() -> None:
+        wait_until(lambda: "set/.dsprep/run.json" in ceph.contents())
+        lease(ceph)
+
+    thread = threading.Thread(target=usurp)
+    thread.start()
+    run()
+    thread.join()
+    assert "another dsprep run has gone on with this one" in results[0].err
+    assert "set/manifest.json" not in ceph.contents()
