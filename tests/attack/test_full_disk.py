@@ -12,6 +12,7 @@ from tests.attack.limits import no_file_above
 from tests.attack.trees import contents, manifest, names
 from tests.conftest import Finished
 from tests.images import jpeg
+from tests.servers.bucket import Bucket
 
 RunCli = Callable[..., Finished]
 
@@ -116,3 +117,20 @@ def test_a_limit_on_files_is_an_error_like_it(
     assert "manifest.json" not in names(dest)
     assert run_cli("pack", photos, dest, *command).code == 0
     assert contents(dest) == contents(tmp_path / "whole")
+
+
+def test_a_stage_that_fills_up_is_an_error_and_with_room_the_run_goes_on(
+    run_here: RunCli, ceph: Bucket, photos: Path, small_disk: Path
+) -> None:
+    (small_disk / "filler").write_bytes(bytes(4_150_000))
+    command = ("pack", photos, f"{ceph.url}/out", "--format", "webdataset", *SHARDS)
+    env = {"TMPDIR": str(small_disk), "AWS_ENDPOINT_URL": ceph.endpoint}
+    estimated = ("--resize", "290", "--encode", "png")
+    full = run_here(*command, *estimated, "--spool", "2MB", env=env)
+    assert full.code == 5
+    assert f"{small_disk}/dsprep-" in full.err
+    assert "the disk is full; make room and give the same command again to continue" in full.err
+    (small_disk / "filler").unlink()
+    assert run_here(*command, *estimated, env=env).code == 0
+    assert "out/manifest.json" in ceph.contents()
+    assert names(small_disk) == []
