@@ -90,6 +90,7 @@ def convert(
     SOURCE is shards (a file, a pattern like 'train-{000000..000146}.tar', a directory, a manifest),
     or anything else that holds samples: a directory or an archive of images, Parquet, CIFAR, MNIST,
     a SageMaker manifest. Each shard becomes one shard of the same name, unless a size is given.
+    DEST is a directory or a file; shards may go to S3, too: s3://bucket/prefix/.
 
     All fields are carried over, with their types. What the format cannot hold is listed, and
     refused until --drop names it. With - for SOURCE and DEST, one shard is read from stdin and

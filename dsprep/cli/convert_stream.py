@@ -23,6 +23,7 @@ from dsprep.formats.stream import Readable
 from dsprep.stores.local import destination_errors, publish
 from dsprep.stores.opened import open_file
 from dsprep.stores.paths import is_dir
+from dsprep.stores.urls import require_disk
 from dsprep.streaming import convert_stream
 
 STREAM = "-"
@@ -156,6 +157,7 @@ def _destination(path: str, overwrite: bool) -> Iterator[BinaryIO]:
             raise OptionError("-: stdout is a terminal; redirect it into a file or a pipe")
         yield sys.stdout.buffer
         return
+    require_disk(path)
     final = Path(path)
     if final.exists() and not overwrite:
         raise OptionError(f"{path}: is there already; give --overwrite to replace it")

@@ -70,8 +70,9 @@ def pack(
 
     SOURCE is a directory or an archive (zip, tar) of images. Each directory in it is a class,
     numbered in sorted order; or --list or --labels tell the labels. It may also be anything that
-    convert reads: shards, Parquet, CIFAR, MNIST. All of it, and lists, may be on S3:
-    s3://bucket/photos/. DEST is a directory, or one file: train.tar, train.rec, train.tfrecord.
+    convert reads: shards, Parquet, CIFAR, MNIST. DEST is a directory, or one file: train.tar,
+    train.rec, train.tfrecord. All of these may be on S3, s3://bucket/prefix/; written there, each
+    shard goes while the next is made.
 
     Without a transform option the images' bytes are copied untouched. The same command gives the
     same bytes on any machine with any number of workers; given again after a kill, it continues.
@@ -84,6 +85,7 @@ def pack(
       dsprep pack photos/ rec/train.rec --list train.lst
       dsprep pack photos/ shards/ --format tfrecord --labels train.csv --target-size 100MB
       dsprep pack photos/ shards/ --format recordio --resize 256 --encode jpeg
+      dsprep pack photos/ s3://bucket/train/ --format webdataset
       dsprep pack photos/ shards/ --format webdataset --dry-run
     """
     from dsprep import packing

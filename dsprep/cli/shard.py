@@ -94,7 +94,8 @@ def cut(
     """Cut SOURCE into shards of another size at DEST.
 
     SOURCE is shards (a file, a pattern, a directory, a manifest), or anything that convert reads.
-    Small shards are merged and large ones split; the order is kept, or shuffled as a whole.
+    Small shards are merged and large ones split; the order is kept, or shuffled as a whole. DEST is
+    a directory or a file, and may be on S3: s3://bucket/prefix/.
 
     \b
     Examples:

@@ -99,15 +99,15 @@ def require_name(name: str) -> str:
 
 
 def require_local(path: str) -> None:
-    """Refuse an address, rather than take it for a directory called ``s3:``.
+    """Refuse an address, rather than take it for a directory called ``https:``.
 
     Raises:
         OptionError: If it is one.
     """
     if _ADDRESS.match(path):
         raise OptionError(
-            f"{path}: is an address, and dsprep works on files; copy them, or pipe one shard "
-            "through dsprep convert - -"
+            f"{path}: is an address, and dsprep works on files and on s3://; copy what is there, or "
+            "pipe one shard through dsprep convert - -"
         )
 
 
@@ -118,15 +118,16 @@ def require_apart(path: str, source: str) -> None:
         OptionError: If a destination is the source itself; it may lie below it. If either is an
             address.
     """
-    for each in (path, source):
-        if not is_s3(each):
-            require_local(each)
-    if is_s3(path) and is_s3(source):
-        same = str(parse_url(path)).rstrip("/") == str(parse_url(source)).rstrip("/")
-    else:
-        same = os.path.realpath(path) == os.path.realpath(source)
-    if same:
+    if _real_place(path) == _real_place(source):
         raise OptionError(f"{path}: is the source, too; choose another directory for the shards")
+
+
+def _real_place(path: str) -> str:
+    """A path or a URL in one spelling."""
+    if is_s3(path):
+        return str(parse_url(path)).rstrip("/")
+    require_local(path)
+    return os.path.realpath(path)
 
 
 def parse_destination(path: str, format_name: str | None) -> tuple[Destination, str]:

@@ -9,15 +9,23 @@ from dsprep.stores.bucket import S3Store
 _PROBE = ".dsprep/rights"
 
 
-def require_rights(store: S3Store, prefix: str) -> None:
+def require_rights(store: S3Store, prefix: str, *, deleting: bool = False) -> None:
     """See that objects can be stored below a prefix, and that an upload can be taken back.
 
     Listing it has shown that the bucket is there, and its region.
+
+    Args:
+        store: The bucket.
+        prefix: What keys begin with.
+        deleting: Whether objects are to be deleted, too.
 
     Raises:
         StoreError: If something is not allowed, naming the right that is missing.
     """
     store.abort(store.create_upload(prefix + _PROBE, {}))
+    if deleting:
+        for refused in store.delete([prefix + _PROBE]):  # which is not there
+            raise refused.error
 
 
 def probe(store: S3Store, prefix: str) -> Upload:

@@ -17,6 +17,7 @@ from uuid import uuid4
 from dsprep.errors import DestinationError, DsprepError, StoreError
 from dsprep.stores.base import Stored
 from dsprep.stores.bucket import S3Store
+from dsprep.stores.local import destination_errors
 from dsprep.transfers.pace import Pace
 
 RENEWED_EVERY = 10.0
@@ -61,9 +62,10 @@ class Lease:
             DestinationError: If another run is alive.
             StoreError: If S3 refuses or fails.
         """
-        if not known.exists():
-            known.write_text(uuid4().hex)
-        self._holder = known.read_text()
+        with destination_errors(known):
+            if not known.exists():
+                known.write_text(uuid4().hex)
+            self._holder = known.read_text()
         first, seen = "", 0.0
         while not self._put(new=True):
             found = self._find()

@@ -135,7 +135,7 @@ class Objects:
 
     def _abort(self, names: set[str]) -> None:
         """Abort unfinished uploads of these files, which killed runs have left."""
-        keys = {self.key(name) for name in names}
+        keys = {self.note_key("rights"), *(self.key(name) for name in names)}
         with suppress(StoreError):  # it is not allowed to look for them
             for page in self.store.list_uploads(self.key(self.destination.stem)):
                 for upload in page:

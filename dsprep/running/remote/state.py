@@ -67,8 +67,7 @@ class StagedState(RunState):
         make_stage(destination.directory)
         super().__init__(destination, identity)
         try:
-            require_rights(store, objects.key(""))
-            objects.delete([objects.note_key("rights")])  # is not there: it is the right that tells
+            require_rights(store, objects.key(""), deleting=True)
             self._lease.take(self._scratch / "holder", progress.note)
             self._lease.keep(self._uploads.fail)
             self._read_notes()
