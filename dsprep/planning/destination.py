@@ -106,7 +106,7 @@ def require_local(path: str) -> None:
     """
     if _ADDRESS.match(path):
         raise OptionError(
-            f"{path}: is an address, and dsprep works on files and on s3://; copy what is there, or "
+            f"{path}: is an address, and dsprep works on files and s3://; copy what is there, or "
             "pipe one shard through dsprep convert - -"
         )
 

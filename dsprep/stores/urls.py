@@ -46,8 +46,8 @@ def require_disk(path: str) -> None:
     """
     if is_s3(path):
         raise OptionError(
-            f"{path}: this cannot be written to S3; write it to a disk, and bring it there with dsprep "
-            "sync"
+            f"{path}: this cannot be written to S3; write it to a disk, and bring it there with "
+            "dsprep sync"
         )
 
 
