@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from dsprep.splits.report import SplitReport as SplitReport
     from dsprep.splitting import split as split
     from dsprep.streaming import convert_stream as convert_stream
-    from dsprep.verifying.verify import VerifyReport as VerifyReport
+    from dsprep.verifying.report import VerifyReport as VerifyReport
     from dsprep.verifying.verify import verify as verify
     from dsprep.writing import WriteReport as WriteReport
 
@@ -29,7 +29,7 @@ _PUBLIC = {
     "IndexReport": "dsprep.indexing.index",
     "SplitReport": "dsprep.splits.report",
     "Transform": "dsprep.images.transform",
-    "VerifyReport": "dsprep.verifying.verify",
+    "VerifyReport": "dsprep.verifying.report",
     "WriteReport": "dsprep.writing",
     "append": "dsprep.appending",
     "convert": "dsprep.converting",

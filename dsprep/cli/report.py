@@ -15,13 +15,20 @@ from dsprep.units import format_count, format_duration, format_size, format_some
 if TYPE_CHECKING:
     from dsprep.planning.selection import Chosen
     from dsprep.verifying.inspection import Problem
-    from dsprep.verifying.verify import VerifyReport
+    from dsprep.verifying.report import VerifyReport
     from dsprep.writing import WriteReport
 
 _SHOWN = 5
 """How many of a long list a summary names."""
 
 _PROBLEMS_SHOWN = 50
+
+_PROOF = {
+    "checksum": "by the checksum that S3 keeps",
+    "metadata": "by the checksum that dsprep has noted there",
+    "download": "by reading all bytes",
+}
+"""What has shown that files on S3 are as they should be."""
 
 
 def print_json(report: Any, stream: TextIO | None = None) -> None:
@@ -186,14 +193,26 @@ def _print_rejects(report: WriteReport) -> None:
 def print_verify_report(report: VerifyReport) -> None:
     """Print what verifying found."""
     problems = report.problems
-    verdict = format_count(len(problems), "problem") if problems else "whole"
+    unproven = report.proof.get("size", 0)
+    verdict = "no problem found, but not all is proven" if unproven else "whole"
+    if problems:
+        verdict = format_count(len(problems), "problem")
     click.echo(f"{report.destination}: {verdict}")
-    click.echo(f"  {'format':<9} {report.format}")
+    if report.format:
+        click.echo(f"  {'format':<9} {report.format}")
     click.echo(f"  {'samples':<9} {report.samples:,}")
     if report.shards:
         click.echo(f"  {'shards':<9} {report.shards:,}")
     click.echo(f"  {'size':<9} {format_size(report.bytes)}")
     click.echo(f"  {'checked':<9} {', '.join(report.checked)}")
+    for by, words in _PROOF.items():
+        if by in report.proof:
+            click.echo(f"  {'proven':<9} {format_count(report.proof[by], 'file')} {words}")
+    if unproven:
+        click.echo(
+            f"  {'unproven':<9} {format_count(unproven, 'file')} of the right size, whose checksum "
+            "nothing tells; --download reads everything"
+        )
     if not report.manifest:
         click.echo(f"  {'note':<9} there is no manifest to compare with")
     click.echo(f"  {'time':<9} {format_duration(report.seconds)}")

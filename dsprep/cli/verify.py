@@ -37,6 +37,11 @@ _check = option_group("Check")
     help="Read the shards with this framework, too; it must be installed.",
 )
 @_check("--max-pixels", type=Count(), help="Larger images are a problem.")
+@_check(
+    "--download",
+    is_flag=True,
+    help="Read every file on S3 back; without, the checksums that are kept there are compared.",
+)
 @workers_option
 @output_options
 def verify(
@@ -45,6 +50,7 @@ def verify(
     against: str | None,
     loader: str | None,
     max_pixels: int | None,
+    download: bool,
     workers: int | None,
     as_json: bool,
     quiet: bool,
@@ -57,12 +63,18 @@ def verify(
     shard is read from its first byte to its last. Problems are named by shard, offset and sample,
     and make the exit code 3.
 
+    On S3, DEST is a prefix, a manifest or a shard: all files that the manifest names are compared
+    with it without reading them, by the checksums that S3 keeps, or that dsprep has noted there.
+    What has neither is not proven: --download does it. The environment and AWS's files tell how to
+    get there.
+
     \b
     Examples:
       dsprep verify shards/
       dsprep verify shards/ --decode --against photos/
       dsprep verify shards/ --against dogs.zip --labels train.csv
       dsprep verify train.rec --loader mxnet
+      dsprep verify s3://bucket/shards/
     """
     from dsprep.cli.report import print_json, print_verify_report
     from dsprep.progress import progress_for
@@ -77,6 +89,7 @@ def verify(
         against=source,
         loader=loader,
         max_pixels=max_pixels,
+        download=download,
         workers=workers,
         progress=progress_for(sys.stderr, quiet),
     )

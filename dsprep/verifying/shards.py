@@ -12,6 +12,7 @@ from dsprep.formats.folder import Folder
 from dsprep.manifests.manifest import Manifest, read_manifest
 from dsprep.manifests.recorded import Recorded, recorded_options
 from dsprep.planning.destination import Destination
+from dsprep.verifying.receipts import unnamed
 
 
 @dataclass(frozen=True)
@@ -117,12 +118,10 @@ def strays(path: Path, found: Sequence[Shards]) -> Iterable[tuple[str, str]]:
     single = any(manifest.options.get("single_file") for manifest in manifests)
     if not manifests or (single and not path.is_dir()):
         return
-    known = {file.name for manifest in manifests for file in manifest.every_file()}
     formats = {shards.made.layout.name for shards in found}
-    for name in sorted(each.name for each in found[0].directory.iterdir()):
-        layout = format_of_file(name)
-        if name not in known and layout is not None and layout.name in formats:
-            yield name, "is there, but not in the manifest"
+    names = (each.name for each in found[0].directory.iterdir())
+    for name in unnamed(names, manifests, formats):
+        yield name, "is there, but not in the manifest"
 
 
 def shards_of_others(shards: Shards) -> Shards:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from itertools import chain
 from pathlib import Path
 
@@ -16,37 +15,13 @@ from dsprep.planning.recipe import Recipe
 from dsprep.progress import Progress
 from dsprep.sources.reading import Source, read_source
 from dsprep.stores.local import checksum
+from dsprep.stores.urls import is_s3
 from dsprep.verifying.folders import look_at_folder
 from dsprep.verifying.inspection import Inspected, Problem, ShardTask, inspect_shard
+from dsprep.verifying.receipts import difference, false_totals
+from dsprep.verifying.report import VerifyReport
 from dsprep.verifying.shards import Shards, find_shards, strays
 from dsprep.workers.pool import Pool, available_cores
-
-
-@dataclass(frozen=True)
-class VerifyReport:
-    """What verifying found.
-
-    Attributes:
-        destination: As it was given.
-        format: The format's name.
-        manifest: Whether there was a manifest to compare with.
-        shards: How many there are.
-        samples: How many they hold.
-        bytes: Their size.
-        checked: What was checked, in words.
-        problems: What is wrong; empty if all is well.
-        seconds: How long it took.
-    """
-
-    destination: str
-    format: str
-    manifest: bool
-    shards: int
-    samples: int
-    bytes: int
-    checked: Sequence[str]
-    problems: Sequence[Problem]
-    seconds: float
 
 
 def verify(
@@ -56,17 +31,19 @@ def verify(
     against: Source | None = None,
     loader: str | None = None,
     max_pixels: int | None = None,
+    download: bool = False,
     workers: int | None = None,
     progress: Progress | None = None,
 ) -> VerifyReport:
     """Verify shards: those of a manifest, or, where there is none, those that are there.
 
     Args:
-        dest: A directory of shards, one shard, or a manifest.
+        dest: A directory of shards, one shard, or a manifest; on S3, what a manifest names.
         decode: Whether to decode every image.
         against: The source that the shards must hold the samples of.
         loader: A framework to read the shards with: ``mxnet``, ``tensorflow`` or ``webdataset``.
         max_pixels: The most pixels that an image may have; by default what the manifest says.
+        download: Whether to read what is on S3, rather than compare the checksums that it keeps.
         workers: How many processes; by default the cores that this process may use.
         progress: Is told how far it is.
 
@@ -79,6 +56,17 @@ def verify(
     """
     began = time.monotonic()
     progress = progress or Progress()
+    if is_s3(dest):
+        if decode or against is not None or loader is not None or max_pixels is not None:
+            raise OptionError(
+                f"{dest}: is on S3, and --decode, --against, --loader and --max-pixels look into "
+                "shards on a disk: fetch them with dsprep sync, and verify them there"
+            )
+        from dsprep.verifying.stored import verify_stored  # local runs do without S3
+
+        return verify_stored(dest, download, progress)
+    if download:
+        raise OptionError(f"{dest}: --download goes with s3://; files on a disk are always read")
     found = find_shards(Path(dest))
     if against is not None and len(found) > 1:
         raise OptionError(f"{dest}: --against goes with one data set; name one of these manifests")
@@ -211,7 +199,8 @@ def _compare_files(shards: Shards) -> list[Problem]:
     if shards.manifest is None:
         return problems
     if not isinstance(shards.made.layout, Folder):
-        problems += _compare_totals(shards.manifest, shards.manifest_name)
+        name = shards.manifest_name
+        problems += [Problem(name, None, "", wrong) for wrong in false_totals(shards.manifest)]
     known = {file.name: file for file in shards.manifest.every_file()}
     for name, file in known.items():
         path = shards.directory / name
@@ -224,24 +213,13 @@ def _compare_files(shards: Shards) -> list[Problem]:
     return problems
 
 
-def _compare_totals(manifest: Manifest, name: str) -> Iterable[Problem]:
-    """Whether the manifest agrees with itself."""
-    for what in ("samples", "bytes"):
-        says, sums = getattr(manifest, what), sum(getattr(each, what) for each in manifest.shards)
-        if says != sums:
-            yield Problem(name, None, "", f"says {says:,} {what}, but its shards {sums:,}")
-
-
 def _compare_receipt(manifest: Manifest | None, name: str, shard: Inspected) -> Iterable[Problem]:
     """Whether a shard is the one in the manifest."""
     for receipt in manifest.shards if manifest else ():
         if receipt.name != name:
             continue
-        if shard.bytes != receipt.bytes:
-            yield Problem(name, None, "", f"has {shard.bytes:,} bytes, not {receipt.bytes:,}")
-        elif shard.crc32c != receipt.crc32c:
-            have, want = f"{shard.crc32c:08x}", f"{receipt.crc32c:08x}"
-            yield Problem(name, None, "", f"its crc32c is {have}, not {want}: bytes have changed")
+        if wrong := difference(receipt, shard.bytes, shard.crc32c):
+            yield Problem(name, None, "", wrong)
         if shard.samples != receipt.samples:
             yield Problem(
                 name, None, "", f"holds {shard.samples:,} samples, not {receipt.samples:,}"

@@ -95,13 +95,13 @@ class Bucket:
         """Put an object there, as others do."""
         self.s3.put_object(Bucket=self.name, Key=key, Body=data)
 
-    def allow(self, *actions: str) -> dict[str, str]:
+    def allow(self, *actions: str, keys: str = "*") -> dict[str, str]:
         """Let the user who owns nothing do this and no more; returns that user's environment."""
         statement = {
             "Effect": "Allow",
             "Principal": {"AWS": ["arn:aws:iam:::user/limited"]},
             "Action": [f"s3:{action}" for action in actions],
-            "Resource": [f"arn:aws:s3:::{self.name}", f"arn:aws:s3:::{self.name}/*"],
+            "Resource": [f"arn:aws:s3:::{self.name}", f"arn:aws:s3:::{self.name}/{keys}"],
         }
         policy = json.dumps({"Version": "2012-10-17", "Statement": [statement]})
         self.s3.put_bucket_policy(Bucket=self.name, Policy=policy)

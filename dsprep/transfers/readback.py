@@ -1,0 +1,103 @@
+"""Objects read back: small ones for what they hold, any for the checksum of what they hold."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import NamedTuple
+
+from dsprep.errors import StoreError
+from dsprep.stores.base import Stored
+from dsprep.stores.bucket import S3Store
+from dsprep.transfers.checksums import combine_all, crc32c
+from dsprep.transfers.pace import Pace
+from dsprep.transfers.parts import Range, plan_parts
+
+FATAL = ("denied", "expired")
+"""Kinds of failure that all other objects would meet, too."""
+
+_AT_ONCE = 1 << 20
+
+
+def read_small(store: S3Store, key: str) -> tuple[bytes, Stored]:
+    """All bytes of a small object, and what was said about it with them.
+
+    Raises:
+        StoreError: If it cannot be read.
+    """
+    failed = 0
+    while True:
+        try:
+            with store.open(key) as reading:
+                return b"".join(iter(partial(reading.read, _AT_ONCE), b"")), reading.stored
+        except StoreError as error:
+            failed += 1
+            store.again(error, failed)
+
+
+def read_back(
+    store: S3Store,
+    objects: Sequence[Stored],
+    pace: Pace,
+    on_part: Callable[[int, Range], object],
+) -> list[int | StoreError]:
+    """The crc32c of objects, by reading all of their bytes, which are not kept.
+
+    Args:
+        store: The bucket.
+        objects: What HEADs tell of them; they must still be the same.
+        pace: The threads: several parts are read at once, of one object or of several.
+        on_part: Told by these threads which object a part was read of, and which part it was.
+
+    Returns:
+        The crc32c of each object, or why it cannot be read.
+
+    Raises:
+        StoreError: If it is refused to read one, so that the others will be refused, too.
+    """
+
+    def read(task: _Task) -> int | StoreError:
+        try:
+            value = _crc32c_of_part(store, objects[task.which], task.part, pace)
+        except StoreError as error:
+            if error.kind in FATAL:
+                raise
+            return error
+        on_part(*task)
+        return value
+
+    tasks = [_Task(index, part) for index, each in enumerate(objects) for part in _parts(each)]
+    found: list[list[tuple[int, int]]] = [[] for _ in objects]
+    failed: dict[int, StoreError] = {}
+    for task, value in zip(tasks, pace.each(read, tasks), strict=True):
+        if isinstance(value, StoreError):
+            failed[task.which] = value
+        else:
+            found[task.which].append((value, task.part.size))
+    return [failed.get(index) or combine_all(runs) for index, runs in enumerate(found)]
+
+
+class _Task(NamedTuple):
+    which: int
+    part: Range
+
+
+def _parts(stored: Stored) -> Sequence[Range]:
+    """The parts that it is read in: none, if there is nothing to read."""
+    return plan_parts(stored.size) if stored.size else ()
+
+
+def _crc32c_of_part(store: S3Store, stored: Stored, part: Range, pace: Pace) -> int:
+    """Read a part, going on behind what has come if the connection breaks."""
+    value = done = failed = 0
+    while done < part.size:
+        try:
+            left = part.size - done
+            with store.open(stored.key, part.start + done, left, stored.etag) as reading:
+                while data := reading.read(_AT_ONCE):
+                    pace.take(len(data))
+                    value, done, failed = crc32c(data, value), done + len(data), 0
+        except StoreError as error:
+            failed += 1
+            store.again(error, failed)
+    return value

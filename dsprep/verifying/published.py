@@ -1,0 +1,204 @@
+"""Which data sets a URL names: those of the manifests that are there on S3."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from dsprep.errors import SourceError
+from dsprep.formats import Format, format_of_file
+from dsprep.formats.folder import Folder
+from dsprep.manifests.manifest import FileReceipt, Manifest, parse_manifest
+from dsprep.manifests.recorded import recorded_options
+from dsprep.stores.bucket import S3Store
+from dsprep.stores.connected import store_of
+from dsprep.stores.urls import parse_url
+from dsprep.transfers.checksums import crc32c
+from dsprep.transfers.proof import crc32c_of
+from dsprep.transfers.readback import read_small
+from dsprep.verifying.inspection import Problem
+from dsprep.verifying.receipts import unnamed
+
+_MANIFEST = "manifest.json"
+
+
+class Claim(NamedTuple):
+    """A file that should be there.
+
+    Attributes:
+        file: What it should be; its name goes on where the keys of the data set begin.
+        samples: How many samples it stands for.
+        is_data: Whether it holds samples, rather than belongs to what does.
+    """
+
+    file: FileReceipt
+    samples: int = 0
+    is_data: bool = False
+
+
+@dataclass(frozen=True)
+class Place:
+    """What lies right below a prefix on S3.
+
+    Attributes:
+        store: The bucket.
+        prefix: What keys begin with: nothing, or up to a slash.
+        names: Of the objects.
+        deeper: Of what would be directories.
+    """
+
+    store: S3Store
+    prefix: str
+    names: frozenset[str] = frozenset()
+    deeper: frozenset[str] = frozenset()
+
+    def key(self, name: str) -> str:
+        """The key of an object."""
+        return self.prefix + name
+
+    def url(self, name: str = "") -> str:
+        """What users call an object."""
+        return self.store.url(self.key(name))
+
+
+@dataclass(frozen=True)
+class Published:
+    """A data set on S3, or one shard of it.
+
+    Attributes:
+        place: Where it is.
+        manifest: What it consists of.
+        manifest_name: The name of the manifest.
+        layout: The format.
+        shard: The one shard that is meant; empty for the whole.
+    """
+
+    place: Place
+    manifest: Manifest
+    manifest_name: str
+    layout: Format
+    shard: str = ""
+
+    @property
+    def stem(self) -> str:
+        """What its companions are named after; empty if it has the place for itself."""
+        return self.manifest_name.removesuffix(_MANIFEST).rstrip(".")
+
+    @property
+    def scratch(self) -> str:
+        """Below what a run keeps its notes that is not finished."""
+        return f".{self.stem}.dsprep" if self.stem else ".dsprep"
+
+    def claims(self) -> Iterator[Claim]:
+        """The files that the manifest names."""
+        for shard in self.manifest.shards:
+            if self.shard in ("", shard.name):
+                yield Claim(shard, shard.samples, True)
+                yield from map(Claim, shard.sidecars)
+        if not self.shard:
+            yield from map(Claim, self.manifest.files)
+
+
+class Named(NamedTuple):
+    """What a URL names.
+
+    Attributes:
+        sets: The data sets.
+        problems: Manifests that cannot be read, and shards that no manifest names.
+    """
+
+    sets: Sequence[Published]
+    problems: Sequence[Problem]
+
+
+def find_published(url: str) -> Named:
+    """Tell what a URL names: a manifest, a shard, or a prefix.
+
+    Raises:
+        OptionError: If it is no place on S3.
+        SourceError: If there is no manifest.
+        StoreError: If S3 refuses.
+    """
+    bucket, key = parse_url(url)
+    above, slash, name = key.rpartition("/")
+    layout = format_of_file(name)
+    is_manifest = name.endswith(_MANIFEST)
+    is_file = is_manifest or layout is not None
+    prefix = above + slash if is_file or not name else key + "/"
+    place = _look_at(store_of(bucket), prefix)
+    if is_manifest:
+        found = [_read(place, name)] if name in place.names else []
+    elif layout is not None:
+        stem = name.removesuffix(".gz").removesuffix(layout.suffix)
+        found = _of_shard(place, stem, name)
+    else:
+        found = _of_prefix(place)
+    if not found:
+        raise SourceError(f"{url}: {_without_manifest(place)}")
+    sets = [each for each in found if isinstance(each, Published)]
+    problems = [each for each in found if isinstance(each, Problem)]
+    if not is_file or name == _MANIFEST:
+        problems += _strays(place, sets)
+    return Named(sets, problems)
+
+
+def _look_at(store: S3Store, prefix: str) -> Place:
+    names: list[str] = []
+    deeper: list[str] = []
+    for level in store.levels(prefix):
+        names += [stored.key.removeprefix(prefix) for stored in level.files]
+        deeper += [each.removeprefix(prefix).rstrip("/") for each in level.deeper]
+    return Place(store, prefix, frozenset(names), frozenset(deeper))
+
+
+def _of_prefix(place: Place) -> list[Published | Problem]:
+    if _MANIFEST in place.names:
+        return [_read(place, _MANIFEST)]
+    above, _, name = place.prefix.rstrip("/").rpartition("/")
+    beside = Place(place.store, f"{above}/" if above else "")
+    if name and place.store.stat(beside.key(f"{name}.{_MANIFEST}")) is not None:
+        folder = _read(beside, f"{name}.{_MANIFEST}")
+        if isinstance(folder, Problem) or isinstance(folder.layout, Folder):
+            return [folder]
+    singles = [each for each in place.names if each.endswith(f".{_MANIFEST}") and each[0] != "."]
+    return [_read(place, each) for each in sorted(singles)]
+
+
+def _of_shard(place: Place, stem: str, shard: str) -> list[Published | Problem]:
+    """A data set in one file, or the one that this is a shard of."""
+    for name in (f"{stem}.{_MANIFEST}", _MANIFEST):
+        if name in place.names:
+            found = _read(place, name, shard if name == _MANIFEST else "")
+            if isinstance(found, Problem) or found.manifest.has_shard(shard):
+                return [found]
+    return []
+
+
+def _read(place: Place, name: str, shard: str = "") -> Published | Problem:
+    """Read a manifest, or say what is wrong with it."""
+    url = place.url(name)
+    data, stored = read_small(place.store, place.key(name))
+    if crc32c_of(stored) not in (None, crc32c(data)):
+        return Problem(url, None, "", "its bytes are not those of its checksum")
+    try:
+        manifest = parse_manifest(data, url)
+        made = recorded_options(manifest)
+    except SourceError as error:
+        return Problem(url, None, "", str(error).removeprefix(f"{url}: "))
+    return Published(place, manifest, name, made.layout, shard)
+
+
+def _strays(place: Place, sets: Sequence[Published]) -> Iterator[Problem]:
+    formats = {each.layout.name for each in sets}
+    for name in unnamed(place.names, [each.manifest for each in sets], formats):
+        yield Problem(place.url(name), None, "", "is there, but not in the manifest")
+
+
+def _without_manifest(place: Place) -> str:
+    if not place.names and not place.deeper:
+        return "nothing is there; look at the spelling of its name"
+    return (
+        "no manifest tells what should be there; fetch all of it and look into it: dsprep sync "
+        f"{place.url()} DIR, then dsprep verify DIR"
+    )

@@ -1,0 +1,48 @@
+"""What is there, compared with what a manifest says of it. Pure functions."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from dsprep.formats import format_of_file
+from dsprep.manifests.manifest import FileReceipt, Manifest
+
+
+def difference(receipt: FileReceipt, size: int, crc32c: int | None) -> str:
+    """Say what tells a file from the one that was written; nothing if it is the same.
+
+    Args:
+        receipt: The file as it was written.
+        size: In bytes.
+        crc32c: Of its bytes; None if that is not known.
+    """
+    if size != receipt.bytes:
+        return f"has {size:,} bytes, not {receipt.bytes:,}"
+    if crc32c not in (None, receipt.crc32c):
+        return f"its crc32c is {crc32c:08x}, not {receipt.crc32c:08x}: bytes have changed"
+    return ""
+
+
+def false_totals(manifest: Manifest) -> Iterable[str]:
+    """Where a manifest does not agree with itself."""
+    for what in ("samples", "bytes"):
+        says, sums = getattr(manifest, what), sum(getattr(each, what) for each in manifest.shards)
+        if says != sums:
+            yield f"says {says:,} {what}, but its shards {sums:,}"
+
+
+def unnamed(
+    names: Iterable[str], manifests: Iterable[Manifest], formats: set[str]
+) -> Iterable[str]:
+    """The files that look like shards of these formats, and that no manifest names.
+
+    Args:
+        names: The files' names.
+        manifests: The manifests beside them.
+        formats: The names of the formats.
+    """
+    known = {file.name for manifest in manifests for file in manifest.every_file()}
+    for name in sorted(names):
+        layout = format_of_file(name)
+        if name not in known and layout is not None and layout.name in formats:
+            yield name

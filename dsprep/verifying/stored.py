@@ -1,0 +1,209 @@
+"""``verify`` of a data set on S3: by what HEADs tell of its files, or by reading them back."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from itertools import chain
+
+from dsprep.errors import StoreError
+from dsprep.formats.folder import Folder
+from dsprep.progress import Progress
+from dsprep.stores.base import Stored
+from dsprep.syncing.compare import known_crc32c
+from dsprep.transfers.pace import Pace
+from dsprep.transfers.parts import Range
+from dsprep.transfers.readback import FATAL, read_back
+from dsprep.verifying.inspection import Problem
+from dsprep.verifying.listed import claims_of_folder
+from dsprep.verifying.published import Claim, Published, find_published
+from dsprep.verifying.receipts import difference, false_totals
+from dsprep.verifying.report import VerifyReport
+
+_AT_ONCE = 16
+"""Requests."""
+
+
+@dataclass
+class _File:
+    """A file that should be there, and what was found out about it.
+
+    Attributes:
+        claim: What it should be.
+        stored: What is there; None if nothing is, or nobody knows.
+        by: What shows that it is right, as in the report.
+        wrong: What is wrong with it; empty if nothing is.
+    """
+
+    claim: Claim
+    stored: Stored | None = None
+    by: str = ""
+    wrong: str = ""
+
+    def look(self, published: Published) -> None:
+        """Compare it by a HEAD.
+
+        Raises:
+            StoreError: If that is refused for all files alike.
+        """
+        place, file = published.place, self.claim.file
+        try:
+            self.stored = place.store.stat(place.key(file.name))
+        except StoreError as error:
+            if error.kind in FATAL:
+                raise
+            self.wrong = _without_url(error, place.url(file.name))
+            return
+        if self.stored is None:
+            self.wrong = "is in the manifest, but not there"
+            return
+        crc32c, self.by = known_crc32c(self.stored) or (None, "size")
+        self.wrong = difference(file, self.stored.size, crc32c)
+        if self.wrong and self.by == "metadata" and self.stored.size == file.bytes:
+            self.wrong += ", as its metadata has it"
+
+    def compare_bytes(self, crc32c: int | StoreError, url: str) -> None:
+        """Compare it by its bytes, whatever a HEAD has told."""
+        self.by = "download"
+        if isinstance(crc32c, StoreError):
+            self.wrong = _without_url(crc32c, url)
+        else:
+            self.wrong = difference(self.claim.file, self.claim.file.bytes, crc32c)
+
+
+def verify_stored(dest: str, download: bool, progress: Progress) -> VerifyReport:
+    """Verify what manifests on S3 name.
+
+    Args:
+        dest: ``s3://bucket/prefix``, or the URL of a manifest or a shard.
+        download: Whether to read all files back.
+        progress: Is told how far it is.
+
+    Returns:
+        What was found; what is wrong with files or manifests is in there, not raised.
+
+    Raises:
+        OptionError: If it is no place on S3.
+        SourceError: If there is no manifest.
+        StoreError: If S3 refuses what all files need.
+    """
+    began = time.monotonic()
+    named = find_published(dest)
+    pace = Pace(_AT_ONCE)
+    try:
+        reports = [_verify(each, download, pace, progress) for each in named.sets]
+    finally:
+        pace.stop()
+        pace.close()
+    proof = sum((each.proof for each in reports), Counter[str]())
+    return VerifyReport(
+        destination=dest,
+        format=" and ".join(dict.fromkeys(each.layout.name for each in named.sets)),
+        manifest=True,
+        shards=sum(each.shards for each in reports),
+        samples=sum(each.samples for each in reports),
+        bytes=sum(each.bytes for each in reports),
+        checked=["manifest", "sizes", *([] if set(proof) == {"size"} else ["checksums"])],
+        problems=[*chain.from_iterable(each.problems for each in reports), *named.problems],
+        seconds=time.monotonic() - began,
+        proof=proof,
+    )
+
+
+@dataclass(frozen=True)
+class _Found:
+    """What was found of one data set; as in the report."""
+
+    shards: int
+    samples: int
+    bytes: int
+    problems: Sequence[Problem]
+    proof: Counter[str]
+
+
+def _verify(published: Published, download: bool, pace: Pace, progress: Progress) -> _Found:
+    """Verify one data set."""
+    problems = list(_problems_of_set(published))
+    files = [_File(claim) for claim in published.claims()]
+    is_folder = isinstance(published.layout, Folder)
+    if is_folder:
+        claims, wrong = claims_of_folder(published)
+        files += map(_File, claims)
+        problems += wrong
+    told = _shared(progress.advance)
+    progress.begin("verifying", sum(file.claim.samples for file in files), 0)
+    try:
+
+        def look(file: _File) -> None:
+            file.look(published)
+            if not download:
+                told(file.claim.samples, 0)
+
+        pace.each(look, files)
+        if download:
+            _read_back(published, files, pace, told)
+    finally:
+        progress.end()
+    url = published.place.url
+    problems += [
+        Problem(url(each.claim.file.name), None, "", each.wrong) for each in files if each.wrong
+    ]
+    data = [each for each in files if each.claim.is_data and each.stored]
+    return _Found(
+        shards=0 if is_folder else len(data),
+        samples=sum(each.claim.samples for each in data if not each.wrong),
+        bytes=sum(each.stored.size for each in data if each.stored),
+        problems=problems,
+        proof=Counter(each.by for each in files if not each.wrong),
+    )
+
+
+def _problems_of_set(published: Published) -> Iterator[Problem]:
+    place = published.place
+    if published.scratch in place.deeper:
+        message = "an unfinished run is there: give its command again"
+        yield Problem(place.url(published.scratch + "/"), None, "", message)
+    if not isinstance(published.layout, Folder):
+        for message in false_totals(published.manifest):
+            yield Problem(place.url(published.manifest_name), None, "", message)
+
+
+def _read_back(
+    published: Published, files: Sequence[_File], pace: Pace, told: Callable[[int, int], None]
+) -> None:
+    """Read all files back that can be what they should be."""
+    fitting = [
+        (file, file.stored)
+        for file in files
+        if file.stored is not None and file.stored.size == file.claim.file.bytes
+    ]
+
+    def on_part(index: int, part: Range) -> None:
+        file, stored = fitting[index]
+        before, after = (
+            file.claim.samples * end // stored.size for end in (part.start, part.start + part.size)
+        )
+        told(after - before, part.size)
+
+    values = read_back(published.place.store, [stored for _, stored in fitting], pace, on_part)
+    for (file, _), value in zip(fitting, values, strict=True):
+        file.compare_bytes(value, published.place.url(file.claim.file.name))
+
+
+def _shared(advance: Callable[[int, int], None]) -> Callable[[int, int], None]:
+    """Let several threads call what tells progress."""
+    lock = threading.Lock()
+
+    def told(samples: int, size: int) -> None:
+        with lock:
+            advance(samples, size)
+
+    return told
+
+
+def _without_url(error: StoreError, url: str) -> str:
+    """A message to stand behind a file's URL."""
+    return str(error).removeprefix(f"{url}: ")
