@@ -32,7 +32,8 @@ def claims_of_folder(published: Published) -> tuple[list[Claim], list[Problem]]:
             raise
         return [], []
     if told is None or told.crc32c != crc32c(data):
-        return [], [Problem(place.url(name), None, "", "is not as it was written")]
+        message = "is not as it was written: the files that it names are not looked at"
+        return [], [Problem(place.url(name), None, "", message)]
     try:
         claims = list(_claims(data, f"{published.stem}/"))
     except ValueError as error:

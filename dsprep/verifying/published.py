@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from shlex import quote
 from typing import NamedTuple
 
 from dsprep.errors import SourceError
@@ -200,5 +201,5 @@ def _without_manifest(place: Place) -> str:
         return "nothing is there; look at the spelling of its name"
     return (
         "no manifest tells what should be there; fetch all of it and look into it: dsprep sync "
-        f"{place.url()} DIR, then dsprep verify DIR"
+        f"{quote(place.url())} DIR, then dsprep verify DIR"
     )

@@ -113,22 +113,25 @@ def test_what_sync_has_sent_is_proven(shelf: Shelf) -> None:
     for name in ("format", "manifest", "shards", "samples", "bytes"):
         assert report[name] == getattr(local, name)
     assert shelf.verify(name="manifest.json")["proof"] == report["proof"]
-    assert shelf.verify(name="train-000001.rec")["proof"] == {by: 2}  # and its index
+    assert shelf.verify(name="train-00001.rec")["proof"] == {by: 3}  # with .idx and .lst
     assert shelf.verify("--download")["proof"] == {"download": len(shelf.named)}
 
 
 def test_what_is_wrong_is_named(shelf: Shelf) -> None:
-    shelf.sync()
-    for name in shelf.named:
-        data = shelf.files[name]
+    sizes = {name: len(shelf.files[name]) for name in shelf.named}
+    for name in sizes:
+        shelf.put(name, flipped(shelf.files[name]))
+    shelf.bucket.put(f"{PREFIX}manifest.json", shelf.files["manifest.json"])
+    assert all("its crc32c is" in message for message in shelf.wrong().values())
+    assert shelf.wrong().keys() == sizes.keys()
+    for name in sizes:
+        shelf.put(name, shelf.files[name][:-1])
+    assert shelf.wrong() == {
+        name: f"has {size - 1:,} bytes, not {size:,}" for name, size in sizes.items()
+    }
+    for name in sizes:
         shelf.delete(name)
-        assert shelf.wrong() == {name: "is in the manifest, but not there"}
-        shelf.put(name, data[:-1])
-        assert shelf.wrong() == {name: f"has {len(data) - 1:,} bytes, not {len(data):,}"}
-        shelf.put(name, flipped(data))
-        assert "its crc32c is" in shelf.wrong()[name]
-        shelf.put(name, data)
-    assert not shelf.verify()["problems"]
+    assert shelf.wrong("--download") == dict.fromkeys(sizes, "is in the manifest, but not there")
 
 
 def test_a_size_is_no_proof(shelf: Shelf) -> None:
@@ -154,7 +157,7 @@ def test_a_size_is_no_proof(shelf: Shelf) -> None:
 
 def test_a_download_believes_no_metadata(shelf: Shelf) -> None:
     shelf.copy()
-    name = "train-000002.rec"
+    name = "train-00002.rec"
     data = shelf.files[name]
     shelf.put(name, flipped(data), said=data)
     assert shelf.verify()["proof"] == {"metadata": 1, "size": len(shelf.named) - 1}
@@ -164,12 +167,12 @@ def test_a_download_believes_no_metadata(shelf: Shelf) -> None:
     assert not shelf.verify("--download")["problems"]
 
 
-def test_no_manifest(shelf: Shelf) -> None:
-    assert "nothing is there" in shelf.verify(code=4)
-    shelf.copy(but=("manifest.json",))
-    for name in ("", "manifest.json", "train-000000.rec"):
-        said = shelf.verify(name=name, code=4)
-        assert f"dsprep sync {shelf.url} DIR, then dsprep verify DIR" in said
+def test_no_manifest(on_ceph: Shelf) -> None:
+    assert "nothing is there" in on_ceph.verify(code=4)
+    on_ceph.copy(but=("manifest.json",))
+    for name in ("", "manifest.json", "train-00000.rec"):
+        said = on_ceph.verify(name=name, code=4)
+        assert f"dsprep sync '{on_ceph.url}' DIR, then dsprep verify DIR" in said
 
 
 def test_a_damaged_manifest(on_ceph: Shelf) -> None:
@@ -186,12 +189,12 @@ def test_a_damaged_manifest(on_ceph: Shelf) -> None:
 
 def test_what_else_is_there(on_ceph: Shelf) -> None:
     on_ceph.copy()
-    on_ceph.put("train-000009.rec", b"")
+    on_ceph.put("train-00009.rec", b"")
     on_ceph.put("notes.txt", b"")
-    on_ceph.put("deeper/train-000009.rec", b"")
+    on_ceph.put("deeper/train-00009.rec", b"")
     on_ceph.put(".dsprep/run.json", b"")
     assert on_ceph.wrong() == {
-        "train-000009.rec": "is there, but not in the manifest",
+        "train-00009.rec": "is there, but not in the manifest",
         ".dsprep/": "an unfinished run is there: give its command again",
     }
 
@@ -226,8 +229,9 @@ def test_a_folder(on_ceph: Shelf, packed: Path, tmp_path: Path) -> None:
         first: "is in the manifest, but not there",
         "photos/other.jpg": "is there, but not in the listing",
     }
-    on_ceph.put("photos.files.jsonl", b"{}\n")
-    assert list(on_ceph.wrong()) == ["photos.files.jsonl"] * 2
+    listing = "photos.files.jsonl"
+    on_ceph.bucket.put(PREFIX + listing, flipped(on_ceph.files[listing]))
+    assert "the files that it names are not looked at" in on_ceph.wrong()[listing]
 
 
 def test_rights_that_are_missing(on_ceph: Shelf) -> None:
