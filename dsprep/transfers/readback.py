@@ -7,7 +7,7 @@ from functools import partial
 from typing import NamedTuple
 
 from dsprep.errors import StoreError
-from dsprep.stores.base import Stored
+from dsprep.stores.base import Stored, ignore
 from dsprep.stores.bucket import S3Store
 from dsprep.transfers.checksums import combine_all, crc32c
 from dsprep.transfers.pace import Pace
@@ -39,7 +39,8 @@ def read_back(
     store: S3Store,
     objects: Sequence[Stored],
     pace: Pace,
-    on_part: Callable[[int, Range], object],
+    on_part: Callable[[int, Range], object] = ignore,
+    part_size: int = 0,
 ) -> list[int | StoreError]:
     """The crc32c of objects, by reading all of their bytes, which are not kept.
 
@@ -48,6 +49,7 @@ def read_back(
         objects: What HEADs tell of them; they must still be the same.
         pace: The threads: several parts are read at once, of one object or of several.
         on_part: Told by these threads which object a part was read of, and which part it was.
+        part_size: In bytes; 0 for a good one.
 
     Returns:
         The crc32c of each object, or why it cannot be read.
@@ -66,7 +68,9 @@ def read_back(
         on_part(*task)
         return value
 
-    tasks = [_Task(index, part) for index, each in enumerate(objects) for part in _parts(each)]
+    tasks = [
+        _Task(index, part) for index, each in enumerate(objects) for part in _parts(each, part_size)
+    ]
     found: list[list[tuple[int, int]]] = [[] for _ in objects]
     failed: dict[int, StoreError] = {}
     for task, value in zip(tasks, pace.each(read, tasks), strict=True):
@@ -82,9 +86,9 @@ class _Task(NamedTuple):
     part: Range
 
 
-def _parts(stored: Stored) -> Sequence[Range]:
+def _parts(stored: Stored, part_size: int) -> Sequence[Range]:
     """The parts that it is read in: none, if there is nothing to read."""
-    return plan_parts(stored.size) if stored.size else ()
+    return plan_parts(stored.size, part_size) if stored.size else ()
 
 
 def _crc32c_of_part(store: S3Store, stored: Stored, part: Range, pace: Pace) -> int:

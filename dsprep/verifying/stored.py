@@ -12,7 +12,7 @@ from itertools import chain
 from dsprep.errors import StoreError
 from dsprep.formats.folder import Folder
 from dsprep.progress import Progress
-from dsprep.stores.base import Stored
+from dsprep.stores.base import Stored, ignore
 from dsprep.syncing.compare import known_crc32c
 from dsprep.transfers.pace import Pace
 from dsprep.transfers.parts import Range
@@ -175,22 +175,23 @@ def _read_back(
     published: Published, files: Sequence[_File], pace: Pace, told: Callable[[int, int], None]
 ) -> None:
     """Read all files back that can be what they should be."""
-    fitting = [
+    place = published.place
+    left = [
         (file, file.stored)
         for file in files
         if file.stored is not None and file.stored.size == file.claim.file.bytes
     ]
 
     def on_part(index: int, part: Range) -> None:
-        file, stored = fitting[index]
-        before, after = (
-            file.claim.samples * end // stored.size for end in (part.start, part.start + part.size)
-        )
+        (file, stored), end = left[index], part.start + part.size
+        before, after = (file.claim.samples * at // stored.size for at in (part.start, end))
         told(after - before, part.size)
 
-    values = read_back(published.place.store, [stored for _, stored in fitting], pace, on_part)
-    for (file, _), value in zip(fitting, values, strict=True):
-        file.compare_bytes(value, published.place.url(file.claim.file.name))
+    for listener in (on_part, ignore):  # what seems wrong is read again: it may be the network
+        values = read_back(place.store, [stored for _, stored in left], pace, listener)
+        for (file, _), value in zip(left, values, strict=True):
+            file.compare_bytes(value, place.url(file.claim.file.name))
+        left = [each for each in left if each[0].wrong]
 
 
 def _shared(advance: Callable[[int, int], None]) -> Callable[[int, int], None]:
