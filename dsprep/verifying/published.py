@@ -200,6 +200,6 @@ def _without_manifest(place: Place) -> str:
     if not place.names and not place.deeper:
         return "nothing is there; look at the spelling of its name"
     return (
-        "no manifest tells what should be there; fetch all of it and look into it: dsprep sync "
+        "no manifest there tells what it should be; fetch all and look into it: dsprep sync "
         f"{quote(place.url())} DIR, then dsprep verify DIR"
     )

@@ -106,11 +106,17 @@ def verify_stored(dest: str, download: bool, progress: Progress) -> VerifyReport
         shards=sum(each.shards for each in reports),
         samples=sum(each.samples for each in reports),
         bytes=sum(each.bytes for each in reports),
-        checked=["manifest", "sizes", *([] if set(proof) == {"size"} else ["checksums"])],
+        checked=_checked(reports, proof),
         problems=[*chain.from_iterable(each.problems for each in reports), *named.problems],
         seconds=time.monotonic() - began,
         proof=proof,
     )
+
+
+def _checked(reports: Sequence[_Found], proof: Counter[str]) -> list[str]:
+    if not reports:  # no manifest could be read
+        return ["manifest"]
+    return ["manifest", "sizes", *([] if set(proof) == {"size"} else ["checksums"])]
 
 
 @dataclass(frozen=True)
