@@ -27,7 +27,6 @@ class S3Config:
         metadata: Metadata of each object that is stored.
         connections: How many there may be at once.
         read_timeout: Seconds of silence after which a request is broken off and tried again.
-        attempts: How often a request is tried at most.
     """
 
     profile: str | None = None
@@ -44,7 +43,6 @@ class S3Config:
     metadata: Mapping[str, str] = field(default_factory=dict)
     connections: int = 32
     read_timeout: float = 60.0
-    attempts: int = 8
 
     def to_create(self, metadata: Mapping[str, str]) -> dict[str, Any]:
         """The arguments of a request that creates an object (PutObject and its like)."""

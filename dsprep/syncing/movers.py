@@ -28,7 +28,7 @@ class Way(NamedTuple):
         pace: Their threads, and what holds them back.
         events: Who wants to know.
         part_size: In bytes; 0 for a good one.
-        keep: Whether unfinished uploads are kept.
+        keep: Whether what is unfinished is kept.
     """
 
     pace: Pace
@@ -148,6 +148,7 @@ class Down:
             part_size=way.part_size,
             pace=way.pace,
             events=way.events,
+            keep=way.keep,
         )
         return Moved(got.size, got.size - got.moved)
 

@@ -250,6 +250,9 @@ class Sync:
             self._or_failure(pair.path, partial(self._mover.publish, pair, new))
             if len(self._failures) == before:
                 self.arrived.add(pair.path)
+                name, size = self._destination.name(pair.path), pair.source.size
+                self._way.events.moved(name, size)
+                self._way.events.end(name, size, "md5")
 
     def _delete(self, paths: Sequence[str], ours: Listing, report: SyncReport) -> None:
         """Delete what the source has not, if everything before went well."""

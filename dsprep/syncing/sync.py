@@ -9,7 +9,7 @@ from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
-from dsprep.errors import Interrupted, OptionError, SourceError
+from dsprep.errors import Interrupted, OptionError, SourceError, StoreError
 from dsprep.stores.bucket import S3Store
 from dsprep.stores.s3_config import S3Config
 from dsprep.stores.urls import is_s3, parse_url
@@ -20,13 +20,13 @@ from dsprep.syncing.orphans import Orphan, clean_uploads
 from dsprep.syncing.report import SyncReport
 from dsprep.syncing.run import Sync, Wishes
 from dsprep.syncing.sides import Directory, Prefix
+from dsprep.syncing.tally import Tally
 from dsprep.syncing.verifying import prove
 from dsprep.syncing.watching import watch as watch_source
 from dsprep.transfers.events import Events
 from dsprep.transfers.pace import DEFAULT_CONCURRENCY, Pace
 from dsprep.transfers.parts import DEFAULT_PART
 from dsprep.transfers.preflight import require_rights
-from dsprep.units import format_count
 
 
 def sync(
@@ -78,8 +78,7 @@ def sync(
         StoreError: If S3 refuses what all files need.
         Interrupted: If it is stopped; calling again goes on.
     """
-    events = events or Events()
-    runs: list[Sync] = []
+    tally = Tally(events or Events())
     if bandwidth:  # few parts at once, so that some are whole if it is stopped
         concurrency = min(concurrency, max(1, round(2 * bandwidth / DEFAULT_PART)))
     pace = Pace(concurrency, bandwidth)
@@ -95,14 +94,13 @@ def sync(
                 url.bucket,
                 config,
                 wait=pace.wait,
-                on_retry=events.retry,
-                on_fallback=events.fallback,
+                on_retry=tally.retry,
+                on_fallback=tally.fallback,
             )
         return Prefix(stores[url.bucket], _prefix_of(url.key), to_files)
 
     def once() -> SyncReport:
         run = Sync(ours, theirs, _mover(ours, theirs), wishes, way, concurrency)
-        runs.append(run)
         if isinstance(theirs, Prefix):
             run.before_first = partial(require_rights, theirs.store, theirs.prefix)
         try:
@@ -122,18 +120,20 @@ def sync(
         theirs = place(destination, to_files=False)
         if (move or watch) and isinstance(ours, Prefix):
             raise OptionError(f"{source}: --move and --watch go with a local source")
-        way = Way(pace, events, part_size, keep=not abort_on_exit)
+        way = Way(pace, tally, part_size, keep=not abort_on_exit)
         wishes = Wishes(Filters(tuple(rules)), size_only, delete, max_delete, dry_run)
         if watch and isinstance(ours, Directory) and not dry_run:
             return watch_source(ours.root, once, pace.wait)
         return once()
     except (KeyboardInterrupt, Interrupted):
-        kept = "is aborted" if abort_on_exit else "is kept for the next run"
+        pace.stop()
         raise Interrupted(
-            f"interrupted; {sum(len(run.arrived) for run in runs):,} of "
-            f"{format_count(sum(run.planned for run in runs), 'file')} went, and what there is of "
-            f"others {kept}; give the same command again to go on"
+            f"interrupted; {tally.so_far(not abort_on_exit)}; give the same command again to go on"
         ) from None
+    except StoreError as error:
+        if not tally.planned:
+            raise
+        raise StoreError(f"{error}\n{tally.so_far(not abort_on_exit)}", error.kind) from None
     finally:
         pace.stop()
         pace.close()

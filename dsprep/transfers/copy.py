@@ -13,6 +13,7 @@ from dsprep.transfers.events import Events
 from dsprep.transfers.pace import Pace
 from dsprep.transfers.parts import PartPlan, Range, plan_copy
 from dsprep.transfers.proof import CRC32C, crc32c_of
+from dsprep.transfers.resume import all_parts, fits
 
 
 @dataclass(frozen=True)
@@ -104,6 +105,7 @@ def _in_parts(
     metadata: Mapping[str, str],
     pace: Pace,
 ) -> None:
+    _take_back(target, key, plan)
     upload = target.create_upload(key, metadata)
 
     def move(part: Range) -> Part:
@@ -117,6 +119,15 @@ def _in_parts(
         with suppress(DsprepError):
             target.abort(upload)
         raise
+
+
+def _take_back(store: S3Store, key: str, plan: PartPlan) -> None:
+    """Abort what a killed run has left of such a copy: no checksum tells what its parts are."""
+    with suppress(DsprepError):  # it takes rights that copying can do without
+        for page in store.list_uploads(key):
+            for upload in page:
+                if upload.key == key and fits(all_parts(store, upload), plan):
+                    store.abort(upload)
 
 
 def _proof(old: Stored, new: Stored | None) -> str:

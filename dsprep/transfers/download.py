@@ -58,6 +58,7 @@ def download(
     part_size: int = 0,
     pace: Pace | None = None,
     events: Events | None = None,
+    keep: bool = True,
 ) -> Received:
     """Fetch an object. Until all of it is there, nothing is to be seen under the file's name.
 
@@ -73,11 +74,13 @@ def download(
         part_size: In bytes; 0 for a good one.
         pace: The threads, and what holds them back.
         events: Who wants to know.
+        keep: Whether what has arrived when it fails or is stopped stays, for the next run to go on
+            with.
 
     Raises:
         DestinationError: If the file cannot be written.
         StoreError: If the object cannot be read, or what arrives is not what it is.
-        Interrupted: If the pace was stopped; what has arrived stays for the next run.
+        Interrupted: If the pace was stopped.
     """
     own = pace or Pace()
     try:
@@ -90,7 +93,7 @@ def download(
         plan = plan_parts(known.size, part_size, store.url(key))
         with Landing(path, known, plan.part_size) as landing:
             task = _Task(store, known, landing, plan, crc32c, own, events or Events())
-            return task.run()
+            return task.run(keep)
     finally:
         if pace is None:
             own.close()
@@ -114,7 +117,16 @@ class _Task:
         self.name = store.url(stored.key)
         self.retries = Retries()
 
-    def run(self) -> Received:
+    def run(self, keep: bool) -> Received:
+        """Have it arrive, or keep nothing of it."""
+        try:
+            return self.arrive()
+        except BaseException:
+            if not keep:
+                self.landing.discard()
+            raise
+
+    def arrive(self) -> Received:
         """Fetch what is missing; all of it again if it is not what it should be."""
         self.events.begin(self.name, self.stored.size, len(self.plan))
         there = self.kept()

@@ -43,8 +43,8 @@ def find_upload(
     for upload in _unfinished(store, key, events):
         if upload.storage_class != store.storage_class or upload.checksums < bool(store.checksums):
             continue
-        parts = _parts(store, upload)
-        if _fit(parts, plan) and (best is None or len(parts) > len(best[1])):
+        parts = all_parts(store, upload)
+        if fits(parts, plan) and (best is None or len(parts) > len(best[1])):
             best = upload, parts
     if best is None:
         return None
@@ -70,7 +70,7 @@ def _unfinished(store: S3Store, key: str, events: Events) -> list[Upload]:
         return []
 
 
-def _parts(store: S3Store, upload: Upload) -> list[Part]:
+def all_parts(store: S3Store, upload: Upload) -> list[Part]:
     """The parts of an upload; none if it has just ended."""
     try:
         return [part for page in store.list_parts(upload) for part in page]
@@ -80,7 +80,8 @@ def _parts(store: S3Store, upload: Upload) -> list[Part]:
         return [Part(0, 0, "")]
 
 
-def _fit(parts: Iterable[Part], plan: PartPlan) -> bool:
+def fits(parts: Iterable[Part], plan: PartPlan) -> bool:
+    """Whether parts are as large as those of a plan."""
     return all(
         1 <= part.number <= len(plan) and part.size == plan[part.number - 1].size for part in parts
     )
