@@ -8,6 +8,7 @@ CORE := .venv/.core
 FULL := .venv/.full
 FUZZ := .venv/.fuzz
 SERVERS := .cache/.servers
+CLIENTS := .cache/.clients
 INPUTS := pyproject.toml tests/constraints.txt scripts/setup.sh
 
 .DEFAULT_GOAL := help
@@ -30,7 +31,7 @@ check: $(FULL) ## Check style, types, imports and docs
 	$(BIN)/mypy
 	$(BIN)/python -m pytest -q tests/house
 
-bench: $(FULL) ## Measure dsprep against its peers; writes docs/benchmarks.md
+bench: $(FULL) $(SERVERS) $(CLIENTS) ## Measure dsprep against its peers; writes docs/benchmarks.md
 	$(BIN)/python -m scripts.bench
 
 fuzz: $(FUZZ) ## Read what a fuzzer makes up, each format for a minute
@@ -53,6 +54,10 @@ $(FULL): $(INPUTS)
 
 $(FUZZ): $(FULL)
 	@scripts/setup.sh fuzz
+	@touch $@
+
+$(CLIENTS): scripts/setup.sh | $(FULL)
+	@scripts/setup.sh clients
 	@touch $@
 
 $(SERVERS): scripts/servers.sh | $(FULL)

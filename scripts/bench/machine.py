@@ -4,11 +4,16 @@ from __future__ import annotations
 
 import os
 import platform
+import re
+import shutil
 import subprocess
 from collections.abc import Mapping
 from importlib import metadata
 from pathlib import Path
 
+from .s3.clients import AWS, RCLONE, S5CMD
+
+_NUMBERS = re.compile(r"[0-9]+(\.[0-9]+)+")
 _PACKAGES = (
     "dsprep",
     "pillow",
@@ -39,6 +44,7 @@ def describe(places: Mapping[str, Path]) -> dict[str, str]:
         "Python": platform.python_version(),
         "GNU tar": _tar_version(),
         **{name: _version(name) for name in _PACKAGES},
+        **_versions_of_clients(),
     }
 
 
@@ -62,6 +68,23 @@ def _file_system(path: Path) -> str:
 def _tar_version() -> str:
     said = subprocess.run(("tar", "--version"), capture_output=True, text=True, check=True).stdout
     return said.splitlines()[0].rpartition(" ")[2]
+
+
+def _versions_of_clients() -> dict[str, str]:
+    """Of what programs of S3 are installed; Ceph's is that of its server."""
+    programs = {
+        "Ceph": ("radosgw", "--version"),
+        "awscli": (AWS, "--version"),
+        "s5cmd": (S5CMD, "version"),
+        "rclone": (RCLONE, "version"),
+    }
+    found = {}
+    for name, command in programs.items():
+        if shutil.which(command[0]):
+            said = subprocess.run(command, capture_output=True, text=True, check=True).stdout
+            version = _NUMBERS.search(said)
+            found[name] = version[0] if version else "unknown"
+    return found
 
 
 def _version(package: str) -> str:

@@ -8,14 +8,15 @@ import resource
 import subprocess
 import tempfile
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
 Command = tuple[str, ...]
 
 # Programs that are installed have been compiled; where nothing may be cached, each run would do it.
-_ENVIRONMENT = {
+ENVIRONMENT = {
     name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"
 }
 
@@ -61,15 +62,30 @@ class Memory:
         return max(self.workers.values(), default=0)
 
 
-def adopt_orphans() -> None:
+def adopt_orphans(adopt: bool = True) -> None:
     """Become the parent of descendants whose own parent ends, so that their time is counted."""
-    ctypes.CDLL(None).prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
+    ctypes.CDLL(None).prctl(_PR_SET_CHILD_SUBREAPER, int(adopt), 0, 0, 0)
 
 
-def time_run(commands: Sequence[Command], cwd: Path) -> Run:
+@contextmanager
+def disowned() -> Iterator[None]:
+    """What starts meanwhile and goes into the background is none of ours."""
+    adopt_orphans(False)
+    try:
+        yield
+    finally:
+        adopt_orphans()
+
+
+def time_run(commands: Sequence[Command], cwd: Path, env: Mapping[str, str] | None = None) -> Run:
     """Run commands one after the other and measure their time.
 
     Everything written before is on the disk when the clock starts, so that no run pays for another.
+
+    Args:
+        commands: The commands.
+        cwd: Where they run.
+        env: Variables to add to the environment.
 
     Raises:
         CommandError: If one fails.
@@ -78,7 +94,7 @@ def time_run(commands: Sequence[Command], cwd: Path) -> Run:
     cpu = _cpu_of_children()
     start = time.perf_counter()
     for command in commands:
-        _run(command, cwd, lambda process: process.wait())
+        ended_well(command, cwd, env)
     wall = time.perf_counter() - start
     os.sync()
     durable = time.perf_counter() - start
@@ -86,10 +102,22 @@ def time_run(commands: Sequence[Command], cwd: Path) -> Run:
     return Run(wall, durable, _cpu_of_children() - cpu)
 
 
-def memory_of_run(commands: Sequence[Command], cwd: Path) -> Memory:
+def ended_well(command: Command, cwd: Path, env: Mapping[str, str] | None = None) -> None:
+    """Run a command; the arguments are those of `time_run`.
+
+    Raises:
+        CommandError: If it fails.
+    """
+    _run(command, cwd, env, lambda process: process.wait())
+
+
+def memory_of_run(
+    commands: Sequence[Command], cwd: Path, env: Mapping[str, str] | None = None
+) -> Memory:
     """Run commands one after the other and sample their memory.
 
-    Sampling slows a run down, which is why this one is not timed.
+    Sampling slows a run down, which is why this one is not timed. The arguments are those of
+    `time_run`.
 
     Raises:
         CommandError: If one fails.
@@ -102,15 +130,24 @@ def memory_of_run(commands: Sequence[Command], cwd: Path) -> Memory:
             time.sleep(_SAMPLE_SECONDS)
 
     for command in commands:
-        _run(command, cwd, sample)
+        _run(command, cwd, env, sample)
     _reap()
     return memory
 
 
-def _run(command: Command, cwd: Path, watch: Callable[[subprocess.Popen[bytes]], object]) -> None:
+def _run(
+    command: Command,
+    cwd: Path,
+    env: Mapping[str, str] | None,
+    watch: Callable[[subprocess.Popen[bytes]], object],
+) -> None:
     with tempfile.TemporaryFile() as errors:
         process = subprocess.Popen(
-            command, cwd=cwd, env=_ENVIRONMENT, stdout=subprocess.DEVNULL, stderr=errors
+            command,
+            cwd=cwd,
+            env={**ENVIRONMENT, **(env or {})},
+            stdout=subprocess.DEVNULL,
+            stderr=errors,
         )
         watch(process)
         if process.returncode:

@@ -11,6 +11,9 @@ from . import reshards
 from .contests import TARGETS
 from .goals import Row, rows, seconds, show_bytes, show_seconds
 from .results import Figures, Result
+from .s3.goals import s3_rows
+from .s3.report import s3_section
+from .tables import table
 
 _NOTES_BEGIN = "<!-- notes: written by hand, kept when this page is generated -->"
 _NOTES_END = "<!-- end of notes -->"
@@ -77,15 +80,16 @@ def markdown(figures: Figures, notes: str) -> str:
     parts = [
         _INTRODUCTION,
         "## Goals",
-        _goals(rows(figures.results)),
+        _goals([*rows(figures.results), *s3_rows(figures.results)]),
         _NOTES_BEGIN,
         notes,
         _NOTES_END,
         "## Copying, and the disk",
         _copies(figures.results),
+        s3_section(figures.results),
         _METHOD.format(runs=figures.runs, targets=targets, cuts=cuts),
         "## Data sets",
-        _table(
+        table(
             ("data set", "files >", "bytes >", "a file >"),
             [
                 (name, f"{files:,}", show_bytes(size), f"{size / files / 1000:,.1f} kB")
@@ -93,7 +97,7 @@ def markdown(figures: Figures, notes: str) -> str:
             ],
         ),
         "## Machine",
-        _table(("", ""), list(figures.machine.items())),
+        table(("", ""), list(figures.machine.items())),
         "## Every figure",
         _figures(figures.results),
     ]
@@ -108,7 +112,7 @@ def notes_of(page: Path) -> str:
 
 def _goals(judged: Iterable[Row]) -> str:
     verdicts = {True: "met", False: "**missed**", None: "–"}
-    return _table(
+    return table(
         (
             "work",
             "data set",
@@ -159,12 +163,14 @@ def _copies(results: Sequence[Result]) -> str:
             ]
             lines.append((contest, contender, *cells))
     heads = ("until exit >", "until on the disk >", "output in memory >")
-    return _table(("work", "contender", *heads), lines) if lines else "Not measured."
+    return table(("work", "contender", *heads), lines) if lines else "Not measured."
 
 
 def _figures(results: Sequence[Result]) -> str:
     heads = ("time >", "fastest >", "slowest >", "processor >", "memory >", "worker >", "written >")
-    return _table(("work", "output", "contender", *heads), [_figure(r) for r in results])
+    return table(
+        ("work", "output", "contender", *heads), [_figure(r) for r in results if r.place != "S3"]
+    )
 
 
 def _figure(result: Result) -> tuple[str, ...]:
@@ -186,10 +192,3 @@ def _figure(result: Result) -> tuple[str, ...]:
 
 def _durable(result: Result) -> float:
     return median(run.durable for run in result.runs)
-
-
-def _table(heads: Sequence[str], lines: Iterable[Sequence[str]]) -> str:
-    """A Markdown table; a head that ends in `>` has its column aligned to the right."""
-    rules = ["--:" if head.endswith(">") else "---" for head in heads]
-    cells = [[head.removesuffix(">").strip() for head in heads], rules, *lines]
-    return "\n".join(f"| {' | '.join(line)} |" for line in cells)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
@@ -15,13 +16,15 @@ class Result:
 
     Attributes:
         contest: The contest's name.
-        place: Where the output went: `disk` or `memory`.
+        place: Where the output went: `disk` or `memory`; or `S3`.
         contender: The contender's name.
         runs: The timed runs.
         memory: Peak of all its processes together, in bytes.
         worker: Peak of its largest process but the first, in bytes.
         written: Bytes of all output files.
         psnr: Fidelity of the images, in decibels.
+        sent: Bytes that a server of S3 stored.
+        left: Unfinished uploads that stayed there, and the bytes that it keeps for them.
         error: Why there is nothing to tell.
     """
 
@@ -33,6 +36,8 @@ class Result:
     worker: int = 0
     written: int = 0
     psnr: float | None = None
+    sent: int = 0
+    left: tuple[int, int] = (0, 0)
     error: str | None = None
 
 
@@ -58,8 +63,21 @@ def save(figures: Figures, path: Path) -> None:
     path.write_text(json.dumps(asdict(figures), indent=1) + "\n")
 
 
-def load(path: Path) -> Figures:
-    """Read what `save` wrote."""
+def load(paths: Sequence[Path]) -> Figures:
+    """Read what `save` wrote; what a later file measured takes the place of what was before."""
+    first, *others = map(_load, paths)
+    for each in others:
+        held = {result.contest for result in each.results}
+        first = Figures(
+            first.machine | each.machine,
+            first.data | each.data,
+            first.runs,
+            [result for result in first.results if result.contest not in held] + each.results,
+        )
+    return first
+
+
+def _load(path: Path) -> Figures:
     read = json.loads(path.read_text())
     results = [
         Result(**{**result, "runs": [Run(**run) for run in result["runs"]]})

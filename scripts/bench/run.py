@@ -36,7 +36,8 @@ def hold(contest: Contest, size: int, place: str, directory: Path, runs: int) ->
             if result.error is not None:
                 continue
             try:
-                with _output(contender, directory) as (commands, out):
+                with new_directory(directory) as out:
+                    commands = _commands(contender, out)
                     if contest.cold:
                         _evict(contest)
                     if number == 0:
@@ -70,21 +71,22 @@ def _look_at(
 
 
 @contextmanager
-def _output(contender: Contender, directory: Path) -> Iterator[tuple[list[Command], Path]]:
-    """A new output directory, and the commands that write there; deleted when done with."""
+def new_directory(directory: Path) -> Iterator[Path]:
+    """A new directory for outputs, deleted when done with."""
     out = directory / "out"
     shutil.rmtree(out, ignore_errors=True)
     out.mkdir(parents=True)
     try:
-        yield (
-            [
-                tuple(word.replace(OUT, str(out)) for word in command)
-                for command in contender.commands
-            ],
-            out,
-        )
+        yield out
     finally:
         shutil.rmtree(out)
+
+
+def _commands(contender: Contender, out: Path) -> list[Command]:
+    """The commands that write there."""
+    return [
+        tuple(word.replace(OUT, str(out)) for word in command) for command in contender.commands
+    ]
 
 
 def _psnr(root: Path, rec: Path, images: int) -> float:

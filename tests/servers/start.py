@@ -105,7 +105,7 @@ def shared(place: Path, start: Callable[[Path], Facts]) -> Iterator[Facts]:
                 with suppress(BlockingIOError):  # others still use it
                     fcntl.flock(users, fcntl.LOCK_EX | fcntl.LOCK_NB)
                     told.unlink()
-                    _stop(place / "server")
+                    stop(place / "server")
                     (place / "server").rename(place / f"stopped-{os.getpid()}")
 
 
@@ -116,8 +116,8 @@ def _first(place: Path) -> Iterator[None]:
         yield
 
 
-def _stop(directory: Path) -> None:
-    """Kill what has its pid there: Ceph would take its time to say goodbye to its memory."""
+def stop(directory: Path) -> None:
+    """Kill the server of a directory: Ceph would take its time to say goodbye to its memory."""
     for file in (directory / "run").glob("*.pid"):
         with suppress(ProcessLookupError, ValueError):
             os.kill(int(file.read_text()), signal.SIGKILL)

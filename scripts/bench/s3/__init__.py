@@ -1,0 +1,1 @@
+"""Contests on S3: dsprep's ``sync`` beside other clients, against the same server."""
