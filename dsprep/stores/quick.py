@@ -1,24 +1,21 @@
-"""PutObject for small objects, without the machinery of boto3, which takes 2 ms of every request.
+"""PutObject and GetObject without the machinery of boto3, which takes 2 ms of every request.
 
 Where requests go, and for which region they are signed, is taken from one that boto3 has made. Only
 success is understood here: whatever else happens, boto3 makes the request again and explains it.
-The signature is AWS Signature Version 4 (Amazon S3 API Reference, "Authenticating Requests").
 """
 
 from __future__ import annotations
 
-import hashlib
-import hmac
 import http.client
 import socket
 import ssl
-import threading
-import time
 from collections.abc import Callable, Mapping
-from typing import Any, NamedTuple
-from urllib.parse import quote, urlsplit
+from contextlib import suppress
+from typing import Any
 
-_HEADERS = {
+from dsprep.stores.signing import Keys, Route, Signer
+
+_PUT = {
     "ACL": "x-amz-acl",
     "ChecksumCRC32C": "x-amz-checksum-crc32c",
     "ContentMD5": "content-md5",
@@ -28,54 +25,33 @@ _HEADERS = {
     "StorageClass": "x-amz-storage-class",
     "Tagging": "x-amz-tagging",
 }
-_ANSWERS = {
-    "ChecksumCRC32C": "x-amz-checksum-crc32c",
-    "ChecksumType": "x-amz-checksum-type",
-    "ETag": "etag",
-    "ServerSideEncryption": "x-amz-server-side-encryption",
-    "SSEKMSKeyId": "x-amz-server-side-encryption-aws-kms-key-id",
+_GET = {
+    "ChecksumMode": "x-amz-checksum-mode",
+    "IfMatch": "if-match",
+    "Range": "range",
+    "RequestPayer": "x-amz-request-payer",
 }
-_UNSIGNED = "UNSIGNED-PAYLOAD"
+_ANSWERS = {
+    "content-length": "ContentLength",
+    "content-range": "ContentRange",
+    "etag": "ETag",
+    "last-modified": "LastModified",
+    "x-amz-checksum-type": "ChecksumType",
+    "x-amz-server-side-encryption": "ServerSideEncryption",
+    "x-amz-server-side-encryption-aws-kms-key-id": "SSEKMSKeyId",
+    "x-amz-storage-class": "StorageClass",
+}
+_CHECKSUM, _METADATA = "x-amz-checksum-", "x-amz-meta-"
+
+_QUICKACK = getattr(socket, "TCP_QUICKACK", None)
+"""Has the headers of an answer acknowledged at once, where the system can (Linux): some servers, as
+Ceph's, send the body only then, and the system would wait for 40 ms."""
+
+_Connection = http.client.HTTPConnection
 
 
-class Keys(NamedTuple):
-    """Credentials as they are now."""
-
-    access: str
-    secret: str
-    token: str | None
-
-
-class Route(NamedTuple):
-    """Where a bucket's requests go.
-
-    Attributes:
-        scheme: ``http`` or ``https``.
-        host: With its port, if that is not the usual one.
-        path: What comes before the key.
-        region: The region that requests are signed for.
-    """
-
-    scheme: str
-    host: str
-    path: str
-    region: str
-
-
-def route_of(url: str, key: str, authorization: str) -> Route | None:
-    """The route of a request that boto3 has made; None if it is not one that can be followed."""
-    parts = urlsplit(url)
-    tail = "/" + quote(key, safe="/~")
-    scope = authorization.partition("Credential=")[2].partition(",")[0].split("/")
-    if not authorization.startswith("AWS4-HMAC-SHA256 ") or not parts.path.endswith(tail):
-        return None
-    if parts.query or len(scope) != 5 or scope[3] != "s3":
-        return None
-    return Route(parts.scheme, parts.netloc, parts.path[: -len(tail)], scope[2])
-
-
-class QuickPut:
-    """Puts small objects; several threads may do so at once, each with a connection of its own."""
+class Quick:
+    """Puts and gets objects; several threads may do so at once, each on a connection of its own."""
 
     def __init__(
         self, route: Route, keys: Callable[[], Keys], tls: ssl.SSLContext | None, timeout: float
@@ -88,11 +64,11 @@ class QuickPut:
             tls: How servers are trusted, for https.
             timeout: Seconds of silence after which a request is given up.
         """
-        self._route, self._keys, self._tls, self._timeout = route, keys, tls, timeout
-        self._threads = threading.local()
-        self._key: tuple[str, str, bytes] = ("", "", b"")
+        self._route, self._tls, self._timeout = route, tls, timeout
+        self._signer = Signer(route, keys)
+        self._idle: list[_Connection] = []
 
-    def put(self, key: str, body: bytes, args: Mapping[str, Any]) -> dict[str, str] | None:
+    def put(self, key: str, body: bytes, args: Mapping[str, Any]) -> dict[str, Any] | None:
         """Put an object.
 
         Args:
@@ -103,80 +79,122 @@ class QuickPut:
         Returns:
             The answer as boto3 gives it; None if boto3 is to try.
         """
-        headers = {
-            f"x-amz-meta-{name.lower()}": text for name, text in args.get("Metadata", {}).items()
-        }
-        headers |= {_HEADERS[name]: args[name] for name in args if name in _HEADERS}
-        if args.keys() - _HEADERS.keys() - {"Body", "Key", "Metadata"}:
+        if args.keys() - _PUT.keys() - {"Body", "Key", "Metadata"}:
             return None  # conditions, say: whether they held is not known if the answer is lost
+        headers = {_PUT[name]: args[name] for name in args if name in _PUT}
+        for name, text in args.get("Metadata", {}).items():
+            headers[_METADATA + name.lower()] = text
+        answer = self._request("PUT", key, headers, body)
+        return answer.told if answer is not None and answer.read_up() else None
+
+    def get(self, key: str, args: Mapping[str, Any]) -> dict[str, Any] | None:
+        """Get an object, or a range of it.
+
+        Args:
+            key: The object.
+            args: Those of boto3's ``get_object``.
+
+        Returns:
+            The answer as boto3 gives it, its body still on its way; None if boto3 is to try.
+        """
+        if args.keys() - _GET.keys() - {"Key"}:
+            return None
+        headers = {_GET[name]: args[name] for name in args if name in _GET}
+        answer = self._request("GET", key, headers)
+        return None if answer is None else {**answer.told, "Body": answer}
+
+    def close(self) -> None:
+        """Let go of the connections that are not in use."""
+        while self._idle:
+            self._idle.pop().close()
+
+    def _request(
+        self, method: str, key: str, headers: dict[str, str], body: bytes | None = None
+    ) -> _Answer | None:
         if not all(text.isascii() and text.isprintable() for text in headers.values()):
             return None
+        path = self._route.path_of(key)
+        connection = None
         try:
-            return self._put(self._route.path + "/" + quote(key, safe="/~"), body, headers)
+            connection = self._connected()
+            connection.putrequest(method, path, skip_host=True, skip_accept_encoding=True)
+            for name, text in self._signer.signed(method, path, headers).items():
+                connection.putheader(name, text)
+            if body is not None:
+                connection.putheader("content-length", str(len(body)))
+            connection.endheaders(body)
+            if _QUICKACK is not None:
+                connection.sock.setsockopt(socket.IPPROTO_TCP, _QUICKACK, 1)
+            response = connection.getresponse()
+            if response.status in (200, 206) and response.length is not None:
+                return _Answer(response, connection, self._idle)
         except (OSError, http.client.HTTPException):
-            self._drop()
-            return None
+            pass
+        if connection is not None:
+            connection.close()
+        return None
 
-    def _put(self, path: str, body: bytes, headers: dict[str, str]) -> dict[str, str] | None:
-        connection = self._connection()
-        connection.putrequest("PUT", path, skip_host=True, skip_accept_encoding=True)
-        for name, text in self._signed(path, headers).items():
-            connection.putheader(name, text)
-        connection.putheader("content-length", str(len(body)))
-        connection.endheaders()
-        connection.send(body)
-        answer = connection.getresponse()
-        answer.read()
-        if answer.status != 200:
-            self._drop()
-            return None
-        found = {name: answer.headers.get(header) for name, header in _ANSWERS.items()}
-        return {name: text for name, text in found.items() if text is not None}
-
-    def _signed(self, path: str, headers: dict[str, str]) -> dict[str, str]:
-        keys = self._keys()
-        now = time.strftime("%Y%m%dT%H%M%SZ", time.gmtime())
-        headers |= {"host": self._route.host, "x-amz-date": now, "x-amz-content-sha256": _UNSIGNED}
-        if keys.token:
-            headers["x-amz-security-token"] = keys.token
-        names = sorted(headers)
-        lines = [f"{name}:{' '.join(headers[name].split())}" for name in names]
-        request = "\n".join(["PUT", path, "", *lines, "", ";".join(names), _UNSIGNED])
-        scope = f"{now[:8]}/{self._route.region}/s3/aws4_request"
-        digest = hashlib.sha256(request.encode()).hexdigest()
-        text = f"AWS4-HMAC-SHA256\n{now}\n{scope}\n{digest}"
-        signature = hmac.digest(self._signing_key(keys.secret, now[:8]), text.encode(), "sha256")
-        headers["authorization"] = (
-            f"AWS4-HMAC-SHA256 Credential={keys.access}/{scope}, SignedHeaders={';'.join(names)}, "
-            f"Signature={signature.hex()}"
-        )
-        return headers
-
-    def _signing_key(self, secret: str, day: str) -> bytes:
-        known = self._key
-        if known[:2] != (secret, day):
-            key = b"AWS4" + secret.encode()
-            for text in (day, self._route.region, "s3", "aws4_request"):
-                key = hmac.digest(key, text.encode(), "sha256")
-            self._key = known = (secret, day, key)
-        return known[2]
-
-    def _connection(self) -> http.client.HTTPConnection:
-        held: http.client.HTTPConnection | None = getattr(self._threads, "connection", None)
-        if held is not None:
-            return held
+    def _connected(self) -> _Connection:
+        with suppress(IndexError):
+            return self._idle.pop()
         host, limit = self._route.host, self._timeout
-        if self._route.scheme == "https":
-            held = http.client.HTTPSConnection(host, timeout=limit, context=self._tls)
-        else:
-            held = http.client.HTTPConnection(host, timeout=limit)
-        held.connect()
-        held.sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-        self._threads.connection = held
-        return held
+        made = (
+            http.client.HTTPSConnection(host, timeout=limit, context=self._tls)
+            if self._route.scheme == "https"
+            else _Connection(host, timeout=limit)
+        )
+        made.connect()
+        made.sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        return made
 
-    def _drop(self) -> None:
-        held: http.client.HTTPConnection | None = getattr(self._threads, "connection", None)
-        if held is not None:
-            held.close()
-            del self._threads.connection
+
+class _Answer:
+    """A success, and its body on its way.
+
+    Attributes:
+        told: Its headers, as boto3 gives them.
+    """
+
+    def __init__(
+        self, response: http.client.HTTPResponse, connection: _Connection, idle: list[_Connection]
+    ) -> None:
+        """Take it from a connection, which goes to the idle ones when all has been read."""
+        self._response, self._connection, self._idle = response, connection, idle
+        self.told = _told(response)
+
+    def read(self, size: int) -> bytes:
+        """The next bytes; fewer only at the end."""
+        return self._response.read(size)
+
+    def read_up(self) -> bool:
+        """Read what there is, and close; returns whether it came."""
+        try:
+            self._response.read()
+        except (OSError, http.client.HTTPException):
+            self._connection.close()
+            return False
+        self.close()
+        return True
+
+    def close(self) -> None:
+        """Let go of the connection."""
+        if self._response.length == 0 and not self._response.will_close:
+            self._response.close()
+            self._idle.append(self._connection)
+        else:
+            self._response.close()
+            self._connection.close()
+
+
+def _told(response: http.client.HTTPResponse) -> dict[str, Any]:
+    told: dict[str, Any] = {}
+    metadata = {}
+    for name, text in response.headers.items():
+        name = name.lower()
+        if name in _ANSWERS:
+            told[_ANSWERS[name]] = text
+        elif name.startswith(_CHECKSUM):
+            told["Checksum" + name[len(_CHECKSUM) :].upper()] = text
+        elif name.startswith(_METADATA):
+            metadata[name[len(_METADATA) :]] = text
+    return told | ({"Metadata": metadata} if metadata else {})

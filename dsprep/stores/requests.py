@@ -141,10 +141,13 @@ class Requests:
 
     def _quickly(self, operation: str, key: str, args: Mapping[str, Any]) -> Any:
         """The answer of a request that can be made without boto3; else None."""
-        if operation != "PutObject" or not isinstance(args["Body"], bytes):
+        quick = self._connection.quick() if operation in ("GetObject", "PutObject") else None
+        if quick is None:
             return None
-        quick = self._connection.quick()
-        return None if quick is None else quick.put(key, args["Body"], args)
+        if operation == "GetObject":
+            return quick.get(key, args)
+        body = args["Body"]
+        return quick.put(key, body, args) if isinstance(body, bytes) else None
 
     def again(self, error: StoreError, failed: int) -> None:
         """Wait until something that has failed so often may be tried again.

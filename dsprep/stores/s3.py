@@ -11,9 +11,10 @@ import threading
 from typing import Any
 
 from dsprep.stores.body import Body
-from dsprep.stores.quick import Keys, QuickPut, Route, route_of
+from dsprep.stores.quick import Quick
 from dsprep.stores.s3_answers import seconds
 from dsprep.stores.s3_config import S3Config
+from dsprep.stores.signing import Keys, Route, route_of
 
 _CONNECT_TIMEOUT = 20.0
 """Seconds; also what 256 KiB may take on their way to the network."""
@@ -60,12 +61,13 @@ class Connection:
             ),
         )
         events = self._client.meta.events
-        events.register("before-parameter-build.s3.PutObject", self._note_key)
-        events.register("before-send.s3.PutObject", self._note_request)
+        for operation in ("GetObject", "PutObject"):
+            events.register(f"before-parameter-build.s3.{operation}", self._note_key)
+            events.register(f"before-send.s3.{operation}", self._note_request)
         events.register_last("before-call.s3", _send_at_once)
         self._methods = {_camel(name): name for name in dir(self._client) if name[0] != "_"}
         self._noted = threading.local()
-        self._quick: QuickPut | None = None
+        self._quick: Quick | None = None
 
     def method(self, operation: str) -> Any:
         """The method of the client for an operation of the API."""
@@ -74,9 +76,11 @@ class Connection:
     def close(self) -> None:
         """Let go of connections."""
         self._client.close()
+        if self._quick is not None:
+            self._quick.close()
 
-    def quick(self) -> QuickPut | None:
-        """The quick way to put objects; None as long as boto3 has not shown it."""
+    def quick(self) -> Quick | None:
+        """The quick way to put and get objects; None as long as boto3 has not shown it."""
         route: Route | None = getattr(self._noted, "route", None)
         if self._quick is None and route is not None:
             self._noted.route = None
@@ -93,7 +97,7 @@ class Connection:
         signed = signed.decode() if isinstance(signed, bytes) else signed
         self._noted.route = route_of(request.url, self._noted.key, signed)
 
-    def _follow(self, route: Route) -> QuickPut | None:
+    def _follow(self, route: Route) -> Quick | None:
         import ssl
 
         from botocore.httpsession import get_cert_path
@@ -103,7 +107,7 @@ class Connection:
             return None
         trusted = self._session.get_config_variable("ca_bundle") or get_cert_path(True)
         tls = ssl.create_default_context(cafile=trusted) if route.scheme == "https" else None
-        return QuickPut(route, self._keys, tls, self._timeout)
+        return Quick(route, self._keys, tls, self._timeout)
 
     def _keys(self) -> Keys:
         now = self._session.get_credentials().get_frozen_credentials()

@@ -6,6 +6,7 @@ import hashlib
 import time
 from base64 import b64encode
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 from dsprep.errors import StoreError
@@ -56,7 +57,7 @@ class BucketRequests:
         self._requests = Requests(
             bucket, self.config, retries or Retries(), wait, on_retry, on_fallback
         )
-        self._call = self._requests.call
+        self._call: Callable[..., Any] = partial(self._requests.call, **self.config.to_read())
         self.again = self._requests.again
 
     def url(self, key: str) -> str:

@@ -144,6 +144,7 @@ class Down:
             self.source.store,
             pair.source.key,
             self.destination.path(pair.path),
+            stored=pair.source,
             crc32c=crc32c,
             part_size=way.part_size,
             pace=way.pace,

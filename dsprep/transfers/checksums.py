@@ -16,9 +16,11 @@ def crc32c(data: bytes | bytearray | memoryview, before: int = 0) -> int:
     """The crc32c of bytes.
 
     Args:
-        data: The bytes. A buffer that can be written to is not copied.
+        data: The bytes; of buffers, one that can be written to is not copied.
         before: The crc32c of what comes before them.
     """
+    if isinstance(data, bytes):
+        return int(google_crc32c.extend(before, data))
     view = memoryview(data)
     if not view.readonly and view.nbytes:
         # The extension refuses what might change under it; a ctypes array is not asked.
@@ -44,7 +46,7 @@ def combine_all(runs: Iterable[tuple[int, int]]) -> int:
     """The crc32c of runs of bytes, each given as its crc32c and its size."""
     whole = 0
     for value, size in runs:
-        whole = combine(whole, value, size)
+        whole = combine(whole, value, size) if whole else value
     return whole
 
 

@@ -16,7 +16,7 @@ from types import TracebackType
 
 from dsprep.errors import DestinationError
 from dsprep.stores.base import Stored
-from dsprep.stores.local import destination_errors, publish
+from dsprep.stores.local import destination_errors
 
 HIDDEN = ".dsprep"
 """The directory of partial files."""
@@ -37,14 +37,15 @@ class Landing:
             DestinationError: If it cannot be written, or another run is writing it.
         """
         self.final = final
-        self._hidden = final.parent / HIDDEN
-        self._partial = self._hidden / f"{final.name}.partial"
-        self._journal = self._hidden / f"{final.name}.journal"
+        directory, name = os.path.split(final)
+        self._hidden = os.path.join(directory, HIDDEN)
+        self._partial = os.path.join(self._hidden, f"{name}.partial")
+        self._journal = os.path.join(self._hidden, f"{name}.journal")
         content = stored.etag or stored.modified
         self._head = json.dumps([stored.key, content, stored.size, part_size])
-        self._size = stored.size
+        self._size, self._in_parts = stored.size, stored.size > part_size
         self._noting = threading.Lock()
-        if final.is_dir():
+        if os.path.isdir(final):
             raise DestinationError(f"{final}: is a directory, and a file of this name is to come")
         with destination_errors(final):
             self._fd = self._open()
@@ -55,7 +56,7 @@ class Landing:
             raise DestinationError(
                 f"{final}: another dsprep run is writing it; wait for it to end"
             ) from None
-        self.there = self._read_journal()
+        self.there = self._read_journal() if self._in_parts else {}
         """The crc32c of each part that should be there, by number."""
 
     def __enter__(self) -> Landing:
@@ -78,9 +79,9 @@ class Landing:
         self.there = {}
         with destination_errors(self.final):
             os.ftruncate(self._fd, 0)
-            if self._size:
+            if self._in_parts:
                 os.posix_fallocate(self._fd, 0, self._size)
-            self._journal.unlink(missing_ok=True)
+                _remove(self._journal)
 
     def write(self, data: bytes, start: int) -> None:
         """Write bytes at a place of the file.
@@ -104,7 +105,7 @@ class Landing:
         with (
             self._noting,
             destination_errors(self.final),
-            self._journal.open("a", encoding="utf-8") as journal,
+            open(self._journal, "a", encoding="utf-8") as journal,
         ):
             head = "" if journal.tell() else self._head + "\n"
             journal.write(head + json.dumps([number, crc32c]) + "\n")
@@ -117,29 +118,30 @@ class Landing:
         """
         with destination_errors(self.final):
             os.utime(self._fd, ns=(mtime_ns, mtime_ns))
-        publish(self._partial, self.final)
+            os.fsync(self._fd)
+            os.replace(self._partial, self.final)
         self._tidy()
 
     def discard(self) -> None:
         """Leave nothing behind."""
-        self._partial.unlink(missing_ok=True)
+        _remove(self._partial)
         self._tidy()
 
     def _tidy(self) -> None:
-        self._journal.unlink(missing_ok=True)
+        _remove(self._journal)
         with suppress(OSError):  # other files are on their way
-            self._hidden.rmdir()
+            os.rmdir(self._hidden)
 
     def _open(self) -> int:
         flags = os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW
         while True:
-            self._hidden.mkdir(parents=True, exist_ok=True)
-            with suppress(FileNotFoundError):  # whose file was the last there has just tidied up
+            with suppress(FileNotFoundError):  # whose file was the last there may just tidy up
                 return os.open(self._partial, flags, 0o666)
+            os.makedirs(self._hidden, exist_ok=True)
 
     def _read_journal(self) -> dict[int, int]:
         try:
-            head, *lines = self._journal.read_text("utf-8").splitlines()
+            head, *lines = Path(self._journal).read_text("utf-8").splitlines()
             if head != self._head or os.fstat(self._fd).st_size != self._size:
                 return {}
             found = {}
@@ -149,3 +151,8 @@ class Landing:
             return found
         except (OSError, ValueError, TypeError):  # a kill may have cut its last line
             return {}
+
+
+def _remove(path: str) -> None:
+    with suppress(FileNotFoundError):
+        os.unlink(path)

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from dsprep.errors import Interrupted, StoreError
-from dsprep.stores.quick import QuickPut
+from dsprep.stores.quick import Quick
 from dsprep.transfers.download import download
 from dsprep.transfers.pace import Pace
 from dsprep.transfers.upload import upload
@@ -82,14 +82,14 @@ def test_one_of_many_small_files_is_sent_again(
 ) -> None:
     """boto3 makes the first request, and those that fail on the quick way."""
     quick: list[bool] = []
-    put = QuickPut.put
+    put = Quick.put
 
     def noted(*args: Any) -> Any:
         answer = put(*args)
         quick.append(answer is not None)
         return answer
 
-    monkeypatch.setattr(QuickPut, "put", noted)
+    monkeypatch.setattr(Quick, "put", noted)
     store = store_of(ceph, proxy.endpoint)
     store.put("0", b"first")
     assert quick == []
