@@ -12,7 +12,6 @@ from typing import Any
 import pytest
 
 from dsprep.errors import Interrupted, StoreError
-from dsprep.stores.quick import Quick
 from dsprep.transfers.download import download
 from dsprep.transfers.pace import Pace
 from dsprep.transfers.upload import upload
@@ -74,34 +73,6 @@ def test_a_small_file_is_sent_again(
 ) -> None:
     proxy.add(kind, at=size // 2)
     assert send(ceph, proxy, tmp_path / "f", size).all("retry")
-
-
-@pytest.mark.parametrize("kind", ["reset", "flip", "lose", "answer"])
-def test_one_of_many_small_files_is_sent_again(
-    ceph: Bucket, proxy: Proxy, monkeypatch: pytest.MonkeyPatch, kind: str
-) -> None:
-    """boto3 makes the first request, and those that fail on the quick way."""
-    quick: list[bool] = []
-    put = Quick.put
-
-    def noted(*args: Any) -> Any:
-        answer = put(*args)
-        quick.append(answer is not None)
-        return answer
-
-    monkeypatch.setattr(Quick, "put", noted)
-    store = store_of(ceph, proxy.endpoint)
-    store.put("0", b"first")
-    assert quick == []
-    proxy.add(kind, at=2, match="/2", status=503, code="SlowDown")
-    for number in range(1, 4):
-        told = store.put(str(number), b"data", metadata={"a": "1  2"})
-        assert told.md5 == hashlib.md5(b"data").digest()
-    assert quick == [True, False, True]
-    assert ceph.contents() == {"0": b"first", "1": b"data", "2": b"data", "3": b"data"}
-    stored = store.stat("3")
-    assert stored is not None
-    assert stored.metadata == {"a": "1  2"}
 
 
 @pytest.mark.parametrize("guard", ["new", "etag"])
