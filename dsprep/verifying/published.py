@@ -156,10 +156,10 @@ def _look_at(store: S3Store, prefix: str) -> Place:
 def _of_prefix(place: Place) -> list[Published | Problem]:
     if _MANIFEST in place.names:
         return [_read(place, _MANIFEST)]
-    above, _, name = place.prefix.rstrip("/").rpartition("/")
-    beside = Place(place.store, f"{above}/" if above else "")
-    if name and place.store.stat(beside.key(f"{name}.{_MANIFEST}")) is not None:
-        folder = _read(beside, f"{name}.{_MANIFEST}")
+    above, slash, name = place.prefix.rstrip("/").rpartition("/")
+    beside = f"{name}.{_MANIFEST}"
+    if name and place.store.stat(above + slash + beside) is not None:
+        folder = _read(_look_at(place.store, above + slash), beside)
         if isinstance(folder, Problem) or isinstance(folder.layout, Folder):
             return [folder]
     singles = [each for each in place.names if each.endswith(f".{_MANIFEST}") and each[0] != "."]

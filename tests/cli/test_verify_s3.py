@@ -62,9 +62,9 @@ class Shelf:
         assert done.code == code, done
         return json.loads(done.out) if done.out else done.err
 
-    def wrong(self, *args: str) -> dict[str, str]:
+    def wrong(self, *args: str, name: str = "") -> dict[str, str]:
         """What is wrong, by the file's name."""
-        report = self.verify(*args, code=3)
+        report = self.verify(*args, name=name, code=3)
         assert all(each["file"].startswith(self.url) for each in report["problems"])
         return {each["file"].removeprefix(self.url): each["message"] for each in report["problems"]}
 
@@ -225,7 +225,9 @@ def test_a_folder(on_ceph: Shelf, packed: Path, tmp_path: Path) -> None:
     first, *_ = [name for name in on_ceph.files if name.startswith("photos/")]
     on_ceph.delete(first)
     on_ceph.put("photos/other.jpg", b"")
-    assert on_ceph.wrong() == {
+    on_ceph.put(".photos.dsprep/run.json", b"")
+    assert on_ceph.wrong(name="photos") == {
+        ".photos.dsprep/": "an unfinished run is there: give its command again",
         first: "is in the manifest, but not there",
         "photos/other.jpg": "is there, but not in the listing",
     }
