@@ -150,7 +150,6 @@ def test_what_is_not_written_to_s3(on_ceph: Machines, ceph: Bucket, photos: Path
     machine = on_ceph("machine")
     for command in (
         ("convert", photos, f"{ceph.url}/x", "--to", "folder"),
-        ("convert", "-", f"{ceph.url}/x.tar", "--from", "webdataset"),
         ("shard", "append", photos, f"{ceph.url}/x"),
         ("lst", "create", photos, "-o", f"{ceph.url}/x.lst"),
         ("split", photos, "-o", f"{ceph.url}/x", "--ratio", "a=0.8,b=0.2"),
