@@ -11,6 +11,7 @@ import pytest
 from tests.conftest import Finished
 from tests.remote.conftest import Machine, files
 from tests.servers.bucket import Bucket
+from tests.servers.proxy import Proxy
 
 RunCli = Callable[..., Finished]
 Machines = Callable[[str], Machine]
@@ -137,6 +138,16 @@ def test_what_will_be_denied_is_known_before_anything_is_written(
     refused = machine(*command, code=5, AWS_ACCESS_KEY_ID=env["AWS_ACCESS_KEY_ID"])
     assert f"the right {missing} is missing" in refused.err
     assert (ceph.keys(), ceph.uploads(), machine.left()) == ([], [], [])
+
+
+def test_so_is_that_nothing_can_be_read(on_ceph: Machines, ceph: Bucket, photos: Path) -> None:
+    machine = on_ceph("machine")
+    with Proxy(ceph.endpoint).running() as proxy:
+        proxy.add("answer", method="GET", match="lease.json", status=403, code="AccessDenied")
+        command = ("pack", photos, f"{ceph.url}/x", "--format", "recordio")
+        refused = machine(*command, code=5, AWS_ENDPOINT_URL=proxy.endpoint)
+    assert "the right s3:GetObject is missing" in refused.err
+    assert (ceph.keys(), machine.left()) == ([], [])
 
 
 def test_no_such_bucket(on_ceph: Machines, ceph: Bucket, photos: Path) -> None:

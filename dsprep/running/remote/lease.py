@@ -66,6 +66,14 @@ class Lease:
             if not known.exists():
                 known.write_text(uuid4().hex)
             self._holder = known.read_text()
+        self._seize(tell)
+        try:
+            self._find()
+        except StoreError:  # what is denied now had better not be needed later
+            self._store.delete([self._key])
+            raise
+
+    def _seize(self, tell: Callable[[str], None]) -> None:
         first, seen = "", 0.0
         while not self._put(new=True):
             found = self._find()

@@ -191,6 +191,7 @@ class StagedState(RunState):
         """Remove all that a run needs, now that its data set is there."""
         with refusals():
             self._objects.sweep(finished)
+        self._lease.give_back()
         self.remove()
 
     def forget(self) -> None:
