@@ -25,7 +25,7 @@ demo: $(CORE) ## Draw a small data set and pack it into all three formats
 test: $(FULL) $(SERVERS) ## Run the tests, against the real frameworks and S3 servers
 	@$(BIN)/python -m pytest -n auto --maxprocesses 4 --dist worksteal -q
 
-check: $(FULL) ## Check style, types, imports and docs
+check: $(FULL) $(SERVERS) ## Check style, types, imports and docs
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy

@@ -15,6 +15,7 @@ from pathlib import Path
 import pytest
 
 from tests.images import image_folder, jpeg
+from tests.servers.bucket import Bucket
 
 GUIDES = Path(__file__).parents[2] / "docs" / "guides"
 
@@ -104,10 +105,23 @@ def write_lines(path: Path, lines: Iterable[str]) -> None:
 DOWNLOADS = {"imagenet.md": write_imagenet, "kaggle.md": write_competitions}
 """What the guides that are not about :func:`write_data_set`'s folders speak of."""
 
+ON_S3 = {"sagemaker.md": "amzn-s3-demo-bucket"}
+"""The bucket of each guide that has one."""
+
 
 @pytest.mark.slow
 @pytest.mark.parametrize("guide", sorted(GUIDES.glob("*.md")), ids=lambda path: path.name)
-def test_guide(guide: Path, tmp_path: Path, command: Path) -> None:
+def test_guide(
+    guide: Path,
+    tmp_path: Path,
+    command: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    request: pytest.FixtureRequest,
+) -> None:
+    if guide.name in ON_S3:
+        ceph: Bucket = request.getfixturevalue("ceph")
+        ceph.s3.create_bucket(Bucket=ON_S3[guide.name])
+        monkeypatch.setenv("AWS_ENDPOINT_URL", ceph.endpoint)
     DOWNLOADS.get(guide.name, write_data_set)(tmp_path)
     for kind, block in re.findall(
         r"^```(sh|python)\n(.*?)^```", guide.read_text("utf-8"), re.M | re.S
