@@ -8,6 +8,8 @@ import shutil
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+_AT_ONCE = 1 << 20
+
 
 @dataclass(frozen=True)
 class Files:
@@ -49,5 +51,7 @@ def ensure(files: Files) -> None:
     files.root.mkdir(parents=True)
     bits = random.Random(0)
     for number in range(files.count):
-        (files.root / f"{files.name}-{number:06d}.bin").write_bytes(bits.randbytes(files.size))
+        with (files.root / f"{files.name}-{number:06d}.bin").open("wb") as file:
+            for start in range(0, files.size, _AT_ONCE):
+                file.write(bits.randbytes(min(_AT_ONCE, files.size - start)))
     stamp.write_text(json.dumps(recipe))
