@@ -17,6 +17,9 @@ if TYPE_CHECKING:
 _LINE_EVERY = 15.0
 """Seconds between two lines."""
 
+_RETRY_EVERY = 1.0
+"""Seconds between two lines about what is tried again."""
+
 
 class Lines(Events):
     """Writes lines.
@@ -30,6 +33,7 @@ class Lines(Events):
         self.stream = stream
         self._writing = threading.Lock()
         self._said = self._start = time.monotonic()
+        self._retried = -_RETRY_EVERY
         self._sent = self._size = 0
 
     def plan(self, files: int, size: int) -> None:
@@ -55,8 +59,12 @@ class Lines(Events):
         )
 
     def retry(self, error: StoreError, delay: float) -> None:
-        """A request failed, and will be made again."""
-        self.say(f"{error}; again in {format_duration(delay)}")
+        """A request failed, and will be made again; of many that fail at once, some are told."""
+        now = time.monotonic()
+        if now - self._retried >= _RETRY_EVERY:
+            self._retried = now
+            what = str(error).partition("; it was tried ")[0]
+            self.say(f"{what}; trying again in {format_duration(delay)}")
 
     def fallback(self, text: str) -> None:
         """Something is done without."""

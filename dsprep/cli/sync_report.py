@@ -16,6 +16,9 @@ from dsprep.transfers.events import Events
 from dsprep.units import format_count, format_duration, format_size
 
 if TYPE_CHECKING:
+    from collections import Counter
+
+    from dsprep.syncing.cost import Requests
     from dsprep.syncing.orphans import Orphan
     from dsprep.syncing.report import SyncReport
 
@@ -32,6 +35,18 @@ _WORDS = {
     "withdrawn": "removed there until all that it names is replaced",
 }
 """Why a file is sent, by what decided it."""
+
+_TOLD = {
+    "size": "size",
+    "etag": "ETag",
+    "checksum": "checksum",
+    "metadata": "the checksum in their metadata",
+    "time": "time",
+    "download": "reading them",
+}
+"""What tells that a file is there, or proves it."""
+
+_CENT = 0.01
 
 
 @contextmanager
@@ -75,39 +90,56 @@ def print_orphans(place: str, orphans: Sequence[Orphan], as_json: bool, quiet: b
 
 def _lines(report: SyncReport) -> Iterator[str]:
     planned = report.state == "planned"
-    verb = "would be sent" if planned else "sent"
+    would = "would be " if planned else ""
     yield f"{report.source} → {report.destination}: {report.state}"
-    parts = sum(each.parts for each in report.sent)
-    size = format_size(report.bytes)
-    yield f"  {verb:<15}{format_count(len(report.sent), 'file')}, {size}, {parts:,} parts"
+    if report.sent or not report.same:
+        files = format_count(len(report.sent), "file")
+        parts = sum(each.parts for each in report.sent)
+        several = f" in {parts:,} parts" if parts > len(report.sent) else ""
+        yield _row(f"{would}sent", f"{files}, {format_size(report.bytes)}{several}")
     if planned:
         yield from _some([f"{each.path}: {_WORDS[each.by]}" for each in report.sent])
-        requests = report.requests
-        cost = f"{format_count(requests.total, 'request')}, about ${requests.dollars:.4f}"
-        yield f"  {'requests':<15}{cost} at list prices, without storage and traffic"
+        yield _row("requests", _cost(report.requests))
     if report.resumed:
-        yield f"  {'resumed':<15}{format_size(report.resumed)} were there from an earlier run"
+        yield _row("resumed", f"{format_size(report.resumed)} were there from an earlier run")
     if report.same:
-        by = ", ".join(f"{count:,} by {name}" for name, count in report.same.most_common())
-        yield f"  {'there already':<15}{format_count(report.same.total(), 'file')} ({by})"
+        yield _row("there already", _by(report.same))
     if report.deleted:
-        verb = "would be deleted" if planned else "deleted"
-        yield f"  {verb:<15} {format_count(len(report.deleted), 'file')}"
+        yield _row(f"{would}deleted", format_count(len(report.deleted), "file"))
         yield from _some(report.deleted)
     if report.moved:
-        yield f"  {'moved':<15}{format_count(report.moved, 'local file')} deleted"
+        yield _row("moved", f"{format_count(report.moved, 'local file')} deleted")
     if report.verified:
-        yield f"  {'verified':<15}{format_count(report.verified, 'file')}"
+        yield _row("verified", _by(report.verified))
     if report.left:
-        yield f"  {'left out':<15}{format_count(len(report.left), 'file')}"
+        yield _row("left out", format_count(len(report.left), "file"))
         yield from _some([f"{each.path}: {each.why}" for each in report.left])
     if report.failures:
-        yield f"  {'failed':<15}{format_count(len(report.failures), 'file')}"
+        yield _row("failed", format_count(len(report.failures), "file"))
         yield from _some([f"{each.path}: {each.message}" for each in report.failures])
-    yield from (f"  {note}" for note in report.notes)
+    yield from (_row("note", note) for note in report.notes)
     if not planned:
         rate = f", {format_size(report.bytes / report.seconds)}/s" if report.bytes else ""
-        yield f"  {'time':<15}{format_duration(report.seconds)}{rate}"
+        yield _row("time", f"{format_duration(report.seconds)}{rate}")
+
+
+def _row(name: str, text: str) -> str:
+    return f"  {name:<17}{text}"
+
+
+def _by(counts: Counter[str]) -> str:
+    """How many files, and what told it: ``3 files (2 by etag, 1 by checksum)``."""
+    files = format_count(counts.total(), "file")
+    if len(counts) == 1:
+        return f"{files}, by {_TOLD[next(iter(counts))]}"
+    return f"{files} ({', '.join(f'{n:,} by {_TOLD[by]}' for by, n in counts.most_common())})"
+
+
+def _cost(requests: Requests) -> str:
+    dollars = requests.dollars
+    price = f"about ${dollars:,.2f}" if dollars >= _CENT else "less than a cent"
+    count = format_count(requests.total, "request").removesuffix(" requests")
+    return f"{count}, {price} at list prices; storage and traffic are not in it"
 
 
 def _some(texts: Sequence[str]) -> Iterator[str]:

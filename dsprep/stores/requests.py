@@ -6,6 +6,7 @@ bounded and a stop is noticed at once.
 
 from __future__ import annotations
 
+import re
 import time
 from collections.abc import Callable, Mapping
 from typing import Any
@@ -23,6 +24,9 @@ Data = bytes | bytearray | memoryview
 
 _SMALL = 1 << 20
 """Bytes that are sent without asking first whether they are welcome."""
+
+_POOL = re.compile(r"^\w+\(host='([^']*)', port=(\d+)\): ")
+"""How urllib3 begins to tell of a server that it cannot reach."""
 
 _CREDENTIALS = {
     "NoCredentialsError": "there are no credentials: set AWS_ACCESS_KEY_ID and "
@@ -190,6 +194,5 @@ class Requests:
             raise StoreError(f"{Location(self._bucket, key)}: {_CREDENTIALS[name]}", kind)
         if isinstance(error, TypeError) or name == "ParamValidationError":
             raise error  # ours
-        return Failure(
-            operation, self._bucket, key, message=f"{inner or error!s:.300}", attempts=attempt
-        )
+        text = _POOL.sub(r"\1:\2: ", f"{inner or error!s:.300}")
+        return Failure(operation, self._bucket, key, message=text, attempts=attempt)

@@ -29,6 +29,11 @@ def names_in(path: str, manifest: Manifest) -> frozenset[str]:
     return frozenset(_beside(path, file.name) for file in manifest.every_file())
 
 
+def all_names_in(manifests: dict[str, Manifest]) -> frozenset[str]:
+    """The paths of all files that manifests name."""
+    return frozenset().union(*(names_in(path, each) for path, each in manifests.items()))
+
+
 def checksums_in(manifests: dict[str, Manifest]) -> dict[str, int]:
     """The crc32c of every file that manifests name, by its path."""
     return {

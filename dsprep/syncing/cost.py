@@ -51,20 +51,21 @@ def to_list(count: int) -> Requests:
 
 
 def to_upload(parts: Iterable[int]) -> Requests:
-    """Files of so many parts each: several take a beginning and an end, and all are looked at."""
+    """Files of so many parts each; several take a look for parts, a beginning and an end."""
     counts = list(parts)
-    sent = sum(counts)
-    return Requests(
-        writes=sent + sum(2 for count in counts if count > 1), reads=len(counts), parts=sent
-    )
+    several = sum(count > 1 for count in counts)
+    return Requests(writes=sum(counts) + 3 * several, reads=several, parts=sum(counts))
 
 
 def to_download(parts: Iterable[int]) -> Requests:
     """Files of so many ranges each."""
-    sent = sum(parts)
-    return Requests(reads=sent, parts=sent)
+    counts = list(parts)
+    several = sum(count > 1 for count in counts)
+    return Requests(reads=sum(counts) + several, parts=sum(counts))
 
 
 def to_copy(parts: Iterable[int]) -> Requests:
-    """Objects that the server copies, in so many parts each."""
-    return to_upload(parts)
+    """Objects that the server copies, in so many parts each; both are looked at."""
+    counts = list(parts)
+    several = sum(count > 1 for count in counts)
+    return Requests(writes=sum(counts) + 3 * several, reads=2 * len(counts), parts=sum(counts))

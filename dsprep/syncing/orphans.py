@@ -32,29 +32,31 @@ class Orphan:
 
 
 def clean_uploads(
-    store: S3Store, prefix: str, older_than: float = 0.0, dry_run: bool = False
+    store: S3Store, place: str, older_than: float = 0.0, dry_run: bool = False
 ) -> list[Orphan]:
     """Abort one's own unfinished uploads; those of others are left alone.
 
     Whose an upload is, the server tells: it is one's own if it has the initiator that an upload
-    begun now has. Where the server does not tell, all below the prefix are taken for one's own.
+    begun now has. Where the server does not tell, all below the place are taken for one's own.
 
     Args:
         store: The bucket.
-        prefix: What their keys begin with.
+        place: A key, or what is above others; empty for the whole bucket.
         older_than: Seconds; younger ones are left alone, as they may be under way.
         dry_run: Whether they are only listed.
 
     Raises:
         StoreError: If they may not be listed, or not be aborted.
     """
-    mine = probe(store, prefix).initiator
+    below = place if not place or place.endswith("/") else place + "/"
+    mine = probe(store, below).initiator
     now = time.time()
     found = []
-    for page in store.list_uploads(prefix):
+    for page in store.list_uploads(place):
         for upload in page:
             age = now - upload.initiated
-            if upload.initiator == mine and age >= older_than:
+            meant = upload.key == place or upload.key.startswith(below)
+            if meant and upload.initiator == mine and age >= older_than:
                 found.append(_orphan(store, upload, age, aborted=not dry_run))
                 if not dry_run:
                     store.abort(upload)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
@@ -10,6 +10,7 @@ from dsprep.stores.base import Stored
 from dsprep.syncing.compare import Verdict, at_first_sight
 from dsprep.syncing.filters import Filters
 from dsprep.syncing.ranks import RANKS, rank_of
+from dsprep.units import format_some
 
 
 class Pair(NamedTuple):
@@ -71,6 +72,7 @@ def plan_sync(
     *,
     size_only: bool = False,
     delete: bool = False,
+    named: Collection[str] = (),
 ) -> SyncPlan:
     """Compare two sides by what their listings tell.
 
@@ -80,6 +82,7 @@ def plan_sync(
         filters: Which take part; what does not is neither sent nor deleted.
         size_only: Whether equal sizes are enough.
         delete: Whether what the source has not is to go.
+        named: What manifests of the source name, which never goes.
     """
     plan = SyncPlan()
     for path, file in source.items():
@@ -92,18 +95,31 @@ def plan_sync(
                 plan.settle(pair, verdict)
     if delete:
         plan.deletions = sorted(
-            path for path in found if path not in source and filters.admit(path)
+            path
+            for path in found
+            if path not in source and path not in named and filters.admit(path)
         )
     return plan
 
 
-def publishable(manifests: Sequence[Pair], failed: Sequence[str]) -> list[Pair]:
-    """The manifests that may be published: those of directories in which nothing failed."""
-    return [
-        pair
-        for pair in manifests
-        if not any(path.startswith(_directory_of(pair.path)) for path in failed)
-    ]
+def why_not(path: str, named: Iterable[str], there: Collection[str], failed: Iterable[str]) -> str:
+    """Why a manifest is not to be published now; empty if it is.
+
+    Args:
+        path: The manifest.
+        named: The paths of the files that it names.
+        there: What is at the destination by now.
+        failed: What did not get there.
+    """
+    if any(each.startswith(_directory_of(path)) for each in failed):
+        return "is not published, as not all that belongs to it is there"
+    missing = sorted(each for each in named if each not in there)
+    if missing:
+        return (
+            f"is not published, as it names {format_some(missing)}: neither sent now, nor at the "
+            "destination"
+        )
+    return ""
 
 
 def _directory_of(path: str) -> str:

@@ -53,7 +53,7 @@ class SyncReport:
         same: How many files were there already, by what told so.
         deleted: Paths that were deleted at the destination.
         moved: How many local files were deleted as they are proven to be there.
-        verified: How many files were proven by --verify.
+        verified: How many files --verify has proven, by what.
         left: What took no part, and why.
         failures: What failed.
         requests: An estimate of those that it takes.
@@ -70,7 +70,7 @@ class SyncReport:
     same: Counter[str] = field(default_factory=Counter)
     deleted: Sequence[str] = ()
     moved: int = 0
-    verified: int = 0
+    verified: Counter[str] = field(default_factory=Counter)
     left: Sequence[Left] = ()
     failures: list[Failure] = field(default_factory=list)
     requests: Requests = Requests()

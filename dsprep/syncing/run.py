@@ -4,20 +4,21 @@ from __future__ import annotations
 
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor, wait
 from dataclasses import dataclass
 from functools import partial
 from typing import TypeVar
 
 from dsprep.errors import DestinationError, DsprepError, Interrupted, SourceError, StoreError
+from dsprep.manifests.manifest import Manifest
 from dsprep.stores.base import Stored
 from dsprep.syncing.compare import Verdict, by_content
-from dsprep.syncing.contents import checksums_in, manifests_in
+from dsprep.syncing.contents import all_names_in, checksums_in, manifests_in, names_in
 from dsprep.syncing.cost import to_list
 from dsprep.syncing.filters import Filters
 from dsprep.syncing.movers import Moved, Mover, Way
-from dsprep.syncing.plan import Pair, SyncPlan, plan_sync, publishable
+from dsprep.syncing.plan import Pair, SyncPlan, plan_sync, why_not
 from dsprep.syncing.ranks import INDEXES, MANIFEST, SHARDS
 from dsprep.syncing.report import Failure, Send, SyncReport
 from dsprep.syncing.sides import Listing, Side
@@ -84,6 +85,7 @@ class Sync:
         self.before_first: Callable[[], None] = lambda: None
         self._failures: list[Failure] = []
         self._withdrawn: frozenset[str] = frozenset()
+        self._manifests: dict[str, Manifest] = {}
         self.planned = 0
         self.arrived: set[str] = set()
         self.same: Sequence[tuple[str, str]] = ()
@@ -119,7 +121,8 @@ class Sync:
         )
         if not ours.files and not ours.left:
             raise SourceError(f"{self._source.name('')}: holds nothing")
-        self.checksums = checksums_in(manifests_in(ours.files, self._source.read))
+        self._manifests = manifests_in(ours.files, self._source.read)
+        self.checksums = checksums_in(self._manifests)
         plan = self._plan(ours, theirs)
         self._withdrawn = find_outdated(plan, theirs.files, self._destination.read)
         publish_again(plan, self._withdrawn, ours.files)
@@ -136,7 +139,8 @@ class Sync:
         ranks = plan.by_rank()
         self._send(ranks[SHARDS])
         self._send(ranks[INDEXES])
-        self._publish(ranks[MANIFEST], report)
+        there = {*theirs.files, *self.arrived}
+        self._publish(ranks[MANIFEST], there)
         self._delete(plan.deletions, ours, report)
         report.sent = [each for each in report.sent if each.path in self.arrived]
         report.bytes = sum(each.size for each in report.sent)
@@ -155,6 +159,7 @@ class Sync:
             wishes.filters,
             size_only=wishes.size_only,
             delete=wishes.delete,
+            named=all_names_in(self._manifests),
         )
         for pair, verdict in self.each(self._settle, plan.unsettled):
             plan.settle(pair, verdict)
@@ -188,7 +193,7 @@ class Sync:
             deleted=plan.deletions,
             left=[*ours.left, *(each for each in theirs.left if each.failed)],
             notes=[
-                f"{self._destination.name(path)}: removed until it is true"
+                f"{self._destination.name(path)}: removed while what it names is replaced"
                 for path in sorted(self._withdrawn)
             ],
             requests=self._mover.requests([each.parts for each in sends])
@@ -236,13 +241,18 @@ class Sync:
             self._failures.append(Failure(path, str(error)))
         return None
 
-    def _publish(self, manifests: Sequence[Pair], report: SyncReport) -> None:
-        """Publish the manifests, now that all that they name is there."""
-        ready = publishable(manifests, [each.path for each in self._failures])
+    def _publish(self, manifests: Sequence[Pair], there: Collection[str]) -> None:
+        """Publish the manifests of which all that they name is there."""
+        failed = [each.path for each in self._failures]
+        ready = []
         for pair in manifests:
-            if pair not in ready:
-                message = "is not published, as not all that it names is there"
-                self._failures.append(Failure(pair.path, message))
+            manifest = self._manifests.get(pair.path)
+            named = names_in(pair.path, manifest) if manifest else ()
+            why = why_not(pair.path, named, there, failed)
+            if why:
+                self._failures.append(Failure(pair.path, why))
+            else:
+                ready.append(pair)
         for pair in ready:
             self._way.pace.check()
             before = len(self._failures)
@@ -261,8 +271,8 @@ class Sync:
             return
         if self._failures or not ours.is_whole:
             report.notes.append(
-                f"{format_count(len(paths), 'file')} at the destination stay: nothing is deleted "
-                "when something failed, or could not be listed"
+                f"nothing is deleted at the destination ({format_count(len(paths), 'file')}), as "
+                "something failed, or could not be listed"
             )
             return
         failed = self._mover.delete(paths)

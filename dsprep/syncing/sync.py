@@ -17,7 +17,7 @@ from dsprep.syncing.filters import Filters, Rule
 from dsprep.syncing.movers import Across, Down, Mover, Up, Way
 from dsprep.syncing.moving import remove_sources
 from dsprep.syncing.orphans import Orphan, clean_uploads
-from dsprep.syncing.report import SyncReport
+from dsprep.syncing.report import Failure, SyncReport
 from dsprep.syncing.run import Sync, Wishes
 from dsprep.syncing.sides import Directory, Prefix
 from dsprep.syncing.tally import Tally
@@ -120,6 +120,10 @@ def sync(
         theirs = place(destination, to_files=False)
         if (move or watch) and isinstance(ours, Prefix):
             raise OptionError(f"{source}: --move and --watch go with a local source")
+        if move and delete:
+            raise OptionError(
+                "--move and --delete do not go together: what was moved would be deleted next time"
+            )
         way = Way(pace, tally, part_size, keep=not abort_on_exit)
         wishes = Wishes(Filters(tuple(rules)), size_only, delete, max_delete, dry_run)
         if watch and isinstance(ours, Directory) and not dry_run:
@@ -175,11 +179,12 @@ def _prove(
     """Prove all files, not only those that were sent."""
     remote, other = (theirs, ours) if isinstance(theirs, Prefix) else (ours, theirs)
     assert isinstance(remote, Prefix)
-    wrong = prove(run, remote, other, level)
-    report.verified = len(run.files) - len(wrong)
-    report.failures += wrong
-    if wrong:
-        report.state = "incomplete"
+    for path, proof in prove(run, remote, other, level).items():
+        if proof.problem:
+            report.failures.append(Failure(path, proof.problem))
+            report.state = "incomplete"
+        else:
+            report.verified[proof.by] += 1
 
 
 def _directory(text: str, follow_links: bool) -> Directory:

@@ -30,10 +30,10 @@ class Tally(Events):
         Args:
             keep: Whether parts of unfinished files stay.
         """
-        if not self.planned:
-            return "nothing was sent"
         with self._lock:
             begun = [count for count in self._parts.values() if count]
+        if not self.whole and not begun:
+            return "nothing was sent"
         text = f"{self.whole:,} of {format_count(self.planned, 'file')} went"
         if begun and keep:
             parts = format_count(sum(begun), "part")

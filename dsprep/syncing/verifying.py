@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
+from typing import NamedTuple
 
 from dsprep.errors import DsprepError
 from dsprep.stores.base import Stored
 from dsprep.stores.bucket import S3Store
 from dsprep.syncing.compare import Content, known_crc32c
-from dsprep.syncing.report import Failure
 from dsprep.syncing.run import Sync
 from dsprep.syncing.sides import Directory, Prefix, Side
 from dsprep.transfers.checksums import crc32c
@@ -21,7 +21,19 @@ LEVELS = ("heads", "download")
 _AT_ONCE = 1 << 20
 
 
-def prove(run: Sync, remote: Prefix, other: Side, level: str) -> list[Failure]:
+class Proof(NamedTuple):
+    """What became of looking at one file.
+
+    Attributes:
+        by: What proves it: ``checksum``, ``metadata``, ``etag`` or ``download``; empty if nothing.
+        problem: What is wrong; empty if nothing is.
+    """
+
+    by: str
+    problem: str = ""
+
+
+def prove(run: Sync, remote: Prefix, other: Side, level: str) -> dict[str, Proof]:
     """Compare all files of a run on both sides.
 
     Args:
@@ -31,10 +43,10 @@ def prove(run: Sync, remote: Prefix, other: Side, level: str) -> list[Failure]:
         level: ``heads`` or ``download``.
 
     Returns:
-        What is wrong.
+        What was found, by path.
     """
 
-    def look(path: str) -> str:
+    def look(path: str) -> Proof:
         key = remote.key(path)
         read = partial(crc32c_read, remote.store, key) if level == "download" else None
         there = (
@@ -42,16 +54,15 @@ def prove(run: Sync, remote: Prefix, other: Side, level: str) -> list[Failure]:
         )
         try:
             content = other.content(there, run.checksums.get(path))
-            return problem_with(content, remote.store.stat(key), read)
+            return prove_one(content, remote.store.stat(key), read)
         except DsprepError as error:
-            return str(error)
+            return Proof("", str(error))
 
-    paths = sorted(run.files)
-    return [Failure(path, problem) for path, problem in run.each(look, paths) if problem]
+    return dict(run.each(look, sorted(run.files)))
 
 
-def problem_with(source: Content, stored: Stored | None, read: Callable[[], int] | None) -> str:
-    """What is wrong with an object; empty if it is what it should be.
+def prove_one(source: Content, stored: Stored | None, read: Callable[[], int] | None) -> Proof:
+    """Prove that an object is what it should be.
 
     Args:
         source: What it should be.
@@ -59,22 +70,22 @@ def problem_with(source: Content, stored: Stored | None, read: Callable[[], int]
         read: Reads it and returns its crc32c; None to go by the HEAD alone.
     """
     if stored is None:
-        return "is not there"
+        return Proof("", "is not there")
     told = known_crc32c(stored)
     if read is not None:
-        theirs: int | None = read()
+        theirs, by = read(), "download"
     elif told is not None:
-        theirs = told[0]
+        theirs, by = told
     elif stored.md5 is not None and source.has_md5:
-        return "" if stored.md5 == source.md5() else "has another ETag"
+        return Proof("etag", "" if stored.md5 == source.md5() else "has another ETag")
     else:
-        return "cannot be proven without reading it: --verify=download does"
+        return Proof("", "cannot be proven without reading it: --verify=download does")
     ours = source.crc32c()
     if ours is None:
-        return "cannot be proven, as nothing tells the checksum of its source"
+        return Proof("", "cannot be proven, as nothing tells the checksum of its source")
     if theirs != ours[0]:
-        return f"has the crc32c {theirs:08x}, and {ours[0]:08x} is right"
-    return ""
+        return Proof(by, f"has the crc32c {theirs:08x}, and {ours[0]:08x} is right")
+    return Proof(by)
 
 
 def crc32c_read(store: S3Store, key: str) -> int:

@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 
 from dsprep.stores.base import Stored
-from dsprep.syncing.cost import Requests, to_list, to_upload
+from dsprep.syncing.cost import Requests, to_copy, to_download, to_list, to_upload
 from dsprep.syncing.filters import Filters, Rule
-from dsprep.syncing.plan import Pair, plan_sync, publishable
+from dsprep.syncing.plan import plan_sync, why_not
 from dsprep.syncing.ranks import INDEXES, MANIFEST, SHARDS, outdated_manifests, rank_of
 from dsprep.syncing.sides import unfit
 
@@ -66,12 +66,21 @@ def test_the_largest_of_each_rank_goes_first() -> None:
 
 
 def test_a_manifest_waits_for_what_lies_beside_and_below_it() -> None:
-    pairs = [
-        Pair(path, Stored(path, 1, 0.0), None)
+    waiting = [
+        path
         for path in ("manifest.json", "a/manifest.json", "b/manifest.json")
+        if why_not(path, (), (), ["a/x.tar"])
     ]
-    assert [pair.path for pair in publishable(pairs, ["a/x.tar"])] == ["b/manifest.json"]
-    assert publishable(pairs, []) == pairs
+    assert waiting == ["manifest.json", "a/manifest.json"]
+
+
+def test_a_manifest_names_only_what_is_there() -> None:
+    assert why_not("manifest.json", ["1", "2"], ["1", "2", "3"], ()) == ""
+    assert "it names 2, 4" in why_not("manifest.json", ["4", "1", "2"], ["1", "3"], ())
+
+
+def test_what_a_manifest_of_the_source_names_is_never_deleted() -> None:
+    assert plan_sync({}, files(a=1, b=1), Filters(), delete=True, named={"a"}).deletions == ["b"]
 
 
 def test_manifests_that_become_wrong() -> None:
@@ -83,8 +92,10 @@ def test_manifests_that_become_wrong() -> None:
 def test_requests() -> None:
     assert to_list(0) == to_list(1000) == Requests(writes=1)
     assert to_list(1001) == Requests(writes=2)
-    assert to_upload([1, 1, 3]) == Requests(writes=7, reads=3, parts=5)
-    assert (to_upload([1]) + to_list(1)).total == 3
+    assert to_upload([1, 1, 3]) == Requests(writes=8, reads=1, parts=5)
+    assert to_download([1, 3]) == Requests(reads=5, parts=4)
+    assert to_copy([1, 3]) == Requests(writes=7, reads=4, parts=4)
+    assert (to_upload([1]) + to_list(1)).total == 2
     assert Requests(writes=1000, reads=10_000).dollars == pytest.approx(0.009)
 
 
