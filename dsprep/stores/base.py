@@ -39,6 +39,8 @@ class Stored:
         storage_class: As S3 has it; empty for the standard one.
         encryption: As S3 has it: ``AES256``, ``aws:kms``…; empty if a listing says nothing.
         kms_key: The key that it is encrypted with, if it is one of KMS.
+        headers: What readers are told of it, ``ContentType`` and its like, in boto3's names; a
+            listing does not tell it.
     """
 
     key: str
@@ -50,6 +52,7 @@ class Stored:
     storage_class: str = ""
     encryption: str = ""
     kms_key: str = ""
+    headers: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def crc32c(self) -> int | None:

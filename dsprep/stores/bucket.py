@@ -150,15 +150,20 @@ class S3Store(UploadRequests):
             source: The bucket that it is in.
             stored: The object; refused (``exists``) if it is another now.
             key: What the copy is to be called.
-            metadata: The copy's; None for that of the object.
+            metadata: The copy's, besides that of the options; None for that of the object alone.
         """
         args = self.config.to_create(metadata or {}) | copy_source(source, stored)
-        if metadata is None and not self.config.metadata:
+        if metadata is None:
             args.pop("Metadata", None)
         else:
-            args["MetadataDirective"] = "REPLACE"
+            args |= {"MetadataDirective": "REPLACE", **stored.headers}
         if self.config.tags:
             args["TaggingDirective"] = "REPLACE"
         if self.checksums is not False:
             args["ChecksumAlgorithm"] = "CRC32C"
         self._call("CopyObject", key, Key=key, **args)
+
+    def tags(self, key: str) -> dict[str, str]:
+        """The tags of an object."""
+        answer = self._call("GetObjectTagging", key, Key=key)
+        return {tag["Key"]: tag["Value"] for tag in answer.get("TagSet", [])}

@@ -58,6 +58,16 @@ def listed(entry: Mapping[str, Any]) -> Stored:
     )
 
 
+_HEADERS = (
+    "CacheControl",
+    "ContentDisposition",
+    "ContentEncoding",
+    "ContentLanguage",
+    "ContentType",
+)
+"""What readers are told of an object besides its metadata."""
+
+
 def looked_up(key: str, answer: Mapping[str, Any], size: int) -> Stored:
     """The answer of HeadObject, GetObject or PutObject."""
     modified = answer.get("LastModified")
@@ -71,6 +81,7 @@ def looked_up(key: str, answer: Mapping[str, Any], size: int) -> Stored:
         storage_class=_storage_class(answer),
         encryption=answer.get("ServerSideEncryption", ""),
         kms_key=answer.get("SSEKMSKeyId", ""),
+        headers={name: answer[name] for name in _HEADERS if answer.get(name)},
     )
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from base64 import b64encode
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 from dsprep.errors import StoreError
@@ -16,13 +17,26 @@ from dsprep.stores.s3_base import BucketRequests
 class UploadRequests(BucketRequests):
     """The requests of uploads in parts."""
 
-    def create_upload(self, key: str, metadata: Mapping[str, str]) -> Upload:
+    def create_upload(
+        self,
+        key: str,
+        metadata: Mapping[str, str],
+        headers: Mapping[str, str] | None = None,
+        tags: Mapping[str, str] | None = None,
+    ) -> Upload:
         """Begin an upload in parts. Is not tried again: the answer may be lost, but not the upload.
+
+        Args:
+            key: What it will be stored as.
+            metadata: Besides that of the options.
+            headers: As in `Stored`.
+            tags: If the options name none.
 
         Raises:
             StoreError: Also for what may help to be tried again; see `again`.
         """
-        args = self.config.to_create(metadata)
+        config = replace(self.config, tags=self.config.tags or tags or {})
+        args = config.to_create(metadata) | dict(headers or {})
         if self.checksums is not False:
             args |= {"ChecksumAlgorithm": "CRC32C", "ChecksumType": "FULL_OBJECT"}
         answer = self._call("CreateMultipartUpload", key, once=True, Key=key, **args)

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
+from functools import partial
 
 from dsprep.errors import DsprepError, StoreError
-from dsprep.stores.base import Part, Stored
+from dsprep.stores.base import Part, Stored, Upload
 from dsprep.stores.bucket import S3Store
 from dsprep.transfers.events import Events
 from dsprep.transfers.pace import Pace
@@ -55,7 +56,7 @@ def copy(
         key: The object.
         target: The bucket that the copy is for; its server does the work.
         new_key: What the copy is to be called.
-        metadata: The copy's; None for that of the object.
+        metadata: The copy's, besides that of the options; None for that of the object.
         pace: The threads, and what stops them.
         events: Who wants to know.
 
@@ -69,6 +70,8 @@ def copy(
         if stored is None:
             raise StoreError(f"{source.url(key)}: is not there", "missing")
         plan = plan_copy(stored.size)
+        if metadata is None and target.config.metadata:
+            metadata = stored.metadata
         name = target.url(new_key)
         told.begin(name, stored.size, len(plan))
         if len(plan) == 1:
@@ -76,7 +79,9 @@ def copy(
                 target.copy(source.bucket, stored, new_key, metadata)
         else:
             said = stored.metadata if metadata is None else metadata
-            _in_parts(source, stored, target, new_key, plan, said, own)
+            tags = {} if target.config.tags else _tags(source, key, told)
+            begin = partial(target.create_upload, new_key, said, stored.headers, tags)
+            _in_parts(source, stored, target, new_key, plan, begin, own)
         told.moved(name, stored.size)
         there = target.stat(new_key)
         proof = _proof(stored, there)
@@ -96,17 +101,28 @@ def set_metadata(store: S3Store, key: str, metadata: Mapping[str, str], pace: Pa
     return copy(store, key, store, key, metadata=metadata, pace=pace).stored
 
 
+def _tags(store: S3Store, key: str, told: Events) -> dict[str, str]:
+    """The tags of an object, which a copy in parts does not get by itself."""
+    try:
+        return store.tags(key)
+    except StoreError as error:
+        if error.kind not in ("denied", "unsupported"):
+            raise
+        told.fallback(f"{error}; its copy gets no tags")
+        return {}
+
+
 def _in_parts(
     source: S3Store,
     stored: Stored,
     target: S3Store,
     key: str,
     plan: PartPlan,
-    metadata: Mapping[str, str],
+    begin: Callable[[], Upload],
     pace: Pace,
 ) -> None:
     _take_back(target, key, plan)
-    upload = target.create_upload(key, metadata)
+    upload = begin()
 
     def move(part: Range) -> Part:
         pace.check()
