@@ -67,6 +67,7 @@ class Quick:
         self._route, self._tls, self._timeout = route, tls, timeout
         self._signer = Signer(route, keys)
         self._idle: list[_Connection] = []
+        self._closed = False
 
     def put(self, key: str, body: bytes, args: Mapping[str, Any]) -> dict[str, Any] | None:
         """Put an object.
@@ -104,9 +105,17 @@ class Quick:
         return None if answer is None else {**answer.told, "Body": answer}
 
     def close(self) -> None:
-        """Let go of the connections that are not in use."""
-        while self._idle:
-            self._idle.pop().close()
+        """Let go of the connections, of those in use when they are free."""
+        self._closed = True
+        with suppress(IndexError):
+            while True:
+                self._idle.pop().close()
+
+    def _free(self, connection: _Connection) -> None:
+        """Take a connection back that can be used again."""
+        self._idle.append(connection)
+        if self._closed:
+            self.close()
 
     def _request(
         self, method: str, key: str, headers: dict[str, str], body: bytes | None = None
@@ -127,7 +136,7 @@ class Quick:
                 connection.sock.setsockopt(socket.IPPROTO_TCP, _QUICKACK, 1)
             response = connection.getresponse()
             if response.status in (200, 206) and response.length is not None:
-                return _Answer(response, connection, self._idle)
+                return _Answer(response, connection, self._free)
         except (OSError, http.client.HTTPException):
             pass
         if connection is not None:
@@ -156,10 +165,13 @@ class _Answer:
     """
 
     def __init__(
-        self, response: http.client.HTTPResponse, connection: _Connection, idle: list[_Connection]
+        self,
+        response: http.client.HTTPResponse,
+        connection: _Connection,
+        free: Callable[[_Connection], None],
     ) -> None:
-        """Take it from a connection, which goes to the idle ones when all has been read."""
-        self._response, self._connection, self._idle = response, connection, idle
+        """Take it from a connection, which is free when all has been read."""
+        self._response, self._connection, self._free = response, connection, free
         self.told = _told(response)
 
     def read(self, size: int) -> bytes:
@@ -180,7 +192,7 @@ class _Answer:
         """Let go of the connection."""
         if self._response.length == 0 and not self._response.will_close:
             self._response.close()
-            self._idle.append(self._connection)
+            self._free(self._connection)
         else:
             self._response.close()
             self._connection.close()

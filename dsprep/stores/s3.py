@@ -67,6 +67,7 @@ class Connection:
         events.register_last("before-call.s3", _send_at_once)
         self._methods = {_camel(name): name for name in dir(self._client) if name[0] != "_"}
         self._noted = threading.local()
+        self._following = threading.Lock()
         self._quick: Quick | None = None
 
     def method(self, operation: str) -> Any:
@@ -82,9 +83,10 @@ class Connection:
     def quick(self) -> Quick | None:
         """The quick way to put and get objects; None as long as boto3 has not shown it."""
         route: Route | None = getattr(self._noted, "route", None)
-        if self._quick is None and route is not None:
+        if route is not None:
             self._noted.route = None
-            self._quick = self._follow(route)
+            with self._following:
+                self._quick = self._quick or self._follow(route)
         return self._quick
 
     def _note_key(self, params: dict[str, Any], **_: Any) -> None:

@@ -31,6 +31,9 @@ B = TypeVar("B")
 _GRACE = 8.0
 """Seconds that files under way have to end when all is to stop."""
 
+_BATCHES = 64
+"""Among how many turns the files are divided whose contents are looked at."""
+
 _FATAL = ("denied", "expired")
 """Kinds of failure that all other files would meet, too."""
 
@@ -161,8 +164,14 @@ class Sync:
             delete=wishes.delete,
             named=all_names_in(self._manifests),
         )
-        for pair, verdict in self.each(self._settle, plan.unsettled):
-            plan.settle(pair, verdict)
+        at_once = max(1, len(plan.unsettled) // _BATCHES)
+        batches = [
+            plan.unsettled[start : start + at_once]
+            for start in range(0, len(plan.unsettled), at_once)
+        ]
+        for batch, verdicts in self.each(self._settle, batches):
+            for pair, verdict in zip(batch, verdicts, strict=True):
+                plan.settle(pair, verdict)
         if wishes.max_delete is not None and len(plan.deletions) > wishes.max_delete:
             raise DestinationError(
                 f"{self._destination.name('')}: {format_count(len(plan.deletions), 'file')} would "
@@ -171,7 +180,12 @@ class Sync:
             )
         return plan
 
-    def _settle(self, pair: Pair) -> Verdict:
+    def _settle(self, pairs: Sequence[Pair]) -> list[Verdict]:
+        """Look at the contents of files; several at once, as small ones take less than a call."""
+        return [self._look(pair) for pair in pairs]
+
+    def _look(self, pair: Pair) -> Verdict:
+        self._way.pace.check()
         assert pair.found is not None
         return by_content(
             self._source.content(pair.source, self.checksums.get(pair.path)),
