@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import os
 import shutil
+import signal
 import sys
 from collections.abc import Sequence
 from contextlib import ExitStack
@@ -34,6 +35,8 @@ _LARGEST_OUTPUT = 2_000_000_000
 def main() -> int:
     """Run the benchmark; returns the exit code."""
     args = _arguments()
+    # Whoever stops it wants its servers to end, too.
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))
     whole = not (args.only or args.quick)
     figures = load(args.load) if args.load else _measure(args)
     if args.json:

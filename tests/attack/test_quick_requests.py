@@ -11,6 +11,8 @@ from typing import Any
 import pytest
 
 from dsprep.stores.quick import Quick
+from dsprep.stores.s3_config import S3Config
+from dsprep.syncing.sync import sync
 from dsprep.transfers.download import download
 from tests.servers.bucket import Bucket
 from tests.servers.proxy import Proxy
@@ -103,3 +105,15 @@ def test_quick_requests_use_few_connections(ceph: Bucket, monkeypatch: pytest.Mo
     with store.open("k", start=4990, size=5) as reading:
         assert reading.read(9) == bytes(5)
     assert len([each for each in made if type(each) is HTTPConnection]) == 2
+
+
+def test_small_files_come_down_in_one_request_each(
+    ceph: Bucket, proxy: Proxy, tmp_path: Path
+) -> None:
+    data = {f"{number}.jpg": bytes([number]) * 1000 for number in range(3)}
+    for name, each in data.items():
+        ceph.put(f"set/{name}", each)
+    sync(f"{ceph.url}/set", str(tmp_path / "set"), config=S3Config(endpoint=proxy.endpoint))
+    assert {path.name: path.read_bytes() for path in (tmp_path / "set").iterdir()} == data
+    assert proxy.counted("HEAD") == 0
+    assert proxy.counted("GET", ".jpg") == len(data)
