@@ -90,12 +90,19 @@ class StagedState(RunState):
             self._read_receipts_there()
 
     def _read_receipts_there(self) -> None:
+        """See which shards have arrived: those whose receipts tell of what is there."""
         there = self._objects.files()
+        planned = {shard.name for shard in self._plan.shards}
         for receipt in self._objects.receipts():
             with suppress(LookupError, TypeError, ValueError):  # it is written again
                 shard, written = receipt["shard"], written_from(receipt["written"])
-                names = [path.name for path in self._files(shard, written)]
-                if all(there[name].etag == receipt["etags"][name] for name in names):
+                sizes = [written.bytes, *(size for size, _ in written.sidecars.values())]
+                told = {
+                    path.name: (size, receipt["etags"][path.name])
+                    for path, size in zip(self._files(shard, written), sizes, strict=True)
+                }
+                found = {name: (there[name].size, there[name].etag) for name in told}
+                if shard in planned and found == told:
                     self.done[shard] = written
                     self._arrived.add(shard)
 
@@ -138,9 +145,8 @@ class StagedState(RunState):
         for path, crc32c in reversed(files):
             sent = self._upload(path, crc32c)
             etags[path.name] = sent.etag
-        self._objects.note_receipt(
-            shard, {"shard": shard, "written": asdict(written), "etags": etags}
-        )
+        receipt = {"shard": shard, "written": asdict(written), "etags": etags}
+        self._objects.note_receipt(shard, receipt)
         self._arrived.add(shard)
         self._remove(shard)
 
