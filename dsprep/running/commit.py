@@ -89,14 +89,19 @@ def begin(plan: Plan, place: Place, state: RunState, overwrite: bool) -> None:
             f"{destination}: an unfinished run of another command is there ({state.other}); "
             "give that command again to finish it, or --overwrite to start over"
         )
+    is_finished = bool(place.there([destination.manifest.name]))
+    if is_finished and not overwrite:
+        raise DestinationError(
+            f"{destination}: another run has just finished a data set there; give the same command "
+            "again to compare it with that"
+        )
     replaced = data_set_to_replace(place) if overwrite else None
     _spare_inputs(plan, replaced)
     _require_room(plan, place, state, replaced)
     if overwrite and is_folder(plan):
         require_own_files(destination)
-    replaces = overwrite and (state.other or place.there([destination.manifest.name]))
     place.withdraw(overwrite)
-    if replaces:
+    if overwrite and (state.other or is_finished):
         state.forget()
     _refuse_files_of_others(plan, place, state.resumed or overwrite)
     if is_folder(plan) and not state.resumed:

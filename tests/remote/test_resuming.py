@@ -61,7 +61,7 @@ def watched(bucket: Bucket, prefix: str, names: set[str]) -> Iterator[None]:
     client = bucket.client()
 
     def watch() -> None:
-        while not over.wait(0.02):
+        while not over.wait(0.1):
             page = client.list_objects_v2(Bucket=bucket.name, Prefix=prefix)
             there = {each["Key"].removeprefix(prefix) for each in page.get("Contents", [])}
             if "manifest.json" in there and not names <= there:
@@ -139,7 +139,7 @@ def test_overwriting_an_unfinished_run(
     assert ceph.contents("set/") == expected
 
 
-@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM])
+@pytest.mark.parametrize(("number", "times"), [(signal.SIGKILL, 2), (signal.SIGTERM, 1)])
 def test_stopped_at_any_moment(
     on_ceph: Machines,
     ceph: Bucket,
@@ -148,6 +148,7 @@ def test_stopped_at_any_moment(
     photos: Path,
     expected: dict[str, bytes],
     number: int,
+    times: int,
     tmp_path: Path,
 ) -> None:
     """Each time on another machine; what is there in the end does not show it."""
@@ -155,7 +156,7 @@ def test_stopped_at_any_moment(
     command = ("pack", photos, f"{ceph.url}/set", *COMMAND, "-j2")
     monkeypatch.setenv("AWS_ENDPOINT_URL", ceph.endpoint)
     with watched(ceph, "set/", set(expected)):
-        for turn in range(2):
+        for turn in range(times):
             stage = tmp_path / f"stopped-{turn}"
             stage.mkdir()
             monkeypatch.setenv("TMPDIR", str(stage))

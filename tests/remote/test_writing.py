@@ -114,6 +114,18 @@ def test_files_of_others_are_not_replaced(on_ceph: Machines, ceph: Bucket, photo
     assert machine.left() == []
 
 
+def test_a_data_set_that_another_run_has_just_finished_stays(
+    on_ceph: Machines, ceph: Bucket, photos: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    machine, command = on_ceph("machine"), ("pack", photos, f"{ceph.url}/x.rec")
+    machine(*command)
+    there = ceph.contents()
+    monkeypatch.setattr("dsprep.writing.finished_manifest", lambda _: None)
+    refused = machine(*command, code=5)
+    assert "another run has just finished a data set there" in refused.err
+    assert (ceph.contents(), machine.left()) == (there, [])
+
+
 def test_a_dry_run_needs_nobody(on_ceph: Machines, ceph: Bucket, photos: Path) -> None:
     machine = on_ceph("machine")
     command = ("pack", photos, "s3://nowhere-at-all/x", "--format", "recordio", "--dry-run")

@@ -11,7 +11,7 @@ from dsprep.manifests.manifest import Manifest
 from dsprep.planning.destination import Destination
 from dsprep.planning.plan import Plan
 from dsprep.progress import Progress
-from dsprep.running.remote.notes import Objects, refusals
+from dsprep.running.remote.objects import Objects, refusals
 from dsprep.running.remote.state import StagedState
 from dsprep.stores.bucket import S3Store
 from dsprep.stores.local import free_bytes
