@@ -124,7 +124,7 @@ def sync(
 
     Files are compared by their content. What is sent is proven to have arrived; what is killed goes
     on where it was, in any process on any machine; shards get there before the manifest that names
-    them.
+    them. With --json, what happens is told on stderr as it happens, a JSON object a line.
 
     \b
     Examples:
@@ -153,7 +153,7 @@ def sync(
         raise OptionError("--older-than goes with --clean-uploads")
     if destination is None:
         raise click.UsageError("Name both, SRC and DST.", context)
-    with events_for(sys.stderr, quiet) as events:
+    with events_for(sys.stderr, as_json, quiet) as events:
         report = syncing.sync(
             source,
             destination,

@@ -70,6 +70,10 @@ class Lines(Events):
         """Something is done without."""
         self.say(text)
 
+    def waiting(self, what: str) -> None:
+        """Nothing can be done now."""
+        self.say(what)
+
     def say(self, text: str) -> None:
         """Write a line; nobody may be reading any more."""
         with self._writing, suppress(OSError):

@@ -11,6 +11,7 @@ import click
 from dsprep.cli.report import print_json
 from dsprep.cli.streams import visible
 from dsprep.cli.sync_bars import Bars
+from dsprep.cli.sync_events import JsonEvents
 from dsprep.cli.sync_lines import Lines
 from dsprep.transfers.events import Events
 from dsprep.units import format_count, format_duration, format_size
@@ -50,12 +51,13 @@ _CENT = 0.01
 
 
 @contextmanager
-def events_for(stream: TextIO, quiet: bool) -> Iterator[Events]:
-    """What listens to a sync: nobody, or what suits a stream."""
+def events_for(stream: TextIO, as_json: bool, quiet: bool) -> Iterator[Events]:
+    """What listens to a sync: nobody, a program, or what suits a stream that people read."""
     if quiet:
         yield Events()
         return
-    with closing(Bars(stream) if stream.isatty() else Lines(stream)) as events:
+    listening = JsonEvents if as_json else Bars if stream.isatty() else Lines
+    with closing(listening(stream)) as events:
         yield events
 
 

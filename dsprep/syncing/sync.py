@@ -127,7 +127,7 @@ def sync(
         way = Way(pace, tally, part_size, keep=not abort_on_exit)
         wishes = Wishes(Filters(tuple(rules)), size_only, delete, max_delete, dry_run)
         if watch and isinstance(ours, Directory) and not dry_run:
-            return watch_source(ours.root, once, pace.wait)
+            return watch_source(ours.root, once, pace.wait, tally.waiting)
         return once()
     except (KeyboardInterrupt, Interrupted):
         pace.stop()

@@ -83,6 +83,10 @@ class Tally(Events):
         """Pass it on."""
         self._events.fallback(text)
 
+    def waiting(self, what: str) -> None:
+        """Pass it on."""
+        self._events.waiting(what)
+
     def _count(self, name: str, parts: int) -> None:
         with self._lock:
             self._parts[name] = self._parts.get(name, 0) + parts

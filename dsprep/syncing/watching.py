@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
 from pathlib import Path
 
-from dsprep.errors import SourceError
 from dsprep.syncing.ranks import is_manifest
 from dsprep.syncing.report import SyncReport
 
@@ -14,35 +14,45 @@ _INTERVAL = 3.0
 
 
 def watch(
-    directory: Path, once: Callable[[], SyncReport], pause: Callable[[float], object]
+    directory: Path,
+    once: Callable[[], SyncReport],
+    pause: Callable[[float], object],
+    tell: Callable[[str], object],
 ) -> SyncReport:
     """Sync again and again.
 
-    It ends when the directory holds a manifest, which is written last, and all of it is there.
+    It ends with the run that begins when the directory holds a manifest, which is written last.
 
     Args:
         directory: Where something writes a data set.
         once: Syncs it once.
         pause: Waits so many seconds; raises to end it all.
+        tell: Told once if there is nothing yet.
     """
     whole: SyncReport | None = None
+    told = False
     while True:
         complete = _is_complete(directory)
-        if directory.is_dir():
-            try:
-                report = once()
-            except SourceError:
-                if any(directory.iterdir()):
-                    raise
-            else:
-                whole = report if whole is None else _joined(whole, report)
-                if complete and not report.failures:
-                    return whole
+        if _holds_something(directory):
+            report = once()
+            whole = report if whole is None else _joined(whole, report)
+            if complete:
+                return whole
+        elif not told and whole is None:
+            told = True
+            tell(f"{directory}: holds nothing yet; waiting for shards and their manifest")
         pause(_INTERVAL)
 
 
 def _is_complete(directory: Path) -> bool:
     return directory.is_dir() and any(is_manifest(each.name) for each in directory.iterdir())
+
+
+def _holds_something(directory: Path) -> bool:
+    """Whether there is anything but what an unfinished run keeps for itself."""
+    return any(
+        names for above, _, names in os.walk(directory) if ".dsprep" not in Path(above).parts
+    )
 
 
 def _joined(whole: SyncReport, report: SyncReport) -> SyncReport:

@@ -31,3 +31,6 @@ class Events:
 
     def fallback(self, text: str) -> None:
         """The server cannot do something, and it is done without."""
+
+    def waiting(self, what: str) -> None:
+        """Nothing can be done now; told once."""

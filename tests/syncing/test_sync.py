@@ -224,6 +224,7 @@ def test_what_is_damaged_there_is_found(data_set: Path, bucket: Bucket, sync: Sy
         ((".", "elsewhere"), "neither of both is on S3"),
         (("s3://b", "BUCKET"), "is not a place on S3"),
         (("BUCKET", "here", "--move"), "go with a local source"),
+        ((".", "BUCKET", "--move", "--delete"), "would be deleted next time"),
     ],
 )
 def test_what_makes_no_sense(args: tuple[str, ...], said: str, bucket: Bucket, sync: Sync) -> None:
@@ -254,6 +255,41 @@ def test_rights_that_are_missing(
         env = ceph.allow(*rights) if rights else {**ceph.env, "AWS_ACCESS_KEY_ID": "LIMITED"}
         done = run_here("sync", data_set, ceph.url, *ceph.options, env=env)
         assert done.code != 0
-        assert missing in done.err
-        assert ceph.name in done.err
+        assert f"the right {missing} is missing" in done.err
+        assert f"{ceph.url}/" in done.err
+        assert "AccessDenied, HTTP 403, request tx" in done.err
         assert not ceph.keys()
+
+
+def test_what_may_not_be_deleted_or_read(
+    ceph: Bucket, data_set: Path, run_here: Callable[..., Finished], tmp_path: Path
+) -> None:
+    ceph.put("old", b"x")
+    rights = ("ListBucket", "PutObject", "AbortMultipartUpload")
+    env = ceph.allow(*rights)
+    done = run_here("sync", data_set, ceph.url, "--delete", *ceph.options, env=env)
+    assert done.code == 3
+    assert f"old: {ceph.url}/old: cannot be deleted (AccessDenied" in done.out
+    assert "the right s3:DeleteObject is missing" in done.out
+    assert ceph.contents() == {"old": b"x", **tree(data_set)}
+    done = run_here("sync", ceph.url, tmp_path / "down", *ceph.options, env=env)
+    assert done.code == 1
+    assert "the right s3:GetObject is missing" in done.err
+    assert done.err.endswith("nothing was sent\n")
+    assert not tree(tmp_path / "down")
+
+
+def test_a_manifest_names_nothing_that_is_not_there(
+    data_set: Path, bucket: Bucket, sync: Sync
+) -> None:
+    sync(data_set, bucket.url)
+    before = bucket.contents()
+    (lost, *_) = sorted(data_set.glob("*.rec"))
+    lost.unlink()
+    assert sync(data_set, bucket.url, "--delete")["deleted"] == []
+    assert bucket.contents() == before
+    report = sync(data_set, f"{bucket.url}/new", code=3)
+    (failure,) = report["failures"]
+    assert failure["path"] == "manifest.json"
+    assert f"it names {lost.name}: neither sent now, nor at the dest" in failure["message"]
+    assert "manifest.json" not in bucket.contents("new/")
