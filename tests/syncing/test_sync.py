@@ -264,16 +264,17 @@ def test_rights_that_are_missing(
 def test_what_may_not_be_deleted_or_read(
     ceph: Bucket, data_set: Path, run_here: Callable[..., Finished], tmp_path: Path
 ) -> None:
-    ceph.put("old", b"x")
-    rights = ("ListBucket", "PutObject", "AbortMultipartUpload")
-    env = ceph.allow(*rights)
-    done = run_here("sync", data_set, ceph.url, "--delete", *ceph.options, env=env)
+    ceph.put("set/old", b"x")
+    env = ceph.allow("ListBucket", "PutObject", "AbortMultipartUpload")
+    done = run_here("sync", data_set, f"{ceph.url}/set", "--delete", *ceph.options, env=env)
     assert done.code == 3
-    assert f"old: {ceph.url}/old: cannot be deleted (AccessDenied" in done.out
+    assert f"old: {ceph.url}/set/old: cannot be deleted (AccessDenied" in done.out
     assert "the right s3:DeleteObject is missing" in done.out
-    assert ceph.contents() == {"old": b"x", **tree(data_set)}
-    done = run_here("sync", ceph.url, tmp_path / "down", *ceph.options, env=env)
+    assert set(ceph.keys("set/")) == {f"set/{path}" for path in ("old", *tree(data_set))}
+    ceph.put("theirs/x", b"x")
+    done = run_here("sync", f"{ceph.url}/theirs", tmp_path / "down", *ceph.options, env=env)
     assert done.code == 1
+    assert f"{ceph.url}/theirs/x: cannot be" in done.err
     assert "the right s3:GetObject is missing" in done.err
     assert done.err.endswith("nothing was sent\n")
     assert not tree(tmp_path / "down")
@@ -293,3 +294,31 @@ def test_a_manifest_names_nothing_that_is_not_there(
     assert failure["path"] == "manifest.json"
     assert f"it names {lost.name}: neither sent now, nor at the dest" in failure["message"]
     assert "manifest.json" not in bucket.contents("new/")
+
+
+def test_links_and_filters(ceph: Bucket, run_here: Callable[..., Finished], tmp_path: Path) -> None:
+    root = tmp_path / "set"
+    root.mkdir()
+    for name in ("a.tar", "a.idx", "b.tar"):
+        (root / name).write_bytes(name.encode())
+    (root / "link.tar").symlink_to("a.tar")
+    (root / "broken.tar").symlink_to("nowhere")
+    (root / "loop").symlink_to(root)
+
+    def sync(*options: str) -> Any:
+        done = run_here("sync", root, ceph.url, "--json", "--dry-run", *options, *ceph.options)
+        assert done.code == 0
+        report = json.loads(done.out)
+        return sent(report), {each["path"]: each["why"] for each in report["left"]}
+
+    files, left = sync()
+    assert files == ["a.idx", "a.tar", "b.tar", "link.tar"]
+    assert left == {
+        "broken.tar": "is a link to what is not there",
+        "loop": "is a link to a directory that it is in",
+    }
+    files, left = sync("--no-follow-symlinks")
+    assert files == ["a.idx", "a.tar", "b.tar"]
+    assert set(left) == {"broken.tar", "link.tar", "loop"}
+    assert sync("--exclude", "*", "--include=*.tar", "--exclude", "b*")[0] == ["a.tar", "link.tar"]
+    assert sync("--include", "*.tar", "--exclude", "*.idx")[0] == ["a.tar", "b.tar", "link.tar"]
