@@ -155,7 +155,9 @@ def test_what_will_be_denied_is_known_before_anything_is_written(
 def test_so_is_that_nothing_can_be_read(on_ceph: Machines, ceph: Bucket, photos: Path) -> None:
     machine = on_ceph("machine")
     with Proxy(ceph.endpoint).running() as proxy:
-        proxy.add("answer", method="GET", match="lease.json", status=403, code="AccessDenied")
+        proxy.add(
+            "answer", method="GET", match="lease.json", status=403, code="AccessDenied", times=9
+        )
         command = ("pack", photos, f"{ceph.url}/x", "--format", "recordio")
         refused = machine(*command, code=5, AWS_ENDPOINT_URL=proxy.endpoint)
     assert "the right s3:GetObject is missing" in refused.err
