@@ -123,7 +123,7 @@ class Sync:
             lambda side: side.list(), (self._source, self._destination)
         )
         if not ours.files and not ours.left:
-            raise SourceError(f"{self._source.name('')}: holds nothing")
+            raise SourceError(f"{self._source.name('')}: {self._source.why_empty()}")
         self._manifests = manifests_in(ours.files, self._source.read)
         self.checksums = checksums_in(self._manifests)
         plan = self._plan(ours, theirs)

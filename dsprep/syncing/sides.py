@@ -8,6 +8,7 @@ import stat
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
+from shlex import quote
 from typing import Protocol
 
 from dsprep.errors import SourceError
@@ -64,6 +65,9 @@ class Side(Protocol):
 
     def list(self) -> Listing:
         """Everything that is there."""
+
+    def why_empty(self) -> str:
+        """What to say if nothing is there."""
 
     def read(self, path: str) -> bytes:
         """A small file."""
@@ -147,6 +151,10 @@ class Directory:
         else:
             self._walk(path, found, above | {(status.st_dev, status.st_ino)})
 
+    def why_empty(self) -> str:
+        """What to say if nothing is there."""
+        return "holds nothing"
+
     def read(self, path: str) -> bytes:
         """A small file."""
         return self.path(path).read_bytes()
@@ -195,6 +203,16 @@ class Prefix:
             found.left.append(Left(path or stored.key, why or "is the prefix itself"))
         else:
             found.files[path] = stored
+
+    def why_empty(self) -> str:
+        """What to say if nothing is there."""
+        above, _, name = self.prefix.rstrip("/").rpartition("/")
+        if not name or self.store.stat(self.prefix.rstrip("/")) is None:
+            return "holds nothing"
+        place = self.store.url(above and above + "/")
+        return (
+            f"is an object; for it alone, sync {place} with --exclude '*' --include {quote(name)}"
+        )
 
     def read(self, path: str) -> bytes:
         """A small object."""

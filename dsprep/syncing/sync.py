@@ -120,6 +120,8 @@ def sync(
         theirs = place(destination, to_files=False)
         if (move or watch) and isinstance(ours, Prefix):
             raise OptionError(f"{source}: --move and --watch go with a local source")
+        if max_delete is not None and not delete:
+            raise OptionError("--max-delete goes with --delete")
         if move and delete:
             raise OptionError(
                 "--move and --delete do not go together: what was moved would be deleted next time"

@@ -224,6 +224,7 @@ def test_what_is_damaged_there_is_found(data_set: Path, bucket: Bucket, sync: Sy
         ((".", "elsewhere"), "neither of both is on S3"),
         (("s3://b", "BUCKET"), "is not a place on S3"),
         (("BUCKET", "here", "--move"), "go with a local source"),
+        ((".", "BUCKET", "--max-delete", "3"), "goes with --delete"),
         ((".", "BUCKET", "--move", "--delete"), "would be deleted next time"),
     ],
 )
@@ -237,6 +238,13 @@ def test_what_makes_no_sense(args: tuple[str, ...], said: str, bucket: Bucket, s
             if code == 4:
                 raise
     assert said in message
+
+
+def test_one_object_is_no_prefix(ceph: Bucket, run_here: Callable[..., Finished]) -> None:
+    ceph.put("a/b c", b"x")
+    done = run_here("sync", f"{ceph.url}/a/b c", "here", *ceph.options)
+    assert done.code == 4
+    assert f"sync {ceph.url}/a/ with --exclude '*' --include 'b c'" in done.err
 
 
 def test_no_bucket(bucket: Bucket, sync: Sync, data_set: Path) -> None:
