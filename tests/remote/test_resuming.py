@@ -11,11 +11,12 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 import dsprep.running.remote.lease as leases
+from dsprep.running.remote.state import StagedState
+from dsprep.running.shard import Written
 from tests.conftest import Finished, Running
 from tests.remote.conftest import Machine, files
 from tests.servers.bucket import Bucket
@@ -36,8 +37,8 @@ def expected(run_here: RunCli, photos: Path, tmp_path: Path) -> dict[str, bytes]
 
 @pytest.fixture
 def soon(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Who gives no sign of life is taken to be dead after a second."""
-    monkeypatch.setattr(leases, "DEAD_AFTER", 1.0)
+    """Who gives no sign of life is taken to be dead after three seconds."""
+    monkeypatch.setattr(leases, "DEAD_AFTER", 3.0)
     monkeypatch.setattr(leases, "RENEWED_EVERY", 0.2)
     monkeypatch.setattr(leases, "_LOOK_EVERY", 0.1)
 
@@ -228,28 +229,18 @@ def test_a_run_that_is_alive_is_let_alone(
 
 
 def test_a_run_that_was_taken_for_dead_ends(
-    on_ceph: Machines,
-    ceph: Bucket,
-    proxy: Proxy,
-    photos: Path,
-    soon: None,
-    monkeypatch: pytest.MonkeyPatch,
+    on_ceph: Machines, ceph: Bucket, photos: Path, soon: None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    proxy.add("wait", match="train-00003.rec", seconds=3)
-    machine = on_ceph("machine")
-    results: list[Any] = []
+    send = StagedState._send
 
-    def run() -> None:
-        command = ("pack", photos, f"{ceph.url}/set", *COMMAND)
-        results.append(machine(*command, code=5, AWS_ENDPOINT_URL=proxy.endpoint))
+    def late(self: StagedState, shard: str, written: Written) -> None:
+        if shard == "train-00003.rec":
+            wait_until(lambda: lease(ceph) or self._uploads._error)
+        send(self, shard, written)
 
-    def usurp() -> None:
-        wait_until(lambda: "set/.dsprep/run.json" in ceph.contents())
-        lease(ceph)
-
-    thread = threading.Thread(target=usurp)
-    thread.start()
-    run()
-    thread.join()
-    assert "another dsprep run has gone on with this one" in results[0].err
-    assert "set/manifest.json" not in ceph.contents()
+    monkeypatch.setattr(StagedState, "_send", late)
+    ended = on_ceph("machine")("pack", photos, f"{ceph.url}/set", *COMMAND, code=5)
+    assert "another dsprep run has gone on with this one" in ended.err
+    there = ceph.contents("set/")
+    assert "manifest.json" not in there
+    assert json.loads(there[".dsprep/lease.json"])["holder"] == "another machine"
