@@ -22,8 +22,10 @@ setup: $(FULL) ## Make .venv with dsprep, MXNet, TensorFlow, webdataset and the 
 demo: $(CORE) ## Draw a small data set and pack it into all three formats
 	@PATH="$(CURDIR)/$(BIN):$$PATH" scripts/demo.sh build/demo
 
+# Tests wait for processes and servers now and then: one more at once than there are cores.
 test: $(FULL) $(SERVERS) ## Run the tests, against the real frameworks and S3 servers
-	@$(BIN)/python -m pytest -n auto --maxprocesses 4 --dist worksteal -q
+	@$(BIN)/python -m pytest -n $$(($$(getconf _NPROCESSORS_ONLN) + 1)) --maxprocesses 4 \
+		--dist worksteal -q
 
 check: $(FULL) $(SERVERS) ## Check style, types, imports and docs
 	$(BIN)/ruff check .

@@ -22,7 +22,7 @@ pytest_plugins = ["tests.servers.fixtures"]
 
 # Machines may be busy: how long a test takes says nothing.
 settings.register_profile(
-    "dsprep", max_examples=50, deadline=None, suppress_health_check=[HealthCheck.too_slow]
+    "dsprep", max_examples=30, deadline=None, suppress_health_check=[HealthCheck.too_slow]
 )
 settings.load_profile("dsprep")
 

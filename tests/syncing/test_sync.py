@@ -18,6 +18,13 @@ from tests.servers.bucket import Bucket
 Sync = Callable[..., Any]
 
 
+@pytest.fixture(params=["ceph", "localstack"])
+def bucket(request: pytest.FixtureRequest) -> Bucket:
+    """A bucket; what differs over https is the transfers' own test."""
+    found: Bucket = request.getfixturevalue(request.param)
+    return found
+
+
 @pytest.fixture
 def data_set(tmp_path: Path) -> Path:
     """Shards with indexes and a manifest."""
@@ -50,6 +57,7 @@ def sent(report: Any) -> list[str]:
     return [each["path"] for each in report["sent"]]
 
 
+@pytest.mark.parametrize("bucket", ["ceph", "ceph_https", "localstack"], indirect=True)
 def test_up_across_and_down(data_set: Path, bucket: Bucket, sync: Sync, tmp_path: Path) -> None:
     files = tree(data_set)
     assert sorted(sent(sync(data_set, f"{bucket.url}/up"))) == sorted(files)

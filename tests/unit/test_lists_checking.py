@@ -264,7 +264,7 @@ class TestFiles:
     def test_are_found_at_their_lines_however_many_there_are(
         self, tmp_path: Path, root: Path, monkeypatch: pytest.MonkeyPatch, local: int
     ) -> None:
-        monkeypatch.setattr("dsprep.listing.inspecting._LOCAL", local)
+        monkeypatch.setattr("dsprep.listing.looking._LOCAL", local)
         lines = [b"%d\t0\tphotos/%d.jpg" % (number, number) for number in range(3500)]
         faults = found(tmp_path, b"\n".join(lines), root=str(root))
         assert faults == [(line, "missing") for line in range(10, 3501)]
