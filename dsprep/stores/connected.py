@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import threading
 from functools import cache
 
 from dsprep.stores.bucket import S3Store
 
+_connecting = threading.Lock()
 
-@cache
+
 def store_of(bucket: str) -> S3Store:
     """The connection to a bucket: one for each in a process, which all threads share.
 
@@ -19,4 +21,10 @@ def store_of(bucket: str) -> S3Store:
     Raises:
         StoreError: If AWS's files cannot be read, or know no such profile.
     """
+    with _connecting:  # many threads may want it first, and connecting takes long
+        return _connect(bucket)
+
+
+@cache
+def _connect(bucket: str) -> S3Store:
     return S3Store(bucket)
