@@ -90,11 +90,13 @@ class StoreError(DsprepError):
             tried again, in vain), ``unsupported`` (the server does not know it), ``gone`` (an
             upload that is not there any more), ``damaged`` (bytes arrived that were not sent),
             ``other``.
+        is_final: Whether it has been tried again as often as it may be.
     """
 
     def __init__(self, message: str, kind: str = "other") -> None:
         super().__init__(message)
         self.kind = kind
+        self.is_final = False
 
     def __reduce__(self) -> tuple[type[StoreError], tuple[str, str]]:
         """Travel between processes with both arguments."""

@@ -10,7 +10,7 @@ from pathlib import Path
 from dsprep.errors import OptionError
 from dsprep.formats import Format, format_of_file
 from dsprep.formats.tfrecord import TFRecord
-from dsprep.stores.local import stage_for
+from dsprep.stores.local import scratch_name, stage_for
 from dsprep.stores.urls import Location, is_s3, parse_url, require_disk
 
 _FOLDERS = ("folder", "manifest")
@@ -57,7 +57,7 @@ class Destination:
     @property
     def scratch(self) -> Path:
         """The directory for an unfinished run's state; there is none when it is done."""
-        return self.directory / (f".{self.stem}.dsprep" if self.stem else ".dsprep")
+        return self.directory / scratch_name(self.stem)
 
     @property
     def is_gzip(self) -> bool:

@@ -125,6 +125,10 @@ class Level(NamedTuple):
     is_last: bool
 
 
+FATAL = ("denied", "expired")
+"""Kinds of failure that all other files would meet, too."""
+
+
 class Refused(NamedTuple):
     """What a store did not delete, and why."""
 

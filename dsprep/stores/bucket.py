@@ -35,14 +35,9 @@ class S3Store(UploadRequests):
             until an answer has told.
     """
 
-    def list(self, prefix: str = "", flat: bool = False) -> Pages[Stored]:
-        """Everything whose key begins so, page by page.
-
-        Args:
-            prefix: What keys begin with.
-            flat: Whether what has one more slash in its key is left out.
-        """
-        args: dict[str, Any] = {"Prefix": prefix} | ({"Delimiter": "/"} if flat else {})
+    def list(self, prefix: str = "") -> Pages[Stored]:
+        """Everything whose key begins so, page by page."""
+        args: dict[str, Any] = {"Prefix": prefix}
         while True:
             page = self._call("ListObjectsV2", prefix, **args)
             yield [answers.listed(entry) for entry in page.get("Contents", [])]
@@ -51,7 +46,7 @@ class S3Store(UploadRequests):
             args["ContinuationToken"] = page["NextContinuationToken"]
 
     def levels(self, prefix: str) -> Iterator[Level]:
-        """What lies right below a prefix that ends in a slash or is empty, page by page."""
+        """Objects whose key begins so and has no further slash, and what lies deeper, by pages."""
         args: dict[str, Any] = {"Prefix": prefix, "Delimiter": "/"}
         while True:
             page = self._call("ListObjectsV2", prefix, **args)

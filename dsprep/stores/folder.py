@@ -13,9 +13,7 @@ from uuid import uuid4
 
 from dsprep.errors import StoreError
 from dsprep.stores.base import Pages, Refused, RefusedKeys, Stored
-
-HIDDEN = ".dsprep"
-"""Where files lie until they are whole; not listed."""
+from dsprep.stores.local import SCRATCH
 
 _PAGE = 1000
 
@@ -87,7 +85,7 @@ class FolderStore:
         final = self._path(key)
         if etag:
             raise StoreError(f"{final}: a directory knows no ETags", "unsupported")
-        hidden = self.root / HIDDEN
+        hidden = self.root / SCRATCH
         temporary = hidden / f"{uuid4().hex}.partial"
         try:
             final.parent.mkdir(parents=True, exist_ok=True)
@@ -128,7 +126,7 @@ class FolderStore:
 
     def _path(self, key: str) -> Path:
         """The file of a key, which cannot be outside of the directory."""
-        if any(part in ("", ".", "..", HIDDEN) for part in key.split("/")) or "\0" in key:
+        if any(part in ("", ".", "..", SCRATCH) for part in key.split("/")) or "\0" in key:
             raise StoreError(f"{self.root}: {key!r} cannot be the path of a file in it")
         return self.root / key
 
@@ -138,7 +136,7 @@ class FolderStore:
                 for entry in entries:
                     name = f"{key}/{entry.name}" if key else entry.name
                     if entry.is_dir(follow_symlinks=False):
-                        if entry.name != HIDDEN:
+                        if entry.name != SCRATCH:
                             yield from self._walk(directory / entry.name, name)
                     elif (found := self._listed(name, entry)) is not None:
                         yield found

@@ -16,6 +16,9 @@ import google_crc32c
 
 from dsprep.errors import DestinationError
 
+SCRATCH = ".dsprep"
+"""What hidden directories are called, or end with, that hold what is not finished."""
+
 _ADVICE = {
     errno.ENOSPC: "the disk is full; make room and give the same command again to continue",
     errno.EDQUOT: "the disk quota is full; make room and give the same command again to continue",
@@ -25,6 +28,15 @@ _ADVICE = {
     errno.ENOTDIR: "a part of the path is a file, not a directory",
     errno.EFBIG: "the file is larger than the file system or the limits of this process allow",
 }
+
+
+def scratch_name(stem: str) -> str:
+    """What the hidden directory of an unfinished run is called.
+
+    Args:
+        stem: What the data set's files are named after; empty if it has the directory for itself.
+    """
+    return f".{stem}{SCRATCH}" if stem else SCRATCH
 
 
 @contextmanager

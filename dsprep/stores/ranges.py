@@ -10,10 +10,13 @@ import io
 from collections import deque
 from concurrent.futures import Future
 from functools import partial
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from dsprep.stores.ahead import submit
 from dsprep.stores.objects import Facts, facts_of, look_up, no_object, read_range
+
+if TYPE_CHECKING:
+    from _typeshed import WriteableBuffer
 
 _FIRST, _LARGEST = 1 << 20, 8 << 20
 """Bytes fetched at once where reading goes on, doubled each time."""
@@ -159,10 +162,11 @@ class ObjectFile(io.RawIOBase):
         """Read all that follow."""
         return self.read()
 
-    def readinto(self, buffer: memoryview) -> int:  # type: ignore[override]
+    def readinto(self, buffer: WriteableBuffer) -> int:
         """Fill a buffer, or less of it at the end."""
-        data = self.read(len(buffer))
-        buffer[: len(data)] = data
+        view = memoryview(buffer).cast("B")
+        data = self.read(len(view))
+        view[: len(data)] = data
         return len(data)
 
     def close(self) -> None:

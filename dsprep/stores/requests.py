@@ -159,7 +159,9 @@ class Requests:
         Raises:
             StoreError: The error, if it may not.
         """
-        if error.kind not in ("transient", "damaged") or failed >= self._retries.attempts:
+        may_help = error.kind in ("transient", "damaged") and failed < self._retries.attempts
+        if error.is_final or not may_help:
+            error.is_final = True  # whoever called for this does not begin anew
             raise error
         delay = self._retries.delay(failed)
         self._on_retry(error, delay)

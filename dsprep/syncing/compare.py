@@ -23,7 +23,6 @@ from __future__ import annotations
 from typing import NamedTuple, Protocol
 
 from dsprep.stores.base import Stored
-from dsprep.transfers.proof import said_crc32c
 
 BY = ("missing", "size", "etag", "checksum", "metadata", "time", "withdrawn")
 """What can decide; the last, that a manifest is removed as long as what it names is replaced."""
@@ -108,11 +107,3 @@ def _by_checksum(source: Content, found: Content, told: bool) -> Verdict | None:
         return None
     by = "metadata" if "metadata" in (one[1], other[1]) else "checksum"
     return Verdict(one[0] != other[0], by)
-
-
-def known_crc32c(stored: Stored) -> tuple[int, str] | None:
-    """The crc32c of an object as a HEAD tells it, and what told it; None if nothing does."""
-    if stored.crc32c is not None:
-        return stored.crc32c, "checksum"
-    said = said_crc32c(stored.metadata)
-    return None if said is None else (said, "metadata")

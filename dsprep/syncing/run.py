@@ -12,7 +12,7 @@ from typing import TypeVar
 
 from dsprep.errors import DestinationError, DsprepError, Interrupted, SourceError, StoreError
 from dsprep.manifests.manifest import Manifest
-from dsprep.stores.base import Stored
+from dsprep.stores.base import FATAL, Stored
 from dsprep.syncing.compare import Verdict, by_content
 from dsprep.syncing.contents import all_names_in, checksums_in, manifests_in, names_in
 from dsprep.syncing.cost import to_list
@@ -33,9 +33,6 @@ _GRACE = 8.0
 
 _BATCHES = 64
 """Among how many turns the files are divided whose contents are looked at."""
-
-_FATAL = ("denied", "expired")
-"""Kinds of failure that all other files would meet, too."""
 
 
 @dataclass(frozen=True)
@@ -248,7 +245,7 @@ class Sync:
         except Interrupted:
             raise
         except StoreError as error:
-            if error.kind in _FATAL:
+            if error.kind in FATAL:
                 raise
             self._failures.append(Failure(path, str(error)))
         except (DsprepError, OSError) as error:

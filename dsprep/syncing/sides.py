@@ -14,11 +14,11 @@ from typing import Protocol
 from dsprep.errors import SourceError
 from dsprep.stores.base import Stored
 from dsprep.stores.bucket import S3Store
-from dsprep.syncing.compare import Content, known_crc32c
+from dsprep.stores.local import SCRATCH
+from dsprep.syncing.compare import Content
+from dsprep.transfers.proof import known_crc32c
+from dsprep.transfers.readback import read_small
 from dsprep.transfers.steady import SteadyFile
-
-_SCRATCH = ".dsprep"
-"""What holds the state of an unfinished run: it and ``.NAME.dsprep`` never take part."""
 
 _LONGEST_NAME = 255
 """Bytes of a file name, as nearly all file systems have it."""
@@ -197,7 +197,7 @@ class Prefix:
     def _add(self, stored: Stored, found: Listing) -> None:
         path = stored.key[len(self.prefix) :]
         why = unfit(path) if self.to_files else ""
-        if path.endswith("/") and not stored.size or path.split("/")[0] == _SCRATCH:
+        if path.endswith("/") and not stored.size or path.split("/")[0] == SCRATCH:
             return  # what consoles show as a directory; or state of an unfinished run
         if why or not path:
             found.left.append(Left(path or stored.key, why or "is the prefix itself"))
@@ -216,8 +216,7 @@ class Prefix:
 
     def read(self, path: str) -> bytes:
         """A small object."""
-        with self.store.open(self.key(path)) as reading:
-            return b"".join(iter(lambda: reading.read(1 << 20), b""))
+        return read_small(self.store, self.key(path))[0]
 
     def content(self, file: Stored, crc32c: int | None) -> Content:
         """What an object holds, by asking."""
@@ -239,7 +238,8 @@ def unfit(path: str) -> str:
 
 
 def _is_scratch(name: str) -> bool:
-    return name == _SCRATCH or (name.startswith(".") and name.endswith(_SCRATCH))
+    """Whether it holds the state of an unfinished run, which never takes part."""
+    return name == SCRATCH or (name.startswith(".") and name.endswith(SCRATCH))
 
 
 def _is_text(name: str) -> bool:

@@ -106,7 +106,7 @@ def sync(
         try:
             report = run.run()
             if verify and not dry_run:
-                _prove(run, ours, theirs, verify, report)
+                _prove(run, ours, theirs, verify, pace, report)
             if move and isinstance(ours, Directory) and not dry_run and not report.failures:
                 report.moved, failed = remove_sources(run, ours)
                 report.failures += failed
@@ -176,12 +176,13 @@ def _prove(
     ours: Directory | Prefix,
     theirs: Directory | Prefix,
     level: str,
+    pace: Pace,
     report: SyncReport,
 ) -> None:
     """Prove all files, not only those that were sent."""
     remote, other = (theirs, ours) if isinstance(theirs, Prefix) else (ours, theirs)
     assert isinstance(remote, Prefix)
-    for path, proof in prove(run, remote, other, level).items():
+    for path, proof in prove(run, remote, other, level, pace).items():
         if proof.problem:
             report.failures.append(Failure(path, proof.problem))
             report.state = "incomplete"

@@ -7,18 +7,18 @@ from dataclasses import replace
 from functools import partial
 from typing import NamedTuple
 
-from dsprep.errors import DsprepError
+from dsprep.errors import DsprepError, StoreError
 from dsprep.stores.base import Stored
 from dsprep.stores.bucket import S3Store
-from dsprep.syncing.compare import Content, known_crc32c
+from dsprep.syncing.compare import Content
 from dsprep.syncing.run import Sync
 from dsprep.syncing.sides import Directory, Prefix, Side
-from dsprep.transfers.checksums import crc32c
+from dsprep.transfers.pace import Pace
+from dsprep.transfers.proof import known_crc32c
+from dsprep.transfers.readback import read_back
 
 LEVELS = ("heads", "download")
 """How a file can be proven."""
-
-_AT_ONCE = 1 << 20
 
 
 class Proof(NamedTuple):
@@ -33,7 +33,7 @@ class Proof(NamedTuple):
     problem: str = ""
 
 
-def prove(run: Sync, remote: Prefix, other: Side, level: str) -> dict[str, Proof]:
+def prove(run: Sync, remote: Prefix, other: Side, level: str, pace: Pace) -> dict[str, Proof]:
     """Compare all files of a run on both sides.
 
     Args:
@@ -41,27 +41,29 @@ def prove(run: Sync, remote: Prefix, other: Side, level: str) -> dict[str, Proof
         remote: The side on S3; of two, the destination.
         other: The other side.
         level: ``heads`` or ``download``.
+        pace: The threads that read.
 
     Returns:
         What was found, by path.
     """
 
     def look(path: str) -> Proof:
-        key = remote.key(path)
-        read = partial(crc32c_read, remote.store, key) if level == "download" else None
+        read = partial(_read, remote.store, pace) if level == "download" else None
         there = (
             replace(run.files[path], key=path) if isinstance(other, Directory) else run.files[path]
         )
         try:
             content = other.content(there, run.checksums.get(path))
-            return prove_one(content, remote.store.stat(key), read)
+            return prove_one(content, remote.store.stat(remote.key(path)), read)
         except DsprepError as error:
             return Proof("", str(error))
 
     return dict(run.each(look, sorted(run.files)))
 
 
-def prove_one(source: Content, stored: Stored | None, read: Callable[[], int] | None) -> Proof:
+def prove_one(
+    source: Content, stored: Stored | None, read: Callable[[Stored], int] | None
+) -> Proof:
     """Prove that an object is what it should be.
 
     Args:
@@ -73,7 +75,7 @@ def prove_one(source: Content, stored: Stored | None, read: Callable[[], int] | 
         return Proof("", "is not there")
     told = known_crc32c(stored)
     if read is not None:
-        theirs, by = read(), "download"
+        theirs, by = read(stored), "download"
     elif told is not None:
         theirs, by = told
     elif stored.md5 is not None and source.has_md5:
@@ -88,14 +90,13 @@ def prove_one(source: Content, stored: Stored | None, read: Callable[[], int] | 
     return Proof(by)
 
 
-def crc32c_read(store: S3Store, key: str) -> int:
+def _read(store: S3Store, pace: Pace, stored: Stored) -> int:
     """The crc32c of an object, by reading it.
 
     Raises:
         StoreError: If it cannot be read.
     """
-    value = 0
-    with store.open(key) as reading:
-        while data := reading.read(_AT_ONCE):
-            value = crc32c(data, value)
+    (value,) = read_back(store, [stored], pace)
+    if isinstance(value, StoreError):
+        raise value
     return value

@@ -6,6 +6,7 @@ import os
 from collections.abc import Callable
 from pathlib import Path
 
+from dsprep.stores.local import SCRATCH
 from dsprep.syncing.ranks import is_manifest
 from dsprep.syncing.report import SyncReport
 
@@ -50,9 +51,7 @@ def _is_complete(directory: Path) -> bool:
 
 def _holds_something(directory: Path) -> bool:
     """Whether there is anything but what an unfinished run keeps for itself."""
-    return any(
-        names for above, _, names in os.walk(directory) if ".dsprep" not in Path(above).parts
-    )
+    return any(names for above, _, names in os.walk(directory) if SCRATCH not in Path(above).parts)
 
 
 def _joined(whole: SyncReport, report: SyncReport) -> SyncReport:

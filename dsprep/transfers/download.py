@@ -201,7 +201,8 @@ class _Task:
                 break
             except StoreError as error:
                 failed += 1
-                if error.kind != "transient" or failed >= self.retries.attempts:
+                is_over = error.is_final or failed >= self.retries.attempts
+                if error.kind != "transient" or is_over:
                     raise
                 delay = self.retries.delay(failed)
                 self.events.retry(error, delay)

@@ -16,10 +16,7 @@ from types import TracebackType
 
 from dsprep.errors import DestinationError
 from dsprep.stores.base import Stored
-from dsprep.stores.local import destination_errors
-
-HIDDEN = ".dsprep"
-"""The directory of partial files."""
+from dsprep.stores.local import SCRATCH, destination_errors
 
 
 class Landing:
@@ -38,7 +35,7 @@ class Landing:
         """
         self.final = final
         directory, name = os.path.split(final)
-        self._hidden = os.path.join(directory, HIDDEN)
+        self._hidden = os.path.join(directory, SCRATCH)
         self._partial = os.path.join(self._hidden, f"{name}.partial")
         self._journal = os.path.join(self._hidden, f"{name}.journal")
         content = stored.etag or stored.modified

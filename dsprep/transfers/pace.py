@@ -6,6 +6,7 @@ import queue
 import threading
 import time
 from collections.abc import Callable, Iterable
+from functools import partial
 from typing import Any, TypeVar
 
 from dsprep.errors import Interrupted
@@ -103,7 +104,7 @@ class Pace:
         batch = _Batch(function, list(items))
         self._start(min(self.concurrency, len(batch.items)))
         for index in range(len(batch.items)):
-            self._tasks.put(lambda index=index: batch.run(index, self))  # type: ignore[misc]
+            self._tasks.put(partial(batch.run, index, self))
         return batch.wait(self)
 
     def close(self) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -44,7 +44,7 @@ class Range(NamedTuple):
 
 
 @dataclass(frozen=True)
-class PartPlan(Sequence[Range]):
+class PartPlan:
     """A file in parts of the same size, but for the last; computed, not stored.
 
     Attributes:
@@ -59,7 +59,15 @@ class PartPlan(Sequence[Range]):
         """At least one, which is empty if the file is."""
         return max(1, -(-self.size // self.part_size))
 
-    def __getitem__(self, index: int) -> Range:  # type: ignore[override]
+    def __iter__(self) -> Iterator[Range]:
+        return map(self.__getitem__, range(len(self)))
+
+    def __getitem__(self, index: int) -> Range:
+        """The part at a place, counted from 0.
+
+        Raises:
+            IndexError: If there are fewer.
+        """
         if not 0 <= index < len(self):
             raise IndexError(index)
         start = index * self.part_size

@@ -7,8 +7,9 @@ from contextlib import suppress
 from dsprep.errors import StoreError
 from dsprep.stores.base import Upload
 from dsprep.stores.bucket import S3Store
+from dsprep.stores.local import SCRATCH
 
-_PROBE = ".dsprep/rights"
+_PROBE = f"{SCRATCH}/rights"
 
 
 def require_rights(store: S3Store, prefix: str, *, deleting: bool = False) -> None:

@@ -34,6 +34,20 @@ def said_mtime_ns(metadata: Mapping[str, str]) -> int | None:
     return int(whole) * 10**9 + int(rest[:9].ljust(9, "0"))
 
 
+def known_crc32c(stored: Stored) -> tuple[int, str] | None:
+    """The crc32c of an object's bytes as a HEAD tells it; None if nothing tells it.
+
+    Returns:
+        It, and what told it: the ``checksum`` that the server has computed, else the ``metadata``
+        that dsprep has written.
+    """
+    if stored.crc32c is not None:
+        return stored.crc32c, "checksum"
+    said = said_crc32c(stored.metadata)
+    return None if said is None else (said, "metadata")
+
+
 def crc32c_of(stored: Stored) -> int | None:
-    """The crc32c of an object's bytes: what the server has computed, else what dsprep has said."""
-    return stored.crc32c if stored.crc32c is not None else said_crc32c(stored.metadata)
+    """The crc32c of an object's bytes, whatever tells it; None if nothing does."""
+    known = known_crc32c(stored)
+    return None if known is None else known[0]

@@ -2,19 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 from typing import NamedTuple
 
 from dsprep.errors import StoreError
-from dsprep.stores.base import Stored, ignore
+from dsprep.stores.base import FATAL, Stored, ignore
 from dsprep.stores.bucket import S3Store
 from dsprep.transfers.checksums import combine_all, crc32c
 from dsprep.transfers.pace import Pace
 from dsprep.transfers.parts import Range, plan_parts
-
-FATAL = ("denied", "expired")
-"""Kinds of failure that all other objects would meet, too."""
 
 _AT_ONCE = 1 << 20
 
@@ -86,7 +83,7 @@ class _Task(NamedTuple):
     part: Range
 
 
-def _parts(stored: Stored, part_size: int) -> Sequence[Range]:
+def _parts(stored: Stored, part_size: int) -> Iterable[Range]:
     """The parts that it is read in: none, if there is nothing to read."""
     return plan_parts(stored.size, part_size) if stored.size else ()
 

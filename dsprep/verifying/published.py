@@ -14,6 +14,7 @@ from dsprep.manifests.manifest import FileReceipt, Manifest, parse_manifest
 from dsprep.manifests.recorded import recorded_options
 from dsprep.stores.bucket import S3Store
 from dsprep.stores.connected import store_of
+from dsprep.stores.local import scratch_name
 from dsprep.stores.urls import parse_url
 from dsprep.transfers.checksums import crc32c
 from dsprep.transfers.proof import crc32c_of
@@ -89,7 +90,7 @@ class Published:
     @property
     def scratch(self) -> str:
         """Below what a run keeps its notes that is not finished."""
-        return f".{self.stem}.dsprep" if self.stem else ".dsprep"
+        return scratch_name(self.stem)
 
     def claims(self) -> Iterator[Claim]:
         """The files that the manifest names."""

@@ -12,11 +12,11 @@ from itertools import chain
 from dsprep.errors import StoreError
 from dsprep.formats.folder import Folder
 from dsprep.progress import Progress
-from dsprep.stores.base import Stored, ignore
-from dsprep.syncing.compare import known_crc32c
+from dsprep.stores.base import FATAL, Stored, ignore
 from dsprep.transfers.pace import Pace
 from dsprep.transfers.parts import Range
-from dsprep.transfers.readback import FATAL, read_back
+from dsprep.transfers.proof import known_crc32c
+from dsprep.transfers.readback import read_back
 from dsprep.verifying.inspection import Problem
 from dsprep.verifying.listed import claims_of_folder
 from dsprep.verifying.published import Claim, Published, find_published

@@ -17,7 +17,7 @@ from dsprep.transfers.pace import Pace
 from dsprep.transfers.upload import upload
 from tests.servers.bucket import Bucket
 from tests.servers.proxy import Proxy
-from tests.transfers import MIB, PART, Listener, file_of, store_of
+from tests.transfers import AT_ONCE, MIB, PART, Listener, file_of, store_of
 
 SIZE = 2 * PART + MIB
 
@@ -105,6 +105,17 @@ def test_what_is_refused_again_and_again_ends_and_can_be_gone_on_with(
     sent = upload(tmp_path / "f", store_of(ceph), "k", part_size=PART, events=heard)
     assert (sent.found, sent.moved) == (2, PART)
     assert ceph.contents() == {"k": (tmp_path / "f").read_bytes()}
+
+
+def test_what_was_tried_often_enough_is_not_begun_anew(
+    ceph: Bucket, proxy: Proxy, tmp_path: Path
+) -> None:
+    ceph.put("k", b"x" * 1000)
+    proxy.add("answer", method="GET", status=503, code="SlowDown", times=999)
+    with pytest.raises(StoreError, match="tried 4 times"):
+        download(store_of(ceph, proxy.endpoint), "k", tmp_path / "f")
+    # Each time in the quick way, once that is known, and then in boto3's.
+    assert proxy.counted("GET") <= 2 * AT_ONCE.attempts
 
 
 def test_bytes_that_are_always_damaged_are_never_an_object(

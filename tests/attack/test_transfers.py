@@ -201,12 +201,14 @@ def test_an_object_without_a_checksum_is_proven_by_its_md5(ceph: Bucket, tmp_pat
     assert download(store_of(ceph), "k", tmp_path / "f").proof == "md5"
 
 
-def test_a_listing_saves_the_head_of_a_small_object(ceph: Bucket, tmp_path: Path) -> None:
+def test_a_listing_saves_the_head_of_a_small_object(
+    ceph: Bucket, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     file_of(tmp_path / "f", 1000)
     store = store_of(ceph)
     upload(tmp_path / "f", store, "k")
     ((stored,),) = store.list()
-    store.stat = None  # type: ignore[assignment, method-assign]
+    monkeypatch.setattr(store, "stat", None)
     assert download(store, "k", tmp_path / "g", stored=stored).proof == "crc32c"
     assert (tmp_path / "g").stat().st_mtime_ns == (tmp_path / "f").stat().st_mtime_ns
 

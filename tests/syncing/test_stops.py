@@ -9,6 +9,7 @@ import signal
 import time
 from collections.abc import Callable, Iterator
 from contextlib import suppress
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -39,6 +40,14 @@ def parts(bucket: Bucket) -> int:
     with suppress(ClientError):  # the upload has just been aborted, for one with more metadata
         return bucket.parts()
     return 0
+
+
+def has_seen(proxy: Proxy, requests: int) -> bool:
+    return len(proxy.requests) >= requests
+
+
+def holds(bucket: Bucket, key: str) -> bool:
+    return key in bucket.contents()
 
 
 def require_true(there: dict[str, bytes]) -> None:
@@ -76,7 +85,7 @@ def test_killed_at_random(
             proxy.requests.clear()
             running = start_cli("sync", *places, *options, proxy.endpoint)
             enough = rng.randrange(1, 18 if way == "up" else 9)
-            until(lambda enough=enough: len(proxy.requests) >= enough, running)  # type: ignore[misc]
+            until(partial(has_seen, proxy, enough), running)
             number = rng.choice([signal.SIGKILL, signal.SIGTERM, signal.SIGINT])
             running.process.send_signal(number)
             ended = running.end(timeout=20)
@@ -152,7 +161,7 @@ def test_watching_while_shards_are_written(
         (place / f".{name}.tmp").write_bytes(files[name])
         (place / f".{name}.tmp").rename(place / name)
         if name != "manifest.json":
-            until(lambda name=name: name in ceph.contents(), running)  # type: ignore[misc]
+            until(partial(holds, ceph, name), running)
     ended = running.end()
     assert ended.code == 0
     assert ceph.contents() == files

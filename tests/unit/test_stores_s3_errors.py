@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pickle
+from typing import Any
 
 import pytest
 
@@ -61,8 +62,8 @@ def test_what_it_means(status: int, code: str, kind: str) -> None:
 
 
 def test_advice() -> None:
-    def told(**facts: object) -> str:
-        return str(Failure("PutObject", "b", "k", **facts).to_error())  # type: ignore[arg-type]
+    def told(**facts: Any) -> str:
+        return str(Failure("PutObject", "b", "k", **facts).to_error())
 
     assert "renew them and give the same command again" in told(status=400, code="ExpiredToken")
     assert "there is no bucket of this name" in told(status=404, code="NoSuchBucket")

@@ -21,6 +21,7 @@ from dsprep.planning.destination import Destination
 from dsprep.stores.base import Stored
 from dsprep.stores.bucket import S3Store
 from dsprep.transfers.pace import Pace
+from dsprep.transfers.readback import read_small
 
 LEASE, RUN = "lease.json", "run.json"
 _RECEIPTS, _REPLACED = "receipts/", "replaced/"
@@ -55,14 +56,13 @@ class Objects:
         before = self.key(self.destination.stem)
         return {
             each.key.removeprefix(self._before): each
-            for page in self.store.list(before, flat=True)
-            for each in page
+            for level in self.store.levels(before)
+            for each in level.files
         }
 
     def read(self, key: str) -> bytes:
         """A small object."""
-        with self.store.open(key) as reading:
-            return b"".join(iter(lambda: reading.read(1 << 20), b""))
+        return read_small(self.store, key)[0]
 
     def delete(self, keys: Sequence[str]) -> None:
         """Delete objects."""
@@ -135,7 +135,7 @@ class Objects:
 
     def _abort(self, names: set[str]) -> None:
         """Abort unfinished uploads of these files, which killed runs have left."""
-        keys = {self.note_key("rights"), *(self.key(name) for name in names)}
+        keys = {self.key(name) for name in names}
         with suppress(StoreError):  # it is not allowed to look for them
             for page in self.store.list_uploads(self.key(self.destination.stem)):
                 for upload in page:
