@@ -90,10 +90,10 @@ def run_cli(command: Path) -> Callable[..., Finished]:
         cwd: Path | None = None,
         env: dict[str, str] | None = None,
         timeout: float = 120,
-        preexec: Callable[[], None] | None = None,
+        under: tuple[str, ...] = (),
     ) -> Finished:
         done = subprocess.run(
-            [command, *map(str, args)],
+            [*under, command, *map(str, args)],
             cwd=cwd,
             env={**os.environ, **(env or {})},
             stdin=subprocess.DEVNULL,
@@ -102,7 +102,6 @@ def run_cli(command: Path) -> Callable[..., Finished]:
             encoding="utf-8",
             errors="backslashreplace",
             timeout=timeout,
-            preexec_fn=preexec,
             check=False,
         )
         assert "Traceback" not in done.stderr, done.stderr

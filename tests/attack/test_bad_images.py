@@ -11,10 +11,10 @@ from pathlib import Path
 import pytest
 from PIL import Image
 
-from tests.attack.limits import bind_to_permissions
 from tests.attack.trees import manifest, names, rejects
 from tests.conftest import Finished
 from tests.images import bmp, bomb, draw, encode, gif, jpeg, png, truncated, webp
+from tests.limits import bound_to_permissions
 
 RunCli = Callable[..., Finished]
 
@@ -166,7 +166,7 @@ def test_a_file_that_may_not_be_read_is_rejected(run_cli: RunCli, tmp_path: Path
         (source / f"{number}.jpg").write_bytes(jpeg(number))
     (source / "1.jpg").chmod(0)
     command = ("pack", source, dest, "--format", "webdataset")
-    assert run_cli(*command, preexec=bind_to_permissions).code == 3
+    assert run_cli(*command, under=bound_to_permissions()).code == 3
     assert rejects(dest) == {"1.jpg": "cannot be read (Permission denied)"}
 
 
@@ -177,7 +177,7 @@ def test_a_directory_that_may_not_be_read_is_an_error(run_cli: RunCli, tmp_path:
         (source / name / "0.jpg").write_bytes(jpeg())
     (source / "closed").chmod(0)
     command = ("pack", source, tmp_path / "out", "--format", "webdataset")
-    refused = run_cli(*command, preexec=bind_to_permissions)
+    refused = run_cli(*command, under=bound_to_permissions())
     (source / "closed").chmod(0o755)
     assert refused.code == 4
     assert str(source / "closed") in refused.err

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import gzip
 import re
-import resource
 import struct
 from collections.abc import Callable
 from pathlib import Path
@@ -17,6 +16,7 @@ from dsprep.formats.stream import ShardStream
 from tests.attack.trees import contents, manifest, rejects
 from tests.conftest import Finished
 from tests.images import image_folder
+from tests.limits import no_memory_above
 
 RunCli = Callable[..., Finished]
 Damage = Callable[[bytes, int], tuple[bytes, int]]
@@ -193,13 +193,9 @@ def test_memory_does_not_follow_what_a_length_says(
     run_cli: RunCli, sets: dict[str, Path], tmp_path: Path, name: str, damage: Damage
 ) -> None:
     damaged(sets[name], name, damage, tmp_path / "in")
-    most = 400 << 20
-
-    def limit() -> None:
-        resource.setrlimit(resource.RLIMIT_DATA, (most, most))
-
     before = contents(tmp_path)
     call = ("convert", tmp_path / "in", tmp_path / "out", "--to", "tfrecord", "-qj1")
-    assert run_cli(*call, env={"POLARS_MAX_THREADS": "1"}, preexec=limit).code == 3
+    one_thread, limit = {"POLARS_MAX_THREADS": "1"}, no_memory_above(400 << 20)
+    assert run_cli(*call, env=one_thread, under=limit).code == 3
     assert manifest(tmp_path / "out")["samples"] >= 8
     assert before.items() <= contents(tmp_path).items()

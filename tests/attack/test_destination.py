@@ -11,10 +11,10 @@ import pytest
 
 import dsprep
 from dsprep.errors import DestinationError
-from tests.attack.limits import bind_to_permissions
 from tests.attack.trees import contents, names, places
 from tests.conftest import Finished
 from tests.images import image_folder
+from tests.limits import bound_to_permissions
 
 RunCli = Callable[..., Finished]
 FORMATS = ("webdataset", "tfrecord", "recordio")
@@ -335,7 +335,7 @@ class TestARefusal:
         closed.mkdir(mode=mode)
         for dest in (closed, closed / "new", closed / "train.rec"):
             refused = run_cli(
-                "pack", photos, dest, "--format", "recordio", preexec=bind_to_permissions
+                "pack", photos, dest, "--format", "recordio", under=bound_to_permissions()
             )
             assert refused.code == 5
             assert str(closed) in refused.err

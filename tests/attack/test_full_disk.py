@@ -8,10 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from tests.attack.limits import no_file_above
 from tests.attack.trees import contents, manifest, names
 from tests.conftest import Finished
 from tests.images import jpeg
+from tests.limits import no_file_above
 from tests.servers.bucket import Bucket
 
 RunCli = Callable[..., Finished]
@@ -111,7 +111,7 @@ def test_a_limit_on_files_is_an_error_like_it(
     assert run_cli("pack", photos, tmp_path / "whole", *command).code == 0
     limit = no_file_above(manifest(tmp_path / "whole")["bytes"] // 3)
     dest = tmp_path / "out"
-    stopped = run_cli("pack", photos, dest, *command, preexec=limit)
+    stopped = run_cli("pack", photos, dest, *command, under=limit)
     assert stopped.code == 5
     assert "limits of this process" in stopped.err
     assert "manifest.json" not in names(dest)

@@ -12,9 +12,9 @@ from pathlib import Path
 import pytest
 
 from dsprep.liststore import read_list
-from tests.attack.limits import bind_to_permissions, no_file_above
 from tests.attack.trees import contents, names
 from tests.conftest import Finished, Running
+from tests.limits import bound_to_permissions, no_file_above
 
 RunCli = Callable[..., Finished]
 StartCli = Callable[..., Running]
@@ -146,9 +146,8 @@ class TestAKill:
         out = tmp_path / "out"
         command = ("split", root, "--materialize", "move", "-o", out)
         (tmp_path / "out" / "val" / "dog").mkdir(parents=True)
-        stopped = run_cli(
-            *command, preexec=lambda: (out / "val" / "dog").chmod(0o500) or bind_to_permissions()
-        )
+        (out / "val" / "dog").chmod(0o500)
+        stopped = run_cli(*command, under=bound_to_permissions())
         if stopped.code == 0:
             pytest.fail("nothing stopped it")
         assert stopped.code == 5
@@ -195,7 +194,7 @@ class TestADisk:
     def test_that_refuses_large_files_leaves_what_was_there(
         self, run_cli: RunCli, lst: Path, tmp_path: Path
     ) -> None:
-        refused = run_cli("split", lst, "-o", tmp_path / "out", preexec=no_file_above(500_000))
+        refused = run_cli("split", lst, "-o", tmp_path / "out", under=no_file_above(500_000))
         assert refused.code == 5
         assert "limits of this process" in refused.err
         assert contents(tmp_path / "out") == {}
@@ -236,7 +235,7 @@ class TestADisk:
     ) -> None:
         (tmp_path / "closed").mkdir(mode=0o500)
         for out in (tmp_path / "closed", tmp_path / "closed" / "new"):
-            refused = run_cli("split", lst, "-o", out, preexec=bind_to_permissions)
+            refused = run_cli("split", lst, "-o", out, under=bound_to_permissions())
             assert refused.code == 5
             assert "permission denied" in refused.err
         refused = run_cli("split", lst, "-o", lst)

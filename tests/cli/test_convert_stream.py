@@ -6,7 +6,6 @@ import gzip
 import io
 import os
 import random
-import resource
 import subprocess
 import threading
 from collections.abc import Callable, Iterator
@@ -22,6 +21,7 @@ from dsprep.sample import Sample
 from dsprep.streaming import Converted
 from tests.conftest import Finished
 from tests.images import jpeg
+from tests.limits import no_memory_above
 
 RunCli = Callable[..., Finished]
 
@@ -49,13 +49,11 @@ def stream(
     to: str,
     data: bytes,
     *options: object,
-    preexec: Callable[[], None] | None = None,
+    under: tuple[str, ...] = (),
 ) -> tuple[int, bytes, str]:
     """Convert bytes; returns the exit code, what came out, and what was said."""
-    line = [command, "convert", "--from", source, "--to", to, "-", "-", *map(str, options)]
-    done = subprocess.run(
-        line, input=data, capture_output=True, timeout=120, preexec_fn=preexec, check=False
-    )
+    line = [*under, command, "convert", "--from", source, "--to", to, "-", "-", *map(str, options)]
+    done = subprocess.run(line, input=data, capture_output=True, timeout=120, check=False)
     assert b"Traceback" not in done.stderr, done.stderr.decode()
     return done.returncode, done.stdout, done.stderr.decode()
 
@@ -100,14 +98,9 @@ def test_puts_out_before_the_input_has_ended_in_little_memory(
     command: Path, source: str, to: str
 ) -> None:
     """Two hundred megabytes go through less memory than that, and not only at their end."""
-    most = 150 << 20
-
-    def limit() -> None:
-        resource.setrlimit(resource.RLIMIT_DATA, (most, most))
-
     line = [command, "convert", "--from", source, "--to", to, "-", "-", "--check", "none"]
     process = subprocess.Popen(
-        line, stdin=subprocess.PIPE, stdout=subprocess.PIPE, preexec_fn=limit
+        [*no_memory_above(150 << 20), *line], stdin=subprocess.PIPE, stdout=subprocess.PIPE
     )
     assert process.stdin is not None
     assert process.stdout is not None

@@ -15,7 +15,6 @@ import termios
 import time
 import timeit
 from collections.abc import Callable
-from fcntl import ioctl
 from pathlib import Path
 
 import pytest
@@ -24,6 +23,7 @@ import dsprep
 from dsprep.progress import BarProgress, LogProgress
 from tests.conftest import Finished
 from tests.images import draw, encode, jpeg
+from tests.limits import without_streams
 
 RunCli = Callable[..., Finished]
 
@@ -111,20 +111,17 @@ class TestStreams:
     def test_may_be_closed(
         self, run_cli: RunCli, photos: Path, tmp_path: Path, closed: tuple[int, ...]
     ) -> None:
-        def close() -> None:
-            for number in closed:
-                os.close(number)
-
         dest = tmp_path / "out"
         for args in (
             ("pack", photos, dest, *FORMAT, "-j2"),
             ("verify", dest, "--decode", "--against", photos),
         ):
-            finished = run_cli(*args, preexec=close)
+            finished = run_cli(*args, under=without_streams(closed))
             assert finished.code == 0, finished
             assert (finished.out == "") == (1 in closed)
             assert finished.err == ""
-        assert run_cli("pack", photos, dest, "--format", "recordio", preexec=close).code == 5
+        again = ("pack", photos, dest, "--format", "recordio")
+        assert run_cli(*again, under=without_streams(closed)).code == 5
 
     def test_may_end_early(self, command: Path, photos: Path, tmp_path: Path) -> None:
         """`dsprep … | head`: the exit code is still that of the run."""
@@ -173,12 +170,7 @@ class Terminal:
         self._own, other = os.openpty()
         termios.tcsetwinsize(other, (24, 80))
         self.process = subprocess.Popen(
-            [command, *map(str, args)],
-            stdin=other,
-            stdout=other,
-            stderr=other,
-            start_new_session=True,
-            preexec_fn=lambda: ioctl(0, termios.TIOCSCTTY, 0),
+            ["setsid", "--ctty", command, *map(str, args)], stdin=other, stdout=other, stderr=other
         )
         os.close(other)
         self.printed = ""
