@@ -11,10 +11,13 @@ import io
 import lzma
 import zlib
 from collections.abc import Callable
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 from dsprep.errors import DamagedShard
 from dsprep.stores.opened import open_file
+
+if TYPE_CHECKING:
+    from _typeshed import WriteableBuffer
 
 _BLOCK = 1 << 18
 """Bytes that are decompressed at once, whoever reads: of a damaged block, nothing is had."""
@@ -83,11 +86,12 @@ class _Decompressed(io.RawIOBase):
     def readable(self) -> bool:
         return True
 
-    def readinto(self, buffer: memoryview) -> int:  # type: ignore[override]
+    def readinto(self, buffer: WriteableBuffer) -> int:
         if not self._block:
             self._block = memoryview(self._decompress())
-        count = min(len(buffer), len(self._block))
-        buffer[:count] = self._block[:count]
+        view = memoryview(buffer).cast("B")
+        count = min(len(view), len(self._block))
+        view[:count] = self._block[:count]
         self._block = self._block[count:]
         return count
 
