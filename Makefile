@@ -24,7 +24,7 @@ demo: $(CORE) ## Draw a small data set and pack it into all three formats
 
 # Tests wait for processes and servers now and then: one more at once than there are cores.
 test: $(FULL) $(SERVERS) ## Run the tests, against the real frameworks and S3 servers
-	@$(BIN)/python -m pytest -n $$(($$(getconf _NPROCESSORS_ONLN) + 1)) --maxprocesses 4 \
+	@$(BIN)/python -u -m pytest -n $$(($$(getconf _NPROCESSORS_ONLN) + 1)) --maxprocesses 4 \
 		--dist worksteal -q
 
 check: $(FULL) $(SERVERS) ## Check style, types, imports and docs

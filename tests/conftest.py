@@ -18,7 +18,7 @@ from typing import NamedTuple
 import pytest
 from hypothesis import HealthCheck, settings
 
-pytest_plugins = ["tests.servers.fixtures"]
+pytest_plugins = ["tests.hangs", "tests.servers.fixtures"]
 
 # Machines may be busy: how long a test takes says nothing.
 settings.register_profile(
