@@ -30,7 +30,7 @@ _POOL = re.compile(r"^\w+\(host='([^']*)', port=(\d+)\): ")
 
 _CREDENTIALS = {
     "NoCredentialsError": "there are no credentials: set AWS_ACCESS_KEY_ID and "
-    "AWS_SECRET_ACCESS_KEY, name a --profile, or read what is public with --no-sign-request",
+    "AWS_SECRET_ACCESS_KEY, or AWS_PROFILE; what is public, `dsprep sync --no-sign-request` reads",
     "PartialCredentialsError": "the credentials are not complete: a secret key belongs to each "
     "access key",
     "ProfileNotFound": "there is no such profile in AWS's configuration files",
