@@ -11,8 +11,9 @@ from dsprep.stores.urls import is_s3, parse_url
 
 _MARK = re.compile(r"[*?\[]")
 
-_TOKEN = re.compile(r"\*\*/|\*+|\?|\[!?\]?[^\]/]*\]|.", re.DOTALL)
+_TOKEN = re.compile(r"\*+|\?|\[!?+.[^\]]*\]|.", re.DOTALL)
 _SPECIAL = re.compile(r"[\\\[\]^&~|]")
+_DIRECTORIES = r"(?:[^/.][^/]*/)*"
 
 
 def find_files(pattern: str) -> list[str]:
@@ -40,29 +41,35 @@ def find_files(pattern: str) -> list[str]:
 def expression(pattern: str) -> re.Pattern[str]:
     """What the shell means by a pattern.
 
-    Marks match neither slashes nor dots that names begin with; ``**/`` is any directories.
+    Marks match neither slashes nor dots that names begin with; ``**/`` is any directories, and
+    ``**`` at the end all that lies below.
 
     Raises:
         SourceError: If it cannot mean anything.
     """
-    parts = []
-    is_begin = True
-    for token in _TOKEN.findall(pattern):
-        is_mark = token[0] in "*?" or len(token) > 1
-        if is_mark and is_begin and token != "**/":
-            parts.append(r"(?!\.)")
-        if token == "**/":
-            parts.append(r"(?:[^/.][^/]*/)*" if is_begin else "[^/]*/")
-        elif token[0] in "*?":
-            parts.append("[^/]" if token == "?" else "[^/]*")
-        elif is_mark:
-            is_not = token[1] == "!"
-            inner = _SPECIAL.sub(r"\\\g<0>", token[1 + is_not : -1])
-            parts.append(f"[^{inner}/]" if is_not else f"[{inner}]")
-        else:
-            parts.append(re.escape(token))
-        is_begin = token[-1] == "/"
+    *directories, name = pattern.split("/")
+    parts = [_DIRECTORIES if each == "**" else f"{_name(each)}/" for each in directories]
+    parts.append(_DIRECTORIES + _name("*") if name == "**" else _name(name))
     try:
         return re.compile("".join(parts), re.DOTALL)
     except re.error:
         raise SourceError(f"{pattern}: is no pattern of files") from None
+
+
+def _name(pattern: str) -> str:
+    """The expression for the name of a file or directory."""
+    tokens = _TOKEN.findall(pattern)
+    begins_with_mark = tokens and (tokens[0][0] in "*?" or len(tokens[0]) > 1)
+    return (r"(?!\.)" if begins_with_mark else "") + "".join(map(_part, tokens))
+
+
+def _part(token: str) -> str:
+    if token[0] == "*":
+        return "[^/]*"
+    if token == "?":
+        return "[^/]"
+    if len(token) == 1:
+        return re.escape(token)
+    is_not = token[1] == "!"
+    inner = _SPECIAL.sub(r"\\\g<0>", token[1 + is_not : -1])
+    return f"[^{inner}/]" if is_not else f"[{inner}]"
