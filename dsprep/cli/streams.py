@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import io
 import os
 import sys
@@ -31,9 +32,14 @@ def visible(text: str) -> str:
 
 @contextmanager
 def until_nobody_reads(stream: TextIO) -> Iterator[None]:
-    """Print as long as somebody reads: ``| head`` does not change how a command ended."""
+    """Print as long as somebody reads: ``| head`` does not change how a command ended.
+
+    Nor does a terminal that is closed, of which the system says EIO.
+    """
     try:
         yield
-    except BrokenPipeError:
+    except OSError as error:
+        if error.errno not in (errno.EPIPE, errno.EIO):
+            raise
         # Python flushes once more at its end, and would complain.
         os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())

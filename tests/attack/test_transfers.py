@@ -36,7 +36,7 @@ from dsprep.transfers.pace import Pace
 endpoint, bucket, path = sys.argv[1:]
 store = S3Store(bucket, S3Config(endpoint=endpoint))
 place = (Path(path), store, "k") if "{0}" == "upload" else (store, "k", Path(path))
-{0}(*place, part_size=5 << 20, pace=Pace(concurrency=1, bandwidth=20e6))
+{0}(*place, part_size=5 << 20, pace=Pace(concurrency=1, bandwidth=5e6))
 """
 
 

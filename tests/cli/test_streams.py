@@ -166,11 +166,11 @@ class TestStreams:
 class Terminal:
     """A terminal of eighty columns that a command believes in, and what is to be seen on it."""
 
-    def __init__(self, command: Path, *args: object) -> None:
+    def __init__(self, *command: object) -> None:
         self._own, other = os.openpty()
         termios.tcsetwinsize(other, (24, 80))
         self.process = subprocess.Popen(
-            ["setsid", "--ctty", command, *map(str, args)], stdin=other, stdout=other, stderr=other
+            ["setsid", "--ctty", *map(str, command)], stdin=other, stdout=other, stderr=other
         )
         os.close(other)
         self.printed = ""
@@ -256,14 +256,15 @@ class TestATerminal:
         assert screen.startswith("dsprep: interrupted")
         assert "Traceback" not in screen
 
+    @pytest.mark.parametrize(("hangup", "code"), [("default", -signal.SIGHUP), ("ignore", 0)])
     def test_that_goes_away_ends_the_run_and_its_workers(
-        self, command: Path, many: Path, tmp_path: Path
+        self, command: Path, many: Path, tmp_path: Path, hangup: str, code: int
     ) -> None:
-        dest = tmp_path / "out"
-        terminal = Terminal(command, "pack", many, dest, *self.SLOW)
+        words = ("env", f"--{hangup}-signal=HUP", command, "pack", many, tmp_path / "out")
+        terminal = Terminal(*words, *self.SLOW)
         terminal.read(until="writing")
         os.close(terminal._own)
-        assert terminal.process.wait(timeout=60) in (-signal.SIGHUP, 130, 0)
+        assert terminal.process.wait(timeout=60) == code
         for _ in range(600):
             alive = subprocess.run(
                 ["pgrep", "-s", str(terminal.process.pid)], capture_output=True, check=False
