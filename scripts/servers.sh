@@ -44,5 +44,6 @@ install_localstack() {
     printf '%s' "$wanted" >"$LOCALSTACK/.pins"
 }
 
-install_ceph
+install_ceph &
 install_localstack
+wait $!
