@@ -10,7 +10,7 @@ import hashlib
 import json
 import sys
 from array import array
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -165,8 +165,11 @@ class Catalog:
         order = self.table.select(_random_numbers(seed).arg_sort()).to_series()
         return replace(self, table=self.table[order])
 
-    def samples_per_class(self) -> dict[int, int]:
+    def samples_per_class(self, without: Iterable[str] = ()) -> dict[int, int]:
         """Count the samples of each class.
+
+        Args:
+            without: Paths of samples that do not count.
 
         Returns:
             The number of samples by class number, in the order of the numbers; with ``classes``,
@@ -174,7 +177,8 @@ class Catalog:
         """
         if self.label_column != "cls":
             return {}
-        counts = self.table.group_by("cls").len().sort("cls")
+        counted = self.table.filter(~pl.col("path").is_in(list(without)))
+        counts = counted.group_by("cls").len().sort("cls")
         every_class = dict.fromkeys(range(len(self.classes or ())), 0)
         return every_class | dict(counts.iter_rows())
 

@@ -206,7 +206,7 @@ def planned_report(plan: Plan, seconds: float) -> WriteReport:
         rejects=plan.lost,
         rejects_file=None,
         seconds=seconds,
-        **_common(plan, shards),
+        **_common(plan, shards, ()),
     )
 
 
@@ -226,7 +226,7 @@ def final_report(
         rejects=rejects,
         rejects_file=_rejects_file(plan) if rejects else None,
         seconds=seconds,
-        **_common(plan, shards),
+        **_common(plan, shards, rejects),
     )
 
 
@@ -235,24 +235,25 @@ def _rejects_file(plan: Plan) -> str:
     return destination.url(destination.companion("rejects.jsonl").name)
 
 
-def _common(plan: Plan, shards: Sequence[ShardFacts]) -> dict[str, Any]:
+def _common(plan: Plan, shards: Sequence[ShardFacts], rejects: Sequence[Reject]) -> dict[str, Any]:
+    per_class = plan.catalog.samples_per_class(without=(each.path for each in rejects))
     return {
         "classes": plan.catalog.classes,
-        "per_class": plan.catalog.samples_per_class(),
+        "per_class": per_class,
         "skipped": plan.skipped,
         "duplicates": [each for each in plan.findings if each.kind == "duplicate"],
         "collisions": plan.collisions,
         "chosen": plan.chosen,
-        "notes": _notes(plan, shards),
+        "notes": _notes(plan, shards, per_class),
     }
 
 
-def _notes(plan: Plan, shards: Sequence[ShardFacts]) -> list[str]:
+def _notes(plan: Plan, shards: Sequence[ShardFacts], per_class: Mapping[int, int]) -> list[str]:
     """What a user would want to know before training on the result."""
     notes = []
     empty = [
         plan.catalog.classes[number]
-        for number, count in plan.catalog.samples_per_class().items()
+        for number, count in per_class.items()
         if plan.catalog.classes and not count
     ]
     if empty and not plan.packing.first_shard:

@@ -184,6 +184,18 @@ def test_a_directory_that_may_not_be_read_is_an_error(run_cli: RunCli, tmp_path:
     assert names(tmp_path) == ["source"]
 
 
+@pytest.mark.parametrize("workers", [1, 2])
+def test_what_is_rejected_is_not_in_its_class(
+    run_here: RunCli, tmp_path: Path, workers: int
+) -> None:
+    for path in ("cat/0.jpg", "cat/1.jpg", "dog/0.jpg"):
+        (tmp_path / "in" / path).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / "in" / path).write_bytes(b"" if path == "cat/1.jpg" else jpeg())
+    command = ("pack", tmp_path / "in", tmp_path / "out", "--format", "webdataset", "-j", workers)
+    for _ in range(2):  # the second finds it packed already
+        assert "2, of 1 sample each" in run_here(*command).out
+
+
 class TestStoppingEarly:
     @pytest.mark.parametrize("workers", [1, 2])
     def test_after_too_many(

@@ -130,6 +130,11 @@ def test_samples_per_class_counts_absent_classes_too() -> None:
     assert list(catalog.samples_per_class().items()) == [(0, 1), (1, 0), (2, 2)]
 
 
+def test_samples_per_class_without_some() -> None:
+    catalog = make(["a.jpg", "b.jpg", "c.jpg"], ("x", "y"), cls=[1, 0, 1])
+    assert catalog.samples_per_class(without=["c.jpg", "b.jpg"]) == {0: 0, 1: 1}
+
+
 def test_samples_per_class_without_names() -> None:
     catalog = make(["a.jpg", "b.jpg", "c.jpg"], cls=[7, -1, 7])
     assert list(catalog.samples_per_class().items()) == [(-1, 1), (7, 2)]
