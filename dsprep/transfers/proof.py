@@ -28,8 +28,9 @@ def said_crc32c(metadata: Mapping[str, str]) -> int | None:
 
 def said_mtime_ns(metadata: Mapping[str, str]) -> int | None:
     """The time of the file that metadata says, in nanoseconds since 1970."""
-    whole, _, rest = metadata.get(MTIME, "").partition(".")
-    if not (whole.isascii() and whole.isdigit() and (rest + "0").isdigit() and len(whole) < 12):
+    text = metadata.get(MTIME, "")
+    whole, _, rest = text.partition(".")
+    if not (text.isascii() and whole.isdigit() and (rest + "0").isdigit() and len(whole) < 12):
         return None
     return int(whole) * 10**9 + int(rest[:9].ljust(9, "0"))
 
