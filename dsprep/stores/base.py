@@ -144,7 +144,10 @@ RefusedKeys = list[Refused]
 
 
 class Reading(Protocol):
-    """The bytes of a file, or a range of them, on their way from a store."""
+    """The bytes of a file, or a range of them, on their way from a store.
+
+    Where a connection breaks, it goes on behind what has come; so its errors are for good.
+    """
 
     @property
     def stored(self) -> Stored:
@@ -156,6 +159,15 @@ class Reading(Protocol):
         Raises:
             StoreError: If they do not come, or end before the range does.
         """
+
+
+_AT_ONCE = 1 << 20
+
+
+def read_all(reading: Reading) -> bytes:
+    """All bytes of a small file, or of a range, that have not been read yet."""
+    parts = list(iter(lambda: reading.read(_AT_ONCE), b""))
+    return parts[0] if len(parts) == 1 else b"".join(parts)
 
 
 class Store(Protocol):

@@ -7,7 +7,8 @@ is not that of the bytes that arrived.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import closing
+from functools import partial
 from typing import Any
 from uuid import uuid4
 
@@ -37,53 +38,30 @@ class S3Store(UploadRequests):
 
     def list(self, prefix: str = "") -> Pages[Stored]:
         """Everything whose key begins so, page by page."""
-        args: dict[str, Any] = {"Prefix": prefix}
-        while True:
-            page = self._call("ListObjectsV2", prefix, **args)
-            yield [answers.listed(entry) for entry in page.get("Contents", [])]
-            if not page.get("IsTruncated"):
-                return
-            args["ContinuationToken"] = page["NextContinuationToken"]
+        return self._pages("ListObjectsV2", prefix, _listed, "ContinuationToken", Prefix=prefix)
 
     def levels(self, prefix: str) -> Iterator[Level]:
         """Objects whose key begins so and has no further slash, and what lies deeper, by pages."""
-        args: dict[str, Any] = {"Prefix": prefix, "Delimiter": "/"}
-        while True:
-            page = self._call("ListObjectsV2", prefix, **args)
-            deeper = [each["Prefix"] for each in page.get("CommonPrefixes", [])]
-            files = [answers.listed(entry) for entry in page.get("Contents", [])]
-            is_last = not page.get("IsTruncated")
-            yield Level(files, deeper, is_last)
-            if is_last:
-                return
-            args["ContinuationToken"] = page["NextContinuationToken"]
+        return self._pages(
+            "ListObjectsV2", prefix, _level, "ContinuationToken", Prefix=prefix, Delimiter="/"
+        )
 
     def stat(self, key: str) -> Stored | None:
         """What is known about an object; None if there is none."""
         try:
-            answer = self._call("HeadObject", key, Key=key, ChecksumMode="ENABLED")
+            return self._call(
+                "HeadObject", key, partial(_looked_up, key), Key=key, ChecksumMode="ENABLED"
+            )
         except StoreError as error:
             if error.kind == "missing":
                 return None
             raise
-        return answers.looked_up(key, answer, int(answer["ContentLength"]))
 
-    @contextmanager
     def open(
         self, key: str, start: int = 0, size: int | None = None, etag: str = ""
-    ) -> Iterator[S3Reading]:
+    ) -> closing[S3Reading]:
         """Read an object, or a range of it, that must still have this ETag."""
-        args: dict[str, Any] = {"ChecksumMode": "ENABLED"}
-        if start or size is not None:
-            args["Range"] = f"bytes={start}-" + ("" if size is None else str(start + size - 1))
-        if etag:
-            args["IfMatch"] = f'"{etag}"'
-        answer = self._call("GetObject", key, Key=key, **args)
-        reading = S3Reading(self._requests, key, answer)
-        try:
-            yield reading
-        finally:
-            reading.close()
+        return closing(S3Reading(self._requests, key, start, size, etag))
 
     def put(
         self,
@@ -114,27 +92,30 @@ class S3Store(UploadRequests):
             args["IfNoneMatch"] = "*"
         if etag:
             args["IfMatch"] = etag  # Ceph takes no quotes here, others both
+        parse = partial(answers.looked_up, key, size=len(data))
         try:
-            answer = self._send("PutObject", key, data, crc32c, md5, progress, Key=key, **args)
+            return self._send("PutObject", key, parse, data, crc32c, md5, progress, Key=key, **args)
         except StoreError as error:
             # It was ours if it went twice because the first answer was lost.
             there = self.stat(key) if error.kind == "exists" else None
             if there is None or there.metadata.get(_TOKEN) != token:
                 raise
             return there
-        return answers.looked_up(key, answer, len(data))
 
     def delete(self, keys: Sequence[str]) -> RefusedKeys:
         """Delete objects; those that are not there are no failure."""
-        refused = []
+        refused: RefusedKeys = []
         for at in range(0, len(keys), _DELETED_AT_ONCE):
             some = keys[at : at + _DELETED_AT_ONCE]
             objects = {"Objects": [{"Key": key} for key in some], "Quiet": True}
-            answer = self._call("DeleteObjects", some[0], Delete=objects)
-            for entry in answer.get("Errors", []):
-                key = entry["Key"]
-                refused.append(Refused(key, self._requests.failure("DeleteObjects", key, entry)))
+            refused += self._call("DeleteObjects", some[0], self._refused, Delete=objects)
         return refused
+
+    def _refused(self, answer: Mapping[str, Any]) -> RefusedKeys:
+        failure = partial(self._requests.failure, "DeleteObjects")
+        return [
+            Refused(each["Key"], failure(each["Key"], each)) for each in answer.get("Errors", [])
+        ]
 
     def copy(
         self, source: str, stored: Stored, key: str, metadata: Mapping[str, str] | None
@@ -156,9 +137,25 @@ class S3Store(UploadRequests):
             args["TaggingDirective"] = "REPLACE"
         if self.checksums is not False:
             args["ChecksumAlgorithm"] = "CRC32C"
-        self._call("CopyObject", key, Key=key, **args)
+        self._call("CopyObject", key, ignore, Key=key, **args)
 
     def tags(self, key: str) -> dict[str, str]:
         """The tags of an object."""
-        answer = self._call("GetObjectTagging", key, Key=key)
-        return {tag["Key"]: tag["Value"] for tag in answer.get("TagSet", [])}
+        return self._call("GetObjectTagging", key, _tags, Key=key)
+
+
+def _listed(page: Mapping[str, Any]) -> list[Stored]:
+    return [answers.listed(entry) for entry in page.get("Contents", [])]
+
+
+def _level(page: Mapping[str, Any]) -> Level:
+    deeper = [each["Prefix"] for each in page.get("CommonPrefixes", [])]
+    return Level(_listed(page), deeper, not page.get("IsTruncated"))
+
+
+def _looked_up(key: str, answer: Mapping[str, Any]) -> Stored:
+    return answers.looked_up(key, answer, int(answer["ContentLength"]))
+
+
+def _tags(answer: Mapping[str, Any]) -> dict[str, str]:
+    return {tag["Key"]: tag["Value"] for tag in answer.get("TagSet", [])}

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 from zlib import crc32
 
 from dsprep.errors import SourceError, StoreError
-from dsprep.stores.base import Level, Reading, Stored
+from dsprep.stores.base import Level, Stored, read_all
 from dsprep.stores.local import checksum
 from dsprep.stores.urls import parse_url
 
@@ -167,7 +167,11 @@ def read_range(url: str, start: int, size: int, etag: str) -> bytes:
     """
     with as_source(url, is_object=True):
         store, key = bucket_and_key(url)
-        return _read(store, key, start, size, etag)
+        with store.open(key, start, size, etag) as reading:
+            data = read_all(reading)
+        if len(data) != size:  # only where an ETag could not be asked for
+            raise StoreError(f"{url}: is shorter now", "exists")
+        return data
 
 
 def read_object(url: str, size: int | None = None) -> bytes | None:
@@ -188,40 +192,12 @@ def read_object(url: str, size: int | None = None) -> bytes | None:
         store, key = bucket_and_key(url)
         failed = 0
         while True:
-            try:
-                with store.open(key) as reading:
-                    if size not in (None, reading.stored.size):
-                        return None
-                    return _all_of(reading, url)
-            except StoreError as error:
-                failed += 1
-                store.again(error, failed)
-
-
-def _all_of(reading: Reading, url: str) -> bytes:
-    """The bytes that come, which must be those of the checksum if the store has one of them all."""
-    stored, parts, left = reading.stored, [], reading.stored.size
-    while left:
-        parts.append(reading.read(left))
-        left -= len(parts[-1])
-    data = parts[0] if len(parts) == 1 else b"".join(parts)
-    if stored.crc32c not in (None, checksum(data)):
-        raise StoreError(f"{url}: its crc32c is not that of the bytes that came", "damaged")
-    return data
-
-
-def _read(store: S3Store, key: str, start: int, size: int, etag: str) -> bytes:
-    """Read a range, going on behind what has come if the connection breaks."""
-    parts: list[bytes] = []
-    have = failed = 0
-    while True:
-        try:
-            with store.open(key, start + have, size - have, etag) as reading:
-                while have < size:
-                    parts.append(reading.read(size - have))
-                    have += len(parts[-1])
-                    failed = 0
-            return parts[0] if len(parts) == 1 else b"".join(parts)
-        except StoreError as error:
+            with store.open(key) as reading:
+                if size not in (None, reading.stored.size):
+                    return None
+                data = read_all(reading)
+            if reading.stored.crc32c in (None, checksum(data)):
+                return data
             failed += 1
-            store.again(error, failed)
+            problem = f"{url}: its crc32c is not that of the bytes that came"
+            store.again(StoreError(problem, "damaged"), failed)

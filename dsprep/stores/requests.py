@@ -7,20 +7,23 @@ bounded and a stop is noticed at once.
 from __future__ import annotations
 
 import re
+import threading
 import time
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import Any, TypeVar
 
 from dsprep.errors import DsprepError, StoreError
 from dsprep.stores.base import Progress, ignore
 from dsprep.stores.body import Body
 from dsprep.stores.retries import Retries
 from dsprep.stores.s3 import Connection
+from dsprep.stores.s3_answers import DamagedError
 from dsprep.stores.s3_config import S3Config
 from dsprep.stores.s3_errors import Failure
 from dsprep.stores.urls import Location
 
 Data = bytes | bytearray | memoryview
+T = TypeVar("T")
 
 _SMALL = 1 << 20
 """Bytes that are sent without asking first whether they are welcome."""
@@ -64,7 +67,9 @@ class Requests:
         self._bucket = bucket
         self._retries, self._wait = retries, wait
         self._on_retry, self._on_fallback = on_retry, on_fallback
+        self._always = config.to_all()
         self._plain = False
+        self._falling_back = threading.Lock()
         try:
             self._connection = Connection(config)
         except Exception as error:  # whatever is wrong in AWS's files
@@ -78,22 +83,23 @@ class Requests:
         self,
         operation: str,
         key: str,
+        parse: Callable[[Any], T],
         *,
         data: Data | None = None,
         progress: Progress = ignore,
-        refuse: Callable[[Any], str] = lambda _: "",
         once: bool = False,
         **args: Any,
-    ) -> Any:
+    ) -> T:
         """Make a request, again if that may help.
 
         Args:
             operation: Its name in the API.
             key: The object that it is about, for messages.
+            parse: Makes of the answer what is wanted. It may raise KeyError and ValueError if the
+                answer makes no sense, and DamagedError.
             data: The body.
             progress: Told of the bytes that go, and with a negative number of those that were in
                 vain.
-            refuse: Looks at the answer; what it says is what is wrong with it.
             once: Not again, as a request whose answer was lost would be done twice.
             args: Those of the operation.
 
@@ -101,6 +107,7 @@ class Requests:
             StoreError: If it fails for good.
         """
         method = self._connection.method(operation)
+        args |= self._always
         attempt = 0
         while True:
             attempt += 1
@@ -113,22 +120,17 @@ class Requests:
                 answer = self._quickly(operation, key, args)
                 if answer is None:
                     answer = method(Bucket=self._bucket, **args)
-                wrong = refuse(answer)
-                if not wrong:
-                    return answer
-                failure = Failure(operation, self._bucket, key, 200, "BadDigest", wrong)
+                return parse(answer)
+            except (KeyError, ValueError) as error:
+                failure = Failure(operation, self._bucket, key, 200, message=_nonsense(error))
             except Exception as error:
                 failure = self._failure(operation, key, error, attempt)
             if body is not None:
                 progress(-body.tell())
             refused = failure.to_error()
             checksums = any("Checksum" in name for name in args)
-            if refused.kind == "unsupported" and checksums and not self._plain:
-                self._plain = True
-                self._on_fallback(
-                    f"{Location(self._bucket, '')}: the server takes no checksums "
-                    f"({failure.code}): going on with MD5"
-                )
+            if refused.kind == "unsupported" and checksums:
+                self._fall_back(failure.code)
             elif once:
                 raise refused
             else:
@@ -139,9 +141,9 @@ class Requests:
         code, message = entry.get("Code", ""), entry.get("Message", "")
         return Failure(operation, self._bucket, key, 0, code, message).to_error()
 
-    def broken(self, key: str, error: Exception) -> StoreError:
-        """The error of an answer that ends, or stops, before it is whole."""
-        return self._failure("GetObject", key, error, 1).to_error()
+    def broken(self, key: str, error: Exception, failed: int) -> StoreError:
+        """The error of an answer that ends, or stops, before it is whole, for so many times now."""
+        return self._failure("GetObject", key, error, failed).to_error()
 
     def _quickly(self, operation: str, key: str, args: Mapping[str, Any]) -> Any:
         """The answer of a request that can be made without boto3; else None."""
@@ -167,6 +169,16 @@ class Requests:
         self._on_retry(error, delay)
         self._wait(delay)
 
+    def _fall_back(self, code: str) -> None:
+        """Do without checksums from now on; several threads may find out that it has to be."""
+        with self._falling_back:
+            is_told, self._plain = self._plain, True
+        if not is_told:
+            self._on_fallback(
+                f"{Location(self._bucket, '')}: the server takes no checksums ({code}): "
+                "going on with MD5"
+            )
+
     def _failure(self, operation: str, key: str, error: Exception, attempt: int) -> Failure:
         """What a request failed with.
 
@@ -177,6 +189,10 @@ class Requests:
         for each in (error, inner):
             if isinstance(each, DsprepError):
                 raise each
+        if isinstance(error, DamagedError):
+            return Failure(
+                operation, self._bucket, key, 200, "BadDigest", str(error), attempts=attempt
+            )
         answer = getattr(error, "response", None)
         if isinstance(answer, dict) and "Error" in answer:
             about, told = answer.get("ResponseMetadata", {}), answer["Error"]
@@ -198,3 +214,12 @@ class Requests:
             raise error  # ours
         text = _POOL.sub(r"\1:\2: ", f"{inner or error!s:.300}")
         return Failure(operation, self._bucket, key, message=text, attempts=attempt)
+
+
+def _nonsense(error: KeyError | ValueError) -> str:
+    """What is wrong with an answer that cannot be understood."""
+    what = f"it has no {error.args[0]}" if isinstance(error, KeyError) else str(error)
+    return (
+        f"the server's answer makes no sense: {what:.200}; look at the endpoint, and at what lies "
+        "between here and it"
+    )

@@ -15,6 +15,10 @@ _PREFIX = "Checksum"
 _NO_VALUES = {"ChecksumAlgorithm", "ChecksumType", "ChecksumMode"}
 
 
+class DamagedError(Exception):
+    """An answer that shows that other bytes have arrived than were sent."""
+
+
 def seconds(text: str | float) -> float:
     """A time in any of S3's spellings, in seconds since 1970."""
     if not isinstance(text, str):
@@ -83,6 +87,17 @@ def looked_up(key: str, answer: Mapping[str, Any], size: int) -> Stored:
         kms_key=answer.get("SSEKMSKeyId", ""),
         headers={name: answer[name] for name in _HEADERS if answer.get(name)},
     )
+
+
+def begun(key: str, storage_class: str, answer: Mapping[str, Any]) -> Upload:
+    """The answer of CreateMultipartUpload."""
+    checksums = answer.get("ChecksumAlgorithm") == "CRC32C"
+    return Upload(key, answer["UploadId"], checksums, storage_class=storage_class)
+
+
+def sent(answer: Mapping[str, Any], number: int, size: int) -> Part:
+    """The answer of UploadPart, or what that of UploadPartCopy says of the part."""
+    return Part(number, size, etag(answer), checksum(answer))
 
 
 def part(entry: Mapping[str, Any]) -> Part:

@@ -5,9 +5,8 @@ from __future__ import annotations
 import hashlib
 import time
 from base64 import b64encode
-from collections.abc import Callable
-from functools import partial
-from typing import Any
+from collections.abc import Callable, Iterator
+from typing import Any, TypeVar
 
 from dsprep.errors import StoreError
 from dsprep.stores import s3_answers as answers
@@ -16,6 +15,8 @@ from dsprep.stores.requests import Data, Requests
 from dsprep.stores.retries import Retries
 from dsprep.stores.s3_config import S3Config
 from dsprep.stores.urls import Location
+
+T = TypeVar("T")
 
 
 class BucketRequests:
@@ -57,7 +58,7 @@ class BucketRequests:
         self._requests = Requests(
             bucket, self.config, retries or Retries(), wait, on_retry, on_fallback
         )
-        self._call: Callable[..., Any] = partial(self._requests.call, **self.config.to_read())
+        self._call = self._requests.call
         self.again = self._requests.again
 
     def url(self, key: str) -> str:
@@ -72,32 +73,61 @@ class BucketRequests:
         """The MD5 of bytes that are to be sent, if the server goes by nothing better."""
         return None if self.checksums else hashlib.md5(data, usedforsecurity=False).digest()
 
+    def _pages(
+        self, operation: str, prefix: str, parse: Callable[[Any], T], *marks: str, **args: Any
+    ) -> Iterator[T]:
+        """A listing, page by page.
+
+        Args:
+            operation: Its name in the API.
+            prefix: What is listed, for messages.
+            parse: Makes of a page what is wanted.
+            marks: The arguments that say which page is wanted, if it is not the first.
+            args: Those of the operation.
+        """
+
+        def parse_page(page: Any) -> tuple[T, dict[str, Any]]:
+            following = {}
+            if page.get("IsTruncated"):
+                following = {mark: page[f"Next{mark}"] for mark in marks}
+                if following.items() <= args.items():
+                    raise ValueError("the page that follows is the same again")
+            return parse(page), following
+
+        while True:
+            found, following = self._call(operation, prefix, parse_page, **args)
+            yield found
+            if not following:
+                return
+            args |= following
+
     def _send(
         self,
         operation: str,
         key: str,
+        parse: Callable[[Any], T],
         data: Data,
         crc32c: int | None,
         md5: bytes | None,
         progress: Progress,
         **args: Any,
-    ) -> Any:
+    ) -> T:
         """Send bytes with their checksums, and compare what the server says it has got."""
         if md5 is not None:
             args["ContentMD5"] = b64encode(md5).decode()
         if crc32c is not None and self.checksums is not False:
             args["ChecksumCRC32C"] = answers.base64_crc32c(crc32c)
 
-        def refuse(answer: Any) -> str:
+        def compare(answer: Any) -> T:
             kept = answers.checksum(answer)
             self.checksums = kept is not None
             if kept is not None and crc32c is not None and kept.algorithm == "crc32c":
-                return (
-                    ""
-                    if kept.value == crc32c.to_bytes(4, "big")
-                    else "another crc32c than was sent"
-                )
+                if kept.value != crc32c.to_bytes(4, "big"):
+                    raise answers.DamagedError("another crc32c than was sent")
+                return parse(answer)
             got = answers.looked_up(key, answer, len(data)).md5
-            return "" if md5 is None or got in (None, md5) else "another MD5 than was sent"
+            if md5 is not None and got not in (None, md5):
+                raise answers.DamagedError("another MD5 than was sent")
+            return parse(answer)
 
-        return self._call(operation, key, data=data, progress=progress, refuse=refuse, **args)
+        return self._call(operation, key, compare, data=data, progress=progress, **args)

@@ -55,8 +55,8 @@ class S3Config:
             "Tagging": urlencode(self.tags, quote_via=quote),
             "Metadata": {**self.metadata, **metadata},
         }
-        return {name: value for name, value in values.items() if value} | self.to_read()
+        return {name: value for name, value in values.items() if value}
 
-    def to_read(self) -> dict[str, Any]:
+    def to_all(self) -> dict[str, Any]:
         """The arguments of every request."""
         return {"RequestPayer": "requester"} if self.request_payer else {}

@@ -5,6 +5,7 @@ from __future__ import annotations
 from base64 import b64encode
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 from dsprep.errors import StoreError
@@ -39,9 +40,10 @@ class UploadRequests(BucketRequests):
         args = config.to_create(metadata) | dict(headers or {})
         if self.checksums is not False:
             args |= {"ChecksumAlgorithm": "CRC32C", "ChecksumType": "FULL_OBJECT"}
-        answer = self._call("CreateMultipartUpload", key, once=True, Key=key, **args)
-        self.checksums = answer.get("ChecksumAlgorithm") == "CRC32C"
-        return Upload(key, answer["UploadId"], self.checksums, storage_class=self.storage_class)
+        begun = partial(answers.begun, key, self.storage_class)
+        upload = self._call("CreateMultipartUpload", key, begun, once=True, Key=key, **args)
+        self.checksums = upload.checksums
+        return upload
 
     @property
     def storage_class(self) -> str:
@@ -67,9 +69,10 @@ class UploadRequests(BucketRequests):
             md5: Of these bytes; None if the server checks the crc32c.
             progress: Told of the bytes that go.
         """
-        answer = self._send(
+        return self._send(
             "UploadPart",
             upload.key,
+            lambda answer: answers.sent(answer, number, len(data)),
             data,
             crc32c if upload.checksums else None,
             md5,
@@ -77,9 +80,7 @@ class UploadRequests(BucketRequests):
             Key=upload.key,
             UploadId=upload.id,
             PartNumber=number,
-            **self.config.to_read(),
         )
-        return Part(number, len(data), answers.etag(answer), answers.checksum(answer))
 
     def complete(self, upload: Upload, parts: Sequence[Part], size: int, crc32c: int | None) -> str:
         """Make the parts one object; returns its ETag.
@@ -98,21 +99,22 @@ class UploadRequests(BucketRequests):
             for entry, part in zip(entries, parts, strict=True):
                 if part.checksum is not None and part.checksum.algorithm == "crc32c":
                     entry["ChecksumCRC32C"] = b64encode(part.checksum.value).decode()
-        answer = self._call(
+        return self._call(
             "CompleteMultipartUpload",
             upload.key,
+            answers.etag,
             Key=upload.key,
             UploadId=upload.id,
             MultipartUpload={"Parts": entries},
             **args,
-            **self.config.to_read(),
         )
-        return answers.etag(answer)
 
     def abort(self, upload: Upload) -> None:
         """Throw the parts of an upload away; one that is not there any more is no failure."""
         try:
-            self._call("AbortMultipartUpload", upload.key, Key=upload.key, UploadId=upload.id)
+            self._call(
+                "AbortMultipartUpload", upload.key, ignore, Key=upload.key, UploadId=upload.id
+            )
         except StoreError as error:
             if error.kind not in ("gone", "missing"):
                 raise
@@ -121,39 +123,34 @@ class UploadRequests(BucketRequests):
         self, upload: Upload, number: int, source: str, stored: Stored, start: int, size: int
     ) -> Part:
         """Have the server copy a range of an object to a part of an upload."""
-        answer = self._call(
+        return self._call(
             "UploadPartCopy",
             upload.key,
+            lambda answer: answers.sent(answer["CopyPartResult"], number, size),
             Key=upload.key,
             UploadId=upload.id,
             PartNumber=number,
             CopySourceRange=f"bytes={start}-{start + size - 1}",
             **copy_source(source, stored),
-            **self.config.to_read(),
         )
-        result = answer["CopyPartResult"]
-        return Part(number, size, answers.etag(result), answers.checksum(result))
 
     def list_uploads(self, prefix: str = "") -> Pages[Upload]:
         """The unfinished uploads whose key begins so, page by page."""
-        args: dict[str, Any] = {"Prefix": prefix}
-        while True:
-            page = self._call("ListMultipartUploads", prefix, **args)
-            yield [answers.upload(entry) for entry in page.get("Uploads", [])]
-            if not page.get("IsTruncated"):
-                return
-            args["KeyMarker"] = page["NextKeyMarker"]
-            args["UploadIdMarker"] = page["NextUploadIdMarker"]
+        marks = "KeyMarker", "UploadIdMarker"
+        return self._pages("ListMultipartUploads", prefix, _uploads, *marks, Prefix=prefix)
 
     def list_parts(self, upload: Upload) -> Pages[Part]:
         """The parts that an upload has, page by page."""
-        args: dict[str, Any] = {"Key": upload.key, "UploadId": upload.id}
-        while True:
-            page = self._call("ListParts", upload.key, **args)
-            yield [answers.part(entry) for entry in page.get("Parts", [])]
-            if not page.get("IsTruncated"):
-                return
-            args["PartNumberMarker"] = int(page["NextPartNumberMarker"])
+        args = {"Key": upload.key, "UploadId": upload.id}
+        return self._pages("ListParts", upload.key, _parts, "PartNumberMarker", **args)
+
+
+def _uploads(page: Mapping[str, Any]) -> list[Upload]:
+    return [answers.upload(entry) for entry in page.get("Uploads", [])]
+
+
+def _parts(page: Mapping[str, Any]) -> list[Part]:
+    return [answers.part(entry) for entry in page.get("Parts", [])]
 
 
 def copy_source(bucket: str, stored: Stored) -> dict[str, Any]:

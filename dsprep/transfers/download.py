@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
 from dsprep.errors import StoreError
 from dsprep.stores.base import Store, Stored
-from dsprep.stores.retries import Retries
 from dsprep.transfers.checksums import combine_all, crc32c
 from dsprep.transfers.events import Events
 from dsprep.transfers.landing import Landing
@@ -115,7 +113,6 @@ class _Task:
         self.store, self.stored, self.landing, self.plan = store, stored, landing, plan
         self.expected, self.pace, self.events = expected, pace, events
         self.name = store.url(stored.key)
-        self.retries = Retries()
 
     def run(self, keep: bool) -> Received:
         """Have it arrive, or keep nothing of it."""
@@ -190,43 +187,24 @@ class _Task:
         return value
 
     def fetch(self, part: Range) -> tuple[int, int]:
-        """Fetch a part, going on behind what has come if the connection breaks."""
-        value, done, failed = 0, 0, 0
-        while True:
-            try:
-                for data in self.stream(part, done):
-                    self.landing.write(data, part.start + done)
-                    value, done, failed = crc32c(data, value), done + len(data), 0
-                    self.events.moved(self.name, len(data))
-                break
-            except StoreError as error:
-                failed += 1
-                is_over = error.is_final or failed >= self.retries.attempts
-                if error.kind != "transient" or is_over:
-                    raise
-                delay = self.retries.delay(failed)
-                self.events.retry(error, delay)
-                self.pace.wait(delay)
-        if len(self.plan) > 1:
-            self.landing.note(part.number, value)
-        self.events.part(self.name, part.number)
-        return part.number, value
-
-    def stream(self, part: Range, done: int) -> Iterator[bytes]:
-        """The bytes of a part, but for the first."""
-        left = part.size - done
-        whole = left == self.stored.size
-        size = None if whole else left
-        with self.store.open(self.stored.key, part.start + done, size, self.stored.etag) as reading:
+        """Fetch a part."""
+        whole = part.size == self.stored.size
+        size = None if whole else part.size
+        value = done = 0
+        with self.store.open(self.stored.key, part.start, size, self.stored.etag) as reading:
             if reading.stored.size != self.stored.size:
                 raise StoreError(f"{self.name}: has changed while it was being read", "exists")
             if whole:  # a listing does not tell checksums and metadata
                 self.stored = reading.stored
-            while left:
-                data = reading.read(min(_AT_ONCE, left))
+            while data := reading.read(_AT_ONCE):
                 self.pace.take(len(data))
-                left -= len(data)
-                yield data
+                self.landing.write(data, part.start + done)
+                value, done = crc32c(data, value), done + len(data)
+                self.events.moved(self.name, len(data))
+        if len(self.plan) > 1:
+            self.landing.note(part.number, value)
+        self.events.part(self.name, part.number)
+        return part.number, value
 
     def proof(self, value: int) -> str:
         """What proves that the file is the object; empty if it is not."""

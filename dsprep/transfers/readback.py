@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from functools import partial
 from typing import NamedTuple
 
 from dsprep.errors import StoreError
-from dsprep.stores.base import FATAL, Stored, ignore
+from dsprep.stores.base import FATAL, Stored, ignore, read_all
 from dsprep.stores.bucket import S3Store
 from dsprep.transfers.checksums import combine_all, crc32c
 from dsprep.transfers.pace import Pace
@@ -22,14 +21,8 @@ def read_small(store: S3Store, key: str) -> tuple[bytes, Stored]:
     Raises:
         StoreError: If it cannot be read.
     """
-    failed = 0
-    while True:
-        try:
-            with store.open(key) as reading:
-                return b"".join(iter(partial(reading.read, _AT_ONCE), b"")), reading.stored
-        except StoreError as error:
-            failed += 1
-            store.again(error, failed)
+    with store.open(key) as reading:
+        return read_all(reading), reading.stored
 
 
 def read_back(
@@ -89,16 +82,9 @@ def _parts(stored: Stored, part_size: int) -> Iterable[Range]:
 
 
 def _crc32c_of_part(store: S3Store, stored: Stored, part: Range, pace: Pace) -> int:
-    """Read a part, going on behind what has come if the connection breaks."""
-    value = done = failed = 0
-    while done < part.size:
-        try:
-            left = part.size - done
-            with store.open(stored.key, part.start + done, left, stored.etag) as reading:
-                while data := reading.read(_AT_ONCE):
-                    pace.take(len(data))
-                    value, done, failed = crc32c(data, value), done + len(data), 0
-        except StoreError as error:
-            failed += 1
-            store.again(error, failed)
+    value = 0
+    with store.open(stored.key, part.start, part.size, stored.etag) as reading:
+        while data := reading.read(_AT_ONCE):
+            pace.take(len(data))
+            value = crc32c(data, value)
     return value
