@@ -38,20 +38,32 @@ class _Threads:
         future: Future[T] = Future()
         with self._lock:
             if self._count < THREADS:
-                self._count += 1
-                threading.Thread(target=self._work, daemon=True).start()
+                self._start()
         self._calls.put((call, future))
         return future
 
+    def _start(self) -> None:
+        try:
+            threading.Thread(target=self._work, daemon=True).start()
+        except RuntimeError:  # as many as the system allows are there
+            if not self._count:
+                raise
+        else:
+            self._count += 1
+
     def _work(self) -> None:
         while True:
-            call, future = self._calls.get()
-            if not future.set_running_or_notify_cancel():
-                continue
-            try:
-                future.set_result(call())
-            except BaseException as error:
-                future.set_exception(error)
+            _make(*self._calls.get())
+
+
+def _make(call: Callable[[], T], future: Future[T]) -> None:
+    """Make a call; what it took and gave is not kept by a thread that waits for the next."""
+    if not future.set_running_or_notify_cancel():
+        return
+    try:
+        future.set_result(call())
+    except BaseException as error:
+        future.set_exception(error)
 
 
 submit = _Threads().submit

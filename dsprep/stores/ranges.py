@@ -31,6 +31,10 @@ _NEAR = 1 << 16
 """Between what is asked for in advance and what follows it, there may be a header or two."""
 
 
+_MOST_ASKED = 128
+"""Ranges asked for in advance that are kept until they are read."""
+
+
 class _Range(NamedTuple):
     """Bytes that are there, or on their way."""
 
@@ -56,7 +60,7 @@ class ObjectFile(io.RawIOBase):
             SourceError: If it cannot be looked up.
         """
         super().__init__()
-        self._asked: dict[int, _Range] = {}
+        self._asked: deque[_Range] = deque(maxlen=_MOST_ASKED)
         self._windows: deque[_Range] = deque()
         stored = look_up(url)
         if stored is None:
@@ -84,27 +88,33 @@ class ObjectFile(io.RawIOBase):
             found = self._find(offset) or self._fetch(offset, stop)
             parts.append(found.data.result()[offset - found.start : stop - found.start])
             offset = self._last = offset + len(parts[-1])
-            if offset == found.stop:
-                self._asked.pop(found.start, None)
+            if offset == found.stop and self._asked and self._asked[0] is found:
+                self._asked.popleft()
         return parts[0] if len(parts) == 1 else b"".join(parts)
 
     def ahead(self, offset: int, count: int) -> None:
         """Begin to fetch bytes that will be read; of many, the first.
 
-        Those that follow what was asked for before are left to what is fetched as reading goes on.
+        They will be read in the order in which they are asked for. Those that follow what was asked
+        for before are left to what is fetched as reading goes on.
         """
         follows = abs(offset - self._told) <= _NEAR
         self._told = offset + count
         stop = min(offset + min(count, _LARGEST), self._size)
-        if offset < stop and not follows and offset not in self._asked:
-            self._asked[offset] = self._get(offset, stop)
+        if offset < stop and not follows and self._window_of(offset) is None:
+            self._asked.append(self._get(offset, stop))
 
     def _find(self, offset: int) -> _Range | None:
-        for each in self._windows:
-            if each.holds(offset):
-                self._go_on()
-                return each
-        return next((each for each in self._asked.values() if each.holds(offset)), None)
+        asked = next((each for each in self._asked if each.holds(offset)), None)
+        while asked is not None and self._asked[0] is not asked:
+            self._asked.popleft().data.cancel()  # it was passed over, or read from a window
+        window = self._window_of(offset)
+        if window is not None:
+            self._go_on()
+        return window or asked
+
+    def _window_of(self, offset: int) -> _Range | None:
+        return next((each for each in self._windows if each.holds(offset)), None)
 
     def _fetch(self, offset: int, stop: int) -> _Range:
         """Fetch what nobody has asked for before."""
@@ -171,7 +181,7 @@ class ObjectFile(io.RawIOBase):
 
     def close(self) -> None:
         """Let go of what was fetched."""
-        for each in (*self._windows, *self._asked.values()):
+        for each in (*self._windows, *self._asked):
             each.data.cancel()
         self._windows.clear()
         self._asked.clear()
