@@ -1,7 +1,8 @@
 """PutObject and GetObject without the machinery of boto3, which takes 2 ms of every request.
 
 Where requests go, and for which region they are signed, is taken from one that boto3 has made. Only
-success is understood here: whatever else happens, boto3 makes the request again and explains it.
+success is understood here, and that a server is busy. Whatever else it answers, boto3 makes the
+request again and explains it; so it does where a connection may have been closed since it was used.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ from collections.abc import Callable, Mapping
 from contextlib import suppress
 from typing import Any
 
+from dsprep.stores.s3_errors import TRANSIENT_STATUS
 from dsprep.stores.signing import Keys, Route, Signer
 
 _PUT = {
@@ -32,8 +34,13 @@ _GET = {
     "RequestPayer": "x-amz-request-payer",
 }
 _ANSWERS = {
+    "cache-control": "CacheControl",
+    "content-disposition": "ContentDisposition",
+    "content-encoding": "ContentEncoding",
+    "content-language": "ContentLanguage",
     "content-length": "ContentLength",
     "content-range": "ContentRange",
+    "content-type": "ContentType",
     "etag": "ETag",
     "last-modified": "LastModified",
     "x-amz-checksum-type": "ChecksumType",
@@ -48,6 +55,25 @@ _QUICKACK = getattr(socket, "TCP_QUICKACK", None)
 Ceph's, send the body only then, and the system would wait for 40 ms."""
 
 _Connection = http.client.HTTPConnection
+
+
+class Unavailable(Exception):
+    """The server cannot do now what it was asked.
+
+    Attributes:
+        response: What it said, as errors of boto3 have it.
+    """
+
+    def __init__(self, answer: http.client.HTTPResponse) -> None:
+        """Take its answer, whose body is not read."""
+        super().__init__(answer.reason)
+        self.response = {
+            "Error": {"Message": answer.reason},
+            "ResponseMetadata": {
+                "HTTPStatusCode": answer.status,
+                "RequestId": answer.getheader("x-amz-request-id", ""),
+            },
+        }
 
 
 class Quick:
@@ -79,6 +105,11 @@ class Quick:
 
         Returns:
             The answer as boto3 gives it; None if boto3 is to try.
+
+        Raises:
+            Unavailable: If the server is busy.
+            OSError: If the connection breaks.
+            HTTPException: If it does.
         """
         if args.keys() - _PUT.keys() - {"Body", "Key", "Metadata"}:
             return None  # conditions, say: whether they held is not known if the answer is lost
@@ -97,6 +128,11 @@ class Quick:
 
         Returns:
             The answer as boto3 gives it, its body still on its way; None if boto3 is to try.
+
+        Raises:
+            Unavailable: If the server is busy.
+            OSError: If the connection breaks.
+            HTTPException: If it does.
         """
         if args.keys() - _GET.keys() - {"Key"}:
             return None
@@ -123,38 +159,64 @@ class Quick:
         if not all(text.isascii() and text.isprintable() for text in headers.values()):
             return None
         path = self._route.path_of(key)
-        connection = None
+        signed = self._signer.signed(method, path, headers)
+        used = self._used()
+        connection = used or self._connected()
+        if connection is None:
+            return None
         try:
-            connection = self._connected()
-            connection.putrequest(method, path, skip_host=True, skip_accept_encoding=True)
-            for name, text in self._signer.signed(method, path, headers).items():
-                connection.putheader(name, text)
-            if body is not None:
-                connection.putheader("content-length", str(len(body)))
-            connection.endheaders(body)
-            if _QUICKACK is not None:
-                connection.sock.setsockopt(socket.IPPROTO_TCP, _QUICKACK, 1)
-            response = connection.getresponse()
-            if response.status in (200, 206) and response.length is not None:
-                return _Answer(response, connection, self._free)
+            response = _exchange(connection, method, path, signed, body)
         except (OSError, http.client.HTTPException):
-            pass
-        if connection is not None:
             connection.close()
+            if used is None:
+                raise
+            return None
+        if response.status in (200, 206) and response.length is not None:
+            return _Answer(response, connection, self._free)
+        connection.close()
+        if response.status in TRANSIENT_STATUS:
+            raise Unavailable(response)
         return None
 
-    def _connected(self) -> _Connection:
-        with suppress(IndexError):
+    def _used(self) -> _Connection | None:
+        """A connection that was used before, if one is free."""
+        try:
             return self._idle.pop()
+        except IndexError:
+            return None
+
+    def _connected(self) -> _Connection | None:
+        """A new connection; None if there is none, for a reason that boto3 knows to tell."""
         host, limit = self._route.host, self._timeout
         made = (
             http.client.HTTPSConnection(host, timeout=limit, context=self._tls)
             if self._route.scheme == "https"
             else _Connection(host, timeout=limit)
         )
-        made.connect()
+        try:
+            made.connect()
+        except TimeoutError:
+            raise
+        except OSError:
+            made.close()
+            return None
         made.sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         return made
+
+
+def _exchange(
+    connection: _Connection, method: str, path: str, headers: dict[str, str], body: bytes | None
+) -> http.client.HTTPResponse:
+    """Send a request, and wait for the headers of its answer."""
+    connection.putrequest(method, path, skip_host=True, skip_accept_encoding=True)
+    for name, text in headers.items():
+        connection.putheader(name, text)
+    if body is not None:
+        connection.putheader("content-length", str(len(body)))
+    connection.endheaders(body)
+    if _QUICKACK is not None:
+        connection.sock.setsockopt(socket.IPPROTO_TCP, _QUICKACK, 1)
+    return connection.getresponse()
 
 
 class _Answer:

@@ -45,12 +45,12 @@ _DOES = {
     "UploadPartCopy": "a part cannot be copied to it",
 }
 
-_TRANSIENT_STATUS = {429, 500, 502, 503, 504}
+TRANSIENT_STATUS = {429, 500, 502, 503, 504}
 
 _TRANSIENT = {
     *("InternalError", "InternalServerError", "RequestTimeout", "ServiceUnavailable", "SlowDown"),
-    *("OperationAborted", "ConditionalRequestConflict", "RequestTimeTooSkewedRetry", "Throttling"),
-    *("ThrottlingException", "TooManyRequests", "RequestLimitExceeded", "BandwidthLimitExceeded"),
+    *("OperationAborted", "ConditionalRequestConflict", "Throttling", "ThrottlingException"),
+    *("TooManyRequests", "RequestLimitExceeded", "BandwidthLimitExceeded"),
 }
 
 _KINDS = {
@@ -130,7 +130,7 @@ class Failure:
         """What it means, in the words of `StoreError`."""
         if self.code in _KIND:
             return _KIND[self.code]
-        if not self.status or self.status in _TRANSIENT_STATUS or self.code in _TRANSIENT:
+        if not self.status or self.status in TRANSIENT_STATUS or self.code in _TRANSIENT:
             return "transient"
         return {404: "missing", 403: "other", 412: "exists", 411: "unsupported"}.get(
             self.status, "other"
@@ -148,9 +148,8 @@ class Failure:
         if said:
             parts.append(f"{said.rstrip('.')[:500]}")
         message = ": ".join(parts) + (f" ({', '.join(facts)})" if facts else "")
-        return StoreError(
-            f"{message}; {advice}" if (advice := self._advice()) else message, self.kind
-        )
+        advice = self._advice()
+        return StoreError(f"{message}; {advice}" if advice else message, self.kind)
 
     def _advice(self) -> str:
         if self.kind == "denied":

@@ -29,7 +29,7 @@ def proxy(ceph: Bucket) -> Iterator[Proxy]:
 def test_one_of_many_small_files_is_sent_again(
     ceph: Bucket, proxy: Proxy, monkeypatch: pytest.MonkeyPatch, kind: str
 ) -> None:
-    """boto3 makes the first request, and those that fail on the quick way."""
+    """boto3 makes the first request, and again what fails, unless the server is busy."""
     quick: list[bool] = []
     put = Quick.put
 
@@ -46,7 +46,7 @@ def test_one_of_many_small_files_is_sent_again(
     for number in range(1, 4):
         told = store.put(str(number), b"data", metadata={"a": "1  2"})
         assert told.md5 == hashlib.md5(b"data").digest()
-    assert quick == [True, False, True]
+    assert quick == [True, kind == "answer", True]
     assert ceph.contents() == {"0": b"first", "1": b"data", "2": b"data", "3": b"data"}
     stored = store.stat("3")
     assert stored is not None

@@ -88,7 +88,7 @@ def beginning(Range: str, **_: Any) -> dict[str, Any]:
 
 
 def short(Range: str, **_: Any) -> dict[str, Any]:
-    start, _ = asked_range(Range)
+    start = asked_range(Range)[0]
     return part_of(start, start + 1)
 
 
