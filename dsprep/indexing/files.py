@@ -7,7 +7,8 @@ from pathlib import Path
 from typing import NamedTuple
 
 from dsprep.manifests.manifest import FileReceipt
-from dsprep.stores.local import checksum, write_whole
+from dsprep.stores.crc import crc32c
+from dsprep.stores.local import write_whole
 
 _ROOM = 1 << 16
 _LONGEST_SHOWN = 60
@@ -62,7 +63,7 @@ def settle(
 
 
 def _receipt(path: Path, data: bytes) -> FileReceipt:
-    return FileReceipt(path.name, len(data), checksum(data))
+    return FileReceipt(path.name, len(data), crc32c(data))
 
 
 def _read(path: Path, most: int) -> bytes | None:

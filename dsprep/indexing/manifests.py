@@ -14,7 +14,7 @@ from dsprep.indexing.shard import IndexedShard, index_name
 from dsprep.manifests.manifest import FileReceipt, Manifest, ShardReceipt
 from dsprep.manifests.recorded import options_of_others
 from dsprep.sources.classes import read_classes
-from dsprep.stores.local import checksum
+from dsprep.stores.crc import crc32c
 from dsprep.verifying.inspection import Problem
 from dsprep.verifying.shards import Shards
 
@@ -105,7 +105,7 @@ def _receipt(shards: Shards, name: str, shard: IndexedShard) -> ShardReceipt:
 
 def _file(path: Path) -> FileReceipt:
     data = path.read_bytes()
-    return FileReceipt(path.name, len(data), checksum(data))
+    return FileReceipt(path.name, len(data), crc32c(data))
 
 
 def with_indexes(

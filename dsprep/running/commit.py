@@ -26,7 +26,8 @@ from dsprep.running.folder import (
 from dsprep.running.place import Place, data_set_to_replace
 from dsprep.running.run import Outcome
 from dsprep.running.state import RunState, differences
-from dsprep.stores.local import checksum, write_whole
+from dsprep.stores.crc import crc32c
+from dsprep.stores.local import write_whole
 from dsprep.stores.paths import read_bytes
 
 
@@ -216,7 +217,7 @@ def commit(
     def write(name: str, data: bytes) -> None:
         state.announce(name)
         write_whole(destination.directory / name, data, state.partial)
-        files.append(FileReceipt(name, len(data), checksum(data)))
+        files.append(FileReceipt(name, len(data), crc32c(data)))
 
     if is_folder(plan):
         joined = join_units(plan, state)

@@ -21,7 +21,8 @@ from typing import BinaryIO
 from dsprep.errors import DestinationError, RunStopped
 from dsprep.formats.listing import LISTING, File, Listed, read_listing
 from dsprep.running.names import Names
-from dsprep.stores.local import checksum, destination_errors, publish, sync_directory
+from dsprep.stores.crc import crc32c
+from dsprep.stores.local import destination_errors, publish, sync_directory
 
 _EXAMPLES = 20
 
@@ -56,13 +57,13 @@ class Joined:
                 self.examples.append((sample.wanted, sample.files[0].path))
 
 
-def is_whole(unit: Path, crc32c: int) -> bool:
-    """Whether a unit's listing is the one that was written."""
+def is_whole(unit: Path, written: int) -> bool:
+    """Whether a unit's listing is the one that was written, by its crc32c."""
     try:
         data = (unit / LISTING).read_bytes()
     except OSError:
         return False
-    return checksum(data) == crc32c
+    return crc32c(data) == written
 
 
 def join_tree(units: Sequence[tuple[Path, int]], tree: Path, listing: Path) -> Joined:

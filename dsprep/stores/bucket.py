@@ -13,9 +13,9 @@ from typing import Any
 from uuid import uuid4
 
 from dsprep.errors import StoreError
+from dsprep.stores import crc
 from dsprep.stores import s3_answers as answers
 from dsprep.stores.base import Level, Pages, Progress, Refused, RefusedKeys, Stored, ignore
-from dsprep.stores.local import checksum
 from dsprep.stores.requests import Data
 from dsprep.stores.s3_reading import S3Reading
 from dsprep.stores.s3_uploads import UploadRequests, copy_source
@@ -70,6 +70,7 @@ class S3Store(UploadRequests):
         *,
         new: bool = False,
         etag: str = "",
+        crc32c: int | None = None,
         metadata: Mapping[str, str] | None = None,
         progress: Progress = ignore,
     ) -> Stored:
@@ -80,10 +81,12 @@ class S3Store(UploadRequests):
             data: Its bytes.
             new: Refuse (``exists``) if there is an object of this name.
             etag: Refuse (``exists``) unless the object that is there has this ETag.
+            crc32c: Of the bytes, if it is known.
             metadata: Besides that of the options.
             progress: Told of the bytes that go.
         """
-        crc32c, md5 = checksum(bytes(data)), self.md5_needed(data)
+        value = crc.crc32c(data) if crc32c is None else crc32c
+        md5 = self.md5_needed(data)
         args = self.config.to_create(metadata or {})
         token = uuid4().hex
         if new or etag:
@@ -94,7 +97,7 @@ class S3Store(UploadRequests):
             args["IfMatch"] = etag  # Ceph takes no quotes here, others both
         parse = partial(answers.looked_up, key, size=len(data))
         try:
-            return self._send("PutObject", key, parse, data, crc32c, md5, progress, Key=key, **args)
+            return self._send("PutObject", key, parse, data, value, md5, progress, Key=key, **args)
         except StoreError as error:
             # It was ours if it went twice because the first answer was lost.
             there = self.stat(key) if error.kind == "exists" else None

@@ -12,8 +12,6 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-import google_crc32c
-
 from dsprep.errors import DestinationError
 
 SCRATCH = ".dsprep"
@@ -92,11 +90,6 @@ def write_whole(final: Path, data: bytes, scratch: Path) -> None:
     with destination_errors(final):
         temporary.write_bytes(data)
     publish(temporary, final)
-
-
-def checksum(data: bytes) -> int:
-    """The crc32c of a small file's content."""
-    return int(google_crc32c.value(data))
 
 
 def stage_for(url: str) -> Path:

@@ -8,7 +8,8 @@ from pathlib import Path
 
 from dsprep.errors import StoreError
 from dsprep.stores.base import Store, Stored
-from dsprep.transfers.checksums import combine_all, crc32c
+from dsprep.stores.crc import crc32c
+from dsprep.transfers.checksums import combine_all
 from dsprep.transfers.events import Events
 from dsprep.transfers.landing import Landing
 from dsprep.transfers.pace import Pace

@@ -8,7 +8,8 @@ from typing import NamedTuple
 from dsprep.errors import StoreError
 from dsprep.stores.base import FATAL, Stored, ignore, read_all
 from dsprep.stores.bucket import S3Store
-from dsprep.transfers.checksums import combine_all, crc32c
+from dsprep.stores.crc import crc32c
+from dsprep.transfers.checksums import combine_all
 from dsprep.transfers.pace import Pace
 from dsprep.transfers.parts import Range, plan_parts
 

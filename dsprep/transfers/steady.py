@@ -7,7 +7,7 @@ from pathlib import Path
 from types import TracebackType
 
 from dsprep.errors import SourceError
-from dsprep.transfers.checksums import crc32c
+from dsprep.stores.crc import crc32c
 
 _AT_ONCE = 1 << 20
 """Bytes read and hashed at once: they are still in the processor's cache when they are hashed."""

@@ -121,7 +121,9 @@ class _Task:
         self.expect(value)
         metadata = metadata_of(self.file.mtime_ns, value)
         with self.pace.slots:
-            stored = self.store.put(self.key, data, metadata=metadata, progress=self.moved)
+            stored = self.store.put(
+                self.key, data, crc32c=value, metadata=metadata, progress=self.moved
+            )
         proof = "md5" if stored.crc32c is None else "crc32c"
         self.events.end(self.name, size, proof)
         return Sent(self.key, size, value, stored.etag, 1, 0, size, proof)

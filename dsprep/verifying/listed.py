@@ -8,7 +8,7 @@ from io import BytesIO
 from dsprep.errors import StoreError
 from dsprep.formats.listing import LISTING, File, Listed
 from dsprep.manifests.manifest import FileReceipt
-from dsprep.transfers.checksums import crc32c
+from dsprep.stores.crc import crc32c
 from dsprep.transfers.readback import read_small
 from dsprep.verifying.inspection import Problem
 from dsprep.verifying.published import Claim, Published

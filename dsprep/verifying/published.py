@@ -14,9 +14,9 @@ from dsprep.manifests.manifest import FileReceipt, Manifest, parse_manifest
 from dsprep.manifests.recorded import recorded_options
 from dsprep.stores.bucket import S3Store
 from dsprep.stores.connected import store_of
+from dsprep.stores.crc import crc32c
 from dsprep.stores.local import scratch_name
 from dsprep.stores.urls import parse_url
-from dsprep.transfers.checksums import crc32c
 from dsprep.transfers.proof import crc32c_of
 from dsprep.transfers.readback import read_small
 from dsprep.verifying.inspection import Problem

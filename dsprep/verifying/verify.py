@@ -14,7 +14,7 @@ from dsprep.manifests.manifest import Manifest, read_rejects
 from dsprep.planning.recipe import Recipe
 from dsprep.progress import Progress
 from dsprep.sources.reading import Source, read_source
-from dsprep.stores.local import checksum
+from dsprep.stores.crc import crc32c
 from dsprep.stores.urls import is_s3
 from dsprep.verifying.folders import look_at_folder
 from dsprep.verifying.inspection import Inspected, Problem, ShardTask, inspect_shard
@@ -208,7 +208,7 @@ def _compare_files(shards: Shards) -> list[Problem]:
             problems.append(Problem(name, None, "", "is in the manifest, but not there"))
         elif name not in shards.names:
             data = path.read_bytes()
-            if (len(data), checksum(data)) != (file.bytes, file.crc32c):
+            if (len(data), crc32c(data)) != (file.bytes, file.crc32c):
                 problems.append(Problem(name, None, "", "is not as it was written"))
     return problems
 

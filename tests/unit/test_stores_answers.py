@@ -248,3 +248,10 @@ def test_threads_that_find_out_at_once_that_checksums_are_not_taken(server: Serv
         stored = list(threads.map(lambda key: store.put(key, b"data"), "ab"))
     assert [each.etag for each in stored] == ["e", "e"]
     assert len(told) == 1
+
+
+def test_a_crc32c_that_is_known_goes_with_the_bytes(server: Server) -> None:
+    server.answer["PutObject"] = lambda **args: {"ChecksumCRC32C": args["ChecksumCRC32C"]}
+    store = store_of()
+    assert store.put("k", b"123456789").crc32c == 0xE3069283
+    assert store.put("k", b"123456789", crc32c=1).crc32c == 1
