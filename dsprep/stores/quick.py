@@ -195,10 +195,10 @@ class Quick:
         )
         try:
             made.connect()
-        except TimeoutError:
-            raise
-        except OSError:
+        except OSError as error:
             made.close()
+            if isinstance(error, TimeoutError):
+                raise
             return None
         made.sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         return made

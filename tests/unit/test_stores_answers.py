@@ -15,6 +15,7 @@ from dsprep.errors import SourceError, StoreError
 from dsprep.stores import objects, requests
 from dsprep.stores.base import read_all
 from dsprep.stores.bucket import S3Store
+from dsprep.stores.s3_config import S3Config
 from dsprep.transfers.download import download
 from dsprep.transfers.pace import Pace
 from dsprep.transfers.readback import read_back
@@ -255,3 +256,16 @@ def test_a_crc32c_that_is_known_goes_with_the_bytes(server: Server) -> None:
     store = store_of()
     assert store.put("k", b"123456789").crc32c == 0xE3069283
     assert store.put("k", b"123456789", crc32c=1).crc32c == 1
+
+
+def test_who_asks_pays_for_every_request(server: Server) -> None:
+    server.answer["PutObject"] = lambda **_: {}
+    server.answer["ListObjectsV2"] = lambda **_: {}
+    store = S3Store("b", S3Config(request_payer=True), retries=AT_ONCE)
+    store.put("k", b"")
+    store.stat("k")
+    list(store.list())
+    server.answer["GetObject"] = stalling(PART)
+    with store.open("k") as reading:
+        assert read_all(reading) == DATA
+    assert [args["RequestPayer"] for args in server.asked] == ["requester"] * 5
