@@ -37,6 +37,18 @@ def scratch_name(stem: str) -> str:
     return f".{stem}{SCRATCH}" if stem else SCRATCH
 
 
+def is_scratch(path: str) -> bool:
+    """Whether a path, with slashes, is or lies in such a directory: it is nobody's data set.
+
+    Args:
+        path: Relative to whatever is looked at.
+    """
+    # Nearly all paths are settled by the first look.
+    return SCRATCH in path and any(
+        name.startswith(".") and name.endswith(SCRATCH) for name in path.split("/")
+    )
+
+
 @contextmanager
 def destination_errors(path: str | Path) -> Iterator[None]:
     """Turn what the operating system refuses into a message that says what to do.

@@ -42,3 +42,15 @@ class Filters:
             if pattern.match(path):
                 return include
         return True
+
+    def may_admit(self, unseen: str) -> bool:
+        """Whether something may take part that begins with a path which cannot be looked into.
+
+        Only a pattern that ends with ``*``, such as ``tmp/*``, leaves all of it out.
+        """
+        for rule, (include, pattern) in zip(reversed(self.rules), self._compiled, strict=True):
+            if include:
+                return True
+            if rule.pattern.endswith("*") and pattern.match(unseen):
+                return False
+        return True

@@ -2,31 +2,72 @@
 
 from __future__ import annotations
 
-from dsprep.syncing.report import Failure
+from dsprep.errors import SourceError
+from dsprep.stores.base import Stored
+from dsprep.syncing.report import Failure, SyncReport
 from dsprep.syncing.run import Sync
-from dsprep.syncing.sides import Directory
+from dsprep.syncing.sides import Directory, lies_in
 
-_BY_CONTENT = ("etag", "checksum", "metadata")
+_BY_CHECKSUM = ("checksum", "metadata")
+_BY_CONTENT = ("etag", *_BY_CHECKSUM)
 """What proves that a file which was not sent is there; equal sizes and times do not."""
 
 
-def remove_sources(run: Sync, source: Directory) -> tuple[int, list[Failure]]:
+def remove_sources(run: Sync, source: Directory, report: SyncReport) -> None:
     """Delete the local files that a run has sent, or found by their content.
 
-    One that has changed since it was looked at stays.
+    One that has changed since it was looked at stays, and so does what lies behind a link to a
+    directory.
 
-    Returns:
-        How many were deleted, and what could not be.
+    Args:
+        run: The run, which is done.
+        source: Where the files are.
+        report: Is told how many were deleted, and what could not be.
     """
-    proven = run.arrived.union(path for path, by in run.same if by in _BY_CONTENT)
-    removed, failures = 0, []
-    for path in sorted(proven):
-        file, known = source.path(path), run.files[path]
-        try:
-            now = file.stat()
-            if (now.st_size, now.st_mtime) == (known.size, known.modified):
-                file.unlink()
-                removed += 1
-        except OSError as error:
-            failures.append(Failure(path, f"cannot be deleted ({error.strerror})"))
-    return removed, failures
+    found = {path: by for path, by in run.same if by in _BY_CONTENT}
+    proven = sorted(path for path in {*run.arrived, *found} if not lies_in(path, run.linked))
+
+    def remove(path: str) -> bool | Failure:
+        # The rest was read: to be sent, or for its MD5.
+        told = run.checksums.get(path) if found.get(path) in _BY_CHECKSUM else None
+        return _remove(source, run.files[path], told)
+
+    for _, removed in run.each(remove, proven):
+        if isinstance(removed, Failure):
+            report.failures.append(removed)
+            report.state = "incomplete"
+        else:
+            report.moved += removed
+    report.notes += [
+        f"{source.name(path)}: is a link to a directory; what lies behind it is not deleted"
+        for path in sorted(run.linked)
+    ]
+
+
+def _remove(source: Directory, known: Stored, told: int | None) -> bool | Failure:
+    """Delete a file, unless it has changed; returns whether it is gone.
+
+    Args:
+        source: Where it is.
+        known: The file, as it was listed.
+        told: The crc32c that its manifest tells, if that alone was compared; None if the file was
+            read.
+    """
+    file = source.path(known.key)
+    try:
+        read = None if told is None else source.content(known, None).crc32c()
+        if read is not None and read[0] != told:
+            return Failure(
+                known.key,
+                f"{file}: is not deleted, as its crc32c is {read[0]:08x}, and its manifest tells "
+                f"{told:08x}: see dsprep verify",
+            )
+        now = file.stat()
+        if (now.st_size, now.st_mtime) != (known.size, known.modified):
+            return False
+        file.unlink()
+    except SourceError as error:
+        return Failure(known.key, str(error))
+    except OSError as error:
+        return Failure(known.key, f"{file}: cannot be deleted ({error.strerror})")
+    return True

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
@@ -10,6 +10,7 @@ from dsprep.stores.base import Stored
 from dsprep.syncing.compare import Verdict, at_first_sight
 from dsprep.syncing.filters import Filters
 from dsprep.syncing.ranks import RANKS, rank_of
+from dsprep.syncing.sides import lies_in
 from dsprep.units import format_some
 
 
@@ -36,12 +37,14 @@ class SyncPlan:
         same: Paths of those that are there already, and what decided it.
         unsettled: Files whose contents have to be looked at.
         deletions: Paths of files that are to go, as the source has no such file.
+        spared: Paths of those that stay all the same, as it is not sure that they may go.
     """
 
     sends: list[tuple[Pair, str]] = field(default_factory=list)
     same: list[tuple[str, str]] = field(default_factory=list)
     unsettled: list[Pair] = field(default_factory=list)
     deletions: list[str] = field(default_factory=list)
+    spared: list[str] = field(default_factory=list)
 
     def settle(self, pair: Pair, verdict: Verdict) -> None:
         """Note what was found out about a file."""
@@ -49,6 +52,16 @@ class SyncPlan:
             self.sends.append((pair, verdict.by))
         else:
             self.same.append((pair.path, verdict.by))
+
+    def spare(self, stays: Callable[[str], bool]) -> None:
+        """Let files stay that would be deleted."""
+        self.spared += filter(stays, self.deletions)
+        self.deletions = [path for path in self.deletions if not stays(path)]
+
+    @property
+    def replaced(self) -> list[str]:
+        """Paths of the files at the destination that get another content."""
+        return [pair.path for pair, _ in self.sends if pair.found is not None]
 
     @property
     def bytes(self) -> int:
@@ -73,6 +86,7 @@ def plan_sync(
     size_only: bool = False,
     delete: bool = False,
     named: Collection[str] = (),
+    spared: Collection[str] = (),
 ) -> SyncPlan:
     """Compare two sides by what their listings tell.
 
@@ -83,6 +97,7 @@ def plan_sync(
         size_only: Whether equal sizes are enough.
         delete: Whether what the source has not is to go.
         named: What manifests of the source name, which never goes.
+        spared: Where nothing goes, nor below, as it is not known, or lies elsewhere.
     """
     plan = SyncPlan()
     for path, file in source.items():
@@ -99,6 +114,7 @@ def plan_sync(
             for path in found
             if path not in source and path not in named and filters.admit(path)
         )
+        plan.spare(lambda path: lies_in(path, spared))
     return plan
 
 

@@ -16,14 +16,15 @@ from dsprep.stores.base import FATAL, Stored
 from dsprep.syncing.compare import Verdict, by_content
 from dsprep.syncing.contents import all_names_in, checksums_in, manifests_in, names_in
 from dsprep.syncing.cost import to_list
+from dsprep.syncing.deleting import delete_in_order, limit_deletions, nothing_deleted
 from dsprep.syncing.filters import Filters
 from dsprep.syncing.movers import Moved, Mover, Way
 from dsprep.syncing.plan import Pair, SyncPlan, plan_sync, why_not
 from dsprep.syncing.ranks import INDEXES, MANIFEST, SHARDS
 from dsprep.syncing.report import Failure, Send, SyncReport
 from dsprep.syncing.sides import Listing, Side
-from dsprep.syncing.withdrawing import find_outdated, publish_again, require_true
-from dsprep.units import format_count, format_some
+from dsprep.syncing.unseen import require_listed, unseen_in
+from dsprep.syncing.withdrawing import require_true, settle_manifests
 
 A = TypeVar("A")
 B = TypeVar("B")
@@ -64,6 +65,7 @@ class Sync:
         same: Paths of those that were there already, and what told so.
         files: All files of the source that take part, by path.
         checksums: The crc32c of files of the source, as manifests tell it, by path.
+        linked: Paths of links to directories in the source.
     """
 
     def __init__(
@@ -84,19 +86,21 @@ class Sync:
         self._threads = ThreadPoolExecutor(threads, "file")
         self.before_first: Callable[[], None] = lambda: None
         self._failures: list[Failure] = []
-        self._withdrawn: frozenset[str] = frozenset()
+        self._withdrawn: Sequence[str] = ()
         self._manifests: dict[str, Manifest] = {}
         self.planned = 0
         self.arrived: set[str] = set()
         self.same: Sequence[tuple[str, str]] = ()
         self.files: Mapping[str, Stored] = {}
         self.checksums: Mapping[str, int] = {}
+        self.linked: Collection[str] = ()
         self._resumed = 0
 
     def run(self) -> SyncReport:
         """Do it.
 
         Raises:
+            OptionError: If a manifest is left out, and not what it names.
             SourceError: If the source is not there, or cannot be listed.
             DestinationError: If the destination refuses, or too much would be deleted.
             StoreError: If S3 refuses what every file needs.
@@ -119,18 +123,25 @@ class Sync:
         ours, theirs = self._threads.map(
             lambda side: side.list(), (self._source, self._destination)
         )
-        if not ours.files and not ours.left:
+        require_listed(self._source, ours, SourceError)
+        require_listed(self._destination, theirs, DestinationError)
+        if not (ours.files or ours.left or ours.unseen):
             raise SourceError(f"{self._source.name('')}: {self._source.why_empty()}")
         self._manifests = manifests_in(ours.files, self._source.read)
         self.checksums = checksums_in(self._manifests)
         plan = self._plan(ours, theirs)
-        self._withdrawn = find_outdated(plan, theirs.files, self._destination.read)
-        publish_again(plan, self._withdrawn, ours.files)
-        self.planned, self.same = len(plan.sends), plan.same
-        admit = self._wishes.filters.admit
+        wishes = self._wishes
+        self._withdrawn = settle_manifests(plan, ours, theirs, self._destination, wishes.filters)
+        unseen = unseen_in(self._source, ours, wishes.filters)
+        unseen += unseen_in(self._destination, theirs, wishes.filters)
+        place = self._destination.name("")
+        notes = limit_deletions(plan, place, bool(unseen), wishes.max_delete)
+        self.planned, self.same, self.linked = len(plan.sends), plan.same, ours.linked
+        admit = wishes.filters.admit
         self.files = {path: file for path, file in ours.files.items() if admit(path)}
         report = self._report(plan, ours, theirs)
-        if self._wishes.dry_run:
+        report.failures, report.notes = unseen, [*report.notes, *notes]
+        if wishes.dry_run:
             return report
         if plan.sends:
             self._way.events.plan(len(plan.sends), plan.bytes)
@@ -141,7 +152,7 @@ class Sync:
         self._send(ranks[INDEXES])
         there = {*theirs.files, *self.arrived}
         self._publish(ranks[MANIFEST], there)
-        self._delete(plan.deletions, ours, report)
+        self._delete(plan.deletions, report)
         report.sent = [each for each in report.sent if each.path in self.arrived]
         report.bytes = sum(each.size for each in report.sent)
         report.resumed = self._resumed
@@ -160,6 +171,7 @@ class Sync:
             size_only=wishes.size_only,
             delete=wishes.delete,
             named=all_names_in(self._manifests),
+            spared={*(each.path for each in ours.left), *theirs.linked},
         )
         at_once = max(1, len(plan.unsettled) // _BATCHES)
         batches = [
@@ -169,12 +181,6 @@ class Sync:
         for batch, verdicts in self.each(self._settle, batches):
             for pair, verdict in zip(batch, verdicts, strict=True):
                 plan.settle(pair, verdict)
-        if wishes.max_delete is not None and len(plan.deletions) > wishes.max_delete:
-            raise DestinationError(
-                f"{self._destination.name('')}: {format_count(len(plan.deletions), 'file')} would "
-                f"be deleted ({format_some(plan.deletions)}), and --max-delete allows "
-                f"{wishes.max_delete}; nothing has been done"
-            )
         return plan
 
     def _settle(self, pairs: Sequence[Pair]) -> list[Verdict]:
@@ -202,7 +208,7 @@ class Sync:
             bytes=plan.bytes,
             same=Counter(by for _, by in plan.same),
             deleted=plan.deletions,
-            left=[*ours.left, *(each for each in theirs.left if each.failed)],
+            left=ours.left,
             notes=[
                 f"{self._destination.name(path)}: removed while what it names is replaced"
                 for path in sorted(self._withdrawn)
@@ -275,21 +281,15 @@ class Sync:
                 self._way.events.moved(name, size)
                 self._way.events.end(name, size, "md5")
 
-    def _delete(self, paths: Sequence[str], ours: Listing, report: SyncReport) -> None:
+    def _delete(self, paths: Sequence[str], report: SyncReport) -> None:
         """Delete what the source has not, if everything before went well."""
         report.deleted = []
         if not paths:
             return
-        if self._failures or not ours.is_whole:
-            report.notes.append(
-                f"nothing is deleted at the destination ({format_count(len(paths), 'file')}), as "
-                "something failed, or could not be listed"
-            )
+        if self._failures:
+            report.notes.append(nothing_deleted(paths))
             return
-        failed = self._mover.delete(paths)
-        self._failures += failed
-        kept = {each.path for each in failed}
-        report.deleted = [path for path in paths if path not in kept]
+        report.deleted, self._failures = delete_in_order(paths, self._mover.delete)
 
     def each(self, do: Callable[[A], B], items: Sequence[A]) -> Iterator[tuple[A, B]]:
         """Do something with all items, several at once; a stop is seen to at once."""

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import errno
 import hashlib
 import os
 import stat
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from dataclasses import dataclass, field
 from pathlib import Path
 from shlex import quote
@@ -14,7 +15,7 @@ from typing import Protocol
 from dsprep.errors import SourceError
 from dsprep.stores.base import Stored
 from dsprep.stores.bucket import S3Store
-from dsprep.stores.local import SCRATCH
+from dsprep.stores.local import is_scratch
 from dsprep.syncing.compare import Content
 from dsprep.transfers.proof import known_crc32c
 from dsprep.transfers.readback import read_small
@@ -23,20 +24,24 @@ from dsprep.transfers.steady import SteadyFile
 _LONGEST_NAME = 255
 """Bytes of a file name, as nearly all file systems have it."""
 
+ROOT = "."
+"""The path of what is listed, where it cannot be."""
+
+_BROKEN = (errno.ENOENT, errno.ENOTDIR, errno.ELOOP)
+"""What it means that a link leads nowhere, and not that nobody knows what it leads to."""
+
 
 @dataclass(frozen=True)
 class Left:
-    """Something that cannot take part, or is not to.
+    """Something that takes no part.
 
     Attributes:
         path: Where it is, relative to its side.
         why: In words.
-        failed: Whether it is a failure rather than a choice: what lies there is not known.
     """
 
     path: str
     why: str
-    failed: bool = False
 
 
 @dataclass
@@ -45,16 +50,23 @@ class Listing:
 
     Attributes:
         files: By their path, relative to the side.
-        left: What takes no part.
+        left: What cannot take part, or is not to.
+        unseen: What could not be looked at, or into, if its path ends with a slash: what lies
+            there is not known.
+        linked: Paths of links to directories, behind which some of the files lie.
     """
 
     files: dict[str, Stored] = field(default_factory=dict)
     left: list[Left] = field(default_factory=list)
+    unseen: list[Left] = field(default_factory=list)
+    linked: set[str] = field(default_factory=set)
 
-    @property
-    def is_whole(self) -> bool:
-        """Whether everything that is there is known."""
-        return not any(each.failed for each in self.left)
+
+def lies_in(path: str, places: Collection[str]) -> bool:
+    """Whether a path is one of some places, or below one."""
+    while path and path not in places:
+        path = path.rpartition("/")[0]
+    return bool(path)
 
 
 class Side(Protocol):
@@ -106,12 +118,17 @@ class Directory:
     def list(self) -> Listing:
         """Everything below the directory; nothing, if it is not there."""
         found = Listing()
-        if self.single is not None:
-            status = self.path(self.single).stat()
-            found.files[self.single] = _stored(self.single, status)
-        elif self.root.exists():
-            real = os.stat(self.root)
-            self._walk("", found, {(real.st_dev, real.st_ino)})
+        try:
+            if self.single is not None:
+                found.files[self.single] = _stored(self.single, self.path(self.single).stat())
+                return found
+            real = self.root.stat()
+        except FileNotFoundError:
+            return found
+        except OSError as error:
+            found.unseen.append(Left(ROOT, f"cannot be looked at ({error.strerror})"))
+            return found
+        self._walk("", found, {(real.st_dev, real.st_ino)})
         return found
 
     def _walk(self, below: str, found: Listing, above: set[tuple[int, int]]) -> None:
@@ -119,12 +136,12 @@ class Directory:
             with os.scandir(self.root / below) as scanned:
                 entries = sorted(scanned, key=lambda entry: os.fsencode(entry.name))
         except OSError as error:
-            why = f"cannot be listed ({error.strerror})"
-            found.left.append(Left(below or ".", why, failed=True))
+            path = f"{below}/" if below else ROOT
+            found.unseen.append(Left(path, f"cannot be listed ({error.strerror})"))
             return
         for entry in entries:
             path = f"{below}/{entry.name}" if below else entry.name
-            if _is_scratch(entry.name):
+            if is_scratch(entry.name):
                 continue
             if not _is_text(entry.name):
                 found.left.append(Left(path, "its name is not UTF-8, as keys have to be"))
@@ -139,8 +156,12 @@ class Directory:
         try:
             status = entry.stat()
         except OSError as error:
-            why = "is a link to what is not there" if entry.is_symlink() else str(error.strerror)
-            found.left.append(Left(path, why))
+            if entry.is_symlink() and error.errno in _BROKEN:
+                found.left.append(Left(path, "is a link to what is not there"))
+            elif error.errno == errno.ENOENT:
+                found.left.append(Left(path, "was deleted just now"))
+            else:
+                found.unseen.append(Left(path, f"cannot be looked at ({error.strerror})"))
             return
         if stat.S_ISREG(status.st_mode):
             found.files[path] = _stored(path, status)
@@ -149,6 +170,8 @@ class Directory:
         elif (status.st_dev, status.st_ino) in above:
             found.left.append(Left(path, "is a link to a directory that it is in"))
         else:
+            if entry.is_symlink():
+                found.linked.add(path)
             self._walk(path, found, above | {(status.st_dev, status.st_ino)})
 
     def why_empty(self) -> str:
@@ -197,7 +220,7 @@ class Prefix:
     def _add(self, stored: Stored, found: Listing) -> None:
         path = stored.key[len(self.prefix) :]
         why = unfit(path) if self.to_files else ""
-        if path.endswith("/") and not stored.size or path.split("/")[0] == SCRATCH:
+        if path.endswith("/") and not stored.size or is_scratch(path):
             return  # what consoles show as a directory; or state of an unfinished run
         if why or not path:
             found.left.append(Left(path or stored.key, why or "is the prefix itself"))
@@ -232,14 +255,7 @@ def unfit(path: str) -> str:
         return "holds a zero byte"
     if any(len(name.encode()) > _LONGEST_NAME for name in names):
         return f"holds a name of more than {_LONGEST_NAME} bytes"
-    if any(_is_scratch(name) for name in names):
-        return "is a name that dsprep keeps for itself"
     return ""
-
-
-def _is_scratch(name: str) -> bool:
-    """Whether it holds the state of an unfinished run, which never takes part."""
-    return name == SCRATCH or (name.startswith(".") and name.endswith(SCRATCH))
 
 
 def _is_text(name: str) -> bool:

@@ -9,7 +9,7 @@ from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
-from dsprep.errors import Interrupted, OptionError, SourceError, StoreError
+from dsprep.errors import DestinationError, Interrupted, OptionError, SourceError, StoreError
 from dsprep.stores.bucket import S3Store
 from dsprep.stores.s3_config import S3Config
 from dsprep.stores.urls import is_s3, parse_url
@@ -53,16 +53,18 @@ def sync(
 
     Args:
         source: A directory, a file, or ``s3://bucket/prefix``.
-        destination: Likewise; one of both is on S3.
+        destination: A directory, or a place on S3; one of both is on S3.
         rules: Which files take part; the last that matches wins.
         size_only: Whether files of equal sizes are taken for equal.
-        delete: Whether files that the source has not are deleted at the destination.
+        delete: Whether files that the source has not are deleted at the destination: none if
+            anything failed, and none where links lead elsewhere, or the source was left out.
         max_delete: The most files that may be deleted; None for any number.
-        move: Whether local files are deleted when they are proven to be on S3.
+        move: Whether local files are deleted when they are proven to be on S3, but for those
+            behind links to directories.
         watch: Whether to go on until the source is a complete data set.
         verify: ``heads`` or ``download``: how all files, sent now or before, are proven in the end;
             None for those that were sent only.
-        follow_links: Whether links in the source are followed.
+        follow_links: Whether links in the source are followed; those at the destination are.
         part_size: The size of parts, in bytes; 0 for a good one.
         concurrency: How many requests there are at once.
         bandwidth: Bytes a second in all; 0 for no limit.
@@ -85,9 +87,9 @@ def sync(
     config = replace(config or S3Config(), connections=concurrency + _SPARE)
     stores: dict[str, S3Store] = {}
 
-    def place(text: str, to_files: bool) -> Directory | Prefix:
+    def place(text: str, to_files: bool, follow: bool) -> Directory | Prefix:
         if not is_s3(text):
-            return _directory(text, follow_links)
+            return _directory(text, follow)
         url = parse_url(text)
         if url.bucket not in stores:
             stores[url.bucket] = S3Store(
@@ -108,18 +110,19 @@ def sync(
             if verify and not dry_run:
                 _prove(run, ours, theirs, verify, pace, report)
             if move and isinstance(ours, Directory) and not dry_run and not report.failures:
-                report.moved, failed = remove_sources(run, ours)
-                report.failures += failed
+                remove_sources(run, ours, report)
             return report
         finally:
             run.close()
 
     _require_apart(source, destination, watch)
     try:
-        ours = place(source, to_files=not is_s3(destination))
-        theirs = place(destination, to_files=False)
+        ours = place(source, to_files=not is_s3(destination), follow=follow_links)
+        theirs = place(destination, to_files=False, follow=True)
         if (move or watch) and isinstance(ours, Prefix):
             raise OptionError(f"{source}: --move and --watch go with a local source")
+        if (delete or watch) and isinstance(ours, Directory) and ours.single is not None:
+            raise OptionError(f"{source}: is a file; --delete and --watch go with a directory")
         if max_delete is not None and not delete:
             raise OptionError("--max-delete goes with --delete")
         if move and delete:
@@ -129,7 +132,7 @@ def sync(
         way = Way(pace, tally, part_size, keep=not abort_on_exit)
         wishes = Wishes(Filters(tuple(rules)), size_only, delete, max_delete, dry_run)
         if watch and isinstance(ours, Directory) and not dry_run:
-            return watch_source(ours.root, once, pace.wait, tally.waiting)
+            return watch_source(ours, once, pace.wait, tally.waiting)
         return once()
     except (KeyboardInterrupt, Interrupted):
         pace.stop()
@@ -192,7 +195,7 @@ def _prove(
 
 def _directory(text: str, follow_links: bool) -> Directory:
     path = Path(text)
-    if path.is_file():
+    if os.path.isfile(path):
         return Directory(path.parent, path.name, follow_links)
     return Directory(path, None, follow_links)
 
@@ -208,14 +211,17 @@ def _mover(source: Directory | Prefix, destination: Directory | Prefix) -> Mover
 
 
 def _require_apart(source: str, destination: str, watch: bool) -> None:
-    """Refuse a place as its own destination, and one that lies in the other.
+    """Refuse a place as its own destination, one that lies in the other, and one that is a file.
 
     Raises:
-        OptionError: If it is.
+        OptionError: If it is one of the first two.
         SourceError: If a local source is not there.
+        DestinationError: If a local destination is no directory.
     """
     if not is_s3(source) and not os.path.exists(source) and not watch:
         raise SourceError(f"{source}: is not there")
+    if not is_s3(destination) and os.path.lexists(destination) and not os.path.isdir(destination):
+        raise DestinationError(f"{destination}: is no directory; name the one to sync to")
     if is_s3(source) and is_s3(destination):
         ours, theirs = (parse_url(each) for each in (source, destination))
         one, other = _prefix_of(ours.key), _prefix_of(theirs.key)

@@ -1,36 +1,69 @@
-"""Manifests that would tell of other files while these are being replaced: they go before that.
+"""Manifests at the destination that would be wrong: they go before what they name is replaced.
 
 Without its manifest a data set is one that is being made; with an old one, it is one that is wrong.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 
-from dsprep.errors import SourceError
+from dsprep.errors import OptionError, SourceError
 from dsprep.stores.base import Stored
 from dsprep.syncing.contents import manifests_in, names_in
+from dsprep.syncing.filters import Filters
 from dsprep.syncing.plan import Pair, SyncPlan
 from dsprep.syncing.ranks import is_manifest, outdated_manifests
-from dsprep.syncing.sides import Side
+from dsprep.syncing.sides import Listing, Side, lies_in
 
 
-def find_outdated(
-    plan: SyncPlan, found: Iterable[str], read: Callable[[str], bytes]
-) -> frozenset[str]:
-    """The manifests at the destination that name files which are about to change, or to go.
+def settle_manifests(
+    plan: SyncPlan, ours: Listing, theirs: Listing, destination: Side, filters: Filters
+) -> list[str]:
+    """See to it that no manifest at the destination will name what is not there, or is another.
 
     Args:
-        plan: What is to be done.
-        found: The paths of all files at the destination.
-        read: Reads one of them.
+        plan: What is to be done, which is changed: a manifest that would be wrong is sent, even if
+            it seems to be the same, and what one names that stays as it is is not deleted.
+        ours: The source.
+        theirs: The destination.
+        destination: The side that this is.
+        filters: Which files take part.
+
+    Returns:
+        The manifests at the destination that are to be removed before anything is sent, as what
+        they name is replaced.
+
+    Raises:
+        OptionError: If one of these takes no part.
     """
-    changed = [pair.path for pair, _ in plan.sends if pair.found is not None]
-    there = [path for path in found if is_manifest(path)]
-    if not (there and (changed or plan.deletions)):
-        return frozenset()
-    names = {path: names_in(path, each) for path, each in manifests_in(there, read).items()}
-    return frozenset(outdated_manifests(there, [*changed, *plan.deletions], names))
+    there = [path for path in theirs.files if is_manifest(path)]
+    if not (there and (plan.replaced or plan.deletions)):
+        return []
+    manifests = manifests_in(there, destination.read)
+    names = {path: names_in(path, each) for path, each in manifests.items()}
+    outdated = outdated_manifests(names, plan.replaced, names)
+    left = {each.path for each in ours.left}
+    for path in outdated:
+        if lies_in(path, left) or not filters.admit(path):
+            raise OptionError(
+                f"{destination.name(path)}: what it names would be replaced, and it takes no part "
+                "itself; do not leave it out with --exclude, or leave out what it names, too; "
+                "nothing has been done"
+            )
+    changed = [*plan.replaced, *plan.deletions]
+    _publish_again(plan, outdated_manifests(names, changed, names), ours, theirs)
+    going = {*plan.deletions, *(pair.path for pair, _ in plan.sends)}
+    staying = frozenset().union(*(names[path] for path in names if path not in going))
+    plan.spare(lambda path: path in staying)
+    return outdated
+
+
+def _publish_again(plan: SyncPlan, outdated: Iterable[str], ours: Listing, theirs: Listing) -> None:
+    """Plan to send what would be wrong there, if the source has it, even if it seems the same."""
+    same = {path for path, _ in plan.same}.intersection(outdated)
+    plan.same = [each for each in plan.same if each[0] not in same]
+    for path in sorted(same):
+        plan.sends.append((Pair(path, ours.files[path], theirs.files[path]), "withdrawn"))
 
 
 def require_true(source: Side, file: Stored, told: int | None) -> None:
@@ -50,16 +83,3 @@ def require_true(source: Side, file: Stored, told: int | None) -> None:
             f"{source.name(file.key)}: its crc32c is {known[0]:08x}, and its manifest "
             f"tells {told:08x}: see dsprep verify; nothing has been sent"
         )
-
-
-def publish_again(plan: SyncPlan, outdated: Iterable[str], source: dict[str, Stored]) -> None:
-    """Plan to send what is removed, if the source has it, even if it is the same there.
-
-    Args:
-        plan: What is to be done.
-        outdated: The manifests that are removed.
-        source: The files of the source, by path.
-    """
-    same = {path for path, _ in plan.same}.intersection(outdated)
-    plan.same = [each for each in plan.same if each[0] not in same]
-    plan.sends += [(Pair(path, source[path], None), "withdrawn") for path in sorted(same)]

@@ -28,3 +28,23 @@ from dsprep.syncing.filters import Filters, Rule
 def test_the_last_match_wins(rules: str, path: str, admitted: bool) -> None:
     made = [Rule(rule[0] == "+", rule[1:]) for rule in rules.split()]
     assert Filters(made).admit(path) is admitted
+
+
+@pytest.mark.parametrize(
+    ("rules", "unseen", "may"),
+    [
+        ("", "tmp/", True),
+        ("-tmp/*", "tmp/", False),
+        ("-tmp*", "tmp/", False),
+        ("-tmp", "tmp/", True),
+        ("-tmp/*.tar", "tmp/", True),
+        ("-*", "tmp/", False),
+        ("-* +*.tar", "tmp/", True),
+        ("+*.tar -*", "tmp/", False),
+        ("-tmp/*", "tmp", True),
+        ("-tmp*", "tmp", False),
+    ],
+)
+def test_what_may_take_part_of_what_was_not_seen(rules: str, unseen: str, may: bool) -> None:
+    made = [Rule(rule[0] == "+", rule[1:]) for rule in rules.split()]
+    assert Filters(made).may_admit(unseen) is may

@@ -100,7 +100,7 @@ def test_requests() -> None:
 
 
 @pytest.mark.parametrize(
-    "key", ["", "/etc/passwd", "../a", "a/../../b", "a//b", "./a", "a\0", "b" * 256, ".dsprep/x"]
+    "key", ["", "/etc/passwd", "../a", "a/../../b", "a//b", "./a", "a\0", "b" * 256]
 )
 def test_keys_that_are_no_files(key: str) -> None:
     assert unfit(key)

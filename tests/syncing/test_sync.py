@@ -234,16 +234,19 @@ def test_what_is_damaged_there_is_found(data_set: Path, bucket: Bucket, sync: Sy
         (("BUCKET", "here", "--move"), "go with a local source"),
         ((".", "BUCKET", "--max-delete", "3"), "goes with --delete"),
         ((".", "BUCKET", "--move", "--delete"), "would be deleted next time"),
+        ((__file__, "BUCKET", "--delete"), "--delete and --watch go with a directory"),
+        ((__file__, "BUCKET", "--watch"), "--delete and --watch go with a directory"),
+        (("BUCKET", __file__), "is no directory"),
     ],
 )
 def test_what_makes_no_sense(args: tuple[str, ...], said: str, bucket: Bucket, sync: Sync) -> None:
     given = [each.replace("BUCKET", bucket.url) for each in args]
-    for code in (2, 4):
+    for code in (2, 4, 5):
         try:
             message = sync(*given, code=code)
             break
         except AssertionError:
-            if code == 4:
+            if code == 5:
                 raise
     assert said in message
 

@@ -1,0 +1,65 @@
+"""What belongs to a side, and what is never looked at."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
+
+from dsprep.stores.base import Stored
+from dsprep.syncing.report import SyncReport
+from dsprep.syncing.sides import Directory, Prefix
+from dsprep.syncing.watching import watch
+
+STATE = (
+    ".dsprep/lease.json",
+    "train/.dsprep/lease.json",
+    ".val.dsprep/run.json",
+    "a/b/.val.dsprep/deep/part",
+)
+DATA = ("a.tar", "train/a.dsprep", "dsprep/x", "b.dsprep/x", ".hidden")
+
+
+def test_the_state_of_other_runs_is_no_part_of_a_prefix() -> None:
+    keys = [Stored(f"data/{path}", 1, 0.0) for path in (*STATE, *DATA)]
+    store = SimpleNamespace(list=lambda prefix: [keys])
+    for to_files in (False, True):
+        listing = Prefix(store, "data/", to_files).list()
+        assert (set(listing.files), listing.left) == (set(DATA), [])
+
+
+def test_the_state_of_other_runs_is_no_part_of_a_directory(tmp_path: Path) -> None:
+    for path in (*STATE, *DATA):
+        (tmp_path / path).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / path).touch()
+    listing = Directory(tmp_path).list()
+    assert (set(listing.files), listing.left) == (set(DATA), [])
+
+
+def test_watching_waits_beside_a_run_that_has_just_begun(tmp_path: Path) -> None:
+    (tmp_path / ".train.dsprep").mkdir()
+    (tmp_path / ".train.dsprep" / "lock").touch()
+    told: list[str] = []
+    reports: list[SyncReport] = []
+
+    def once() -> SyncReport:
+        reports.append(SyncReport("src", "dst"))
+        return reports[-1]
+
+    def pause(seconds: float) -> None:
+        assert not reports
+        (tmp_path / "manifest.json").touch()
+
+    assert watch(Directory(tmp_path), once, pause, told.append) is reports[0]
+    assert len(told) == 1
+
+
+@pytest.mark.parametrize("target", ["nowhere", "loop", "file/below"])
+def test_broken_links_are_said_and_no_failure(tmp_path: Path, target: str) -> None:
+    (tmp_path / "file").touch()
+    (tmp_path / "loop").symlink_to(target)
+    listing = Directory(tmp_path).list()
+    (left,) = listing.left
+    assert (left.path, left.why) == ("loop", "is a link to what is not there")
+    assert (list(listing.files), listing.unseen) == (["file"], [])
