@@ -11,7 +11,7 @@ from dsprep.cli.help import GroupedCommand, option_group
 from dsprep.cli.options import Count, Size, dry_run_option, output_options
 from dsprep.cli.s3_options import object_options, s3_options, take_config
 from dsprep.cli.streams import until_nobody_reads
-from dsprep.errors import REJECTS_EXIT_CODE, OptionError
+from dsprep.errors import REJECTS_EXIT_CODE, DsprepError, OptionError
 from dsprep.units import parse_duration
 
 _files = option_group("Files")
@@ -22,7 +22,10 @@ _RULES = {"--include": True, "--exclude": False}
 
 
 class _SyncCommand(GroupedCommand):
-    """Knows in which order ``--include`` and ``--exclude`` came, as the last that matches wins."""
+    """Knows in which order ``--include`` and ``--exclude`` came, as the last that matches wins.
+
+    With ``--json``, what ends it is told as everything else is.
+    """
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         """Note the order, then parse."""
@@ -35,6 +38,19 @@ class _SyncCommand(GroupedCommand):
                 rules.append(Rule(_RULES[name], value if equals else following))
         ctx.meta["rules"] = rules
         return super().parse_args(ctx, args)
+
+    def invoke(self, ctx: click.Context) -> Any:
+        """Sync; returns the exit code."""
+        from dsprep.cli.sync_events import JsonEvents
+
+        try:
+            return super().invoke(ctx)
+        except (DsprepError, OSError) as error:
+            if not ctx.params["as_json"]:
+                raise
+            code = error.exit_code if isinstance(error, DsprepError) else DsprepError.exit_code
+            JsonEvents(sys.stderr).error(str(error), code)
+            return code
 
 
 class Rate(Size):
@@ -71,7 +87,7 @@ class Duration(click.ParamType[float]):
     help="Leave these out; * is anything, slashes included. The last that matches wins.",
 )
 @_files("--size-only", is_flag=True, help="Take files of the same size for the same.")
-@_files("--delete", is_flag=True, help="Delete at DST what SRC has not, once all else went well.")
+@_files("--delete", is_flag=True, help="Delete at DST what SRC has not, if all else went well.")
 @_files("--max-delete", type=Count(0), help="Do nothing at all if more than so many would go.")
 @_files("--move", is_flag=True, help="Delete local files once they are proven to be at DST.")
 @_files("--watch", is_flag=True, help="Go on until SRC has a manifest, which pack writes last.")
@@ -87,7 +103,7 @@ class Duration(click.ParamType[float]):
     "--follow-symlinks/--no-follow-symlinks",
     "follow_links",
     default=True,
-    help="Follow links (default), or leave them out.",
+    help="Follow links in SRC (default), or leave them out.",
 )
 @_transfers("--concurrency", type=Count(), help="Requests at once.  [default: 8]")
 @_transfers("--part-size", type=Size(), help="Size of parts.  [default: 32MiB, or what it takes]")
@@ -98,7 +114,8 @@ class Duration(click.ParamType[float]):
 @_uploads(
     "--clean-uploads",
     is_flag=True,
-    help="Abort one's own unfinished uploads below SRC, which are billed until then; no DST.",
+    help="Abort one's own unfinished uploads below SRC, which are billed until then; no DST. "
+    "Without --older-than also those that another run has under way.",
 )
 @_uploads("--older-than", type=Duration(), help="Only those begun so long ago, such as 7d.")
 @s3_options
@@ -124,7 +141,8 @@ def sync(
 
     Files are compared by their content. What is sent is proven to have arrived; what is killed goes
     on where it was, in any process on any machine; shards get there before the manifest that names
-    them. With --json, what happens is told on stderr as it happens, a JSON object a line.
+    them. With --json, what happens is told on stderr as it happens, a JSON object a line; the last
+    is an error, if one ends it.
 
     \b
     Examples:

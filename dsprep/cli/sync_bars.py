@@ -27,8 +27,12 @@ class Bars(Lines):
         self._bars: dict[str, Any] = {}
 
     def plan(self, files: int, size: int) -> None:
-        """So many files, and bytes, are to go in all."""
-        self._files, self._total = files, size
+        """So many more files, and bytes, are to go."""
+        with self._drawing:
+            self._files += files
+            self._total += size
+            if self._all is not None:
+                self._all.total = self._total
 
     def begin(self, name: str, size: int, parts: int) -> None:
         """Draw a bar for a file of several parts."""

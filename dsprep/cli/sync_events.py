@@ -53,6 +53,10 @@ class JsonEvents(Events):
         """Nothing can be done now."""
         self._write("waiting", text=what)
 
+    def error(self, text: str, code: int) -> None:
+        """It ends, with this exit code."""
+        self._write("error", text=text, code=code)
+
     def close(self) -> None:
         """Nothing is left to be written."""
 

@@ -31,14 +31,15 @@ class Lines(Events):
     def __init__(self, stream: TextIO) -> None:
         """Write to a stream."""
         self.stream = stream
-        self._writing = threading.Lock()
+        self._writing = threading.RLock()
         self._said = self._start = time.monotonic()
         self._retried = -_RETRY_EVERY
         self._sent = self._size = 0
 
     def plan(self, files: int, size: int) -> None:
-        """So many files, and bytes, are to go in all."""
-        self._size = size
+        """So many more files, and bytes, are to go."""
+        with self._writing:
+            self._size += size
 
     def found(self, name: str, size: int, parts: int) -> None:
         """Bytes that are there already count as done."""
@@ -46,17 +47,18 @@ class Lines(Events):
 
     def moved(self, name: str, size: int) -> None:
         """Write a line when one is due."""
-        self._sent += size
-        now = time.monotonic()
-        if now - self._said < _LINE_EVERY:
-            return
-        self._said = now
-        rate = self._sent / (now - self._start)
-        left = (self._size - self._sent) / rate if rate > 0 else 0.0
-        self.say(
-            f"sent {format_size(self._sent)} of {format_size(self._size)}, "
-            f"{format_size(rate)}/s, {format_duration(left)} left"
-        )
+        with self._writing:
+            self._sent += size
+            now = time.monotonic()
+            if now - self._said < _LINE_EVERY:
+                return
+            self._said = now
+            rate = self._sent / (now - self._start)
+            left = (self._size - self._sent) / rate if rate > 0 else 0.0
+            self.say(
+                f"sent {format_size(self._sent)} of {format_size(self._size)}, "
+                f"{format_size(rate)}/s, {format_duration(left)} left"
+            )
 
     def retry(self, error: StoreError, delay: float) -> None:
         """A request failed, and will be made again; of many that fail at once, some are told."""

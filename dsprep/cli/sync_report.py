@@ -77,12 +77,17 @@ def print_orphans(place: str, orphans: Sequence[Orphan], as_json: bool, quiet: b
         return
     if quiet:
         return
+    said = format_count(len(orphans), "unfinished upload")
     size = format_size(sum(each.bytes for each in orphans))
-    aborted = all(each.aborted for each in orphans) and orphans
-    said = f"{format_count(len(orphans), 'unfinished upload')} of your own, {size}"
-    click.echo(f"{place}: {said}{', aborted' if aborted else ''}")
+    if not orphans:
+        click.echo(f"{place}: no unfinished uploads of your own")
+    elif all(each.aborted for each in orphans):
+        click.echo(f"{place}: {said} of your own, {size}, aborted")
+    else:
+        click.echo(f"{place}: {said}, {size}; those that you began would be aborted")
     texts = [
-        f"{each.url}: begun {format_duration(each.seconds)} ago, "
+        f"{each.url}: begun {format_duration(each.seconds)} ago"
+        f"{f' by {each.initiator}' if each.initiator else ''}, "
         f"{format_count(each.parts, 'part')}, {format_size(each.bytes)}"
         for each in orphans
     ]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from dataclasses import dataclass
 
+from dsprep.errors import StoreError
 from dsprep.stores.base import Upload
 from dsprep.stores.bucket import S3Store
 from dsprep.transfers.preflight import probe
@@ -18,6 +19,7 @@ class Orphan:
         url: What it would have become.
         id: The server's name for it.
         seconds: How long ago it was begun.
+        initiator: Who began it; empty if the server does not tell.
         parts: How many parts are there.
         bytes: Their size.
         aborted: Whether it was thrown away.
@@ -26,6 +28,7 @@ class Orphan:
     url: str
     id: str
     seconds: float
+    initiator: str
     parts: int
     bytes: int
     aborted: bool
@@ -37,33 +40,51 @@ def clean_uploads(
     """Abort one's own unfinished uploads; those of others are left alone.
 
     Whose an upload is, the server tells: it is one's own if it has the initiator that an upload
-    begun now has. Where the server does not tell, all below the place are taken for one's own.
+    begun now has. Where the server does not tell, all below the place are taken for one's own. That
+    upload tells the server's time, too, by which ages are reckoned.
 
     Args:
         store: The bucket.
         place: A key, or what is above others; empty for the whole bucket.
         older_than: Seconds; younger ones are left alone, as they may be under way.
-        dry_run: Whether they are only listed.
+        dry_run: Whether they are only listed, whoever began them: nothing is begun to find out
+            which are one's own, and ages are by the clock of this machine.
 
     Raises:
         StoreError: If they may not be listed, or not be aborted.
     """
     below = place if not place or place.endswith("/") else place + "/"
-    mine = probe(store, below).initiator
-    now = time.time()
+    mine = None if dry_run else probe(store, below)
+    now = time.time() if mine is None else mine.initiated
     found = []
     for page in store.list_uploads(place):
         for upload in page:
-            age = now - upload.initiated
             meant = upload.key == place or upload.key.startswith(below)
-            if meant and upload.initiator == mine and age >= older_than:
-                found.append(_orphan(store, upload, age, aborted=not dry_run))
+            own = mine is None or upload.initiator == mine.initiator
+            if meant and own and now - upload.initiated >= older_than:
+                orphan = _orphan(store, upload, now, aborted=not dry_run)
+                if orphan is None:
+                    continue
+                found.append(orphan)
                 if not dry_run:
                     store.abort(upload)
     return found
 
 
-def _orphan(store: S3Store, upload: Upload, age: float, aborted: bool) -> Orphan:
-    parts = [part for page in store.list_parts(upload) for part in page]
-    size = sum(part.size for part in parts)
-    return Orphan(store.url(upload.key), upload.id, age, len(parts), size, aborted)
+def _orphan(store: S3Store, upload: Upload, now: float, aborted: bool) -> Orphan | None:
+    """Look what an upload has; None if it has ended meanwhile."""
+    try:
+        parts = [part for page in store.list_parts(upload) for part in page]
+    except StoreError as error:
+        if error.kind in ("gone", "missing"):
+            return None
+        raise
+    return Orphan(
+        url=store.url(upload.key),
+        id=upload.id,
+        seconds=now - upload.initiated,
+        initiator=upload.initiator,
+        parts=len(parts),
+        bytes=sum(part.size for part in parts),
+        aborted=aborted,
+    )

@@ -9,7 +9,7 @@ class Events:
     """Listens to transfers, from several threads at once; this one does nothing."""
 
     def plan(self, files: int, size: int) -> None:
-        """So many files, and bytes, are to go in all."""
+        """So many files, and bytes, are to go, besides those that were to go before."""
 
     def begin(self, name: str, size: int, parts: int) -> None:
         """A file begins: its name (an S3 URL), its bytes, its parts."""

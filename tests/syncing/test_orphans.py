@@ -1,0 +1,79 @@
+"""Which unfinished uploads are aborted; the store is a stub, as a server's clock is its own."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+from dsprep.errors import StoreError
+from dsprep.stores.base import Part, Upload
+from dsprep.syncing.orphans import clean_uploads
+
+NOW = 10_000.0
+"""The time on the server, which is long before that of this machine."""
+
+
+class Store:
+    """A bucket of which only the uploads matter."""
+
+    def __init__(self) -> None:
+        self.uploads: dict[str, Upload] = {}
+        self.writes: list[str] = []
+        self.ended: set[str] = set()
+
+    def begin(self, key: str, ago: float = 0.0, who: str = "me") -> None:
+        self.uploads[key] = Upload(key, f"id of {key}", initiated=NOW - ago, initiator=who)
+
+    def create_upload(self, key: str, metadata: dict[str, str]) -> Upload:
+        self.writes.append(f"create {key}")
+        self.begin(key)
+        return Upload(key, f"id of {key}")
+
+    def abort(self, upload: Upload) -> None:
+        self.writes.append(f"abort {upload.key}")
+        self.uploads.pop(upload.key, None)
+
+    def list_uploads(self, prefix: str) -> Iterator[list[Upload]]:
+        yield [each for key, each in self.uploads.items() if key.startswith(prefix)]
+
+    def list_parts(self, upload: Upload) -> Iterator[list[Part]]:
+        if upload.key in self.ended:
+            raise StoreError(f"{upload.key}: there is no such upload", "gone")
+        yield [Part(1, 5, "etag")]
+
+    def url(self, key: str) -> str:
+        return f"s3://bucket/{key}"
+
+
+@pytest.fixture
+def store() -> Store:
+    made = Store()
+    made.begin("set/young", ago=10)
+    made.begin("set/old", ago=100)
+    made.begin("set/theirs", ago=100, who="they")
+    made.begin("setting/old", ago=100)
+    return made
+
+
+def test_ages_are_told_by_the_clock_of_the_server(store: Store) -> None:
+    (orphan,) = clean_uploads(store, "set", older_than=50)
+    assert (orphan.url, orphan.seconds, orphan.bytes) == ("s3://bucket/set/old", 100, 5)
+    assert orphan.aborted
+    assert set(store.uploads) == {"set/young", "set/theirs", "setting/old"}
+
+
+def test_a_dry_run_writes_nothing_and_tells_who_began_what(store: Store) -> None:
+    found = clean_uploads(store, "set", dry_run=True)
+    assert [(each.url[-5:], each.initiator, each.aborted) for each in found] == [
+        ("young", "me", False),
+        ("t/old", "me", False),
+        ("heirs", "they", False),
+    ]
+    assert store.writes == []
+
+
+def test_an_upload_that_ends_meanwhile_is_no_failure(store: Store) -> None:
+    store.ended.add("set/young")
+    assert [each.url for each in clean_uploads(store, "set")] == ["s3://bucket/set/old"]
+    assert "abort set/young" not in store.writes
