@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from glob import escape
+from shlex import quote
+
 from dsprep.errors import DsprepError
 from dsprep.syncing.filters import Filters
 from dsprep.syncing.report import Failure
@@ -25,7 +28,7 @@ def unseen_in(side: Side, listing: Listing, filters: Filters) -> list[Failure]:
         Failure(
             each.path,
             f"{side.name(each.path)}: {each.why}; mend that, or leave it out with "
-            f"--exclude '{each.path}*'",
+            f"--exclude {quote(escape(each.path) + '*')}",
         )
         for each in listing.unseen
         if filters.may_admit(each.path)

@@ -112,6 +112,7 @@ def test_a_listing_that_fails_is_a_failure_and_nothing_is_deleted(
     assert tree(folders.dst) == before
     assert (report.deleted, failed(report)) == ([], ["val/"])
     assert "cannot be listed (Permission denied)" in report.failures[0].message
+    assert report.failures[0].message.endswith("leave it out with --exclude 'val/*'")
     (note,) = report.notes
     assert note.startswith("nothing is deleted at the destination (4 files)")
 

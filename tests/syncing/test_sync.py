@@ -14,6 +14,7 @@ import dsprep
 from tests.conftest import Finished
 from tests.images import image_folder
 from tests.servers.bucket import Bucket
+from tests.syncing.folders import data_set as folder_of_shards
 
 Sync = Callable[..., Any]
 
@@ -141,7 +142,9 @@ def test_delete(bucket: Bucket, sync: Sync, tmp_path: Path) -> None:
     assert bucket.keys() == ["set/kept.log", "set/new", "setting"]
 
 
-def test_nothing_is_deleted_after_a_failure(bucket: Bucket, sync: Sync, tmp_path: Path) -> None:
+def test_what_cannot_be_a_file_or_a_key_is_left_out(
+    bucket: Bucket, sync: Sync, tmp_path: Path
+) -> None:
     bucket.put("old", b"x")
     root = tmp_path / "set"
     root.mkdir()
@@ -154,6 +157,61 @@ def test_nothing_is_deleted_after_a_failure(bucket: Bucket, sync: Sync, tmp_path
     report = sync(bucket.url, tmp_path / "down")
     assert [each["path"] for each in report["left"]] == ["b/../c"]
     assert sorted(tree(tmp_path / "down")) == ["a", "old"]
+
+
+@pytest.mark.parametrize("options", [("--delete",), ("--move",), ("--watch",), ("--dry-run",)])
+def test_what_could_not_be_listed_is_told_by_the_exit_code(
+    ceph: Bucket,
+    run_here: Callable[..., Finished],
+    data_set: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    options: tuple[str, ...],
+) -> None:
+    (data_set / "hidden").mkdir()
+    (data_set / "hidden" / "a").touch()
+    ceph.put("hidden/a", b"")
+    files, scandir = tree(data_set), os.scandir
+
+    def locked(place: Any) -> Any:
+        if Path(place) == data_set / "hidden":
+            raise PermissionError(13, "Permission denied", str(place))
+        return scandir(place)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "scandir", locked)
+        done = run_here("sync", data_set, ceph.url, *options, *ceph.options)
+    assert done.code == 3
+    assert "hidden: cannot be listed (Permission denied)" in done.out
+    assert "hidden/a" in ceph.contents()
+    assert tree(data_set) == files
+
+
+def test_the_state_of_other_runs_stays_where_it_is(
+    ceph: Bucket, run_here: Callable[..., Finished], data_set: Path
+) -> None:
+    state = ["data/.val.dsprep/run.json", "data/train/.dsprep/lease.json"]
+    for key in state:
+        ceph.put(key, b"{}")
+    assert run_here("sync", data_set, f"{ceph.url}/data", "--delete", *ceph.options).code == 0
+    assert run_here("sync", f"{ceph.url}/data", f"{ceph.url}/copy", *ceph.options).code == 0
+    assert [key for key in ceph.contents() if ".dsprep" in key] == state
+
+
+def test_bytes_that_are_nowhere_else_are_not_moved_away(
+    bucket: Bucket, sync: Sync, tmp_path: Path
+) -> None:
+    """Where an object came in parts, its checksum is all that is compared."""
+    files = folder_of_shards(tmp_path / "set")
+    options = ("--part-size", "5MiB")
+    sync(tmp_path / "set", bucket.url, *options)
+    shard = tmp_path / "set" / "set-00.tar"
+    data = bytearray(shard.read_bytes())
+    data[12345] ^= 255
+    shard.write_bytes(data)
+    report = sync(tmp_path / "set", bucket.url, *options, "--move", code=3)
+    assert [each["path"] for each in report["failures"]] == ["set-00.tar"]
+    assert tree(tmp_path / "set") == {"set-00.tar": data}
+    assert bucket.contents() == files
 
 
 def test_move(data_set: Path, bucket: Bucket, sync: Sync) -> None:
