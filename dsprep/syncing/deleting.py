@@ -72,4 +72,4 @@ def delete_in_order(
         others = []
     failures += delete(others)
     kept = {each.path for each in failures}
-    return [path for path in sorted([*manifests, *others]) if path not in kept], failures
+    return [path for path in [*manifests, *others] if path not in kept], failures

@@ -289,7 +289,10 @@ class Sync:
         if self._failures:
             report.notes.append(nothing_deleted(paths))
             return
-        report.deleted, self._failures = delete_in_order(paths, self._mover.delete)
+        gone = [path for path in paths if path in self._withdrawn]
+        there = [path for path in paths if path not in self._withdrawn]
+        deleted, self._failures = delete_in_order(there, self._mover.delete)
+        report.deleted = sorted([*gone, *deleted])
 
     def each(self, do: Callable[[A], B], items: Sequence[A]) -> Iterator[tuple[A, B]]:
         """Do something with all items, several at once; a stop is seen to at once."""

@@ -101,8 +101,9 @@ def sync(
             )
         return Prefix(stores[url.bucket], _prefix_of(url.key), to_files)
 
-    def once() -> SyncReport:
-        run = Sync(ours, theirs, _mover(ours, theirs), wishes, way, concurrency)
+    def once(last: bool) -> SyncReport:
+        now = replace(wishes, delete=delete and last)
+        run = Sync(ours, theirs, _mover(ours, theirs), now, way, concurrency)
         if isinstance(theirs, Prefix):
             run.before_first = partial(require_rights, theirs.store, theirs.prefix)
         try:
@@ -133,7 +134,7 @@ def sync(
         wishes = Wishes(Filters(tuple(rules)), size_only, delete, max_delete, dry_run)
         if watch and isinstance(ours, Directory) and not dry_run:
             return watch_source(ours, once, pace.wait, tally.waiting)
-        return once()
+        return once(True)
     except (KeyboardInterrupt, Interrupted):
         pace.stop()
         raise Interrupted(

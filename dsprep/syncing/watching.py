@@ -14,7 +14,7 @@ _INTERVAL = 3.0
 
 def watch(
     source: Directory,
-    once: Callable[[], SyncReport],
+    once: Callable[[bool], SyncReport],
     pause: Callable[[float], object],
     tell: Callable[[str], object],
 ) -> SyncReport:
@@ -24,7 +24,7 @@ def watch(
 
     Args:
         source: Where something writes a data set.
-        once: Syncs it once.
+        once: Syncs it once; told whether that is the last time, for which deleting has to wait.
         pause: Waits so many seconds; raises to end it all.
         tell: Told once if there is nothing yet.
     """
@@ -34,7 +34,7 @@ def watch(
         listing = source.list()
         complete = any("/" not in path and is_manifest(path) for path in listing.files)
         if listing.files or listing.left or listing.unseen:
-            report = once()
+            report = once(complete)
             whole = report if whole is None else _joined(whole, report)
             if complete:
                 return whole

@@ -169,6 +169,16 @@ def test_what_a_manifest_names_stays_if_the_manifest_cannot_be_deleted(folders: 
     assert tree(folders.dst) == {**before, "new": b""}
 
 
+def test_a_manifest_that_goes_before_its_shards_are_replaced_is_deleted_once(
+    folders: Folders,
+) -> None:
+    data_set(folders.dst, large=0)
+    (folders.src / "set-00.tar").touch()
+    report = folders.sync(delete=True)
+    assert (report.deleted, failed(report)) == (["manifest.json", "set-01.tar"], [])
+    assert tree(folders.dst) == {"set-00.tar": b""}
+
+
 def test_what_the_source_cannot_show_is_not_deleted(folders: Folders) -> None:
     (folders.src / "a").touch()
     (folders.src / "data").symlink_to("mount-that-is-gone")

@@ -43,7 +43,7 @@ def test_watching_waits_beside_a_run_that_has_just_begun(tmp_path: Path) -> None
     told: list[str] = []
     reports: list[SyncReport] = []
 
-    def once() -> SyncReport:
+    def once(last: bool) -> SyncReport:
         reports.append(SyncReport("src", "dst"))
         return reports[-1]
 
@@ -53,6 +53,22 @@ def test_watching_waits_beside_a_run_that_has_just_begun(tmp_path: Path) -> None
 
     assert watch(Directory(tmp_path), once, pause, told.append) is reports[0]
     assert len(told) == 1
+
+
+def test_watching_knows_its_last_round(tmp_path: Path) -> None:
+    """In which alone something is deleted: before, the source lacks what is still to come."""
+    (tmp_path / "a.tar").touch()
+    rounds: list[bool] = []
+
+    def once(last: bool) -> SyncReport:
+        rounds.append(last)
+        return SyncReport("src", "dst")
+
+    def pause(seconds: float) -> None:
+        (tmp_path / "manifest.json").touch()
+
+    watch(Directory(tmp_path), once, pause, print)
+    assert rounds == [False, True]
 
 
 @pytest.mark.parametrize("target", ["nowhere", "loop", "file/below"])
