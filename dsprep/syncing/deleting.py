@@ -30,8 +30,8 @@ def limit_deletions(plan: SyncPlan, place: str, blind: bool, most: int | None) -
     if plan.spared:
         notes.append(
             f"not deleted at the destination: {format_count(len(plan.spared), 'file')} "
-            f"({format_some(plan.spared)}) that the source has not, behind links, where the source "
-            "was left out, or named by a manifest that stays"
+            f"({format_some(plan.spared)}), though the source has no such file: what lies behind "
+            "links, where the source was left out, or what a manifest names that stays, is kept"
         )
     if blind and plan.deletions:
         notes.append(nothing_deleted(plan.deletions))
