@@ -20,12 +20,17 @@ them takes a request for each object, which large ones are worth.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import NamedTuple, Protocol
 
 from dsprep.stores.base import Stored
 
 BY = ("missing", "size", "etag", "checksum", "metadata", "time", "withdrawn")
 """What can decide; the last, that a manifest is removed as long as what it names is replaced."""
+
+BY_CHECKSUM = ("checksum", "metadata")
+BY_CONTENT = ("etag", *BY_CHECKSUM)
+"""What proves that a file which is not sent is the same; equal sizes and times do not."""
 
 
 class Verdict(NamedTuple):
@@ -60,6 +65,9 @@ class Content(Protocol):
         Args:
             told: Whether what a manifest tells of it will do.
         """
+
+    def read_crc32c(self) -> int:
+        """The crc32c of all bytes, by reading them."""
 
 
 def at_first_sight(source: Stored, found: Stored | None, size_only: bool = False) -> Verdict | None:
@@ -96,6 +104,21 @@ def by_content(source: Content, found: Content, newer: bool) -> Verdict:
     # Others may be equal all the same: the ETag of what KMS has encrypted is no MD5, and a listing
     # does not tell which these are. A request more is little beside sending the file.
     return _by_checksum(source, found, told=False) or Verdict(True, "etag")
+
+
+def is_as_told(crc32c: int, contents: Iterable[Content]) -> bool:
+    """Whether a file has the crc32c that a manifest tells; it is read only if nothing else tells.
+
+    Args:
+        crc32c: As the manifest tells it.
+        contents: What the file holds, and others that hold the same.
+    """
+    cheapest, *others = sorted(contents, key=lambda content: content.is_read)
+    for content in (cheapest, *others):
+        known = content.crc32c()
+        if known is not None:
+            return known[0] == crc32c
+    return cheapest.read_crc32c() == crc32c
 
 
 def _by_checksum(source: Content, found: Content, told: bool) -> Verdict | None:

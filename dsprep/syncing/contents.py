@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from contextlib import suppress
 
-from dsprep.errors import DsprepError
-from dsprep.manifests.manifest import Manifest, parse_manifest
+from dsprep.errors import SourceError
+from dsprep.manifests.manifest import FileReceipt, Manifest, parse_manifest
 from dsprep.syncing.ranks import is_manifest
 
 
@@ -15,18 +15,26 @@ def manifests_in(paths: Iterable[str], read: Callable[[str], bytes]) -> dict[str
 
     Args:
         paths: The files.
-        read: Reads one.
+        read: Reads one. If it cannot, nobody knows what the manifest tells: what it raises is
+            raised here.
     """
     found = {}
     for path in filter(is_manifest, paths):
-        with suppress(DsprepError, OSError):
-            found[path] = parse_manifest(read(path), path)
+        data = read(path)
+        with suppress(SourceError):
+            found[path] = parse_manifest(data, path)
     return found
+
+
+def told_in(path: str, manifest: Manifest) -> dict[str, FileReceipt]:
+    """What a manifest tells of the files that it names, by their path."""
+    directory, slash, _ = path.rpartition("/")
+    return {f"{directory}{slash}{file.name}": file for file in manifest.every_file()}
 
 
 def names_in(path: str, manifest: Manifest) -> frozenset[str]:
     """The paths of all files that a manifest names."""
-    return frozenset(_beside(path, file.name) for file in manifest.every_file())
+    return frozenset(told_in(path, manifest))
 
 
 def all_names_in(manifests: dict[str, Manifest]) -> frozenset[str]:
@@ -37,12 +45,7 @@ def all_names_in(manifests: dict[str, Manifest]) -> frozenset[str]:
 def checksums_in(manifests: dict[str, Manifest]) -> dict[str, int]:
     """The crc32c of every file that manifests name, by its path."""
     return {
-        _beside(path, file.name): file.crc32c
-        for path, manifest in manifests.items()
-        for file in manifest.every_file()
+        path: file.crc32c
+        for beside, manifest in manifests.items()
+        for path, file in told_in(beside, manifest).items()
     }
-
-
-def _beside(path: str, name: str) -> str:
-    directory, slash, _ = path.rpartition("/")
-    return f"{directory}{slash}{name}"

@@ -7,7 +7,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import NamedTuple, Protocol
 
-from dsprep.errors import DsprepError
+from dsprep.errors import DsprepError, StoreError
+from dsprep.stores.base import Stored
+from dsprep.stores.crc import crc32c as crc32c_of_bytes
 from dsprep.syncing.cost import Requests, to_copy, to_download, to_upload
 from dsprep.syncing.plan import Pair
 from dsprep.syncing.report import Failure
@@ -17,6 +19,8 @@ from dsprep.transfers.download import download
 from dsprep.transfers.events import Events
 from dsprep.transfers.pace import Pace
 from dsprep.transfers.parts import plan_copy, plan_parts
+from dsprep.transfers.preflight import require_rights
+from dsprep.transfers.proof import crc32c_of
 from dsprep.transfers.publish import publish
 from dsprep.transfers.upload import upload
 
@@ -52,6 +56,16 @@ class Moved(NamedTuple):
 class Mover(Protocol):
     """Moves files in one direction."""
 
+    def require_rights(self) -> None:
+        """See that files can be stored at the destination.
+
+        Raises:
+            StoreError: If that is not allowed.
+        """
+
+    def is_newer(self, source: Stored, found: Stored) -> bool:
+        """Whether a file has changed since it was stored at the destination, as times tell."""
+
     def parts(self, pair: Pair, way: Way) -> int:
         """In how many parts a file would go."""
 
@@ -63,22 +77,28 @@ class Mover(Protocol):
 
         Args:
             pair: The file.
-            crc32c: Of its bytes, if a manifest tells it.
+            crc32c: Of its bytes, if a manifest tells it: a file that has another is not sent.
             way: What all transfers share.
 
         Raises:
             DsprepError: If it does not get there.
         """
 
-    def publish(self, pair: Pair, new: bool) -> None:
-        """Make a manifest be at the destination, unless somebody else has done that meanwhile.
+    def publish(self, pair: Pair, data: bytes, new: bool, way: Way) -> Moved:
+        """Make a manifest be at the destination.
+
+        On S3, it takes the place of the one that was seen there, or of none; a local one is
+        replaced by the object if that is what was read.
 
         Args:
             pair: The manifest, as it was at both sides when this run began.
+            data: Its bytes, as they were then.
             new: Whether this run has removed the one that was there.
+            way: What all transfers share.
 
         Raises:
-            StoreError: If another run has published there.
+            DestinationError: If another run has published on S3 meanwhile.
+            DsprepError: If it does not get there.
         """
 
     def delete(self, paths: Sequence[str]) -> list[Failure]:
@@ -91,6 +111,14 @@ class Up:
 
     source: Directory
     destination: Prefix
+
+    def require_rights(self) -> None:
+        """Those of uploads."""
+        require_rights(self.destination.store, self.destination.prefix)
+
+    def is_newer(self, source: Stored, found: Stored) -> bool:
+        """By when the file was changed, and the object stored."""
+        return source.modified > found.modified
 
     def parts(self, pair: Pair, way: Way) -> int:
         """Those of an upload."""
@@ -114,9 +142,9 @@ class Up:
         )
         return Moved(sent.size, sent.size - sent.moved)
 
-    def publish(self, pair: Pair, new: bool) -> None:
-        """Upload a manifest."""
-        _put(self.destination, pair, self.source.read(pair.path), new)
+    def publish(self, pair: Pair, data: bytes, new: bool, way: Way) -> Moved:
+        """Store a manifest."""
+        return _put(self.destination, pair, data, new, way)
 
     def delete(self, paths: Sequence[str]) -> list[Failure]:
         """Delete objects."""
@@ -129,6 +157,13 @@ class Down:
 
     source: Prefix
     destination: Directory
+
+    def require_rights(self) -> None:
+        """None: a directory is made when the first file comes."""
+
+    def is_newer(self, source: Stored, found: Stored) -> bool:
+        """By whole seconds, which is how a download is told when its object was stored."""
+        return int(source.modified) > found.modified
 
     def parts(self, pair: Pair, way: Way) -> int:
         """Those of a download."""
@@ -153,9 +188,9 @@ class Down:
         )
         return Moved(got.size, got.size - got.moved)
 
-    def publish(self, pair: Pair, new: bool) -> None:
-        """Download a manifest."""
-        self.send(pair, None, Way(Pace(1), Events()))
+    def publish(self, pair: Pair, data: bytes, new: bool, way: Way) -> Moved:
+        """Download a manifest, if it still is what was read."""
+        return self.send(pair, crc32c_of_bytes(data), way)
 
     def delete(self, paths: Sequence[str]) -> list[Failure]:
         """Delete local files."""
@@ -175,6 +210,14 @@ class Across:
     source: Prefix
     destination: Prefix
 
+    def require_rights(self) -> None:
+        """Those of uploads."""
+        require_rights(self.destination.store, self.destination.prefix)
+
+    def is_newer(self, source: Stored, found: Stored) -> bool:
+        """By when both were stored."""
+        return source.modified > found.modified
+
     def parts(self, pair: Pair, way: Way) -> int:
         """Those of a copy."""
         return len(plan_copy(pair.source.size))
@@ -184,8 +227,14 @@ class Across:
         return to_copy(parts)
 
     def send(self, pair: Pair, crc32c: int | None, way: Way) -> Moved:
-        """Let the server copy an object."""
-        copy(
+        """Let the server copy an object, if it is what was listed and what its manifest tells."""
+        name = self.source.name(pair.path)
+        stored = self.source.store.stat(pair.source.key)
+        if stored is None or stored.etag != pair.source.etag:
+            raise StoreError(f"{name}: has changed since it was listed", "exists")
+        if crc32c is not None:
+            _require(crc32c, crc32c_of(stored), name)
+        copied = copy(
             self.source.store,
             pair.source.key,
             self.destination.store,
@@ -193,21 +242,40 @@ class Across:
             pace=way.pace,
             events=way.events,
         )
-        return Moved(pair.source.size, 0)
+        if crc32c is not None:
+            known = crc32c_of(copied.stored)
+            if known is None:
+                known = self.destination.content(copied.stored, None).read_crc32c()
+            _require(crc32c, known, name)
+        return Moved(copied.size, 0)
 
-    def publish(self, pair: Pair, new: bool) -> None:
+    def publish(self, pair: Pair, data: bytes, new: bool, way: Way) -> Moved:
         """Store a manifest again."""
-        _put(self.destination, pair, self.source.read(pair.path), new)
+        return _put(self.destination, pair, data, new, way)
 
     def delete(self, paths: Sequence[str]) -> list[Failure]:
         """Delete objects."""
         return _delete(self.destination, paths)
 
 
-def _put(place: Prefix, pair: Pair, data: bytes, new: bool) -> None:
+def _require(told: int, known: int | None, name: str) -> None:
+    """Refuse an object that is not what its manifest tells, if that is known."""
+    if known not in (None, told):
+        raise StoreError(
+            f"{name}: is not what its manifest tells: its crc32c is {known:08x}, and "
+            f"{told:08x} is right; look at it with dsprep verify",
+            "damaged",
+        )
+
+
+def _put(place: Prefix, pair: Pair, data: bytes, new: bool, way: Way) -> Moved:
     """Store a manifest in the place of the one that was seen, or of none."""
     guard = "" if new or pair.found is None else pair.found.etag
     publish(place.store, place.key(pair.path), data, guard)
+    name = place.name(pair.path)
+    way.events.moved(name, len(data))
+    way.events.end(name, len(data), "md5")
+    return Moved(len(data), 0)
 
 
 def _delete(place: Prefix, paths: Sequence[str]) -> list[Failure]:

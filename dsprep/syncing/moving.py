@@ -4,35 +4,33 @@ from __future__ import annotations
 
 from dsprep.errors import SourceError
 from dsprep.stores.base import Stored
-from dsprep.syncing.report import Failure, SyncReport
-from dsprep.syncing.run import Sync
+from dsprep.syncing.compare import BY_CHECKSUM, BY_CONTENT
+from dsprep.syncing.report import Failure
+from dsprep.syncing.run import Outcome
 from dsprep.syncing.sides import Directory, lies_in
-
-_BY_CHECKSUM = ("checksum", "metadata")
-_BY_CONTENT = ("etag", *_BY_CHECKSUM)
-"""What proves that a file which was not sent is there; equal sizes and times do not."""
+from dsprep.syncing.threads import each
 
 
-def remove_sources(run: Sync, source: Directory, report: SyncReport) -> None:
+def remove_sources(run: Outcome, source: Directory) -> None:
     """Delete the local files that a run has sent, or found by their content.
 
     One that has changed since it was looked at stays, and so does what lies behind a link to a
     directory.
 
     Args:
-        run: The run, which is done.
+        run: What became of the run; its report is told what was deleted, and what could not be.
         source: Where the files are.
-        report: Is told how many were deleted, and what could not be.
     """
-    found = {path: by for path, by in run.same if by in _BY_CONTENT}
+    found = {path: by for path, by in run.same if by in BY_CONTENT}
     proven = sorted(path for path in {*run.arrived, *found} if not lies_in(path, run.linked))
 
     def remove(path: str) -> bool | Failure:
         # The rest was read: to be sent, or for its MD5.
-        told = run.checksums.get(path) if found.get(path) in _BY_CHECKSUM else None
+        told = run.checksums.get(path) if found.get(path) in BY_CHECKSUM else None
         return _remove(source, run.files[path], told)
 
-    for _, removed in run.each(remove, proven):
+    report = run.report
+    for _, removed in each(remove, proven, source.pace.concurrency, source.pace):
         if isinstance(removed, Failure):
             report.failures.append(removed)
             report.state = "incomplete"

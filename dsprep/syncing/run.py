@@ -4,33 +4,31 @@ from __future__ import annotations
 
 import time
 from collections import Counter
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor, wait
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass
 from functools import partial
 from typing import TypeVar
 
 from dsprep.errors import DestinationError, DsprepError, Interrupted, SourceError, StoreError
-from dsprep.manifests.manifest import Manifest
+from dsprep.manifests.manifest import FileReceipt, Manifest
 from dsprep.stores.base import FATAL, Stored
-from dsprep.syncing.compare import Verdict, by_content
-from dsprep.syncing.contents import all_names_in, checksums_in, manifests_in, names_in
+from dsprep.syncing.compare import BY_CONTENT, Verdict, by_content, is_as_told
+from dsprep.syncing.contents import all_names_in, checksums_in, manifests_in, told_in
 from dsprep.syncing.cost import to_list
 from dsprep.syncing.deleting import delete_in_order, limit_deletions, nothing_deleted
 from dsprep.syncing.filters import Filters
 from dsprep.syncing.movers import Moved, Mover, Way
 from dsprep.syncing.plan import Pair, SyncPlan, plan_sync, why_not
-from dsprep.syncing.ranks import INDEXES, MANIFEST, SHARDS
+from dsprep.syncing.ranks import INDEXES, MANIFEST, SHARDS, is_manifest
 from dsprep.syncing.report import Failure, Send, SyncReport
 from dsprep.syncing.sides import Listing, Side
+from dsprep.syncing.threads import each
 from dsprep.syncing.unseen import require_listed, unseen_in
 from dsprep.syncing.withdrawing import require_true, settle_manifests
+from dsprep.units import format_some
 
 A = TypeVar("A")
 B = TypeVar("B")
-
-_GRACE = 8.0
-"""Seconds that files under way have to end when all is to stop."""
 
 _BATCHES = 64
 """Among how many turns the files are divided whose contents are looked at."""
@@ -55,18 +53,50 @@ class Wishes:
     dry_run: bool = False
 
 
-class Sync:
-    """One run, from one side to the other.
+@dataclass(frozen=True)
+class Seen:
+    """What both sides hold when a run begins.
 
     Attributes:
-        before_first: Called before anything is written, if anything is to be.
-        planned: How many files are to be sent.
-        arrived: Paths of the files that were sent.
-        same: Paths of those that were there already, and what told so.
+        ours: What the source holds.
+        theirs: What the destination holds.
+        unseen: What could not be listed.
+        documents: The source's files that have the name of a manifest, by path.
+        manifests: Those of them that are manifests.
+        checksums: The crc32c of files of the source, as these tell it, by path.
+    """
+
+    ours: Listing
+    theirs: Listing
+    unseen: list[Failure]
+    documents: Mapping[str, bytes]
+    manifests: dict[str, Manifest]
+    checksums: Mapping[str, int]
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What became of a run.
+
+    Attributes:
+        report: For the user.
         files: All files of the source that take part, by path.
         checksums: The crc32c of files of the source, as manifests tell it, by path.
+        same: Paths of files that were there already, and what told so.
+        arrived: Paths of the files that were sent.
         linked: Paths of links to directories in the source.
     """
+
+    report: SyncReport
+    files: Mapping[str, Stored]
+    checksums: Mapping[str, int]
+    same: Sequence[tuple[str, str]]
+    arrived: Set[str]
+    linked: Set[str]
+
+
+class Sync:
+    """One run, from one side to the other."""
 
     def __init__(
         self, source: Side, destination: Side, mover: Mover, wishes: Wishes, way: Way, threads: int
@@ -83,21 +113,14 @@ class Sync:
         """
         self._source, self._destination = source, destination
         self._mover, self._wishes, self._way = mover, wishes, way
-        self._threads = ThreadPoolExecutor(threads, "file")
-        self.before_first: Callable[[], None] = lambda: None
-        self._failures: list[Failure] = []
-        self._withdrawn: Sequence[str] = ()
-        self._manifests: dict[str, Manifest] = {}
-        self.planned = 0
-        self.arrived: set[str] = set()
-        self.same: Sequence[tuple[str, str]] = ()
-        self.files: Mapping[str, Stored] = {}
-        self.checksums: Mapping[str, int] = {}
-        self.linked: Collection[str] = ()
+        self._threads = threads
+        self._arrived: set[str] = set()
         self._resumed = 0
+        self._failures: list[Failure] = []
+        self._notes: list[str] = []
 
-    def run(self) -> SyncReport:
-        """Do it.
+    def run(self) -> Outcome:
+        """Do it; once.
 
         Raises:
             OptionError: If a manifest is left out, and not what it names.
@@ -107,99 +130,88 @@ class Sync:
             Interrupted: If it is stopped.
         """
         began = time.monotonic()
-        try:
-            report = self._carry_out()
-        except BaseException:
-            self.close()
-            raise
-        report.seconds = time.monotonic() - began
-        return report
-
-    def close(self) -> None:
-        """Let the threads end."""
-        self._threads.shutdown(wait=False, cancel_futures=True)
-
-    def _carry_out(self) -> SyncReport:
-        ours, theirs = self._threads.map(
-            lambda side: side.list(), (self._source, self._destination)
+        seen = self._see()
+        plan = self._plan(seen)
+        wishes, place = self._wishes, self._destination.name("")
+        withdrawn = settle_manifests(
+            plan, seen.ours, seen.theirs, self._destination, wishes.filters
         )
+        self._notes += limit_deletions(plan, place, bool(seen.unseen), wishes.max_delete)
+        report = self._report(plan, seen, withdrawn)
+        if not wishes.dry_run:
+            self._carry_out(plan, seen, withdrawn)
+            self._delete(plan.deletions, withdrawn, report)
+            self._conclude(report)
+        report.seconds = time.monotonic() - began
+        files = {path: file for path, file in seen.ours.files.items() if self._admits(path)}
+        linked = seen.ours.linked
+        return Outcome(report, files, seen.checksums, plan.same, self._arrived, linked)
+
+    def _see(self) -> Seen:
+        """Look what is there, on both sides."""
+        listings = dict(self._each(lambda side: side.list(), (self._source, self._destination)))
+        ours, theirs = listings[self._source], listings[self._destination]
         require_listed(self._source, ours, SourceError)
         require_listed(self._destination, theirs, DestinationError)
         if not (ours.files or ours.left or ours.unseen):
             raise SourceError(f"{self._source.name('')}: {self._source.why_empty()}")
-        self._manifests = manifests_in(ours.files, self._source.read)
-        self.checksums = checksums_in(self._manifests)
-        plan = self._plan(ours, theirs)
-        wishes = self._wishes
-        self._withdrawn = settle_manifests(plan, ours, theirs, self._destination, wishes.filters)
-        unseen = unseen_in(self._source, ours, wishes.filters)
-        unseen += unseen_in(self._destination, theirs, wishes.filters)
-        place = self._destination.name("")
-        notes = limit_deletions(plan, place, bool(unseen), wishes.max_delete)
-        self.planned, self.same, self.linked = len(plan.sends), plan.same, ours.linked
-        admit = wishes.filters.admit
-        self.files = {path: file for path, file in ours.files.items() if admit(path)}
-        report = self._report(plan, ours, theirs)
-        report.failures, report.notes = unseen, [*report.notes, *notes]
-        if wishes.dry_run:
-            return report
-        if plan.sends:
-            self._way.events.plan(len(plan.sends), plan.bytes)
-            self.before_first()
-        self._withdraw(plan)
-        ranks = plan.by_rank()
-        self._send(ranks[SHARDS])
-        self._send(ranks[INDEXES])
-        there = {*theirs.files, *self.arrived}
-        self._publish(ranks[MANIFEST], there)
-        self._delete(plan.deletions, report)
-        report.sent = [each for each in report.sent if each.path in self.arrived]
-        report.bytes = sum(each.size for each in report.sent)
-        report.resumed = self._resumed
-        report.failures = [*report.failures, *self._failures]
-        report.state = "synced" if report.sent or report.deleted else "already there"
-        if report.failures:
-            report.state = "incomplete"
-        return report
+        unseen = unseen_in(self._source, ours, self._wishes.filters)
+        unseen += unseen_in(self._destination, theirs, self._wishes.filters)
+        documents = {path: self._source.read(path) for path in ours.files if is_manifest(path)}
+        manifests = manifests_in(documents, documents.__getitem__)
+        self._notes += [
+            f"{self._source.name(path)}: is not a manifest that this dsprep reads; it is sent like "
+            "any other file"
+            for path in sorted(documents.keys() - manifests.keys())
+            if self._admits(path)
+        ]
+        return Seen(ours, theirs, unseen, documents, manifests, checksums_in(manifests))
 
-    def _plan(self, ours: Listing, theirs: Listing) -> SyncPlan:
+    def _admits(self, path: str) -> bool:
+        return self._wishes.filters.admit(path)
+
+    def _plan(self, seen: Seen) -> SyncPlan:
         wishes = self._wishes
         plan = plan_sync(
-            ours.files,
-            theirs.files,
+            seen.ours.files,
+            seen.theirs.files,
             wishes.filters,
             size_only=wishes.size_only,
             delete=wishes.delete,
-            named=all_names_in(self._manifests),
-            spared={*(each.path for each in ours.left), *theirs.linked},
+            named=all_names_in(seen.manifests),
+            spared={*(each.path for each in seen.ours.left), *seen.theirs.linked},
         )
         at_once = max(1, len(plan.unsettled) // _BATCHES)
         batches = [
             plan.unsettled[start : start + at_once]
             for start in range(0, len(plan.unsettled), at_once)
         ]
-        for batch, verdicts in self.each(self._settle, batches):
+        for batch, verdicts in self._each(partial(self._settle, seen.checksums), batches):
             for pair, verdict in zip(batch, verdicts, strict=True):
                 plan.settle(pair, verdict)
         return plan
 
-    def _settle(self, pairs: Sequence[Pair]) -> list[Verdict]:
+    def _settle(self, checksums: Mapping[str, int], pairs: Sequence[Pair]) -> list[Verdict]:
         """Look at the contents of files; several at once, as small ones take less than a call."""
-        return [self._look(pair) for pair in pairs]
+        return [self._look(pair, checksums.get(pair.path)) for pair in pairs]
 
-    def _look(self, pair: Pair) -> Verdict:
+    def _look(self, pair: Pair, crc32c: int | None) -> Verdict:
         self._way.pace.check()
         assert pair.found is not None
         return by_content(
-            self._source.content(pair.source, self.checksums.get(pair.path)),
+            self._source.content(pair.source, crc32c),
             self._destination.content(pair.found, None),
-            pair.source.modified > pair.found.modified,
+            self._mover.is_newer(pair.source, pair.found),
         )
 
-    def _report(self, plan: SyncPlan, ours: Listing, theirs: Listing) -> SyncReport:
+    def _report(self, plan: SyncPlan, seen: Seen, withdrawn: Collection[str]) -> SyncReport:
         sends = [
             Send(pair.path, pair.source.size, by, self._mover.parts(pair, self._way))
             for pair, by in sorted(plan.sends)
+        ]
+        self._notes += [
+            f"{self._destination.name(path)}: removed while what it names is replaced"
+            for path in sorted(withdrawn)
         ]
         return SyncReport(
             source=self._source.name(""),
@@ -208,80 +220,127 @@ class Sync:
             bytes=plan.bytes,
             same=Counter(by for _, by in plan.same),
             deleted=plan.deletions,
-            left=ours.left,
-            notes=[
-                f"{self._destination.name(path)}: removed while what it names is replaced"
-                for path in sorted(self._withdrawn)
-            ],
+            left=seen.ours.left,
+            failures=seen.unseen,
+            notes=self._notes,
             requests=self._mover.requests([each.parts for each in sends])
-            + to_list(len(theirs.files)),
+            + to_list(len(seen.theirs.files)),
         )
 
-    def _withdraw(self, plan: SyncPlan) -> None:
+    def _carry_out(self, plan: SyncPlan, seen: Seen, withdrawn: Collection[str]) -> None:
+        """Send what is to be sent, in the order in which it may be seen."""
+        if plan.sends:
+            self._way.events.plan(len(plan.sends), plan.bytes)
+            self._mover.require_rights()
+        self._withdraw(plan, seen, withdrawn)
+        ranks = plan.by_rank()
+        self._send(ranks[SHARDS], seen)
+        self._send(ranks[INDEXES], seen)
+        self._publish(ranks[MANIFEST], plan, seen, withdrawn)
+
+    def _withdraw(self, plan: SyncPlan, seen: Seen, withdrawn: Collection[str]) -> None:
         """Remove the manifests that would be wrong while this run is on."""
-        if not self._withdrawn:
+        if not withdrawn:
             return
+
+        def require(pair: Pair) -> None:
+            require_true(self._source, pair.source, seen.checksums.get(pair.path))
+
         replacing = [pair for pair, _ in plan.sends if pair.found is not None]
-        for _ in self.each(self._require_true, replacing):
+        for _ in self._each(require, replacing):
             pass
-        failed = self._mover.delete(sorted(self._withdrawn))
+        failed = self._mover.delete(sorted(withdrawn))
         if failed:
             raise DestinationError(
                 f"{self._destination.name(failed[0].path)}: tells of files that are to be "
                 f"replaced, and cannot be removed before: {failed[0].message}"
             )
 
-    def _require_true(self, pair: Pair) -> None:
-        require_true(self._source, pair.source, self.checksums.get(pair.path))
+    def _send(self, pairs: Sequence[Pair], seen: Seen) -> None:
+        def send(pair: Pair) -> Moved | None:
+            crc32c = seen.checksums.get(pair.path)
+            return self._or_failure(pair.path, partial(self._mover.send, pair, crc32c, self._way))
 
-    def _send(self, pairs: Sequence[Pair]) -> None:
-        for pair, moved in self.each(self._send_one, pairs):
+        for pair, moved in self._each(send, pairs):
             if moved is not None:
-                self.arrived.add(pair.path)
+                self._arrived.add(pair.path)
                 self._resumed += moved.resumed
-
-    def _send_one(self, pair: Pair) -> Moved | None:
-        crc32c = self.checksums.get(pair.path)
-        return self._or_failure(pair.path, partial(self._mover.send, pair, crc32c, self._way))
 
     def _or_failure(self, path: str, do: Callable[[], A]) -> A | None:
         """Do something for one file; what only concerns this file does not stop the others."""
         try:
             return do()
-        except Interrupted:
-            raise
-        except StoreError as error:
-            if error.kind in FATAL:
+        except (DsprepError, OSError) as error:
+            if stops_all(error):
                 raise
             self._failures.append(Failure(path, str(error)))
-        except (DsprepError, OSError) as error:
-            self._failures.append(Failure(path, str(error)))
-        return None
+            return None
 
-    def _publish(self, manifests: Sequence[Pair], there: Collection[str]) -> None:
+    def _publish(
+        self, manifests: Sequence[Pair], plan: SyncPlan, seen: Seen, withdrawn: Collection[str]
+    ) -> None:
         """Publish the manifests of which all that they name is there."""
         failed = [each.path for each in self._failures]
-        ready = []
-        for pair in manifests:
-            manifest = self._manifests.get(pair.path)
-            named = names_in(pair.path, manifest) if manifest else ()
-            why = why_not(pair.path, named, there, failed)
-            if why:
-                self._failures.append(Failure(pair.path, why))
-            else:
-                ready.append(pair)
-        for pair in ready:
-            self._way.pace.check()
-            before = len(self._failures)
-            new = pair.path in self._withdrawn
-            self._or_failure(pair.path, partial(self._mover.publish, pair, new))
-            if len(self._failures) == before:
-                self.arrived.add(pair.path)
-                name, size = self._destination.name(pair.path), pair.source.size
-                self._way.events.moved(name, size)
-                self._way.events.end(name, size, "md5")
+        there = {*seen.theirs.files, *self._arrived}
 
-    def _delete(self, paths: Sequence[str], report: SyncReport) -> None:
+        def publish(pair: Pair) -> Moved:
+            self._way.pace.check()
+            manifest = seen.manifests.get(pair.path)
+            told = told_in(pair.path, manifest) if manifest else {}
+            why = why_not(pair.path, told, there, failed) or self._why_untrue(told, plan, seen)
+            if why:
+                raise DestinationError(why)
+            data = seen.documents[pair.path]
+            return self._mover.publish(pair, data, pair.path in withdrawn, self._way)
+
+        for pair in manifests:
+            if self._or_failure(pair.path, partial(publish, pair)):
+                self._arrived.add(pair.path)
+            else:
+                self._or_failure(pair.path, partial(self._remove_untrue, pair.path, seen))
+
+    def _why_untrue(self, told: Mapping[str, FileReceipt], plan: SyncPlan, seen: Seen) -> str:
+        """Why a manifest would tell of other files than are there; empty if it would not."""
+        same = {path for path, by in plan.same if by in BY_CONTENT}
+
+        def is_true(path: str) -> bool:
+            if path in self._arrived:
+                return seen.checksums[path] == told[path].crc32c
+            there = seen.theirs.files[path]
+            contents = [self._destination.content(there, None)]
+            if path in same:
+                contents.append(self._source.content(seen.ours.files[path], None))
+            return there.size == told[path].bytes and is_as_told(told[path].crc32c, contents)
+
+        def check(path: str) -> bool | None:
+            return self._or_failure(path, partial(is_true, path))
+
+        untrue = sorted(path for path, is_so in self._each(check, told) if not is_so)
+        if not untrue:
+            return ""
+        return (
+            f"is not published, as what is at the destination is not what it tells of: "
+            f"{format_some(untrue)}; send that, too (without --exclude and --size-only)"
+        )
+
+    def _remove_untrue(self, path: str, seen: Seen) -> None:
+        """Remove a manifest that another run has published, if what it names was replaced here."""
+        try:
+            manifests = manifests_in([path], self._destination.read)
+        except StoreError as error:
+            if error.kind == "missing":
+                return
+            raise
+        told = checksums_in(manifests)
+        if all(told[each] == seen.checksums.get(each) for each in self._arrived & told.keys()):
+            return
+        self._failures += self._mover.delete([path])
+        self._notes.append(
+            f"{self._destination.name(path)}: was removed, as another run has published it "
+            "meanwhile, and what it names was replaced by this one; give the command again"
+        )
+
+    def _delete(self, paths: Sequence[str], withdrawn: Collection[str], report: SyncReport) -> None:
         """Delete what the source has not, if everything before went well."""
         report.deleted = []
         if not paths:
@@ -289,20 +348,25 @@ class Sync:
         if self._failures:
             report.notes.append(nothing_deleted(paths))
             return
-        gone = [path for path in paths if path in self._withdrawn]
-        there = [path for path in paths if path not in self._withdrawn]
+        gone = [path for path in paths if path in withdrawn]
+        there = [path for path in paths if path not in withdrawn]
         deleted, self._failures = delete_in_order(there, self._mover.delete)
         report.deleted = sorted([*gone, *deleted])
 
-    def each(self, do: Callable[[A], B], items: Sequence[A]) -> Iterator[tuple[A, B]]:
-        """Do something with all items, several at once; a stop is seen to at once."""
-        futures = [self._threads.submit(do, item) for item in items]
-        try:
-            for item, future in zip(items, futures, strict=True):
-                yield item, future.result()
-        except BaseException:
-            self._way.pace.stop()
-            for future in futures:
-                future.cancel()
-            wait(futures, _GRACE)  # they end by themselves, and abort what is not to be kept
-            raise
+    def _conclude(self, report: SyncReport) -> None:
+        """Report what was done, instead of what was planned."""
+        report.sent = [each for each in report.sent if each.path in self._arrived]
+        report.bytes = sum(each.size for each in report.sent)
+        report.resumed = self._resumed
+        report.failures = [*report.failures, *self._failures]
+        report.state = "synced" if report.sent or report.deleted else "already there"
+        if report.failures:
+            report.state = "incomplete"
+
+    def _each(self, do: Callable[[A], B], items: Collection[A]) -> Iterator[tuple[A, B]]:
+        return each(do, items, self._threads, self._way.pace)
+
+
+def stops_all(error: Exception) -> bool:
+    """Whether all other files would meet this error, too."""
+    return isinstance(error, Interrupted) or (isinstance(error, StoreError) and error.kind in FATAL)

@@ -6,20 +6,27 @@ import errno
 import hashlib
 import os
 import stat
-from collections.abc import Callable, Collection
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from shlex import quote
 from typing import Protocol
 
-from dsprep.errors import SourceError
+from dsprep.errors import SourceError, StoreError
 from dsprep.stores.base import Stored
 from dsprep.stores.bucket import S3Store
+from dsprep.stores.crc import crc32c
 from dsprep.stores.local import is_scratch
 from dsprep.syncing.compare import Content
-from dsprep.transfers.proof import known_crc32c
-from dsprep.transfers.readback import read_small
-from dsprep.transfers.steady import SteadyFile
+from dsprep.transfers.pace import Pace
+from dsprep.transfers.proof import crc32c_of, known_crc32c
+from dsprep.transfers.readback import read_back, read_small
+
+_AT_ONCE = 1 << 20
+"""Bytes read and hashed at once: they are still in the processor's cache when they are hashed."""
+
+_TRIES = 3
+"""How often a small object is read that is not what the store says it is."""
 
 _LONGEST_NAME = 255
 """Bytes of a file name, as nearly all file systems have it."""
@@ -82,7 +89,12 @@ class Side(Protocol):
         """What to say if nothing is there."""
 
     def read(self, path: str) -> bytes:
-        """A small file."""
+        """A small file.
+
+        Raises:
+            StoreError: If it is not there (``missing``), or S3 refuses or fails.
+            SourceError: If it cannot be read.
+        """
 
     def content(self, file: Stored, crc32c: int | None) -> Content:
         """How to learn what a file holds.
@@ -101,11 +113,13 @@ class Directory:
         root: The directory.
         single: The name of the file in it that is meant; None for all.
         follow: Whether links are followed.
+        pace: What ends reading.
     """
 
     root: Path
     single: str | None = None
     follow: bool = True
+    pace: Pace = field(default_factory=Pace)
 
     def name(self, path: str) -> str:
         """The path that users would give."""
@@ -180,11 +194,16 @@ class Directory:
 
     def read(self, path: str) -> bytes:
         """A small file."""
-        return self.path(path).read_bytes()
+        try:
+            return self.path(path).read_bytes()
+        except FileNotFoundError:
+            raise StoreError(f"{self.path(path)}: is not there", "missing") from None
+        except OSError as error:
+            raise SourceError(f"{self.path(path)}: cannot be read ({error.strerror})") from None
 
     def content(self, file: Stored, crc32c: int | None) -> Content:
         """What a file holds, by reading it."""
-        return _ReadContent(self.path(file.key), crc32c)
+        return _ReadContent(self.path(file.key), crc32c, self.pace)
 
 
 @dataclass(frozen=True)
@@ -195,11 +214,13 @@ class Prefix:
         store: Their bucket.
         prefix: What they begin with; empty, or ending with a slash.
         to_files: Whether they are to be files: what can be none is left out.
+        pace: The threads that read, and what holds them back.
     """
 
     store: S3Store
     prefix: str
     to_files: bool = False
+    pace: Pace = field(default_factory=Pace)
 
     def name(self, path: str) -> str:
         """The URL of an object."""
@@ -238,12 +259,19 @@ class Prefix:
         )
 
     def read(self, path: str) -> bytes:
-        """A small object."""
-        return read_small(self.store, self.key(path))[0]
+        """A small object; again, if what arrives is not what is stored."""
+        for _ in range(_TRIES):
+            data, stored = read_small(self.store, self.key(path))
+            if _is_whole(data, stored):
+                return data
+        raise StoreError(
+            f"{self.name(path)}: what arrives is not what is stored there (crc32c or MD5 differ)",
+            "damaged",
+        )
 
     def content(self, file: Stored, crc32c: int | None) -> Content:
         """What an object holds, by asking."""
-        return _AskedContent(file, lambda: self.store.stat(file.key))
+        return _AskedContent(file, self.store, self.pace)
 
 
 def unfit(path: str) -> str:
@@ -256,6 +284,14 @@ def unfit(path: str) -> str:
     if any(len(name.encode()) > _LONGEST_NAME for name in names):
         return f"holds a name of more than {_LONGEST_NAME} bytes"
     return ""
+
+
+def _is_whole(data: bytes, stored: Stored) -> bool:
+    """Whether bytes are those of an object, as far as S3 tells."""
+    known = crc32c_of(stored)
+    if known is not None:
+        return known == crc32c(data)
+    return stored.md5 in (None, hashlib.md5(data, usedforsecurity=False).digest())
 
 
 def _is_text(name: str) -> bool:
@@ -274,28 +310,45 @@ def _stored(path: str, status: os.stat_result) -> Stored:
 class _ReadContent:
     path: Path
     told: int | None
+    pace: Pace
 
     is_read = True
     has_md5 = True
 
     def md5(self) -> bytes:
-        try:
-            with self.path.open("rb") as file:
-                return hashlib.file_digest(file, _md5).digest()
-        except OSError as error:
-            raise SourceError(f"{self.path}: cannot be read ({error.strerror})") from None
+        digest = hashlib.md5(usedforsecurity=False)
+        for data in self.pieces():
+            digest.update(data)
+        return digest.digest()
 
     def crc32c(self, told: bool = True) -> tuple[int, str] | None:
         if told and self.told is not None:
             return self.told, "checksum"
-        with SteadyFile(self.path) as file:
-            return file.crc32c(), "checksum"
+        return self.read_crc32c(), "checksum"
+
+    def read_crc32c(self) -> int:
+        value = 0
+        for data in self.pieces():
+            value = crc32c(data, value)
+        return value
+
+    def pieces(self) -> Iterator[memoryview]:
+        """All bytes, in one buffer that is filled again and again."""
+        buffer = memoryview(bytearray(_AT_ONCE))
+        try:
+            with self.path.open("rb", buffering=0) as file:
+                while got := file.readinto(buffer):
+                    self.pace.check()
+                    yield buffer[:got]
+        except OSError as error:
+            raise SourceError(f"{self.path}: cannot be read ({error.strerror})") from None
 
 
 @dataclass(frozen=True)
 class _AskedContent:
     stored: Stored
-    ask: Callable[[], Stored | None]
+    store: S3Store
+    pace: Pace
 
     is_read = False
 
@@ -308,9 +361,11 @@ class _AskedContent:
         return self.stored.md5
 
     def crc32c(self, told: bool = True) -> tuple[int, str] | None:
-        looked = self.ask()
+        looked = self.store.stat(self.stored.key)
         return None if looked is None else known_crc32c(looked)
 
-
-def _md5() -> hashlib._Hash:
-    return hashlib.md5(usedforsecurity=False)
+    def read_crc32c(self) -> int:
+        (value,) = read_back(self.store, [self.stored], self.pace)
+        if isinstance(value, StoreError):
+            raise value
+        return value

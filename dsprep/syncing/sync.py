@@ -6,7 +6,6 @@ import os
 from collections.abc import Sequence
 from contextlib import closing
 from dataclasses import replace
-from functools import partial
 from pathlib import Path
 
 from dsprep.errors import DestinationError, Interrupted, OptionError, SourceError, StoreError
@@ -18,7 +17,7 @@ from dsprep.syncing.movers import Across, Down, Mover, Up, Way
 from dsprep.syncing.moving import remove_sources
 from dsprep.syncing.orphans import Orphan, clean_uploads
 from dsprep.syncing.report import Failure, SyncReport
-from dsprep.syncing.run import Sync, Wishes
+from dsprep.syncing.run import Outcome, Sync, Wishes
 from dsprep.syncing.sides import Directory, Prefix
 from dsprep.syncing.tally import Tally
 from dsprep.syncing.verifying import prove
@@ -26,7 +25,6 @@ from dsprep.syncing.watching import watch as watch_source
 from dsprep.transfers.events import Events
 from dsprep.transfers.pace import DEFAULT_CONCURRENCY, Pace
 from dsprep.transfers.parts import DEFAULT_PART
-from dsprep.transfers.preflight import require_rights
 
 
 def sync(
@@ -89,7 +87,7 @@ def sync(
 
     def place(text: str, to_files: bool, follow: bool) -> Directory | Prefix:
         if not is_s3(text):
-            return _directory(text, follow)
+            return _directory(text, follow, pace)
         url = parse_url(text)
         if url.bucket not in stores:
             stores[url.bucket] = S3Store(
@@ -99,22 +97,17 @@ def sync(
                 on_retry=tally.retry,
                 on_fallback=tally.fallback,
             )
-        return Prefix(stores[url.bucket], _prefix_of(url.key), to_files)
+        return Prefix(stores[url.bucket], _prefix_of(url.key), to_files, pace)
 
     def once(last: bool) -> SyncReport:
         now = replace(wishes, delete=delete and last)
-        run = Sync(ours, theirs, _mover(ours, theirs), now, way, concurrency)
-        if isinstance(theirs, Prefix):
-            run.before_first = partial(require_rights, theirs.store, theirs.prefix)
-        try:
-            report = run.run()
-            if verify and not dry_run:
-                _prove(run, ours, theirs, verify, pace, report)
-            if move and isinstance(ours, Directory) and not dry_run and not report.failures:
-                remove_sources(run, ours, report)
-            return report
-        finally:
-            run.close()
+        run = Sync(ours, theirs, _mover(ours, theirs), now, way, concurrency).run()
+        report = run.report
+        if verify and not dry_run:
+            _prove(run, ours, theirs, verify)
+        if move and isinstance(ours, Directory) and not dry_run and not report.failures:
+            remove_sources(run, ours)
+        return report
 
     _require_apart(source, destination, watch)
     try:
@@ -175,18 +168,10 @@ _SPARE = 2
 """Connections for looking, besides those for sending."""
 
 
-def _prove(
-    run: Sync,
-    ours: Directory | Prefix,
-    theirs: Directory | Prefix,
-    level: str,
-    pace: Pace,
-    report: SyncReport,
-) -> None:
+def _prove(run: Outcome, ours: Directory | Prefix, theirs: Directory | Prefix, level: str) -> None:
     """Prove all files, not only those that were sent."""
-    remote, other = (theirs, ours) if isinstance(theirs, Prefix) else (ours, theirs)
-    assert isinstance(remote, Prefix)
-    for path, proof in prove(run, remote, other, level, pace).items():
+    report = run.report
+    for path, proof in prove(run, ours, theirs, level).items():
         if proof.problem:
             report.failures.append(Failure(path, proof.problem))
             report.state = "incomplete"
@@ -194,11 +179,11 @@ def _prove(
             report.verified[proof.by] += 1
 
 
-def _directory(text: str, follow_links: bool) -> Directory:
+def _directory(text: str, follow_links: bool, pace: Pace) -> Directory:
     path = Path(text)
     if os.path.isfile(path):
-        return Directory(path.parent, path.name, follow_links)
-    return Directory(path, None, follow_links)
+        return Directory(path.parent, path.name, follow_links, pace)
+    return Directory(path, None, follow_links, pace)
 
 
 def _mover(source: Directory | Prefix, destination: Directory | Prefix) -> Mover:

@@ -4,18 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
-from functools import partial
 from typing import NamedTuple
 
-from dsprep.errors import DsprepError, StoreError
+from dsprep.errors import DsprepError
 from dsprep.stores.base import Stored
-from dsprep.stores.bucket import S3Store
 from dsprep.syncing.compare import Content
-from dsprep.syncing.run import Sync
+from dsprep.syncing.run import Outcome, stops_all
 from dsprep.syncing.sides import Directory, Prefix, Side
-from dsprep.transfers.pace import Pace
+from dsprep.syncing.threads import each
 from dsprep.transfers.proof import known_crc32c
-from dsprep.transfers.readback import read_back
 
 LEVELS = ("heads", "download")
 """How a file can be proven."""
@@ -33,32 +30,48 @@ class Proof(NamedTuple):
     problem: str = ""
 
 
-def prove(run: Sync, remote: Prefix, other: Side, level: str, pace: Pace) -> dict[str, Proof]:
+def prove(run: Outcome, source: Side, destination: Side, level: str) -> dict[str, Proof]:
     """Compare all files of a run on both sides.
 
     Args:
-        run: The run, which is done.
-        remote: The side on S3; of two, the destination.
-        other: The other side.
+        run: What became of the run.
+        source: Where files came from.
+        destination: Where they are to be; one of both is on S3.
         level: ``heads`` or ``download``.
-        pace: The threads that read.
 
     Returns:
         What was found, by path.
+
+    Raises:
+        StoreError: If S3 refuses what every file needs.
+        Interrupted: If it is stopped.
     """
+    remote, other = (
+        (destination, source) if isinstance(destination, Prefix) else (source, destination)
+    )
+    assert isinstance(remote, Prefix)
+    # What the source's manifests tell is no proof of what has come down.
+    told = run.checksums if other is source else {}
+
+    def read(stored: Stored) -> int:
+        return remote.content(stored, None).read_crc32c()
 
     def look(path: str) -> Proof:
-        read = partial(_read, remote.store, pace) if level == "download" else None
-        there = (
-            replace(run.files[path], key=path) if isinstance(other, Directory) else run.files[path]
-        )
+        file = run.files[path]
+        there = replace(file, key=path) if isinstance(other, Directory) else file
         try:
-            content = other.content(there, run.checksums.get(path))
-            return prove_one(content, remote.store.stat(remote.key(path)), read)
+            content = other.content(there, told.get(path))
+            return prove_one(
+                content,
+                remote.store.stat(remote.key(path)),
+                read if level == "download" else None,
+            )
         except DsprepError as error:
+            if stops_all(error):
+                raise
             return Proof("", str(error))
 
-    return dict(run.each(look, sorted(run.files)))
+    return dict(sorted(each(look, sorted(run.files), remote.pace.concurrency, remote.pace)))
 
 
 def prove_one(
@@ -88,15 +101,3 @@ def prove_one(
     if theirs != ours[0]:
         return Proof(by, f"has the crc32c {theirs:08x}, and {ours[0]:08x} is right")
     return Proof(by)
-
-
-def _read(store: S3Store, pace: Pace, stored: Stored) -> int:
-    """The crc32c of an object, by reading it.
-
-    Raises:
-        StoreError: If it cannot be read.
-    """
-    (value,) = read_back(store, [stored], pace)
-    if isinstance(value, StoreError):
-        raise value
-    return value

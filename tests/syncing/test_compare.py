@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import pytest
 
 from dsprep.stores.base import Checksum, Stored
-from dsprep.syncing.compare import Verdict, at_first_sight, by_content
+from dsprep.syncing.compare import Verdict, at_first_sight, by_content, is_as_told
 from dsprep.transfers.proof import known_crc32c
 
 MD5 = hashlib.md5(b"data").hexdigest()
@@ -67,6 +67,9 @@ class Known:
         self.asked += 1
         return self.crc
 
+    def read_crc32c(self) -> int:
+        raise AssertionError("is not to be read")
+
 
 @pytest.mark.parametrize(
     ("source", "found", "verdict"),
@@ -108,3 +111,12 @@ def test_what_a_head_tells() -> None:
     assert known_crc32c(Stored("a", 1, 0.0, metadata=noted)) == (2, "metadata")
     assert known_crc32c(Stored("a", 1, 0.0, checksum=kept, metadata=noted)) == (1, "checksum")
     assert known_crc32c(Stored("a", 1, 0.0, metadata={"dsprep-crc32c": "x"})) is None
+
+
+@pytest.mark.parametrize("crc32c", [1, 2])
+def test_what_a_manifest_tells_is_held_against_what_is_known(crc32c: int) -> None:
+    known, read = Known(crc=(1, "metadata")), Known(crc=(1, "checksum"), is_read=True)
+    assert is_as_told(crc32c, [known]) == (crc32c == 1)
+    assert is_as_told(crc32c, [read, known]) == (crc32c == 1)
+    assert not read.asked
+    assert is_as_told(crc32c, [read, Known()]) == (crc32c == 1)

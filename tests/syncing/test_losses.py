@@ -7,7 +7,6 @@ import shutil
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import google_crc32c
@@ -19,7 +18,7 @@ from dsprep.syncing.movers import Down, Moved, Way
 from dsprep.syncing.moving import remove_sources
 from dsprep.syncing.plan import Pair
 from dsprep.syncing.report import Failure, SyncReport
-from dsprep.syncing.run import Sync, Wishes
+from dsprep.syncing.run import Outcome, Sync, Wishes
 from dsprep.syncing.sides import Directory
 from dsprep.transfers.events import Events
 from dsprep.transfers.pace import Pace
@@ -63,14 +62,11 @@ class Folders:
         source, destination = Directory(self.src), Directory(self.dst)
         mover = Copies(source, destination, failing)
         filters = Filters([Rule(False, pattern) for pattern in exclude])
-        run = Sync(source, destination, mover, Wishes(filters, **wishes), Way(Pace(1), Events()), 1)
-        try:
-            report = run.run()
-            if move:
-                remove_sources(run, source, report)
-            return report
-        finally:
-            run.close()
+        way = Way(Pace(1), Events())
+        run = Sync(source, destination, mover, Wishes(filters, **wishes), way, 1).run()
+        if move:
+            remove_sources(run, source)
+        return run.report
 
 
 @pytest.fixture
@@ -267,16 +263,16 @@ def test_what_is_moved_away_has_been_read(folders: Folders) -> None:
     (folders.src / "b.tar").write_bytes(b"new")
     source = Directory(folders.src)
     crc32c = google_crc32c.value(b"new")
-    run = SimpleNamespace(
-        arrived=set(),
-        same=[("a.tar", "checksum"), ("b.tar", "metadata")],
-        files=source.list().files,
-        linked=(),
-        checksums={"a.tar": crc32c ^ 1, "b.tar": crc32c},
-        each=lambda do, items: [(item, do(item)) for item in items],
-    )
     report = SyncReport("src", "dst")
-    remove_sources(run, source, report)
+    run = Outcome(
+        report=report,
+        files=source.list().files,
+        checksums={"a.tar": crc32c ^ 1, "b.tar": crc32c},
+        same=[("a.tar", "checksum"), ("b.tar", "metadata")],
+        arrived=set(),
+        linked=set(),
+    )
+    remove_sources(run, source)
     assert (report.moved, failed(report), report.state) == (1, ["a.tar"], "incomplete")
     assert "is not deleted, as its crc32c is" in report.failures[0].message
     assert list(tree(folders.src)) == ["a.tar"]

@@ -399,3 +399,16 @@ def test_links_and_filters(ceph: Bucket, run_here: Callable[..., Finished], tmp_
     assert set(left) == {"broken.tar", "link.tar", "loop"}
     assert sync("--exclude", "*", "--include=*.tar", "--exclude", "b*")[0] == ["a.tar", "link.tar"]
     assert sync("--include", "*.tar", "--exclude", "*.idx")[0] == ["a.tar", "b.tar", "link.tar"]
+
+
+def test_what_has_no_checksum_comes_down_once(
+    ceph: Bucket, run_here: Callable[..., Finished], tmp_path: Path
+) -> None:
+    upload = {"Bucket": ceph.name, "Key": "large"}
+    upload["UploadId"] = ceph.s3.create_multipart_upload(**upload)["UploadId"]
+    tag = ceph.s3.upload_part(**upload, PartNumber=1, Body=b"x" * 1000)["ETag"]
+    parts = {"Parts": [{"PartNumber": 1, "ETag": tag}]}
+    ceph.s3.complete_multipart_upload(**upload, MultipartUpload=parts)
+    for came in (["large"], []):
+        done = run_here("sync", ceph.url, tmp_path / "down", "--json", *ceph.options)
+        assert sent(json.loads(done.out)) == came
