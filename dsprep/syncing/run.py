@@ -324,7 +324,7 @@ class Sync:
         )
 
     def _remove_untrue(self, path: str, seen: Seen) -> None:
-        """Remove a manifest that another run has published, if what it names was replaced here."""
+        """Remove a manifest that tells of other files than this run has put in their place."""
         try:
             manifests = manifests_in([path], self._destination.read)
         except StoreError as error:
@@ -336,8 +336,9 @@ class Sync:
             return
         self._failures += self._mover.delete([path])
         self._notes.append(
-            f"{self._destination.name(path)}: was removed, as another run has published it "
-            "meanwhile, and what it names was replaced by this one; give the command again"
+            f"{self._destination.name(path)}: was removed, as this run has put other files in the "
+            "place of what it names (another run may have published it meanwhile); give the "
+            "command again"
         )
 
     def _delete(self, paths: Sequence[str], withdrawn: Collection[str], report: SyncReport) -> None:

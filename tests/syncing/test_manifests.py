@@ -195,7 +195,7 @@ def test_of_two_runs_at_once_none_leaves_a_false_one(ceph: Bucket, tmp_path: Pat
     report = run(other, ceph.url, ceph, events=events)
     assert "another run has published" in failed(report)[MANIFEST]
     (note,) = report.notes
-    assert note.startswith(f"{ceph.url}/{MANIFEST}: was removed, as another run")
+    assert note.startswith(f"{ceph.url}/{MANIFEST}: was removed, as this run has put other")
     assert MANIFEST not in ceph.contents()
     run(other, ceph.url, ceph)
     assert ceph.contents() == files

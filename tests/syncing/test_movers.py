@@ -1,0 +1,38 @@
+"""How files are sent: what all transfers of a run share goes for manifests, too."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from dsprep.stores.base import Stored
+from dsprep.stores.crc import crc32c
+from dsprep.syncing import movers
+from dsprep.syncing.movers import Down, Way
+from dsprep.syncing.plan import Pair
+from dsprep.syncing.sides import Directory, Prefix
+from dsprep.transfers.download import Received
+from dsprep.transfers.events import Events
+from dsprep.transfers.pace import Pace
+
+
+def test_a_manifest_comes_down_at_the_pace_of_the_run(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    called: dict[str, Any] = {}
+
+    def download(store: object, key: str, path: Path, **options: Any) -> Received:
+        called.update(options, path=path)
+        return Received(path, 4, 0, "", 1, 0, 4, "md5")
+
+    monkeypatch.setattr(movers, "download", download)
+    way = Way(Pace(1), Events())
+    store: Any = None
+    mover = Down(Prefix(store, "set/"), Directory(tmp_path))
+    pair = Pair("manifest.json", Stored("set/manifest.json", 4, 0.0), None)
+    assert mover.publish(pair, b"data", new=False, way=way).size == 4
+    assert called["path"] == tmp_path / "manifest.json"
+    assert (called["pace"], called["events"]) == (way.pace, way.events)
+    assert called["crc32c"] == crc32c(b"data")
