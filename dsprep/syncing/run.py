@@ -9,8 +9,8 @@ from dataclasses import dataclass
 from functools import partial
 from typing import TypeVar
 
-from dsprep.errors import DestinationError, DsprepError, Interrupted, SourceError, StoreError
-from dsprep.manifests.manifest import FileReceipt, Manifest
+from dsprep.errors import DestinationError, DsprepError, Interrupted, StoreError
+from dsprep.manifests.manifest import FileReceipt
 from dsprep.stores.base import FATAL, Stored
 from dsprep.syncing.compare import BY_CONTENT, Verdict, by_content, is_as_told
 from dsprep.syncing.contents import all_names_in, checksums_in, manifests_in, told_in
@@ -19,11 +19,11 @@ from dsprep.syncing.deleting import delete_in_order, limit_deletions, nothing_de
 from dsprep.syncing.filters import Filters
 from dsprep.syncing.movers import Moved, Mover, Way
 from dsprep.syncing.plan import Pair, SyncPlan, plan_sync, why_not
-from dsprep.syncing.ranks import INDEXES, MANIFEST, SHARDS, is_manifest
+from dsprep.syncing.ranks import INDEXES, MANIFEST, SHARDS
 from dsprep.syncing.report import Failure, Send, SyncReport
-from dsprep.syncing.sides import Listing, Side
+from dsprep.syncing.seeing import Seen, see
+from dsprep.syncing.sides import Side
 from dsprep.syncing.threads import each
-from dsprep.syncing.unseen import require_listed, unseen_in
 from dsprep.syncing.withdrawing import require_true, settle_manifests
 from dsprep.units import format_some
 
@@ -51,27 +51,6 @@ class Wishes:
     delete: bool = False
     max_delete: int | None = None
     dry_run: bool = False
-
-
-@dataclass(frozen=True)
-class Seen:
-    """What both sides hold when a run begins.
-
-    Attributes:
-        ours: What the source holds.
-        theirs: What the destination holds.
-        unseen: What could not be listed.
-        documents: The source's files that have the name of a manifest, by path.
-        manifests: Those of them that are manifests.
-        checksums: The crc32c of files of the source, as these tell it, by path.
-    """
-
-    ours: Listing
-    theirs: Listing
-    unseen: list[Failure]
-    documents: Mapping[str, bytes]
-    manifests: dict[str, Manifest]
-    checksums: Mapping[str, int]
 
 
 @dataclass(frozen=True)
@@ -130,9 +109,9 @@ class Sync:
             Interrupted: If it is stopped.
         """
         began = time.monotonic()
-        seen = self._see()
-        plan = self._plan(seen)
         wishes, place = self._wishes, self._destination.name("")
+        seen = see(self._source, self._destination, wishes.filters, self._way.pace)
+        plan = self._plan(seen)
         withdrawn = settle_manifests(
             plan, seen.ours, seen.theirs, self._destination, wishes.filters
         )
@@ -143,32 +122,9 @@ class Sync:
             self._delete(plan.deletions, withdrawn, report)
             self._conclude(report)
         report.seconds = time.monotonic() - began
-        files = {path: file for path, file in seen.ours.files.items() if self._admits(path)}
-        linked = seen.ours.linked
+        admit, linked = wishes.filters.admit, seen.ours.linked
+        files = {path: file for path, file in seen.ours.files.items() if admit(path)}
         return Outcome(report, files, seen.checksums, plan.same, self._arrived, linked)
-
-    def _see(self) -> Seen:
-        """Look what is there, on both sides."""
-        listings = dict(self._each(lambda side: side.list(), (self._source, self._destination)))
-        ours, theirs = listings[self._source], listings[self._destination]
-        require_listed(self._source, ours, SourceError)
-        require_listed(self._destination, theirs, DestinationError)
-        if not (ours.files or ours.left or ours.unseen):
-            raise SourceError(f"{self._source.name('')}: {self._source.why_empty()}")
-        unseen = unseen_in(self._source, ours, self._wishes.filters)
-        unseen += unseen_in(self._destination, theirs, self._wishes.filters)
-        documents = {path: self._source.read(path) for path in ours.files if is_manifest(path)}
-        manifests = manifests_in(documents, documents.__getitem__)
-        self._notes += [
-            f"{self._source.name(path)}: is not a manifest that this dsprep reads; it is sent like "
-            "any other file"
-            for path in sorted(documents.keys() - manifests.keys())
-            if self._admits(path)
-        ]
-        return Seen(ours, theirs, unseen, documents, manifests, checksums_in(manifests))
-
-    def _admits(self, path: str) -> bool:
-        return self._wishes.filters.admit(path)
 
     def _plan(self, seen: Seen) -> SyncPlan:
         wishes = self._wishes
@@ -208,6 +164,13 @@ class Sync:
         sends = [
             Send(pair.path, pair.source.size, by, self._mover.parts(pair, self._way))
             for pair, by in sorted(plan.sends)
+        ]
+        others = sorted(seen.documents.keys() - seen.manifests.keys())
+        self._notes += [
+            f"{self._source.name(path)}: is not a manifest that this dsprep reads; it is sent like "
+            "any other file"
+            for path in others
+            if self._wishes.filters.admit(path)
         ]
         self._notes += [
             f"{self._destination.name(path)}: removed while what it names is replaced"
