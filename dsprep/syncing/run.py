@@ -17,6 +17,7 @@ from dsprep.syncing.contents import all_names_in, checksums_in, manifests_in, to
 from dsprep.syncing.cost import to_list
 from dsprep.syncing.deleting import delete_in_order, limit_deletions, nothing_deleted
 from dsprep.syncing.filters import Filters
+from dsprep.syncing.leases import require_idle
 from dsprep.syncing.movers import Moved, Mover, Way
 from dsprep.syncing.plan import Pair, SyncPlan, plan_sync, why_not
 from dsprep.syncing.ranks import INDEXES, MANIFEST, SHARDS
@@ -192,8 +193,11 @@ class Sync:
 
     def _carry_out(self, plan: SyncPlan, seen: Seen, withdrawn: Collection[str]) -> None:
         """Send what is to be sent, in the order in which it may be seen."""
+        changed = [*(pair.path for pair, _ in plan.sends), *plan.deletions]
+        pace, events = self._way.pace, self._way.events
+        require_idle(self._destination, seen.theirs.leases, changed, pace, events.waiting)
         if plan.sends:
-            self._way.events.plan(len(plan.sends), plan.bytes)
+            events.plan(len(plan.sends), plan.bytes)
             self._mover.require_rights()
         self._withdraw(plan, seen, withdrawn)
         ranks = plan.by_rank()

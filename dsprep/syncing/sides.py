@@ -13,10 +13,11 @@ from shlex import quote
 from typing import Protocol
 
 from dsprep.errors import SourceError, StoreError
+from dsprep.running.remote.objects import LEASE
 from dsprep.stores.base import Stored
 from dsprep.stores.bucket import S3Store
 from dsprep.stores.crc import crc32c
-from dsprep.stores.local import is_scratch
+from dsprep.stores.local import SCRATCH, is_scratch
 from dsprep.syncing.compare import Content
 from dsprep.transfers.pace import Pace
 from dsprep.transfers.proof import crc32c_of, known_crc32c
@@ -61,12 +62,14 @@ class Listing:
         unseen: What could not be looked at, or into, if its path ends with a slash: what lies
             there is not known.
         linked: Paths of links to directories, behind which some of the files lie.
+        leases: Of other commands that write there, or did until they were killed, by path.
     """
 
     files: dict[str, Stored] = field(default_factory=dict)
     left: list[Left] = field(default_factory=list)
     unseen: list[Left] = field(default_factory=list)
     linked: set[str] = field(default_factory=set)
+    leases: dict[str, Stored] = field(default_factory=dict)
 
 
 def lies_in(path: str, places: Collection[str]) -> bool:
@@ -241,8 +244,12 @@ class Prefix:
     def _add(self, stored: Stored, found: Listing) -> None:
         path = stored.key[len(self.prefix) :]
         why = unfit(path) if self.to_files else ""
-        if path.endswith("/") and not stored.size or is_scratch(path):
-            return  # what consoles show as a directory; or state of an unfinished run
+        if is_scratch(path):
+            if path.endswith(f"{SCRATCH}/{LEASE}"):
+                found.leases[path] = stored
+            return
+        if path.endswith("/") and not stored.size:
+            return  # what consoles show as a directory
         if why or not path:
             found.left.append(Left(path or stored.key, why or "is the prefix itself"))
         else:

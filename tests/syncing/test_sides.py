@@ -27,6 +27,7 @@ def test_the_state_of_other_runs_is_no_part_of_a_prefix() -> None:
     for to_files in (False, True):
         listing = Prefix(store, "data/", to_files).list()
         assert (set(listing.files), listing.left) == (set(DATA), [])
+        assert list(listing.leases) == [path for path in STATE if path.endswith("lease.json")]
 
 
 def test_the_state_of_other_runs_is_no_part_of_a_directory(tmp_path: Path) -> None:

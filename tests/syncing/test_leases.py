@@ -1,0 +1,110 @@
+"""Nothing is written where another command is writing; what a killed one has left is no matter."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from dsprep.errors import DestinationError, StoreError
+from dsprep.stores.base import Stored
+from dsprep.stores.s3_config import S3Config
+from dsprep.syncing import leases
+from dsprep.syncing.leases import require_idle
+from dsprep.syncing.sync import sync
+from dsprep.transfers.events import Events
+from dsprep.transfers.pace import Pace
+from tests.servers.bucket import Bucket
+
+
+class Place:
+    """A destination with a lease, as it is found each time."""
+
+    def __init__(self, said: Iterator[int | None]) -> None:
+        self._said = said
+
+    def name(self, path: str) -> str:
+        return f"s3://bucket/{path}"
+
+    def read(self, path: str) -> bytes:
+        renewals = next(self._said)
+        if renewals is None:
+            raise StoreError(f"{path}: is not there", "missing")
+        return json.dumps({"holder": "x", "renewals": renewals}).encode()
+
+
+@pytest.fixture(autouse=True)
+def no_time_lost(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(leases, "_LOOK_EVERY", 0.0)
+
+
+def look(
+    *said: int | None, path: str = "a/x.tar", lease: str = "a/.dsprep/lease.json"
+) -> list[str]:
+    told: list[str] = []
+    place: Any = Place(iter(said))
+    found = {lease: Stored(lease, 1, time.time())}
+    require_idle(place, found, [path], Pace(1), told.append)
+    return told
+
+
+def test_a_command_that_is_alive_is_left_alone() -> None:
+    with pytest.raises(DestinationError, match="s3://bucket/a/: another .* is writing there"):
+        look(1, 1, 2)
+
+
+def test_a_sync_ends_before_it_writes(ceph: Bucket, tmp_path: Path) -> None:
+    lease = "a/.dsprep/lease.json"
+
+    class Renewed(Events):
+        def waiting(self, what: str) -> None:
+            ceph.put(lease, b"2")
+
+    ceph.put(lease, b"1")
+    (tmp_path / "a").mkdir()
+    (tmp_path / "a" / "x").touch()
+    config = S3Config(endpoint=ceph.endpoint)
+    with pytest.raises(DestinationError, match="is writing there; wait for it to end"):
+        sync(str(tmp_path), ceph.url, config=config, events=Renewed())
+    assert ceph.keys() == [lease]
+    assert sync(str(tmp_path / "a"), f"{ceph.url}/b", config=config).state == "synced"
+
+
+def test_one_that_has_just_ended_has_changed_what_is_there() -> None:
+    with pytest.raises(DestinationError, match="has just ended there"):
+        look(1, None)
+
+
+def test_what_a_killed_one_has_left_is_watched(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(leases, "DEAD_AFTER", 0.0)
+    (told,) = look(1, 1)
+    assert told.startswith("s3://bucket/a/: another dsprep command was writing there")
+
+
+@pytest.mark.parametrize(
+    ("path", "lease"),
+    [
+        ("b/x.tar", "a/.dsprep/lease.json"),
+        ("a/x.tar", "a/.val.dsprep/lease.json"),
+        ("ab/x.tar", "a/.dsprep/lease.json"),
+    ],
+)
+def test_other_places_are_no_matter(path: str, lease: str) -> None:
+    assert look(path=path, lease=lease) == []
+
+
+@pytest.mark.parametrize(
+    ("path", "lease"),
+    [
+        ("x.tar", ".dsprep/lease.json"),
+        ("val.tar", ".val.dsprep/lease.json"),
+        ("a/b/val.manifest.json", "a/b/.val.dsprep/lease.json"),
+    ],
+)
+def test_what_a_lease_is_for(path: str, lease: str) -> None:
+    with pytest.raises(DestinationError):
+        look(1, 2, path=path, lease=lease)
