@@ -301,12 +301,14 @@ class Sync:
         told = checksums_in(manifests)
         if all(told[each] == seen.checksums.get(each) for each in self._arrived & told.keys()):
             return
-        self._failures += self._mover.delete([path])
-        self._notes.append(
-            f"{self._destination.name(path)}: was removed, as this run has put other files in the "
-            "place of what it names (another run may have published it meanwhile); give the "
-            "command again"
-        )
+        refused = self._mover.delete([path])
+        self._failures += refused
+        if not refused:
+            self._notes.append(
+                f"{self._destination.name(path)}: was removed, as this run has put other files in "
+                "the place of what it names (another run may have published it meanwhile); give "
+                "the command again"
+            )
 
     def _delete(self, paths: Sequence[str], withdrawn: Collection[str], report: SyncReport) -> None:
         """Delete what the source has not, if everything before went well."""
