@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from itertools import islice
 from stat import S_ISREG
@@ -16,6 +16,7 @@ from dsprep.lists.faults import Fault
 from dsprep.lists.rows import leads_outside
 from dsprep.stores.objects import object_sizes
 from dsprep.stores.urls import is_s3
+from dsprep.transfers.flag import Flag
 
 _THREADS = 16
 """How many files are asked for at once where each takes its time, as on a network."""
@@ -26,7 +27,7 @@ _LOCAL = 0.05
 _FILES_PER_CALL = 1000
 
 
-def look_up(root: str, rows: pl.DataFrame) -> Iterator[Fault]:
+def look_up(root: str, rows: pl.DataFrame) -> Generator[Fault, None, None]:
     """Ask for every file whose path leads nowhere else.
 
     Args:
@@ -46,15 +47,19 @@ def look_up(root: str, rows: pl.DataFrame) -> Iterator[Fault]:
         descriptor = os.open(root, os.O_RDONLY | os.O_DIRECTORY)
     except OSError as error:
         raise SourceError(f"{root}: cannot be read as a directory: {error.strerror}") from None
+    over = Flag()
     try:
         pieces = rows.iter_slices(_FILES_PER_CALL)
         began = time.perf_counter()
         for piece in islice(pieces, 1):
-            yield from _stat_all(descriptor, piece)
+            yield from _stat_all(descriptor, piece, over)
         waits = time.perf_counter() - began > _LOCAL
         with ThreadPoolExecutor(_THREADS if waits else 1) as threads:
-            for faults in threads.map(lambda piece: _stat_all(descriptor, piece), pieces):
-                yield from faults
+            try:
+                for faults in threads.map(lambda piece: _stat_all(descriptor, piece, over), pieces):
+                    yield from faults
+            finally:
+                over.set()  # who stops early does not wait for all files
     finally:
         os.close(descriptor)
 
@@ -70,9 +75,11 @@ def _look_up_objects(root: str, rows: pl.DataFrame) -> Iterator[Fault]:
             yield Fault(line, "empty", f"{path.decode()!r} has no bytes")
 
 
-def _stat_all(descriptor: int, rows: pl.DataFrame) -> list[Fault]:
+def _stat_all(descriptor: int, rows: pl.DataFrame, over: Flag) -> list[Fault]:
     faults = []
     for line, path in rows.iter_rows():
+        if over.is_set:
+            break
         try:
             status = os.stat(path, dir_fd=descriptor)
         except OSError as error:

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Generator, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
 from dataclasses import dataclass
+from functools import partial
 from hashlib import blake2b
 from stat import S_ISREG
 
@@ -14,8 +16,10 @@ import polars as pl
 from dsprep.errors import SourceError
 from dsprep.progress import Progress
 from dsprep.splits.hamming import clusters
+from dsprep.stores.ahead import ahead
 from dsprep.stores.objects import read_object
 from dsprep.stores.urls import is_s3
+from dsprep.transfers.flag import Flag
 
 _DIGEST_BYTES = 16
 _FILES_AT_ONCE = 64
@@ -56,7 +60,7 @@ def find_same(root: str, files: pl.DataFrame, threads: int, progress: Progress) 
     Args:
         root: The directory that paths start from.
         files: The columns ``path`` and ``size`` of the samples.
-        threads: How many files are read at once.
+        threads: How many files are read at once from a disk.
         progress: Is told how far it is.
 
     Returns:
@@ -68,13 +72,13 @@ def find_same(root: str, files: pl.DataFrame, threads: int, progress: Progress) 
     different = files.select("path", "size").unique("path", maintain_order=True)
     read = different.filter(pl.col("size").is_duplicated() & (pl.col("size") > 0))
     pairs = list(read.iter_rows())
-    batches = [pairs[i : i + _FILES_AT_ONCE] for i in range(0, len(pairs), _FILES_AT_ONCE)]
     digests: list[bytes] = []
     progress.begin("looking for copies", len(pairs), sum(size for _, size in pairs))
     try:
-        for batch, done in zip(batches, _run(root, batches, threads), strict=True):
-            digests += done
-            progress.advance(len(batch), sum(size for _, size in batch))
+        with closing(_digests(root, pairs, threads)) as found:
+            for (_, size), each in zip(pairs, found, strict=True):
+                digests.append(each)
+                progress.advance(1, size)
     finally:
         progress.end()
     digest = pl.Series("digest", digests, pl.Binary)
@@ -150,16 +154,27 @@ def _sets(rows: pl.Series) -> list[list[int]]:
     return sorted(sorted(each) for each in rows.filter(rows.list.len() > 1).to_list())
 
 
-def _run(
-    root: str, batches: Sequence[Sequence[tuple[str, int]]], threads: int
-) -> Iterator[list[bytes]]:
+def _digests(
+    root: str, pairs: Sequence[tuple[str, int]], threads: int
+) -> Generator[bytes, None, None]:
+    """The digests of files; who stops early waits for those that a disk is reading."""
+    if is_s3(root):
+        yield from ahead(
+            (size, partial(_digest, os.path.join(root, path), size)) for path, size in pairs
+        )
+        return
+    over = Flag()
+
     def digests_of(batch: Sequence[tuple[str, int]]) -> list[bytes]:
-        return [_digest(os.path.join(root, path), size) for path, size in batch]
+        return [_digest(os.path.join(root, path), size) for path, size in batch if not over.is_set]
 
     pool = ThreadPoolExecutor(threads)
     try:
-        yield from pool.map(digests_of, batches)
+        batches = range(0, len(pairs), _FILES_AT_ONCE)
+        for done in pool.map(digests_of, [pairs[at : at + _FILES_AT_ONCE] for at in batches]):
+            yield from done
     finally:
+        over.set()
         pool.shutdown(cancel_futures=True)
 
 

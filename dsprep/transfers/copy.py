@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from functools import partial
 
 from dsprep.errors import DsprepError, StoreError
 from dsprep.stores.base import Part, Stored, Upload
@@ -13,7 +12,7 @@ from dsprep.stores.bucket import S3Store
 from dsprep.transfers.events import Events
 from dsprep.transfers.pace import Pace
 from dsprep.transfers.parts import PartPlan, Range, plan_copy
-from dsprep.transfers.proof import CRC32C, crc32c_of
+from dsprep.transfers.proof import CRC32C, crc32c_of, is_made_of, said_crc32c
 from dsprep.transfers.resume import all_parts, fits
 
 
@@ -80,8 +79,7 @@ def copy(
         else:
             said = stored.metadata if metadata is None else metadata
             tags = {} if target.config.tags else _tags(source, key, told)
-            begin = partial(target.create_upload, new_key, said, stored.headers, tags)
-            _in_parts(source, stored, target, new_key, plan, begin, own)
+            _in_parts(source, stored, target, new_key, plan, said, tags, own)
         told.moved(name, stored.size)
         there = target.stat(new_key)
         proof = _proof(stored, there)
@@ -97,8 +95,19 @@ def copy(
 
 
 def set_metadata(store: S3Store, key: str, metadata: Mapping[str, str], pace: Pace) -> Stored:
-    """Give an object other metadata, which S3 does by copying it onto itself."""
-    return copy(store, key, store, key, metadata=metadata, pace=pace).stored
+    """Give an object other metadata, its crc32c among them: S3 copies it onto itself."""
+    try:
+        return copy(store, key, store, key, metadata=metadata, pace=pace).stored
+    except StoreError as error:
+        # Perhaps it was copied and the answer was lost: an object in parts gets another ETag.
+        there = store.stat(key) if error.kind == "exists" else None
+        if (
+            there is None
+            or crc32c_of(there) != said_crc32c(metadata)
+            or not metadata.items() <= there.metadata.items()
+        ):
+            raise
+        return there
 
 
 def _tags(store: S3Store, key: str, told: Events) -> dict[str, str]:
@@ -118,11 +127,12 @@ def _in_parts(
     target: S3Store,
     key: str,
     plan: PartPlan,
-    begin: Callable[[], Upload],
+    metadata: Mapping[str, str],
+    tags: Mapping[str, str],
     pace: Pace,
 ) -> None:
     _take_back(target, key, plan)
-    upload = begin()
+    upload = target.create_upload(key, metadata, stored.headers, tags)
 
     def move(part: Range) -> Part:
         pace.check()
@@ -130,11 +140,22 @@ def _in_parts(
 
     try:
         parts = pace.each(move, plan)
-        target.complete(upload, parts, stored.size, crc32c_of(stored))
+        _complete(target, upload, parts, stored)
     except BaseException:
         with suppress(DsprepError):
             target.abort(upload)
         raise
+
+
+def _complete(store: S3Store, upload: Upload, parts: Sequence[Part], stored: Stored) -> None:
+    try:
+        store.complete(upload, parts, stored.size, crc32c_of(stored))
+    except StoreError as error:
+        # Perhaps it was completed, and the answer was lost.
+        there = store.stat(upload.key) if error.kind == "gone" else None
+        same = _proof(stored, there) in ("crc32c", "md5")
+        if not same and (there is None or not is_made_of(there, parts)):
+            raise
 
 
 def _take_back(store: S3Store, key: str, plan: PartPlan) -> None:
@@ -142,7 +163,8 @@ def _take_back(store: S3Store, key: str, plan: PartPlan) -> None:
     with suppress(DsprepError):  # it takes rights that copying can do without
         for page in store.list_uploads(key):
             for upload in page:
-                if upload.key == key and fits(all_parts(store, upload), plan):
+                parts = all_parts(store, upload) if upload.key == key else None
+                if parts is not None and fits(parts, plan):
                     store.abort(upload)
 
 

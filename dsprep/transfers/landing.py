@@ -7,6 +7,7 @@ crc32c of each part that is whole, so that it can see whether the disk has kept 
 from __future__ import annotations
 
 import fcntl
+import hashlib
 import json
 import os
 import threading
@@ -17,6 +18,9 @@ from types import TracebackType
 from dsprep.errors import DestinationError
 from dsprep.stores.base import Stored
 from dsprep.stores.local import SCRATCH, destination_errors
+
+_LONGEST_NAME = 255
+"""Bytes that a file system takes."""
 
 
 class Landing:
@@ -36,6 +40,8 @@ class Landing:
         self.final = final
         directory, name = os.path.split(final)
         self._hidden = os.path.join(directory, SCRATCH)
+        if len(os.fsencode(name)) + len(".partial") > _LONGEST_NAME:
+            name = hashlib.sha256(os.fsencode(name)).hexdigest()
         self._partial = os.path.join(self._hidden, f"{name}.partial")
         self._journal = os.path.join(self._hidden, f"{name}.journal")
         content = stored.etag or stored.modified
@@ -46,13 +52,9 @@ class Landing:
             raise DestinationError(f"{final}: is a directory, and a file of this name is to come")
         with destination_errors(final):
             self._fd = self._open()
-        try:
-            fcntl.flock(self._fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except OSError:
-            os.close(self._fd)
-            raise DestinationError(
-                f"{final}: another dsprep run is writing it; wait for it to end"
-            ) from None
+            while not self._lock():
+                os.close(self._fd)
+                self._fd = self._open()
         self.there = self._read_journal() if self._in_parts else {}
         """The crc32c of each part that should be there, by number."""
 
@@ -104,8 +106,8 @@ class Landing:
             destination_errors(self.final),
             open(self._journal, "a", encoding="utf-8") as journal,
         ):
-            head = "" if journal.tell() else self._head + "\n"
-            journal.write(head + json.dumps([number, crc32c]) + "\n")
+            head = "" if journal.tell() else self._head
+            journal.write(f"{head}\n{json.dumps([number, crc32c])}")
 
     def publish(self, mtime_ns: int) -> None:
         """Give the file its time and its name, once it is on the disk.
@@ -136,18 +138,35 @@ class Landing:
                 return os.open(self._partial, flags, 0o666)
             os.makedirs(self._hidden, exist_ok=True)
 
+    def _lock(self) -> bool:
+        """Lock the file; returns whether it still is the partial one.
+
+        A run that has just ended gave it its final name, or removed it, before it was locked here.
+        """
+        try:
+            fcntl.flock(self._fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:
+            os.close(self._fd)
+            raise DestinationError(
+                f"{self.final}: another dsprep run is writing it; wait for it to end"
+            ) from None
+        with suppress(FileNotFoundError):
+            return os.path.samestat(os.stat(self._partial), os.fstat(self._fd))
+        return False
+
     def _read_journal(self) -> dict[int, int]:
         try:
-            head, *lines = Path(self._journal).read_text("utf-8").splitlines()
-            if head != self._head or os.fstat(self._fd).st_size != self._size:
-                return {}
-            found = {}
-            for line in lines:
+            head, *lines = Path(self._journal).read_text("utf-8", "replace").split("\n")
+        except OSError:
+            return {}
+        if head != self._head or os.fstat(self._fd).st_size != self._size:
+            return {}
+        found = {}
+        for line in lines:
+            with suppress(ValueError, TypeError):  # a kill has cut it
                 number, crc32c = json.loads(line)
                 found[int(number)] = int(crc32c)
-            return found
-        except (OSError, ValueError, TypeError):  # a kill may have cut its last line
-            return {}
+        return found
 
 
 def _remove(path: str) -> None:

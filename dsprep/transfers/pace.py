@@ -6,10 +6,12 @@ import queue
 import threading
 import time
 from collections.abc import Callable, Iterable
+from contextlib import suppress
 from functools import partial
 from typing import Any, TypeVar
 
 from dsprep.errors import Interrupted
+from dsprep.transfers.flag import Flag
 
 A = TypeVar("A")
 B = TypeVar("B")
@@ -40,7 +42,7 @@ class Pace:
         self.concurrency = concurrency
         self.slots = threading.BoundedSemaphore(concurrency)
         self._bandwidth = bandwidth
-        self._stopped = threading.Event()
+        self._stopped = Flag()
         self._tasks: queue.SimpleQueue[Callable[[], None] | None] = queue.SimpleQueue()
         self._threads: list[threading.Thread] = []
         self._lock = threading.Lock()
@@ -49,7 +51,7 @@ class Pace:
     @property
     def stopped(self) -> bool:
         """Whether all is to stop."""
-        return self._stopped.is_set()
+        return self._stopped.is_set
 
     def stop(self) -> None:
         """Let everything end as soon as it can; for signal handlers, too."""
@@ -61,7 +63,7 @@ class Pace:
         Raises:
             Interrupted: If it is.
         """
-        if self._stopped.is_set():
+        if self._stopped.is_set:
             raise Interrupted("interrupted; give the same command again to continue")
 
     def wait(self, seconds: float) -> None:
@@ -102,7 +104,7 @@ class Pace:
             Interrupted: If all is to stop.
         """
         batch = _Batch(function, list(items))
-        self._start(min(self.concurrency, len(batch.items)))
+        self._start(len(batch.items))
         for index in range(len(batch.items)):
             self._tasks.put(partial(batch.run, index, self))
         return batch.wait(self)
@@ -114,61 +116,71 @@ class Pace:
                 self._tasks.put(None)
             self._threads.clear()
 
-    def _start(self, wanted: int) -> None:
+    def _start(self, items: int) -> None:
+        """Start threads for so many items, as others may be busy with those of another file."""
         with self._lock:
-            while len(self._threads) < wanted:
+            for _ in range(min(items, self.concurrency - len(self._threads))):
                 thread = threading.Thread(target=self._work, name="transfer", daemon=True)
-                self._threads.append(thread)
                 thread.start()
+                self._threads.append(thread)
 
     def _work(self) -> None:
         while (task := self._tasks.get()) is not None:
             task()
+            del task  # what it holds may be large, and the next may come late
 
 
 class _Batch:
-    """The calls of one `Pace.each`."""
+    """The calls of one `Pace.each`.
+
+    A signal may interrupt who waits for them: they meet in a queue, which that does not harm, and
+    not in a `threading.Condition`, which it may leave locked.
+    """
 
     def __init__(self, function: Callable[[Any], Any], items: list[Any]) -> None:
         self.items = items
         self._function = function
         self._results: list[Any] = [None] * len(items)
-        self._left, self._running = len(items), 0
         self._error: BaseException | None = None
-        self._changed = threading.Condition()
+        self._running = 0
+        self._lock = threading.Lock()
+        self._ended: queue.SimpleQueue[None] = queue.SimpleQueue()
 
     def run(self, index: int, pace: Pace) -> None:
-        with self._changed:
-            if self._error is not None or pace.stopped:
-                self._left -= 1
-                self._changed.notify()
-                return
-            self._running += 1
-        try:
-            self._results[index] = self._function(self.items[index])
-        except BaseException as error:  # it is raised where the results are waited for
-            with self._changed:
-                self._error = self._error or error
-        finally:
-            with self._changed:
+        if self._may_begin(pace):
+            try:
+                self._results[index] = self._function(self.items[index])
+            except BaseException as error:  # it is raised where the results are waited for
+                self._fail(error)
+            with self._lock:
                 self._running -= 1
-                self._left -= 1
-                self._changed.notify()
+        self._ended.put(None)
+
+    def _may_begin(self, pace: Pace) -> bool:
+        with self._lock:
+            may = self._error is None and not pace.stopped
+            self._running += may
+        return may
+
+    def _fail(self, error: BaseException) -> None:
+        with self._lock:
+            self._error = self._error or error
 
     def wait(self, pace: Pace) -> list[Any]:
         """Wait for all calls; a stop is noticed within half a second."""
         try:
-            with self._changed:
-                while self._left:
-                    self._changed.wait(0.5)
-                    if pace.stopped:
-                        pace.check()
+            left = len(self.items)
+            while left:
+                with suppress(queue.Empty):
+                    self._ended.get(timeout=0.5)
+                    left -= 1
+                if pace.stopped:
+                    pace.check()
         except BaseException as error:
-            with self._changed:
-                self._error = self._error or error
-                deadline = time.monotonic() + _GRACE
-                while self._running and time.monotonic() < deadline:
-                    self._changed.wait(0.1)
+            self._fail(error)
+            deadline = time.monotonic() + _GRACE
+            while self._running and time.monotonic() < deadline:
+                time.sleep(0.02)
             raise
         if self._error is not None:
             raise self._error

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import string
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 
-from dsprep.stores.base import Stored
+from dsprep.stores.base import Part, Stored
+from dsprep.transfers.checksums import etag_of_parts
 
 CRC32C = "dsprep-crc32c"
 """The metadata that says the crc32c of an object's bytes, in eight hex digits."""
@@ -52,3 +53,11 @@ def crc32c_of(stored: Stored) -> int | None:
     """The crc32c of an object's bytes, whatever tells it; None if nothing does."""
     known = known_crc32c(stored)
     return None if known is None else known[0]
+
+
+def is_made_of(stored: Stored, parts: Iterable[Part]) -> bool:
+    """Whether an object is what these parts become, as its ETag tells if it is not of KMS."""
+    try:
+        return stored.etag == etag_of_parts(bytes.fromhex(part.etag) for part in parts)
+    except ValueError:
+        return False

@@ -44,7 +44,9 @@ def find_upload(
         if upload.storage_class != store.storage_class or upload.checksums < bool(store.checksums):
             continue
         parts = all_parts(store, upload)
-        if fits(parts, plan) and (best is None or len(parts) > len(best[1])):
+        if parts is None or not fits(parts, plan):
+            continue
+        if best is None or len(parts) > len(best[1]):
             best = upload, parts
     if best is None:
         return None
@@ -70,14 +72,14 @@ def _unfinished(store: S3Store, key: str, events: Events) -> list[Upload]:
         return []
 
 
-def all_parts(store: S3Store, upload: Upload) -> list[Part]:
-    """The parts of an upload; none if it has just ended."""
+def all_parts(store: S3Store, upload: Upload) -> list[Part] | None:
+    """The parts of an upload; None if it has just ended."""
     try:
         return [part for page in store.list_parts(upload) for part in page]
     except StoreError as error:
         if error.kind not in ("gone", "missing"):
             raise
-        return [Part(0, 0, "")]
+        return None
 
 
 def fits(parts: Iterable[Part], plan: PartPlan) -> bool:

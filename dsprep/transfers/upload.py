@@ -15,12 +15,12 @@ from dsprep.errors import DsprepError, SourceError, StoreError
 from dsprep.stores.base import Part, Stored, Upload
 from dsprep.stores.bucket import S3Store
 from dsprep.transfers.buffers import buffer
-from dsprep.transfers.checksums import combine_all, etag_of_parts, md5
+from dsprep.transfers.checksums import combine_all, md5
 from dsprep.transfers.copy import set_metadata
 from dsprep.transfers.events import Events
 from dsprep.transfers.pace import Pace
 from dsprep.transfers.parts import PartPlan, Range, plan_parts
-from dsprep.transfers.proof import metadata_of, said_crc32c
+from dsprep.transfers.proof import is_made_of, metadata_of, said_crc32c
 from dsprep.transfers.resume import Found, find_upload
 from dsprep.transfers.steady import SteadyFile
 
@@ -211,9 +211,8 @@ class _Task:
         if stored is not None and stored.size == self.file.size:
             if stored.crc32c is not None and stored.crc32c == value:
                 return stored, "crc32c"
-            with suppress(ValueError):
-                if stored.etag == etag_of_parts(bytes.fromhex(part.etag) for part in parts):
-                    return stored, "md5"
+            if is_made_of(stored, parts):
+                return stored, "md5"
             # Encrypted by KMS, say: each part was proven, and this is what they became.
             if stored.crc32c is None and etag and stored.etag == etag:
                 return stored, "parts"

@@ -9,11 +9,15 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import google_crc32c
 import pytest
 
 from dsprep.errors import Interrupted, StoreError
+from dsprep.transfers.copy import copy, set_metadata
 from dsprep.transfers.download import download
 from dsprep.transfers.pace import Pace
+from dsprep.transfers.parts import PartPlan
+from dsprep.transfers.proof import metadata_of
 from dsprep.transfers.upload import upload
 from tests.servers.bucket import Bucket
 from tests.servers.proxy import Proxy
@@ -83,6 +87,51 @@ def test_a_condition_whose_answer_is_lost_has_held(ceph: Bucket, proxy: Proxy, g
     told = store.put("k", b"data", new=not seen, etag=seen)
     assert told.md5 == hashlib.md5(b"data").digest()
     assert ceph.contents() == {"k": b"data"}
+
+
+COMPLETED = {"method": "POST", "match": "uploadId"}
+
+
+@pytest.mark.parametrize("verb", ["upload", "copy"])
+def test_a_completion_whose_answer_is_lost_has_been(
+    ceph: Bucket, proxy: Proxy, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, verb: str
+) -> None:
+    data = file_of(tmp_path / "f", SIZE)
+    store = store_of(ceph, proxy.endpoint)
+    monkeypatch.setattr("dsprep.transfers.copy.plan_copy", lambda size: PartPlan(size, PART))
+    ceph.put("k", data)
+    proxy.add("lose", **COMPLETED)
+    proxy.add("answer", **COMPLETED, status=404, code="NoSuchUpload")
+    if verb == "upload":
+        upload(tmp_path / "f", store, "new", part_size=PART)
+    else:
+        copy(store, "k", store, "new")
+    assert ceph.contents() == {"k": data, "new": data}
+    assert ceph.uploads() == []
+
+
+def test_a_copy_that_somebody_else_has_ended_is_none(
+    ceph: Bucket, proxy: Proxy, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("dsprep.transfers.copy.plan_copy", lambda size: PartPlan(size, PART))
+    ceph.put("k", bytes(SIZE))
+    ceph.put("new", b"x" * SIZE)
+    proxy.add("answer", **COMPLETED, status=404, code="NoSuchUpload")
+    with pytest.raises(StoreError, match="completed or aborted by something else"):
+        copy(store_of(ceph), "k", store_of(ceph, proxy.endpoint), "new")
+    assert ceph.contents()["new"] == b"x" * SIZE
+
+
+def test_metadata_whose_answer_is_lost_is_there(localstack: Bucket, tmp_path: Path) -> None:
+    data = file_of(tmp_path / "f", SIZE)
+    upload(tmp_path / "f", store_of(localstack), "k", part_size=PART)
+    wanted = metadata_of(1, google_crc32c.value(data))
+    with Proxy(localstack.endpoint).running() as proxy:
+        proxy.add("lose", match="/k")
+        told = set_metadata(store_of(localstack, proxy.endpoint), "k", wanted, Pace())
+        assert proxy.counted("PUT") == 2
+    assert dict(told.metadata) == wanted
+    assert localstack.contents() == {"k": data}
 
 
 @pytest.mark.parametrize("kind", ["stall", "stall-answer"])

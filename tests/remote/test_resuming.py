@@ -8,7 +8,7 @@ import random
 import signal
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -50,7 +50,7 @@ def proxy(ceph: Bucket) -> Iterator[Proxy]:
         yield proxy
 
 
-def shards(contents: dict[str, bytes]) -> set[str]:
+def shards(contents: Iterable[str]) -> set[str]:
     return {name for name in contents if name.endswith(".rec")}
 
 
@@ -106,6 +106,33 @@ def test_a_failing_upload_stops_the_run_which_goes_on_anywhere(
     assert (ceph.uploads(), second.left()) == ([], [])
     assert json.loads(first(*command).out)["state"] == "already packed"
     assert first.left() == []
+
+
+def test_a_command_that_is_refused_leaves_what_waits_here_to_that_which_wrote_it(
+    on_ceph: Machines,
+    ceph: Bucket,
+    proxy: Proxy,
+    photos: Path,
+    expected: dict[str, bytes],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    command = ("pack", photos, f"{ceph.url}/set", *COMMAND, "-j1")
+    machine, send = on_ceph("machine"), StagedState._send
+
+    def late(self: StagedState, shard: str, written: Written) -> None:
+        wait_until(lambda: len(self.done) == 6)
+        send(self, shard, written)
+
+    monkeypatch.setattr(StagedState, "_send", late)
+    proxy.add("answer", match=".rec", times=10**6, status=403, code="AccessDenied")
+    machine(*command, code=5, AWS_ENDPOINT_URL=proxy.endpoint)
+    before = machine.left()
+    assert len(shards(set(before))) == 6
+    refused = machine(*command, "--name", "other", code=5)
+    assert "give that command again to finish it" in refused.err
+    assert machine.left() == before
+    machine(*command)
+    assert ceph.contents("set/") == expected
 
 
 def test_only_what_is_missing_is_sent(
@@ -235,7 +262,7 @@ def test_a_run_that_was_taken_for_dead_ends(
 
     def late(self: StagedState, shard: str, written: Written) -> None:
         if shard == "train-00003.rec":
-            wait_until(lambda: lease(ceph) or self._uploads._error)
+            wait_until(lambda: lease(ceph) or self._lease._lost)
         send(self, shard, written)
 
     monkeypatch.setattr(StagedState, "_send", late)

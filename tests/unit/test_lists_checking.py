@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
+import os
 import struct
+import threading
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from types import ModuleType
 from typing import Any
 
+import polars as pl
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from dsprep.errors import SourceError
+from dsprep.listing import looking
 from dsprep.listing.inspecting import CheckReport, check_list
 from dsprep.lists.checking import check_rows
 from dsprep.lists.lenient import read_leniently
@@ -268,6 +273,32 @@ class TestFiles:
         lines = [b"%d\t0\tphotos/%d.jpg" % (number, number) for number in range(3500)]
         faults = found(tmp_path, b"\n".join(lines), root=str(root))
         assert faults == [(line, "missing") for line in range(10, 3501)]
+
+    def test_are_not_all_waited_for_by_who_stops_early(
+        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        stat, asked, ending = os.stat, set(), threading.Event()
+
+        class Threads(ThreadPoolExecutor):
+            def __exit__(self, *args: Any) -> bool | None:
+                ending.set()
+                return super().__exit__(*args)
+
+        def slow(path: Any, **options: Any) -> os.stat_result:
+            if isinstance(path, bytes):
+                asked.add(path)
+            if path == b"2000":
+                ending.wait(60)
+            return stat(path, **options)
+
+        monkeypatch.setattr(looking, "ThreadPoolExecutor", Threads)
+        monkeypatch.setattr(looking, "_LOCAL", 60)
+        rows = pl.DataFrame({"line": range(9000), "path": [f"{number}" for number in range(9000)]})
+        monkeypatch.setattr(os, "stat", slow)
+        faults = looking.look_up(str(tmp_path), rows)
+        assert next(fault.line for fault in faults if fault.line == 1000) == 1000
+        faults.close()
+        assert asked <= {b"%d" % number for number in range(2001)}
 
     def test_are_looked_up_in_a_directory(self, tmp_path: Path) -> None:
         with pytest.raises(SourceError, match="cannot be read as a directory"):

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import os
+import threading
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from itertools import combinations
 from pathlib import Path
 from random import Random
@@ -16,7 +18,7 @@ from PIL import Image
 
 from dsprep.errors import OptionError, SourceError
 from dsprep.progress import Progress
-from dsprep.splits import hamming
+from dsprep.splits import hamming, leaks
 from dsprep.splits.hamming import close_pairs, clusters
 from dsprep.splits.leaks import Copies, Leak, find_leaks, find_near, find_same, join_sets
 from dsprep.splits.near import hash_images, require_imagehash
@@ -52,6 +54,49 @@ def test_files_of_the_same_bytes_are_copies(
         if content
     ]
     assert same(root, files) == sorted(rows for rows in expected if len(rows) > 1)
+
+
+def test_a_failure_waits_for_no_object(monkeypatch: pytest.MonkeyPatch) -> None:
+    over, came = threading.Event(), []
+
+    def read(url: str, size: int) -> bytes:
+        if url.endswith("/0.jpg"):
+            raise SourceError(f"{url}: is in an archive")
+        over.wait(60)
+        came.append(url)
+        return bytes(size)
+
+    monkeypatch.setattr(leaks, "read_object", read)
+    files = pl.DataFrame({"path": [f"{n}.jpg" for n in range(200)], "size": [10] * 200})
+    with pytest.raises(SourceError, match="0.jpg: is in an archive"):
+        find_same("s3://bucket/root", files, 2, Progress())
+    assert came == []
+    over.set()
+
+
+def test_a_failure_waits_for_no_more_than_a_file(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ending, read = threading.Event(), []
+
+    class Threads(ThreadPoolExecutor):
+        def shutdown(self, wait: bool = True, *, cancel_futures: bool = False) -> None:
+            ending.set()
+            super().shutdown(wait, cancel_futures=cancel_futures)
+
+    def digest(path: str, size: int) -> bytes:
+        read.append(Path(path).name)
+        if len(read) == 1:
+            raise SourceError("cannot be read")
+        ending.wait(60)
+        return bytes(16)
+
+    monkeypatch.setattr(leaks, "ThreadPoolExecutor", Threads)
+    monkeypatch.setattr(leaks, "_digest", digest)
+    files = pl.DataFrame({"path": [f"{n}.jpg" for n in range(200)], "size": [10] * 200})
+    with pytest.raises(SourceError):
+        find_same(str(tmp_path), files, 1, Progress())
+    assert read in (["0.jpg"], ["0.jpg", "64.jpg"])
 
 
 def test_only_files_of_equal_size_are_read(tmp_path: Path) -> None:

@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+import gc
+import sys
 import threading
 import time
-from collections.abc import Iterator
+import weakref
+from collections.abc import Callable, Iterator
+from functools import partial
+from types import FrameType
 
 import pytest
 
@@ -68,6 +73,102 @@ def test_a_stop_ends_what_waits_and_what_runs(pace: Pace) -> None:
         pace.each(run, range(10))
     with pytest.raises(Interrupted):
         pace.take(1)
+
+
+def interrupted_at(step: int, call: Callable[[], object]) -> bool:
+    """Make a call that is interrupted as by a signal, whose handler runs between other calls.
+
+    Args:
+        step: After how many calls.
+        call: The call.
+
+    Returns:
+        Whether it made as many.
+    """
+    before, left = sys.getprofile(), step
+
+    def count(_: FrameType, event: str, __: object) -> None:
+        nonlocal left
+        left -= event in ("call", "c_return")
+        if left == 0:
+            left = -1
+            raise KeyboardInterrupt
+
+    sys.setprofile(count)
+    try:
+        call()
+    except KeyboardInterrupt:
+        return True
+    finally:
+        sys.setprofile(before)
+    return False
+
+
+def in_time(call: Callable[[], object]) -> bool:
+    """Whether a call ends, which another thread makes."""
+    thread = threading.Thread(target=call, daemon=True)
+    thread.start()
+    thread.join(60)
+    return not thread.is_alive()
+
+
+def test_a_wait_that_was_interrupted_anywhere_lets_all_be_stopped() -> None:
+    pace, step = Pace(), 1
+    while interrupted_at(step, partial(pace.wait, 1e-9)):
+        assert in_time(pace.stop)
+        pace, step = Pace(), step + 1
+
+
+def test_calls_that_were_interrupted_anywhere_let_others_go_on(pace: Pace) -> None:
+    pace.each(str, [1])
+    step = 1
+    while interrupted_at(step, lambda: pace.each(str, [1, 2])):
+        assert in_time(lambda: pace.each(str, range(6)))
+        step += 1
+
+
+def test_several_files_have_all_threads(pace: Pace) -> None:
+    together = threading.Barrier(3)
+    threads = [
+        threading.Thread(target=pace.each, args=(lambda _: together.wait(timeout=60), [1]))
+        for _ in range(3)
+    ]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert not together.broken
+
+
+def test_a_thread_that_does_not_start_does_not_count(monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(_: threading.Thread) -> None:
+        raise RuntimeError("can't start new thread")
+
+    pace = Pace(1)
+    with monkeypatch.context() as now, pytest.raises(RuntimeError):
+        now.setattr(threading.Thread, "start", refuse)
+        pace.each(str, [1])
+    assert in_time(lambda: pace.each(str, [1]))
+
+
+def test_threads_that_wait_hold_nothing(pace: Pace) -> None:
+    class Data:
+        pass
+
+    made: list[weakref.ref[Data]] = []
+
+    def make(_: int) -> Data:
+        data = Data()
+        made.append(weakref.ref(data))
+        return data
+
+    def wait() -> None:
+        while any(each() for each in made):
+            time.sleep(0.01)
+            gc.collect()
+
+    assert len(pace.each(make, range(6))) == 6
+    assert in_time(wait)
 
 
 def test_bandwidth(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -10,7 +10,8 @@ import json
 import threading
 import time
 from collections.abc import Callable
-from contextlib import suppress
+from contextlib import closing, suppress
+from dataclasses import replace
 from pathlib import Path
 from uuid import uuid4
 
@@ -18,6 +19,8 @@ from dsprep.errors import DestinationError, DsprepError, StoreError
 from dsprep.stores.base import Stored
 from dsprep.stores.bucket import S3Store
 from dsprep.stores.local import destination_errors
+from dsprep.stores.retries import Retries
+from dsprep.transfers.flag import Flag
 from dsprep.transfers.pace import Pace
 
 RENEWED_EVERY = 10.0
@@ -28,6 +31,9 @@ DEAD_AFTER = 60.0
 
 _LONG_AGO = 1800.0
 """Seconds; more than clocks differ, as S3 refuses requests of who is fifteen minutes off."""
+
+_ANSWERED_WITHIN = 10.0
+"""Seconds that a renewal waits for an answer: for a minute, as others do, would be too long."""
 
 _LOOK_EVERY = 2.0
 _PATIENCE = 3.0
@@ -46,9 +52,12 @@ class Lease:
             place: What users call what it guards.
             pace: What a wait ends with.
         """
-        self._store, self._key, self._place, self._pace = store, key, place, pace
+        self._store = self._impatient = store
+        self._key, self._place, self._pace = key, place, pace
         self._holder, self._renewals, self._etag = "", 0, ""
-        self._over = threading.Event()
+        self._said = 0.0
+        self._lost: DsprepError | None = None
+        self._over, self._renewing = Flag(), threading.Lock()
 
     def take(self, known: Path, tell: Callable[[str], None]) -> None:
         """Take it, from a run that is dead if need be.
@@ -75,7 +84,7 @@ class Lease:
 
     def _seize(self, tell: Callable[[str], None]) -> None:
         first, seen = "", 0.0
-        while not self._put(new=True):
+        while not self._put():
             found = self._find()
             if found is None:
                 continue
@@ -83,7 +92,7 @@ class Lease:
             if not first:
                 first, seen = lease.etag, time.monotonic()
                 long_ago = time.time() - lease.modified > _LONG_AGO
-                if (long_ago or holder == self._holder) and self._put(etag=first):
+                if (long_ago or holder == self._holder) and self._put(first):
                     return
                 tell(
                     f"{self._place}: a run on another machine was writing there; looking for up "
@@ -93,44 +102,60 @@ class Lease:
                 raise DestinationError(
                     f"{self._place}: another dsprep run is writing there; wait for it to end"
                 )
-            if time.monotonic() - seen > DEAD_AFTER and self._put(etag=first):
+            if time.monotonic() - seen > DEAD_AFTER and self._put(first):
                 return
             self._pace.wait(_LOOK_EVERY)
 
-    def keep(self, lost: Callable[[DsprepError], None]) -> None:
-        """Renew it from now on.
+    def keep(self) -> None:
+        """Renew it from now on."""
+        threading.Thread(target=self._keep, name="lease", daemon=True).start()
 
-        Args:
-            lost: Called if another run has taken it.
+    def check(self) -> None:
+        """See that this run still holds it, which it can be sure of for a while after a renewal.
+
+        Raises:
+            DestinationError: If another run has taken it.
+            StoreError: If this run can give no sign of life, so that another one may take it.
         """
+        if time.monotonic() - self._said > DEAD_AFTER - 2 * RENEWED_EVERY:
+            self._renew()
+        if self._lost is not None:
+            raise self._lost
 
-        def renew() -> None:
-            while not self._over.wait(RENEWED_EVERY):
-                try:
-                    if self._put(etag=self._etag):
-                        continue
-                except DsprepError:
-                    continue  # the network may be there again next time
-                if not self._over.is_set():
-                    lost(
-                        DestinationError(
-                            f"{self._place}: another dsprep run has gone on with this one, which "
-                            "gave no sign of life; wait for it to end"
-                        )
-                    )
+    def _keep(self) -> None:
+        if self._over.wait(RENEWED_EVERY):
+            return
+        config = replace(self._store.config, read_timeout=_ANSWERED_WITHIN)
+        retries, wait = Retries(attempts=2), self._pace.wait
+        with closing(
+            S3Store(self._store.bucket, config, retries=retries, wait=wait)
+        ) as self._impatient:
+            while self._lost is None and not self._over.is_set:
+                with suppress(DsprepError):  # the network may be there again next time
+                    self._renew()
+                self._over.wait(RENEWED_EVERY)
+
+    def _renew(self) -> None:
+        """Say that this run is alive, unless another one has taken its place."""
+        with self._renewing:
+            if self._over.is_set or self._lost is not None or self._put(self._etag):
                 return
-
-        threading.Thread(target=renew, name="lease", daemon=True).start()
+            found = self._find()
+            if found is not None and found[0] == self._holder and self._put(found[1].etag):
+                return  # what was said last is ours: only its answer was lost
+            self._lost = DestinationError(
+                f"{self._place}: another dsprep run has gone on with this one, which gave no sign "
+                "of life; wait for it to end"
+            )
 
     def give_back(self) -> None:
         """Let other runs in, if S3 can be reached now; else they will find out."""
-        self._over.set()
-        if not self._etag:
+        if self._over.is_set or not self._etag:
             return
-        self._etag = ""
+        self._over.set()
 
         def delete() -> None:
-            with suppress(DsprepError):
+            with self._renewing, suppress(DsprepError):
                 found = self._find()
                 if found is not None and found[0] == self._holder:
                     self._store.delete([self._key])
@@ -139,22 +164,28 @@ class Lease:
         thread.start()
         thread.join(_PATIENCE)
 
-    def _put(self, new: bool = False, etag: str = "") -> bool:
-        """Say that this run is alive, unless something else has been said meanwhile."""
+    def _put(self, etag: str = "") -> bool:
+        """Say that this run is alive, unless something else has been said meanwhile.
+
+        Args:
+            etag: That of what was said last; empty for nothing.
+        """
         self._renewals += 1
+        now = time.monotonic()
         said = json.dumps({"holder": self._holder, "renewals": self._renewals}).encode()
         try:
-            self._etag = self._store.put(self._key, said, new=new, etag=etag).etag
+            self._etag = self._impatient.put(self._key, said, new=not etag, etag=etag).etag
         except StoreError as error:
             if error.kind == "exists" or (etag and error.kind == "missing"):
                 return False
             raise
+        self._said = now
         return True
 
     def _find(self) -> tuple[str, Stored] | None:
         """Who holds it, and the object that says so."""
         try:
-            with self._store.open(self._key) as reading:
+            with self._impatient.open(self._key) as reading:
                 said = json.loads(b"".join(iter(lambda: reading.read(1 << 16), b"")))
                 return str(said["holder"]), reading.stored
         except StoreError as error:

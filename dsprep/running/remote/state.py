@@ -69,7 +69,7 @@ class StagedState(RunState):
         try:
             require_rights(store, objects.key(""), deleting=True)
             self._lease.take(self._scratch / "holder", progress.note)
-            self._lease.keep(self._uploads.fail)
+            self._lease.keep()
             self._read_notes()
         except BaseException:
             self.release()
@@ -77,15 +77,12 @@ class StagedState(RunState):
 
     def _read_notes(self) -> None:
         """See what is noted there, which counts, and whether what is here belongs to it."""
-        of_another, self.other = self.other, ""
-        if of_another:
+        noted = RUN in self._objects.notes()
+        known = (self._objects.noted(RUN).get("identity") or {}) if noted else None
+        other = "" if known is None else differences(known, self._identity)
+        if self.other and not other:  # of a run that is no longer there
             super().forget()
-        if RUN not in self._objects.notes():
-            self.resumed = False
-            return
-        known = self._objects.noted(RUN).get("identity") or {}
-        self.resumed = known == self._identity
-        self.other = differences(known, self._identity)
+        self.other, self.resumed = other, known == self._identity
         if self.resumed:
             self._read_receipts_there()
 
@@ -139,6 +136,7 @@ class StagedState(RunState):
 
     def _send(self, shard: str, written: Written) -> None:
         """Send a shard after its sidecars, note that it has arrived, and remove it here."""
+        self._lease.check()
         etags = {}
         checksums = [written.crc32c, *(crc32c for _, crc32c in written.sidecars.values())]
         files = list(zip(self._files(shard, written), checksums, strict=True))
@@ -160,14 +158,16 @@ class StagedState(RunState):
             path.unlink(missing_ok=True)
 
     def check(self) -> None:
-        """See that no upload has failed."""
+        """See that no upload has failed, and that no other run has gone on with this one."""
         with refusals():
             self._uploads.check()
+            self._lease.check()
 
     def settle(self) -> None:
         """Wait until all shards have arrived."""
         with refusals():
             while not self._uploads.wait(0.5):
+                self._lease.check()
                 self._tell()
 
     def _tell(self) -> None:
@@ -221,6 +221,7 @@ class StagedState(RunState):
     def release(self) -> None:
         """Stop, leaving what a later run needs, here and there."""
         self._objects.pace.stop()
+        self._uploads.close()
         self._lease.give_back()
         self.other = ""  # is there, not here
         super().release()

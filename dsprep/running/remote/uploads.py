@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import queue
 import threading
+import time
 from collections.abc import Callable
 
 from dsprep.units import format_count, format_size
 
 _THREADS = 4
 """Shards on their way at once. Large ones go in parts, which have threads of their own."""
+
+_LOOK_EVERY = 0.02
 
 
 class Uploads:
@@ -26,15 +29,16 @@ class Uploads:
         """
         self._room = room
         self._taken: dict[str, int] = {}
-        self._waiting: queue.SimpleQueue[tuple[str, Callable[[], None]]] = queue.SimpleQueue()
+        self._waiting: queue.SimpleQueue[tuple[str, Callable[[], None]] | None]
+        self._waiting = queue.SimpleQueue()
         self._queued = 0
         self._error: BaseException | None = None
-        self._changed = threading.Condition()
+        self._lock = threading.Lock()
         self._threads: list[threading.Thread] = []
 
     def take_room(self, name: str, size: int) -> bool:
         """Take room for a file, if there is enough, or nothing else is there."""
-        with self._changed:
+        with self._lock:
             if self._taken and sum(self._taken.values()) + size > self._room:
                 return False
             self._taken[name] = size
@@ -48,13 +52,13 @@ class Uploads:
             size: Its bytes, which may not be what was expected.
             send: Sends and removes it; called by one of several threads.
         """
-        with self._changed:
+        with self._lock:
             self._taken[name] = size
             self._queued += 1
             if len(self._threads) < _THREADS:
                 thread = threading.Thread(target=self._work, name="upload", daemon=True)
-                self._threads.append(thread)
                 thread.start()
+                self._threads.append(thread)
         self._waiting.put((name, send))
 
     def check(self) -> None:
@@ -66,40 +70,45 @@ class Uploads:
         if self._error is not None:
             raise self._error
 
-    def fail(self, error: BaseException) -> None:
-        """Let nothing more be sent, and the run end with this."""
-        with self._changed:
-            self._error = self._error or error
-            self._changed.notify_all()
-
     def wait(self, seconds: float) -> bool:
         """Wait until all has been sent, but no longer than so many seconds; returns whether.
 
         Raises:
             BaseException: What an upload raised.
         """
-        with self._changed:
-            self._changed.wait_for(lambda: self._error or not self._queued, seconds)
-            self.check()
-            return not self._queued
+        end = time.monotonic() + seconds
+        # Not by a threading.Condition, which a signal may leave locked.
+        while self._queued and self._error is None and time.monotonic() < end:
+            time.sleep(_LOOK_EVERY)
+        self.check()
+        return not self._queued
 
     def left(self) -> str:
         """What has not been sent yet, in words."""
-        with self._changed:
+        with self._lock:
             size = sum(self._taken.values())
             return f"{format_count(self._queued, 'shard')} of {format_size(size)} are to be sent"
 
+    def close(self) -> None:
+        """Let the threads end."""
+        for _ in self._threads:
+            self._waiting.put(None)
+        self._threads.clear()
+
     def _work(self) -> None:
-        while True:
-            name, send = self._waiting.get()
-            if self._error is not None:
-                continue
-            try:
-                send()
-            except BaseException as error:  # raised where the run looks after its uploads
-                self.fail(error)
-                continue
-            with self._changed:
+        while (waiting := self._waiting.get()) is not None:
+            if self._error is None:
+                self._send(*waiting)
+            del waiting  # what it holds may be large, and the next may come late
+
+    def _send(self, name: str, send: Callable[[], None]) -> None:
+        error = None
+        try:
+            send()
+        except BaseException as raised:  # raised anew where the run looks after its uploads
+            error = raised
+        with self._lock:
+            if error is None:
                 self._taken.pop(name, None)
                 self._queued -= 1
-                self._changed.notify_all()
+            self._error = self._error or error
