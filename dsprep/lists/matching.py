@@ -18,7 +18,8 @@ def match_rows(
 
     Rows are of one sample if they have the same path; of those left over, if their files have the
     same content, should that be asked for; of those left over, if they have the same id. Among rows
-    of one path, those of the same id are paired first, the others in their order.
+    of one path, those of the same id are paired first (if ids tell nothing, those of the same
+    label), the others in their order.
 
     Args:
         a: A list.
@@ -98,9 +99,11 @@ class _Unpaired:
         )
 
     def pair_paths(self, by_id: bool) -> None:
-        """Pair rows of the same path, those of the same id first."""
+        """Pair rows of the same path, those of the same id or label first."""
         if by_id:
             self.pair(["index"], pl.col("path") == pl.col("path_b"), alike=True)
+        else:
+            self.pair(["path", "label"])
         self.pair(["path"])
 
     def learn(self, contents: Contents) -> None:
@@ -112,4 +115,5 @@ class _Unpaired:
 
 def _numbered(rows: pl.DataFrame, name: str) -> pl.DataFrame:
     number = pl.int_range(pl.len(), dtype=pl.Int64).alias(name)
-    return rows.select(number, "index", "path", content=pl.lit(None, pl.String))
+    known = pl.col("^(index|label|path)$")  # there may be no labels, where ids tell enough
+    return rows.select(number, known, content=pl.lit(None, pl.String))

@@ -66,6 +66,12 @@ def test_what_is_ignored_is_not_in_the_patch(a: pl.DataFrame) -> None:
     assert set(kept["index"]) == set(a["index"])
 
 
+def test_rows_of_one_path_are_told_apart_by_their_labels_if_ids_tell_nothing() -> None:
+    a = rows((0, "0", "cat/1"), (1, "1", "cat/1"))
+    b = rows((1, "0", "cat/1"), (0, "1", "cat/1"))
+    assert format_diff(diff_rows(a, b, ids=False)) == ""
+
+
 @pytest.mark.parametrize(
     ("text", "message"),
     [
