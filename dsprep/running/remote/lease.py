@@ -95,7 +95,7 @@ class Lease:
                 if (long_ago or holder == self._holder) and self._put(first):
                     return
                 tell(
-                    f"{self._place}: a run on another machine was writing there; looking for up "
+                    f"{self._place}: another run was writing there; looking for up "
                     f"to {DEAD_AFTER:.0f} s whether it still is"
                 )
             if lease.etag != first:
