@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import NamedTuple
 
-REJECT_KINDS = frozenset({"missing", "unreadable", "damaged", "bad-name"})
+REJECT_KINDS = frozenset({"missing", "unreadable", "damaged", "cut-off", "bad-name"})
 """The source means a sample that cannot be had: it is lost, and the exit code says so."""
 
 SKIP_KINDS = frozenset({"hidden", "not-an-image", "unlisted", "loop", "keyless"})
@@ -28,6 +28,7 @@ class Finding(NamedTuple):
     ``missing``       the list names it, or a link points to it, and it is not on the disk
     ``unreadable``    it lies in an archive in a way that dsprep does not read, or damaged
     ``damaged``       the archive itself: what came after is not known
+    ``cut-off``       a manifest says that the shard holds it, and it does not
     ``bad-name``      its name is not UTF-8, or leads out of the archive
     ``hidden``        hidden, or left behind by a notebook, an archiver or a desktop
     ``not-an-image``  its extension is not an image's, or it is not a regular file
@@ -55,6 +56,7 @@ def lost(findings: Iterable[Finding]) -> list[Reject]:
         "missing": "is not on the disk",
         "unreadable": "cannot be read",
         "damaged": "is damaged",
+        "cut-off": "is not in the shard",
         "bad-name": "cannot be packed",
     }
     return [

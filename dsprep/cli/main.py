@@ -11,8 +11,9 @@ import click
 
 from dsprep import __version__
 from dsprep.cli.help import LazyGroup
-from dsprep.cli.streams import prepare_streams, until_nobody_reads, visible
+from dsprep.cli.streams import prepare_streams, say, until_nobody_reads, visible
 from dsprep.errors import INTERRUPTED_EXIT_CODE, DsprepError, Interrupted
+from dsprep.waits import WAITS
 
 COMMANDS = {
     "pack": ("dsprep.cli.pack", "Pack images into WebDataset, TFRecord or RecordIO shards."),
@@ -54,6 +55,7 @@ def main() -> None:
     for number in _INTERRUPTS:
         signal.signal(number, _interrupt)
     prepare_streams()
+    WAITS.listen(say)
     try:
         code = cli.main(standalone_mode=False)
     except click.ClickException as error:

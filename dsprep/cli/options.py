@@ -11,6 +11,7 @@ import click
 from dsprep.cli.help import option_group
 from dsprep.errors import OptionError
 from dsprep.units import parse_size
+from dsprep.waits import WAITS
 
 if TYPE_CHECKING:
     from dsprep.sources.reading import Source
@@ -218,7 +219,21 @@ workers_option = _run(
 
 dry_run_option = _run("--dry-run", is_flag=True, help="Say what would be done, write nothing.")
 
+
+def _hush(context: click.Context, option: click.Parameter, quiet: bool) -> bool:
+    """See that nothing is said of what is waited for."""
+    if quiet:
+        WAITS.listen(None)
+    return quiet
+
+
 output_options = together(
     _run("--json", "as_json", is_flag=True, help="Print the report as JSON."),
-    _run("-q", "--quiet", is_flag=True, help="No progress, and no report on success."),
+    _run(
+        "-q",
+        "--quiet",
+        is_flag=True,
+        callback=_hush,
+        help="No progress, and no report on success.",
+    ),
 )

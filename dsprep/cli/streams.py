@@ -7,7 +7,7 @@ import io
 import os
 import sys
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import TextIO
 
 
@@ -43,3 +43,12 @@ def until_nobody_reads(stream: TextIO) -> Iterator[None]:
             raise
         # Python flushes once more at its end, and would complain.
         os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
+
+
+def say(text: str) -> None:
+    """Write a line to stderr, above a progress bar if there is one; nobody may be reading."""
+    from tqdm import tqdm
+
+    with suppress(OSError):
+        tqdm.write(visible(text), file=sys.stderr)
+        sys.stderr.flush()

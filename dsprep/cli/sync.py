@@ -37,6 +37,8 @@ class _SyncCommand(GroupedCommand):
             if name in _RULES:
                 rules.append(Rule(_RULES[name], value if equals else following))
         ctx.meta["rules"] = rules
+        # What follows a bare --verify is SRC or DST; click would take it for the value.
+        args = ["--verify=heads" if word == "--verify" else word for word in args]
         return super().parse_args(ctx, args)
 
     def invoke(self, ctx: click.Context) -> Any:
@@ -94,8 +96,7 @@ class Duration(click.ParamType[float]):
 @_files(
     "--verify",
     type=click.Choice(["heads", "download"]),
-    is_flag=False,
-    flag_value="heads",
+    metavar="[=download]",
     help="Prove all files at DST, also those not sent now: by their checksums there, or by "
     "reading them (--verify=download).",
 )

@@ -8,6 +8,7 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, TextIO
 
 from dsprep.cli.streams import visible
+from dsprep.stores.retries import retry_line
 from dsprep.transfers.events import Events
 from dsprep.units import format_duration, format_size
 
@@ -65,8 +66,7 @@ class Lines(Events):
         now = time.monotonic()
         if now - self._retried >= _RETRY_EVERY:
             self._retried = now
-            what = str(error).partition("; it was tried ")[0]
-            self.say(f"{what}; trying again in {format_duration(delay)}")
+            self.say(retry_line(error, delay))
 
     def fallback(self, text: str) -> None:
         """Something is done without."""

@@ -23,6 +23,7 @@ from dsprep.indexing.shard import KINDS, IndexedShard, IndexTask, index_name, ma
 from dsprep.manifests.manifest import FileReceipt
 from dsprep.progress import Progress
 from dsprep.stores.local import sync_directory
+from dsprep.stores.urls import is_s3
 from dsprep.units import format_count, format_some
 from dsprep.verifying.inspection import Problem
 from dsprep.verifying.shards import Shards, find_shards, shards_of_others, strays
@@ -117,10 +118,15 @@ def index(
 
     Raises:
         SourceError: If there are no shards.
-        OptionError: If a kind does not suit the format.
+        OptionError: If a kind does not suit the format, or the shards are on S3.
         DestinationError: If something else is where an index would be, or nothing can be written.
     """
     began = time.monotonic()
+    if is_s3(dest):
+        raise OptionError(
+            f"{dest}: is on S3, and indexes are written on a disk: fetch the shards with dsprep "
+            "sync, index them there, and bring the indexes back with dsprep sync"
+        )
     state = "checked" if check else "planned" if dry_run else "indexed"
     found = find_shards(Path(dest))
     lost = [Problem(name, None, "", message) for name, message in strays(Path(dest), found)]

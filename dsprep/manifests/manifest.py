@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
@@ -16,6 +17,11 @@ VERSION = 1
 
 _LONGEST_NAME = 255
 """Bytes of a file name, as nearly all file systems have it."""
+
+_CRC32C = re.compile("[0-9a-f]{8}")
+
+_JSON = {dict: "a JSON object", list: "a list", str: "a text", int: "a whole number"}
+"""The types of values, as users know them."""
 
 T = TypeVar("T")
 
@@ -128,13 +134,27 @@ def parse_manifest(data: bytes, name: str) -> Manifest:
         SourceError: As :func:`read_manifest`.
     """
     try:
-        values = json.loads(data)
-        version = values["dsprep_manifest"]
+        version, values = _version(data)
         if version == VERSION:
             return _manifest(values)
-    except (ValueError, LookupError, TypeError, RecursionError) as error:
-        raise SourceError(f"{name}: is not a manifest that dsprep wrote ({error!s:.200})") from None
+    except ValueError as error:
+        raise SourceError(f"{name}: is not a manifest that dsprep wrote: {error!s:.200}") from None
     raise SourceError(f"{name}: version {version!s:.20}; this dsprep reads version {VERSION}")
+
+
+def _version(data: bytes) -> tuple[Any, dict[str, Any]]:
+    """The version of a manifest, and all that is in it.
+
+    Raises:
+        ValueError: If it has none.
+    """
+    try:
+        values = json.loads(data)
+    except (ValueError, RecursionError):
+        raise ValueError("it is not JSON") from None
+    if not isinstance(values, dict) or "dsprep_manifest" not in values:
+        raise ValueError("it lacks dsprep_manifest")
+    return values["dsprep_manifest"], values
 
 
 def read_rejects(path: Path) -> list[Reject]:
@@ -164,49 +184,64 @@ def parse_rejects(data: bytes, name: str) -> list[Reject]:
         # Not by splitlines, as paths may hold what that takes for the end of a line.
         lines = data.decode().removesuffix("\n").split("\n")
         entries = [json.loads(line) for line in lines]
-        rejects = [Reject(_is(str, entry["path"]), _is(str, entry["reason"])) for entry in entries]
+        rejects = [
+            Reject(_get(str, entry, "path"), _get(str, entry, "reason")) for entry in entries
+        ]
         "".join(text for reject in rejects for text in reject).encode()  # no half characters
         return rejects
-    except (ValueError, LookupError, TypeError, RecursionError):
+    except (ValueError, RecursionError):
         raise SourceError(f"{name}: is not the list of rejects that dsprep wrote") from None
 
 
 def _manifest(values: dict[str, Any]) -> Manifest:
-    classes = values["classes"]
+    classes = None if values.get("classes", ...) is None else _get(list, values, "classes")
     return Manifest(
-        format=_is(str, values["format"]),
-        name=_is(str, values["name"]),
-        classes=None if classes is None else tuple(_is(str, each) for each in classes),
-        samples=_is(int, values["samples"]),
-        rejected=_is(int, values["rejected"]),
-        bytes=_is(int, values["bytes"]),
-        source=_is(str, values["source"]),
-        options=_is(dict, values["options"]),
-        shards=[_shard(each) for each in values["shards"]],
-        files=[_file(each) for each in values["files"]],
+        format=_get(str, values, "format"),
+        name=_get(str, values, "name"),
+        classes=None if classes is None else tuple(_is(str, each, "a class") for each in classes),
+        samples=_get(int, values, "samples"),
+        rejected=_get(int, values, "rejected"),
+        bytes=_get(int, values, "bytes"),
+        source=_get(str, values, "source"),
+        options=_get(dict, values, "options"),
+        shards=[_shard(each) for each in _get(list, values, "shards")],
+        files=[_file(each) for each in _get(list, values, "files")],
     )
 
 
-def _file(values: dict[str, Any]) -> FileReceipt:
-    crc32c = int(_is(str, values["crc32c"]), 16)
-    return FileReceipt(_file_name(values["name"]), _is(int, values["bytes"]), crc32c)
+def _file(values: Any) -> FileReceipt:
+    crc32c = _get(str, values, "crc32c")
+    if not _CRC32C.fullmatch(crc32c):
+        raise ValueError(f"crc32c {crc32c!r:.100} is not 8 hexadecimal digits")
+    name = _file_name(_get(str, values, "name"))
+    return FileReceipt(name, _get(int, values, "bytes"), int(crc32c, 16))
 
 
-def _shard(values: dict[str, Any]) -> ShardReceipt:
+def _shard(values: Any) -> ShardReceipt:
     file = _file(values)
-    sidecars = tuple(_file(each) for each in values["sidecars"])
-    return ShardReceipt(file.name, file.bytes, file.crc32c, _is(int, values["samples"]), sidecars)
+    sidecars = tuple(_file(each) for each in _get(list, values, "sidecars"))
+    samples = _get(int, values, "samples")
+    return ShardReceipt(file.name, file.bytes, file.crc32c, samples, sidecars)
 
 
-def _file_name(value: Any) -> str:
+def _file_name(name: str) -> str:
     """Accept the name of a file that can only lie in the directory of the manifest."""
-    name = _is(str, value)
-    if name in ("", ".", "..") or "/" in name or "\0" in name or len(name.encode()) > _LONGEST_NAME:
+    data = name.encode("utf-8", "replace")
+    has_halves = data.decode() != name  # of characters
+    leads_out = name in ("", ".", "..") or "/" in name or "\0" in name
+    if has_halves or leads_out or len(data) > _LONGEST_NAME:
         raise ValueError(f"{name!r:.100} names no file in its directory")
     return name
 
 
-def _is(kind: type[T], value: Any) -> T:
+def _get(kind: type[T], values: Any, name: str) -> T:
+    """A member of a JSON object."""
+    if name not in _is(dict, values, "an entry"):
+        raise ValueError(f"it lacks {name}")
+    return _is(kind, values[name], name)
+
+
+def _is(kind: type[T], value: Any, what: str) -> T:
     if type(value) is not kind:
-        raise TypeError(f"{value!r:.100} should be of type {kind.__name__}")
+        raise ValueError(f"{what} is not {_JSON[kind]}")
     return value

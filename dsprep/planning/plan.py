@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -117,7 +117,8 @@ def make_plan(packing: Packing, pool: Pool) -> Plan:
         SourceError: If the source cannot be packed.
         OptionError: If the options make no sense for it.
     """
-    catalog, findings = read_source(packing.source, pool.map)
+    own_state = packing.destination.url(packing.destination.scratch.name)
+    catalog, findings = read_source(replace(packing.source, own_state=own_state), pool.map)
     if not len(catalog):
         raise SourceError(f"{packing.source.root}: holds no image that could be packed")
     packing = settle(packing, catalog)

@@ -40,6 +40,7 @@ class Source:
         label_columns: The table's columns of labels; empty to find one by its name.
         classes: A file of class names, one a line: the list is closed and its order is kept.
         extensions: Those of images, in lower case.
+        own_state: Where the run that reads this keeps its state, which may be in the root, too.
     """
 
     root: str
@@ -56,6 +57,7 @@ class Source:
     label_columns: tuple[str, ...] = ()
     classes: str | None = None
     extensions: frozenset[str] = frozenset(IMAGE_EXTENSIONS)
+    own_state: str = ""
 
     def files(self) -> tuple[str, ...]:
         """The local files that are read and are no images: lists, tables, an archive."""

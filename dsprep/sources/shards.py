@@ -18,8 +18,12 @@ from dsprep.sources.shardset import ShardSet
 from dsprep.sources.spans import IndexedShard, IndexTask, index_shard
 from dsprep.stores.paths import is_file
 from dsprep.text import read_text
+from dsprep.units import format_count
 
 _LARGEST_ID = 2**63 - 1
+
+_MOST_MISSING = 1_000_000
+"""Samples that any shard may lack; what its manifest says may come from anywhere."""
 
 
 def read_shards(
@@ -42,7 +46,7 @@ def read_shards(
         run_all: Runs calls, here or in workers.
 
     Returns:
-        The catalog, and what was noticed: where shards are damaged.
+        The catalog, and what was noticed: where shards are damaged, and what they lack.
 
     Raises:
         SourceError: If a shard cannot be opened, or they hold no samples.
@@ -50,9 +54,9 @@ def read_shards(
     tasks = [IndexTask(path, shards.layout, whole) for path in shards.files]
     indexed = list(run_all(index_shard, tasks))
     findings = [
-        Finding("damaged", os.path.basename(path), f"at byte {offset}: {problem}")
+        finding
         for path, shard in zip(shards.files, indexed, strict=True)
-        for offset, problem in shard.damage
+        for finding in _lost(os.path.basename(path), shard, shards.samples.get(path, 0))
     ]
     findings += [
         Finding("keyless", os.path.basename(path), f"{shard.passed_over} members")
@@ -87,6 +91,25 @@ def read_shards(
         fields.update({("filename", "str"): table.height, ("id", "int"): table.height})
     keys_known = all(shard.keys.strip("\x00") or not shard.offsets for shard in indexed)
     return Catalog(table, shards.name, classes, reader, fields, keys_known), findings
+
+
+def _lost(name: str, shard: IndexedShard, told: int) -> Iterator[Finding]:
+    """What a shard has lost, a finding for each sample as far as that can be known.
+
+    Args:
+        name: Its name.
+        shard: What it holds.
+        told: How many samples it should hold; 0 if nobody knows.
+    """
+    missing = told - len(shard.offsets)
+    is_are = "is" if missing == 1 else "are"
+    said = f"{format_count(missing, 'sample')} of {name} {is_are} missing, as its manifest tells"
+    for offset, problem in shard.damage:
+        detail = f"at byte {offset}: {problem}"
+        yield Finding("damaged", name, f"{detail}; {said}" if missing > 0 else detail)
+    first = len(shard.offsets) + len(shard.damage)
+    for number in range(first, min(told, first + _MOST_MISSING)):
+        yield Finding("cut-off", f"{name}/{number}", said)
 
 
 def _numbered(

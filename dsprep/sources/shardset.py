@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from itertools import chain, product
 from math import prod
 
@@ -32,6 +32,7 @@ class ShardSet:
         layout: Their format.
         classes: Class names, where a file beside the shards tells them.
         known: Whether a manifest or the user says that these are shards.
+        samples: How many samples a file holds, by its path, where a manifest tells.
     """
 
     name: str
@@ -39,6 +40,7 @@ class ShardSet:
     layout: Format
     classes: tuple[str, ...] | None = None
     known: bool = False
+    samples: Mapping[str, int] = field(default_factory=dict)
 
 
 def joined(sets: Sequence[ShardSet]) -> ShardSet:
@@ -60,7 +62,8 @@ def joined(sets: Sequence[ShardSet]) -> ShardSet:
                 f"{other.name}: has other classes than {first.name}; bring them to one order first"
             )
     files = tuple(chain.from_iterable(each.files for each in sets))
-    return replace(first, files=files)
+    samples = {path: count for each in sets for path, count in each.samples.items()}
+    return replace(first, files=files, samples=samples)
 
 
 def expand(pattern: str) -> list[str]:
@@ -191,10 +194,11 @@ def _of_manifest(path: str) -> ShardSet | None:
     directory = os.path.dirname(path)
     files = [os.path.join(directory, shard.name) for shard in manifest.shards]
     found = _of_files(path, files, layout.name)
-    return (
-        None
-        if found is None
-        else replace(found, layout=layout.exact(), classes=manifest.classes, known=True)
+    if found is None:
+        return None
+    samples = {file: shard.samples for file, shard in zip(files, manifest.shards, strict=True)}
+    return replace(
+        found, layout=layout.exact(), classes=manifest.classes, known=True, samples=samples
     )
 
 

@@ -92,7 +92,9 @@ def _shards(source: Source, run_all: RunAll) -> tuple[Catalog, list[Finding]] | 
     if shards is None:
         return None
     from dsprep.sources.shards import read_shards
+    from dsprep.sources.unfinished import require_finished
 
+    require_finished(source, shards.files)
     return read_shards(shards, classes=_classes(source), whole=source.whole, run_all=run_all)
 
 
@@ -186,7 +188,9 @@ def _parquet(source: Source, run_all: RunAll) -> tuple[Catalog, list[Finding]] |
     if not files or not (source.kind or all(file.endswith(".parquet") for file in files)):
         return None
     from dsprep.sources.parquet import read_parquet
+    from dsprep.sources.unfinished import require_finished
 
+    require_finished(source, files)
     return read_parquet(
         files,
         _classes(source),

@@ -6,6 +6,7 @@ import threading
 from functools import cache
 
 from dsprep.stores.bucket import S3Store
+from dsprep.stores.retries import tell_retry
 
 _connecting = threading.Lock()
 
@@ -27,4 +28,4 @@ def store_of(bucket: str) -> S3Store:
 
 @cache
 def _connect(bucket: str) -> S3Store:
-    return S3Store(bucket)
+    return S3Store(bucket, on_retry=tell_retry)

@@ -36,7 +36,7 @@ _CREDENTIALS = {
     "AWS_SECRET_ACCESS_KEY, or AWS_PROFILE; what is public, `dsprep sync --no-sign-request` reads",
     "PartialCredentialsError": "the credentials are not complete: a secret key belongs to each "
     "access key",
-    "ProfileNotFound": "there is no such profile in AWS's configuration files",
+    "ProfileNotFound": "there is no profile {profile} in AWS's configuration files",
     "UnauthorizedSSOTokenError": "the SSO session has expired; log in again (aws sso login)",
     "SSOTokenLoadError": "there is no SSO session; log in (aws sso login)",
     "TokenRetrievalError": "the SSO session has expired; log in again (aws sso login)",
@@ -209,7 +209,8 @@ class Requests:
         name = type(error).__name__
         if name in _CREDENTIALS:
             kind = "expired" if name in _EXPIRED else "other"
-            raise StoreError(f"{Location(self._bucket, key)}: {_CREDENTIALS[name]}", kind)
+            told = _CREDENTIALS[name].format(**getattr(error, "kwargs", {}))
+            raise StoreError(f"{Location(self._bucket, key)}: {told}", kind)
         if isinstance(error, TypeError) or name == "ParamValidationError":
             raise error  # ours
         text = _POOL.sub(r"\1:\2: ", f"{inner or error!s:.300}")

@@ -5,6 +5,13 @@ from __future__ import annotations
 import random
 from dataclasses import dataclass
 
+from dsprep.errors import StoreError
+from dsprep.units import format_duration
+from dsprep.waits import WAITS
+
+_NOTICEABLE = 1.0
+"""Seconds of waiting that a user may wonder about."""
+
 
 @dataclass(frozen=True)
 class Retries:
@@ -23,3 +30,15 @@ class Retries:
     def delay(self, failed: int) -> float:
         """Seconds to wait after so many failures: "full jitter", as AWS recommends it."""
         return random.uniform(0, min(self.longest, self.first * 2 ** (failed - 1)))
+
+
+def retry_line(error: StoreError, delay: float) -> str:
+    """What to say of a request that failed and will be made again after so many seconds."""
+    what = str(error).partition("; it was tried ")[0]
+    return f"{what}; trying again in {format_duration(delay)}"
+
+
+def tell_retry(error: StoreError, delay: float) -> None:
+    """Tell of a request that will be made again, if that takes noticeably long."""
+    if delay >= _NOTICEABLE:
+        WAITS.tell(retry_line(error, delay))

@@ -13,11 +13,14 @@ from typing import Any
 from dsprep.stores.body import Body
 from dsprep.stores.quick import Quick
 from dsprep.stores.s3_answers import seconds
-from dsprep.stores.s3_config import S3Config
+from dsprep.stores.s3_config import S3Config, require_endpoint
 from dsprep.stores.signing import Keys, Route, route_of
 
 _CONNECT_TIMEOUT = 20.0
 """Seconds; also what 256 KiB may take on their way to the network."""
+
+_ENDPOINTS = ("AWS_ENDPOINT_URL_S3", "AWS_ENDPOINT_URL")
+"""Variables that name the server."""
 
 
 class Connection:
@@ -30,12 +33,16 @@ class Connection:
             config: How.
 
         Raises:
+            OptionError: If the environment names an endpoint that is none.
             Exception: Of botocore, for what is wrong in AWS's files.
         """
         import botocore.session
         from botocore import UNSIGNED
         from botocore.config import Config
 
+        for name in _ENDPOINTS:
+            if not config.endpoint and os.environ.get(name):
+                require_endpoint(name, os.environ[name])
         self._session = botocore.session.Session(profile=config.profile)
         # boto3's own reads a time in 50 µs, as long as all the rest of a listing's entry takes.
         parsers = self._session.get_component("response_parser_factory")

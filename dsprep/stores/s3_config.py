@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
-from urllib.parse import quote, urlencode
+from urllib.parse import quote, urlencode, urlsplit
+
+from dsprep.errors import OptionError
 
 
 @dataclass(frozen=True)
@@ -60,3 +62,24 @@ class S3Config:
     def to_all(self) -> dict[str, Any]:
         """The arguments of every request."""
         return {"RequestPayer": "requester"} if self.request_payer else {}
+
+
+def require_endpoint(name: str, url: str) -> None:
+    """Accept the address of a server.
+
+    Args:
+        name: The option or the variable that it comes from.
+        url: The address.
+
+    Raises:
+        OptionError: If it is none.
+    """
+    try:
+        parts = urlsplit(url)
+        is_one = parts.scheme in ("http", "https") and parts.hostname and parts.port != 0
+    except ValueError:  # not a port
+        is_one = False
+    if not is_one:
+        raise OptionError(
+            f"{name} {url}: is no endpoint; write it as http://HOST:PORT or https://HOST"
+        )

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from contextlib import suppress
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 
 from dsprep.errors import StoreError
 from dsprep.stores.base import Upload
 from dsprep.stores.bucket import S3Store
 from dsprep.stores.local import SCRATCH
+from dsprep.stores.s3_config import S3Config
 
 _PROBE = f"{SCRATCH}/rights"
 
@@ -44,7 +46,35 @@ def _begin(store: S3Store, prefix: str) -> Upload:
             return store.create_upload(prefix + _PROBE, {})
         except StoreError as error:
             failed += 1
-            store.again(error, failed)
+            with _naming_options(store.config):
+                store.again(error, failed)
+
+
+@contextmanager
+def _naming_options(config: S3Config) -> Iterator[None]:
+    """Name what was asked for of each object, if S3 may have refused just that."""
+    try:
+        yield
+    except StoreError as error:
+        asked = " ".join(_asked(config))
+        if not asked or error.kind not in ("other", "denied", "unsupported"):
+            raise
+        raise StoreError(
+            f"{error}; what is refused may be an option: {asked}", error.kind
+        ) from None
+
+
+def _asked(config: S3Config) -> Iterator[str]:
+    """The options of objects that were given."""
+    named = {
+        "--storage-class": config.storage_class,
+        "--acl": config.acl,
+        "--sse": config.sse,
+        "--sse-kms-key-id": config.kms_key,
+    }
+    yield from (f"{option} {value}" for option, value in named.items() if value)
+    for option, pairs in (("--tag", config.tags), ("--metadata", config.metadata)):
+        yield from (f"{option} {name}={value}" for name, value in pairs.items())
 
 
 def probe(store: S3Store, prefix: str) -> Upload:

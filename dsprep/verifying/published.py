@@ -137,7 +137,8 @@ def find_published(url: str) -> Named:
     else:
         found = _of_prefix(place)
     if not found:
-        raise SourceError(f"{url}: {_without_manifest(place)}")
+        nothing = layout is not None and name not in place.names
+        raise SourceError(f"{url}: {_nothing(key) if nothing else _without_manifest(place, key)}")
     sets = [each for each in found if isinstance(each, Published)]
     problems = [each for each in found if isinstance(each, Problem)]
     if not is_file or name == _MANIFEST:
@@ -197,9 +198,15 @@ def _strays(place: Place, sets: Sequence[Published]) -> Iterator[Problem]:
         yield Problem(place.url(name), None, "", "is there, but not in the manifest")
 
 
-def _without_manifest(place: Place) -> str:
+def _nothing(key: str) -> str:
+    if any(mark in key for mark in "*?[{"):
+        return "nothing is there; verify takes a prefix, a manifest or a shard, and no pattern"
+    return "nothing is there; look at the spelling of its name"
+
+
+def _without_manifest(place: Place, key: str) -> str:
     if not place.names and not place.deeper:
-        return "nothing is there; look at the spelling of its name"
+        return _nothing(key)
     return (
         "no manifest there tells what it should be; fetch all and look into it: dsprep sync "
         f"{quote(place.url())} DIR, then dsprep verify DIR"

@@ -17,6 +17,7 @@ from types import TracebackType
 from typing import Any, TypeVar
 
 from dsprep.errors import OptionError, RunStopped
+from dsprep.waits import WAITS
 from dsprep.workers.worker import receive, send
 
 A = TypeVar("A")
@@ -138,6 +139,9 @@ class Pool:
                     if kind == "progress":
                         if report is not None:
                             report(*answer)
+                        continue
+                    if kind == "waits":
+                        WAITS.tell(answer)
                         continue
                     if kind == "error":
                         raise answer

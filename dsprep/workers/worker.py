@@ -10,11 +10,14 @@ import os
 import pickle
 import struct
 import sys
+import threading
 import traceback
+from contextlib import suppress
 from importlib import import_module
 from typing import Any, BinaryIO, Protocol
 
 from dsprep.errors import DsprepError
+from dsprep.waits import WAITS
 
 FRAME = struct.Struct("<Q")
 
@@ -53,10 +56,22 @@ def main() -> None:
     results = os.fdopen(os.dup(1), "wb")
     os.dup2(2, 1)  # whatever a library prints must not get among the messages
 
+    sending = threading.Lock()
+
+    def answer_with(kind: str, content: object) -> None:
+        with sending:
+            send(results, (kind, content))
+
     def report(*progress: object) -> None:
         if os.getppid() != parent:
             os._exit(1)
-        send(results, ("progress", progress))
+        answer_with("progress", progress)
+
+    def waits(text: str) -> None:
+        with suppress(OSError):  # the parent is gone
+            answer_with("waits", text)
+
+    WAITS.listen(waits)
 
     while True:
         try:
@@ -73,6 +88,6 @@ def main() -> None:
         except BaseException:
             answer = ("crash", "".join(traceback.format_exception(*sys.exc_info())))
         try:
-            send(results, answer)
+            answer_with(*answer)
         except BrokenPipeError:
             return

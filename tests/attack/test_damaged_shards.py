@@ -152,6 +152,28 @@ def test_what_is_readable_is_kept_and_the_rest_is_named(
     assert shard in strict.err
 
 
+@pytest.mark.parametrize("verb", VERBS)
+@pytest.mark.parametrize("damage", [cut, cut_between_samples])
+@pytest.mark.parametrize("name", SHARDED)
+def test_a_manifest_tells_how_many_are_missing(
+    run_here: RunCli, sets: dict[str, Path], tmp_path: Path, name: str, damage: Damage, verb: str
+) -> None:
+    shard, *_ = damaged(sets[name], name, damage, tmp_path / "in")
+    for each in ("manifest.json", "classes.txt"):
+        (tmp_path / "in" / each).write_bytes((sets[name] / each).read_bytes())
+    call = [*VERBS[verb], tmp_path / "in", tmp_path / "out", "--to", "tfrecord", "-j1"]
+    finished = run_here(*call)
+    assert finished.code == 3
+    kept = len(images(tmp_path / "out"))
+    missing = 12 - kept
+    assert missing in (3, 4)  # of a tar, the last one before the damage may not be whole
+    assert manifest(tmp_path / "out")["rejected"] == len(rejects(tmp_path / "out")) == missing
+    assert f"{missing} samples of {shard} are missing" in finished.out
+    assert f"{shard}/5: is not in the shard" in finished.out
+    strict = run_here(*call, "--max-errors", 2, "--overwrite")
+    assert strict.code == 6
+
+
 @pytest.mark.parametrize("name", SHARDED)
 def test_the_whole_shard_is_no_use(
     run_here: RunCli, sets: dict[str, Path], tmp_path: Path, name: str

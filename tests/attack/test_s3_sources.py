@@ -257,6 +257,17 @@ def test_shards_however_they_are_named(
         assert samples == [*local.reader.read(local.rows())]
 
 
+@pytest.mark.parametrize("state", [".dsprep", ".val.dsprep"])
+def test_an_unfinished_run_is_not_the_whole(ceph: Bucket, shards: Path, state: str) -> None:
+    ceph.put(f"set/{state}/run.json", b"{}")
+    assert len(read_source(make_source(f"{ceph.url}/set"))[0]) > 0
+    ceph.s3.delete_object(Bucket=ceph.name, Key="set/manifest.json")
+    for name in ("set", "set/"):
+        with pytest.raises(SourceError, match=rf"has left \{state} there; .* '.*/set/\*\.tar'"):
+            read_source(make_source(f"{ceph.url}/{name}"))
+    assert len(read_source(make_source(f"{ceph.url}/set/*.tar"))[0]) > 0
+
+
 def test_shards_are_cut_and_streamed(
     ceph: Bucket, shards: Path, run_here: RunCli, tmp_path: Path
 ) -> None:

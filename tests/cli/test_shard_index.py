@@ -434,3 +434,11 @@ class TestRuns:
     ) -> None:
         (tmp_path / "file.txt").touch()
         assert run_here("shard", "index", tmp_path / path).code == 4
+
+
+@pytest.mark.parametrize("options", [(), ("--check",), ("--dry-run",)])
+def test_shards_on_s3_get_none(options: tuple[str, ...], run_here: Callable[..., Finished]) -> None:
+    done = run_here("shard", "index", "s3://some-bucket/set", *options)
+    assert done.code == 2
+    assert "s3://some-bucket/set: is on S3, and indexes are written on a disk" in done.err
+    assert "dsprep sync" in done.err

@@ -175,6 +175,15 @@ def test_no_manifest(on_ceph: Shelf) -> None:
         assert f"dsprep sync '{on_ceph.url}' DIR, then dsprep verify DIR" in said
 
 
+def test_no_such_object(on_ceph: Shelf) -> None:
+    on_ceph.copy()
+    said = on_ceph.verify(name="train-99999.rec", code=4)
+    assert f"{on_ceph.url}train-99999.rec: nothing is there; look at the spelling" in said
+    for pattern in ("*.rec", "train-{00000..00001}.rec", "[a-z]*"):
+        said = on_ceph.verify(name=pattern, code=4)
+        assert "verify takes a prefix, a manifest or a shard, and no pattern" in said
+
+
 def test_a_damaged_manifest(on_ceph: Shelf) -> None:
     on_ceph.copy()
     text = on_ceph.files["manifest.json"]

@@ -131,6 +131,20 @@ def test_metadata_is_added_to_what_a_copy_has(localstack: Bucket) -> None:
     assert told["ContentType"] == "image/png"
 
 
+@pytest.mark.parametrize(
+    "options",
+    [("--storage-class", "NONSENSE"), ("--acl", "nonsense", "--tag", "a=b")],
+)
+def test_a_refused_option_is_named(
+    localstack: Bucket, run_here: Callable[..., Finished], tmp_path: Path, options: tuple[str, ...]
+) -> None:
+    file_of(tmp_path / "file", 10)
+    done = run_here("sync", tmp_path, localstack.url, "-q", *localstack.options, *options)
+    assert done.code == 1
+    assert f"what is refused may be an option: {' '.join(options)}" in done.err
+    assert not localstack.contents()
+
+
 KMS = ("--sse", "aws:kms", "--sse-kms-key-id", "k1")
 
 

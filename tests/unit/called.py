@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from dsprep.errors import DamagedShard
+from dsprep.waits import WAITS
 
 
 def slow_square(number: int) -> int:
@@ -18,6 +19,11 @@ def slow_square(number: int) -> int:
 
 def reporting(number: int, report: Any) -> int:
     report(number, "half")
+    return number
+
+
+def waiting(number: int) -> int:
+    WAITS.tell(f"waiting for {number}")
     return number
 
 

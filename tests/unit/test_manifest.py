@@ -72,6 +72,35 @@ def test_another_version_is_named(tmp_path: Path) -> None:
         read_manifest(path)
 
 
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        ("[1, 2]", "it lacks dsprep_manifest"),
+        ("{}", "it lacks dsprep_manifest"),
+        ("7", "it lacks dsprep_manifest"),
+        ("rubbish", "it is not JSON"),
+        ("[" * 100_000, "it is not JSON"),
+        ({"options": []}, "options is not a JSON object"),
+        ({"samples": "3"}, "samples is not a whole number"),
+        ({"classes": "ab"}, "classes is not a list"),
+        ({"classes": [1]}, "a class is not a text"),
+        ({"shards": {}}, "shards is not a list"),
+        ({"shards": [[]]}, "an entry is not a JSON object"),
+        ({"shards": [{}]}, "it lacks crc32c"),
+        ({"files": [{"name": "a", "bytes": 1, "crc32c": "xyz"}]}, "'xyz' is not 8 hexadecimal"),
+        ({"files": [{"name": "\ud800", "bytes": 1, "crc32c": "0" * 8}]}, "names no file"),
+    ],
+)
+def test_what_is_wrong_is_said_in_words(
+    tmp_path: Path, change: str | dict[str, Any], said: str
+) -> None:
+    path = tmp_path / "manifest.json"
+    values = json.loads(MANIFEST.to_json())
+    path.write_text(change if isinstance(change, str) else json.dumps({**values, **change}))
+    with pytest.raises(SourceError, match=f"is not a manifest that dsprep wrote: .*{said}"):
+        read_manifest(path)
+
+
 def test_a_missing_one_is_named(tmp_path: Path) -> None:
     with pytest.raises(SourceError, match="cannot be read"):
         read_manifest(tmp_path / "manifest.json")

@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 
 from dsprep.errors import DamagedShard, RunStopped
+from dsprep.waits import Waits
 from dsprep.workers.pool import Pool, available_cores
 
 # Workers import functions by name, so these are functions that stand in an importable module.
@@ -32,6 +33,16 @@ def test_progress_reaches_the_caller() -> None:
         results = dict(pool.run(called.reporting, [5, 7], lambda *args: told.append(args)))
     assert results == {0: 5, 1: 7}
     assert sorted(told) == [(5, "half"), (7, "half")]
+
+
+def test_what_a_worker_waits_for_is_told_here(monkeypatch: pytest.MonkeyPatch) -> None:
+    told: list[str] = []
+    waits = Waits()
+    waits.listen(told.append)
+    monkeypatch.setattr("dsprep.workers.pool.WAITS", waits)
+    with Pool(1) as pool:
+        assert pool.map(called.waiting, [1, 2]) == [1, 2]
+    assert told[0] == "waiting for 1"
 
 
 def test_large_arguments_and_results_travel() -> None:

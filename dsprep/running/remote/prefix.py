@@ -15,6 +15,7 @@ from dsprep.running.remote.objects import Objects, refusals
 from dsprep.running.remote.state import StagedState
 from dsprep.stores.bucket import S3Store
 from dsprep.stores.local import free_bytes
+from dsprep.stores.retries import tell_retry
 from dsprep.stores.urls import LONGEST_KEY
 from dsprep.transfers.pace import Pace
 from dsprep.units import format_size
@@ -48,7 +49,10 @@ class Prefix:
         self._pace = Pace()
         with refusals():
             self._store = S3Store(
-                destination.remote.bucket, wait=self._pace.wait, on_fallback=progress.note
+                destination.remote.bucket,
+                wait=self._pace.wait,
+                on_retry=tell_retry,
+                on_fallback=progress.note,
             )
         self._objects = Objects(destination, self._store, self._pace)
 
