@@ -296,7 +296,7 @@ def test_an_upload_without_the_right_to_look_for_parts(
     [
         ("AWS_SECRET_ACCESS_KEY", "wrong", "the secret key is not that of the access key"),
         ("AWS_ACCESS_KEY_ID", "NOBODY", "the server does not know this access key"),
-        ("AWS_PROFILE", "nobody", "there is no such profile"),
+        ("AWS_PROFILE", "nobody", "there is no profile nobody"),
     ],
 )
 def test_wrong_credentials(
