@@ -36,8 +36,9 @@ check: $(FULL) $(SERVERS) ## Check style, types, imports and docs
 bench: $(FULL) $(SERVERS) $(CLIENTS) ## Measure dsprep against its peers; writes docs/benchmarks.md
 	$(BIN)/python -m scripts.bench
 
-fuzz: $(FUZZ) ## Read what a fuzzer makes up, each format for a minute
+fuzz: $(FUZZ) ## Read what a fuzzer makes up, each format for a minute; try new examples of properties
 	@$(BIN)/python -m scripts.fuzz
+	@$(BIN)/python -m pytest -q -m hypothesis --hypothesis-profile explore tests/unit tests/contract
 
 docs: $(CORE) ## Write docs/cli.md from the commands' --help
 	$(BIN)/python -m scripts.cli_reference

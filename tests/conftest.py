@@ -20,9 +20,17 @@ from hypothesis import HealthCheck, settings
 
 pytest_plugins = ["tests.hangs", "tests.servers.fixtures"]
 
-# Machines may be busy: how long a test takes says nothing.
+# Machines may be busy: how long a test takes says nothing. And what fails is to be of a change, not
+# of luck: the examples are always the same; `make fuzz` tries others.
 settings.register_profile(
-    "dsprep", max_examples=30, deadline=None, suppress_health_check=[HealthCheck.too_slow]
+    "dsprep",
+    max_examples=30,
+    deadline=None,
+    derandomize=True,
+    suppress_health_check=[HealthCheck.too_slow],
+)
+settings.register_profile(
+    "explore", settings.get_profile("dsprep"), max_examples=500, derandomize=False
 )
 settings.load_profile("dsprep")
 
