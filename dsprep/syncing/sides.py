@@ -13,7 +13,7 @@ from shlex import quote
 from typing import Protocol
 
 from dsprep.errors import SourceError, StoreError
-from dsprep.running.remote.objects import LEASE
+from dsprep.running.remote.lease import LEASE
 from dsprep.stores.base import Stored
 from dsprep.stores.bucket import S3Store
 from dsprep.stores.crc import crc32c

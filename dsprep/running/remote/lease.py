@@ -23,6 +23,9 @@ from dsprep.stores.retries import Retries
 from dsprep.transfers.flag import Flag
 from dsprep.transfers.pace import Pace
 
+LEASE = "lease.json"
+"""The name of the object."""
+
 RENEWED_EVERY = 10.0
 """Seconds between two signs of life."""
 

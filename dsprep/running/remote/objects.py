@@ -18,12 +18,13 @@ import google_crc32c
 from dsprep.errors import DestinationError, SourceError, StoreError
 from dsprep.manifests.manifest import Manifest, parse_manifest
 from dsprep.planning.destination import Destination
+from dsprep.running.remote.lease import LEASE
 from dsprep.stores.base import Stored
 from dsprep.stores.bucket import S3Store
 from dsprep.transfers.pace import Pace
 from dsprep.transfers.readback import read_small
 
-LEASE, RUN = "lease.json", "run.json"
+RUN = "run.json"
 _RECEIPTS, _REPLACED = "receipts/", "replaced/"
 
 

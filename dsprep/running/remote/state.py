@@ -19,8 +19,8 @@ from typing import Any
 from dsprep.manifests.manifest import Manifest
 from dsprep.planning.plan import Plan
 from dsprep.progress import Progress
-from dsprep.running.remote.lease import Lease
-from dsprep.running.remote.objects import LEASE, RUN, Objects, refusals
+from dsprep.running.remote.lease import LEASE, Lease
+from dsprep.running.remote.objects import RUN, Objects, refusals
 from dsprep.running.remote.uploads import Uploads
 from dsprep.running.shard import Written
 from dsprep.running.state import RunState, differences, written_from
