@@ -11,12 +11,10 @@ from typing import Any, TypeVar
 
 from dsprep.errors import SourceError
 from dsprep.findings import Reject
+from dsprep.stores.local import LONGEST_NAME
 from dsprep.stores.paths import read_bytes
 
 VERSION = 1
-
-_LONGEST_NAME = 255
-"""Bytes of a file name, as nearly all file systems have it."""
 
 _CRC32C = re.compile("[0-9a-f]{8}")
 
@@ -229,7 +227,7 @@ def _file_name(name: str) -> str:
     data = name.encode("utf-8", "replace")
     has_halves = data.decode() != name  # of characters
     leads_out = name in ("", ".", "..") or "/" in name or "\0" in name
-    if has_halves or leads_out or len(data) > _LONGEST_NAME:
+    if has_halves or leads_out or len(data) > LONGEST_NAME:
         raise ValueError(f"{name!r:.100} names no file in its directory")
     return name
 

@@ -17,6 +17,9 @@ from dsprep.errors import DestinationError
 SCRATCH = ".dsprep"
 """What hidden directories are called, or end with, that hold what is not finished."""
 
+LONGEST_NAME = 255
+"""Bytes of a file name, as nearly all file systems have it."""
+
 _ADVICE = {
     errno.ENOSPC: "the disk is full; make room and give the same command again to continue",
     errno.EDQUOT: "the disk quota is full; make room and give the same command again to continue",

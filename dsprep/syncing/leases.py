@@ -6,15 +6,13 @@ import time
 from collections.abc import Callable, Collection, Mapping
 
 from dsprep.errors import DestinationError, StoreError
-from dsprep.running.remote.lease import DEAD_AFTER
+from dsprep.running.remote.lease import DEAD_AFTER, LONG_AGO
 from dsprep.stores.base import Stored
 from dsprep.stores.local import SCRATCH
 from dsprep.syncing.sides import Side
 from dsprep.transfers.pace import Pace
 
 _LOOK_EVERY = 2.0
-_LONG_AGO = 1800.0
-"""Seconds; more than clocks differ, as S3 refuses requests of who is fifteen minutes off."""
 
 
 def require_idle(
@@ -40,7 +38,7 @@ def require_idle(
     """
     for path, lease in leases.items():
         before = _guarded(path)
-        is_old = time.time() - lease.modified > _LONG_AGO
+        is_old = time.time() - lease.modified > LONG_AGO
         if not is_old and any(each.startswith(before) for each in paths):
             _require_dead(destination, path, destination.name(before), pace, tell)
 

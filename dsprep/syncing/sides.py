@@ -17,7 +17,7 @@ from dsprep.running.remote.lease import LEASE
 from dsprep.stores.base import Stored
 from dsprep.stores.bucket import S3Store
 from dsprep.stores.crc import crc32c
-from dsprep.stores.local import SCRATCH, is_scratch
+from dsprep.stores.local import LONGEST_NAME, SCRATCH, is_scratch
 from dsprep.syncing.compare import Content
 from dsprep.transfers.pace import Pace
 from dsprep.transfers.proof import crc32c_of, known_crc32c
@@ -28,9 +28,6 @@ _AT_ONCE = 1 << 20
 
 _TRIES = 3
 """How often a small object is read that is not what the store says it is."""
-
-_LONGEST_NAME = 255
-"""Bytes of a file name, as nearly all file systems have it."""
 
 ROOT = "."
 """The path of what is listed, where it cannot be."""
@@ -288,8 +285,8 @@ def unfit(path: str) -> str:
         return "would not be a path below the directory"
     if "\0" in path:
         return "holds a zero byte"
-    if any(len(name.encode()) > _LONGEST_NAME for name in names):
-        return f"holds a name of more than {_LONGEST_NAME} bytes"
+    if any(len(name.encode()) > LONGEST_NAME for name in names):
+        return f"holds a name of more than {LONGEST_NAME} bytes"
     return ""
 
 

@@ -17,10 +17,7 @@ from types import TracebackType
 
 from dsprep.errors import DestinationError
 from dsprep.stores.base import Stored
-from dsprep.stores.local import SCRATCH, destination_errors
-
-_LONGEST_NAME = 255
-"""Bytes that a file system takes."""
+from dsprep.stores.local import LONGEST_NAME, SCRATCH, destination_errors
 
 
 class Landing:
@@ -40,7 +37,7 @@ class Landing:
         self.final = final
         directory, name = os.path.split(final)
         self._hidden = os.path.join(directory, SCRATCH)
-        if len(os.fsencode(name)) + len(".partial") > _LONGEST_NAME:
+        if len(os.fsencode(name)) + len(".partial") > LONGEST_NAME:
             name = hashlib.sha256(os.fsencode(name)).hexdigest()
         self._partial = os.path.join(self._hidden, f"{name}.partial")
         self._journal = os.path.join(self._hidden, f"{name}.journal")

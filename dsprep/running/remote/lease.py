@@ -16,7 +16,7 @@ from pathlib import Path
 from uuid import uuid4
 
 from dsprep.errors import DestinationError, DsprepError, StoreError
-from dsprep.stores.base import Stored
+from dsprep.stores.base import Stored, read_all
 from dsprep.stores.bucket import S3Store
 from dsprep.stores.local import destination_errors
 from dsprep.stores.retries import Retries
@@ -32,8 +32,9 @@ RENEWED_EVERY = 10.0
 DEAD_AFTER = 60.0
 """Seconds without one after which a run is taken to be dead."""
 
-_LONG_AGO = 1800.0
-"""Seconds; more than clocks differ, as S3 refuses requests of who is fifteen minutes off."""
+LONG_AGO = 1800.0
+"""Seconds without one after which nobody needs to watch: more than clocks differ, as S3 refuses
+requests of who is fifteen minutes off."""
 
 _ANSWERED_WITHIN = 10.0
 """Seconds that a renewal waits for an answer: for a minute, as others do, would be too long."""
@@ -94,7 +95,7 @@ class Lease:
             holder, lease = found
             if not first:
                 first, seen = lease.etag, time.monotonic()
-                long_ago = time.time() - lease.modified > _LONG_AGO
+                long_ago = time.time() - lease.modified > LONG_AGO
                 if (long_ago or holder == self._holder) and self._put(first):
                     return
                 tell(
@@ -189,7 +190,7 @@ class Lease:
         """Who holds it, and the object that says so."""
         try:
             with self._impatient.open(self._key) as reading:
-                said = json.loads(b"".join(iter(lambda: reading.read(1 << 16), b"")))
+                said = json.loads(read_all(reading))
                 return str(said["holder"]), reading.stored
         except StoreError as error:
             if error.kind != "missing":
