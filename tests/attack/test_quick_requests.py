@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterator
 from http.client import HTTPConnection
 from pathlib import Path
 from typing import Any
@@ -17,12 +16,6 @@ from dsprep.transfers.download import download
 from tests.servers.bucket import Bucket
 from tests.servers.proxy import Proxy
 from tests.transfers import MIB, store_of
-
-
-@pytest.fixture
-def proxy(ceph: Bucket) -> Iterator[Proxy]:
-    with Proxy(ceph.endpoint).running() as running:
-        yield running
 
 
 @pytest.mark.parametrize("kind", ["reset", "flip", "lose", "answer"])

@@ -23,12 +23,6 @@ from tests.transfers import MIB, PART, data_of, store_of
 
 
 @pytest.fixture
-def proxy(ceph: Bucket) -> Iterator[Proxy]:
-    with Proxy(ceph.endpoint).running() as running:
-        yield running
-
-
-@pytest.fixture
 def pace() -> Iterator[Pace]:
     pace = Pace()
     yield pace

@@ -5,7 +5,6 @@ from __future__ import annotations
 import hashlib
 import threading
 import time
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -24,12 +23,6 @@ from tests.servers.proxy import Proxy
 from tests.transfers import AT_ONCE, MIB, PART, Listener, file_of, store_of
 
 SIZE = 2 * PART + MIB
-
-
-@pytest.fixture
-def proxy(ceph: Bucket) -> Iterator[Proxy]:
-    with Proxy(ceph.endpoint).running() as running:
-        yield running
 
 
 def send(bucket: Bucket, proxy: Proxy, path: Path, size: int = SIZE, **config: Any) -> Listener:

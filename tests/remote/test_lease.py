@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -25,12 +24,6 @@ def soon(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(leases, "DEAD_AFTER", 2.0)
     monkeypatch.setattr(leases, "RENEWED_EVERY", 0.1)
     monkeypatch.setattr(leases, "_LOOK_EVERY", 0.1)
-
-
-@pytest.fixture
-def proxy(ceph: Bucket) -> Iterator[Proxy]:
-    with Proxy(ceph.endpoint).running() as proxy:
-        yield proxy
 
 
 def lease_of(bucket: Bucket, holder: Path, endpoint: str = "") -> Lease:

@@ -43,13 +43,6 @@ def soon(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(leases, "_LOOK_EVERY", 0.1)
 
 
-@pytest.fixture
-def proxy(ceph: Bucket) -> Iterator[Proxy]:
-    """A proxy before Ceph."""
-    with Proxy(ceph.endpoint).running() as proxy:
-        yield proxy
-
-
 def shards(contents: Iterable[str]) -> set[str]:
     return {name for name in contents if name.endswith(".rec")}
 

@@ -1,4 +1,4 @@
-"""The fixtures ``ceph``, ``ceph_https`` and ``localstack``: an empty bucket for each test."""
+"""An empty bucket for each test: ``ceph``, ``ceph_https``, ``localstack``; and a ``proxy``."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from tests.servers.bucket import Bucket
+from tests.servers.proxy import Proxy
 from tests.servers.start import Facts, shared, start_ceph, start_localstack
 
 ENVIRONMENT = {
@@ -83,3 +84,10 @@ def bucket(request: pytest.FixtureRequest) -> Bucket:
     """A bucket on each of them in turn."""
     found: Bucket = request.getfixturevalue(request.param)
     return found
+
+
+@pytest.fixture
+def proxy(ceph: Bucket) -> Iterator[Proxy]:
+    """A proxy before the test's Ceph, which spoils what it is told to."""
+    with Proxy(ceph.endpoint).running() as running:
+        yield running

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -22,12 +21,6 @@ from tests.transfers import PART
 @pytest.fixture(autouse=True)
 def no_time_lost(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(Retries, "delay", lambda self, failed: 0.01)
-
-
-@pytest.fixture
-def proxy(ceph: Bucket) -> Iterator[Proxy]:
-    with Proxy(ceph.endpoint).running() as running:
-        yield running
 
 
 def run(source: object, destination: object, endpoint: str, **options: Any) -> SyncReport:

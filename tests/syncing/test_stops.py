@@ -7,7 +7,7 @@ import random
 import shutil
 import signal
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from contextlib import suppress
 from functools import partial
 from pathlib import Path
@@ -21,12 +21,6 @@ from tests.servers.proxy import Proxy
 from tests.syncing.folders import data_set, tree
 
 PATIENCE = 60.0
-
-
-@pytest.fixture
-def proxy(ceph: Bucket) -> Iterator[Proxy]:
-    with Proxy(ceph.endpoint).running() as running:
-        yield running
 
 
 def until(ready: Callable[[], bool], running: Running) -> None:
