@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 
 from dsprep.errors import BadSample, DsprepError, OptionError
 from dsprep.findings import Reject
-from dsprep.formats import FORMATS
+from dsprep.formats import CONCATENATIVE
 from dsprep.formats.base import Format
 from dsprep.formats.stream import Readable, ShardStream
 from dsprep.images.check import DEFAULT_MAX_PIXELS, LEVELS
@@ -128,7 +128,7 @@ def _recipe(
 ) -> tuple[Format, Recipe]:
     """The format to read, and what is done to its samples."""
     for option, value, choices in (
-        ("source", source, tuple(FORMATS)),
+        ("source", source, tuple(CONCATENATIVE)),
         ("key", key, ("path", "index")),
         ("check", check, (*LEVELS, None)),
     ):
@@ -136,12 +136,11 @@ def _recipe(
             raise OptionError(f"{option} {value}: choose one of {', '.join(map(str, choices))}")
     own, other = split_names(to, rename)
     layout = make_layout(to, features=features, rename=own, metadata=metadata, whole=True)
-    if not layout.concatenative or not FORMATS[source].concatenative:
-        bad = to if not layout.concatenative else source
-        raise OptionError(f"{bad}: cannot be streamed; convert files instead")
+    if not layout.concatenative:
+        raise OptionError(f"{to}: cannot be streamed; convert files instead")
     guarded = layout.readable_images is not None
     recipe = Recipe(
-        reader=ShardReader((), FORMATS[source]()),
+        reader=ShardReader((), CONCATENATIVE[source]()),
         layout=layout,
         transform=transform,
         check=check or ("decode" if guarded else "none"),
@@ -151,7 +150,7 @@ def _recipe(
         key=key,
         fields=choose_fields(only, drop, other),
     )
-    return FORMATS[source]().exact(), recipe
+    return CONCATENATIVE[source]().exact(), recipe
 
 
 def _convert(

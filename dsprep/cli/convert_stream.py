@@ -18,7 +18,7 @@ from dsprep.cli.streams import visible
 from dsprep.cli.writing_options import max_pixels_of, take_transform
 from dsprep.errors import REJECTS_EXIT_CODE, OptionError, RunStopped, SourceError
 from dsprep.findings import Reject
-from dsprep.formats import FORMATS, format_of_file
+from dsprep.formats import CONCATENATIVE, format_of_file
 from dsprep.formats.stream import Readable
 from dsprep.stores.local import destination_errors, publish
 from dsprep.stores.opened import open_file
@@ -127,8 +127,8 @@ def _format(path: str, given: str | None, option: str) -> str:
     name = given or (told.name if told else None)
     if option == "--to" and told and name != told.name:
         raise OptionError(f"{path}: is a name for {told.name}, but --to says {name}")
-    if name not in FORMATS:
-        choices = ", ".join(name for name, each in FORMATS.items() if each.concatenative)
+    if name is None:
+        choices = ", ".join(CONCATENATIVE)
         raise OptionError(f"{path}: say its format with {option}: {choices}")
     return name
 

@@ -7,7 +7,7 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from dsprep.errors import OptionError, SourceError
-from dsprep.formats import FORMATS, OTHERS, Format
+from dsprep.formats import FORMATS, Format
 from dsprep.images.check import DEFAULT_MAX_PIXELS
 from dsprep.images.transform import Transform
 from dsprep.manifests.manifest import Manifest
@@ -48,16 +48,15 @@ def recorded_options(manifest: Manifest) -> Recorded:
     Raises:
         SourceError: If they are not those of this version.
     """
-    formats = FORMATS | OTHERS
-    if manifest.format not in formats:
+    if manifest.format not in FORMATS:
         raise SourceError(f"the format {manifest.format!r:.40} is not one that dsprep knows")
     try:
         options = manifest.options
         if options.get("indexed") is True:
-            return Recorded(formats[manifest.format](), known=False)
+            return Recorded(FORMATS[manifest.format](), known=False)
         layout = {name: value for name, value in options["format"].items() if name != "name"}
         made = Recorded(
-            formats[manifest.format].from_options(layout),
+            FORMATS[manifest.format].from_options(layout),
             None if options["transform"] is None else Transform.from_json(options["transform"]),
             int(options["max_pixels"]),
             str(options["key"]),

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from dsprep.errors import OptionError
-from dsprep.formats import FORMATS, OTHERS, Format
+from dsprep.formats import FORMATS, Format
 from dsprep.formats.features import FIELDS, choose_features
 from dsprep.formats.folder import AugmentedFolder
 from dsprep.formats.tfrecord import TFRecord
@@ -36,8 +36,8 @@ def make_layout(
     Raises:
         OptionError: If there is no such format, or an option does not go with it.
     """
-    if format_name not in FORMATS | OTHERS:
-        raise OptionError(f"format {format_name}: choose one of {', '.join(FORMATS | OTHERS)}")
+    if format_name not in FORMATS:
+        raise OptionError(f"format {format_name}: choose one of {', '.join(FORMATS)}")
     if format_name != TFRecord.name and (gzip or features):
         raise OptionError(f"--features and --compression go with tfrecord, not with {format_name}")
     if format_name != WebDataset.name and metadata:
@@ -52,7 +52,7 @@ def make_layout(
         raise OptionError(f"--map: {format_name} has no names to map")
     if format_name == AugmentedFolder.name:
         return AugmentedFolder(prefix=prefix)
-    return (FORMATS | OTHERS)[format_name]()
+    return FORMATS[format_name]()
 
 
 def split_names(

@@ -10,7 +10,7 @@ from itertools import chain, product
 from math import prod
 
 from dsprep.errors import OptionError, SourceError
-from dsprep.formats import FORMATS, Format, format_of_source
+from dsprep.formats import CONCATENATIVE, Format, format_of_source
 from dsprep.manifests.manifest import read_manifest
 from dsprep.manifests.recorded import recorded_options
 from dsprep.sample import image_kind_of
@@ -156,9 +156,10 @@ def _of_files(name: str, files: Sequence[str], format_name: str | None) -> Shard
 
 
 def _known(format_name: str) -> type[Format]:
-    if format_name not in FORMATS:
-        raise OptionError(f"--from {format_name}: unknown; choose one of {', '.join(FORMATS)}")
-    return FORMATS[format_name]
+    if format_name not in CONCATENATIVE:
+        choices = ", ".join(CONCATENATIVE)
+        raise OptionError(f"--from {format_name}: unknown; choose one of {choices}")
+    return CONCATENATIVE[format_name]
 
 
 def _of_directory(directory: str, format_name: str | None) -> ShardSet | None:

@@ -13,7 +13,7 @@ from itertools import islice
 from typing import TYPE_CHECKING
 
 from dsprep.errors import DsprepError, OptionError, SourceError
-from dsprep.formats import FORMATS
+from dsprep.formats import CONCATENATIVE
 from dsprep.formats.stream import ShardStream
 from dsprep.formats.webdataset import WebDataset
 from dsprep.sample import IMAGE_KINDS, image_kind_of
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from dsprep.sources.reading import Source
     from dsprep.sources.shardset import ShardSet
 
-KINDS = (*FORMATS, "images", "parts", "pixels", "parquet", "manifest")
+KINDS = (*CONCATENATIVE, "images", "parts", "pixels", "parquet", "manifest")
 """What ``--from`` names; without it, what a source is shows."""
 
 _MANIFESTS = (".manifest", ".jsonl")
@@ -104,7 +104,7 @@ def shards_of(source: Source) -> ShardSet | None:
     Raises:
         SourceError: If they are of several formats, or not there.
     """
-    if source.list or source.table or source.kind not in (None, *FORMATS):
+    if source.list or source.table or source.kind not in (None, *CONCATENATIVE):
         return None
     from dsprep.sources.shardset import find_shards, joined
 
