@@ -128,8 +128,7 @@ def find_shards(source: str, format_name: str | None = None) -> ShardSet | None:
         return _of_directory(source, format_name)
     if source.endswith("manifest.json"):
         return _of_manifest(source)
-    stem = source.removesuffix(".gz")
-    beside = os.path.splitext(stem)[0] + ".manifest.json"
+    beside = f"{source}.manifest.json"
     is_shard = format_of_source(source) is not None
     if is_shard and is_file(beside) and read_manifest(beside).has_shard(os.path.basename(source)):
         return _of_manifest(beside)
@@ -210,8 +209,7 @@ def _classes_beside(files: Sequence[str]) -> tuple[str, ...] | None:
     directory = os.path.dirname(files[0])
     names = ["classes.txt"]
     if len(files) == 1:
-        stem = os.path.splitext(os.path.basename(files[0].removesuffix(".gz")))[0]
-        names.insert(0, f"{stem}.classes.txt")
+        names.insert(0, f"{os.path.basename(files[0])}.classes.txt")
     for name in names:
         path = os.path.join(directory, name)
         if is_file(path):
