@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from dsprep.images.check import DEFAULT_MAX_PIXELS, LEVELS
 from dsprep.images.transform import Transform
 from dsprep.planning.destination import parse_destination, require_apart, require_name
+from dsprep.planning.fields import choose_fields, kept_fields
 from dsprep.planning.layouts import make_layout
 from dsprep.planning.packing import Packing
 from dsprep.progress import Progress
@@ -37,6 +38,8 @@ def pack(
     features: str | None = None,
     rename: Mapping[str, str] | None = None,
     metadata: bool = False,
+    drop: Sequence[str] = (),
+    keep_fields: Sequence[str] = (),
     key: str = "path",
     transform: Transform | None = None,
     seed: int | None = 0,
@@ -74,6 +77,9 @@ def pack(
         features: The preset of feature names for TFRecord.
         rename: Feature names, or extensions of WebDataset members, by field.
         metadata: Whether to write class, filename, width and height into WebDataset shards.
+        drop: The fields to leave out.
+        keep_fields: The fields that do not depend on the geometry of the image, so that a transform
+            may change that without them.
         key: ``path`` or ``index``: what keys are made from.
         transform: What to do to the images; None copies them.
         seed: The samples are shuffled by it; None keeps the source's order.
@@ -126,6 +132,7 @@ def pack(
             pairs=pairs,
             kind=kind,
             whole=not layout.holds_anything,
+            dropped=drop,
         ),
         destination=destination,
         layout=layout,
@@ -137,6 +144,9 @@ def pack(
         readable=layout.readable_images if check != "none" else None,
         max_pixels=max_pixels,
         key=key,
+        fields=choose_fields((), drop, {}),
+        mapped=frozenset(rename or ()),
+        keep_fields=kept_fields(keep_fields),
     )
     return write_data_set(
         packing,

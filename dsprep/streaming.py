@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
 
 from dsprep.errors import BadSample, DsprepError, OptionError
 from dsprep.findings import Reject
@@ -11,7 +12,7 @@ from dsprep.formats.base import Format
 from dsprep.formats.stream import Readable, ShardStream
 from dsprep.images.check import DEFAULT_MAX_PIXELS, LEVELS
 from dsprep.images.transform import Transform
-from dsprep.planning.fields import choose_fields
+from dsprep.planning.fields import choose_fields, kept_fields
 from dsprep.planning.layouts import make_layout, split_names
 from dsprep.planning.recipe import Recipe, sample_finisher
 from dsprep.readers.shards import ShardReader
@@ -62,6 +63,7 @@ def convert_stream(
     to: str,
     only: Sequence[str] = (),
     drop: Sequence[str] = (),
+    keep_fields: Sequence[str] = (),
     rename: Mapping[str, str] | None = None,
     features: str | None = None,
     metadata: bool = False,
@@ -84,6 +86,7 @@ def convert_stream(
         to: The format of what comes out; one that is one sample after another.
         only: The fields to keep; none means all. ``image`` is the image, whatever its kind.
         drop: The fields to leave out.
+        keep_fields: As for :func:`dsprep.pack`.
         rename: New names of fields.
         features: The preset of feature names for TFRecord.
         metadata: Whether to write class, filename, width and height into WebDataset samples.
@@ -109,6 +112,7 @@ def convert_stream(
     layout, recipe = _recipe(
         source, to, only, drop, rename or {}, features, metadata, key, transform, check, max_pixels
     )
+    recipe = replace(recipe, keep_fields=kept_fields(keep_fields))
     blocks = _convert(reader, name, layout, recipe, on_reject or _refuse, block)
     return Converted(blocks)
 

@@ -30,7 +30,18 @@ STREAM = "-"
 
 _FIT = frozenset(
     (
-        *("sources", "dest", "kind", "to", "only", "drop", "renamed", "features", "metadata"),
+        *(
+            "sources",
+            "dest",
+            "kind",
+            "to",
+            "only",
+            "drop",
+            "keep_fields",
+            "renamed",
+            "features",
+            "metadata",
+        ),
         *("key", "check", "max_pixels", "max_errors", "on_error"),
         *("resize", "crop", "enlarge", "encode", "quality", "color"),
         *("overwrite", "workers", "quiet"),
@@ -48,6 +59,7 @@ def convert_stdin(
     renamed: tuple[str, ...],
     only: str | None,
     drop: str | None,
+    keep_fields: str | None,
     max_pixels: int | None,
     quiet: bool,
     max_errors: int | None,
@@ -77,6 +89,7 @@ def convert_stdin(
             to=_format(dest, to, "--to"),
             only=split_commas(only),
             drop=split_commas(drop),
+            keep_fields=split_commas(keep_fields),
             rename=parse_pairs(renamed, "--map"),
             features=options["features"],
             metadata=options["metadata"],

@@ -22,6 +22,7 @@ class Recorded:
         transform: What was done to images; None if their bytes were copied.
         max_pixels: The most pixels that an image could have.
         key: ``path`` or ``index``: where keys came from.
+        keep_fields: The fields that do not depend on the geometry of images.
         known: Whether this was recorded; if not, it is what is most likely.
     """
 
@@ -29,6 +30,7 @@ class Recorded:
     transform: Transform | None = None
     max_pixels: int = DEFAULT_MAX_PIXELS
     key: str = "path"
+    keep_fields: frozenset[str] = frozenset()
     known: bool = True
 
 
@@ -60,6 +62,7 @@ def recorded_options(manifest: Manifest) -> Recorded:
             None if options["transform"] is None else Transform.from_json(options["transform"]),
             int(options["max_pixels"]),
             str(options["key"]),
+            frozenset(map(str, options.get("keep_fields", ()))),
         )
         # What was converted to the right type, or left out, is not what was recorded.
         told = json.loads(json.dumps({"name": made.layout.name, **asdict(made.layout)}))

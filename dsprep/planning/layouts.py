@@ -10,6 +10,7 @@ from dsprep.formats.features import FIELDS, choose_features
 from dsprep.formats.folder import AugmentedFolder
 from dsprep.formats.tfrecord import TFRecord
 from dsprep.formats.webdataset import RENAMABLE, WebDataset
+from dsprep.planning.fields import IMAGE
 
 
 def make_layout(
@@ -67,4 +68,6 @@ def split_names(
         format_name, frozenset()
     )
     ours = {field: name for field, name in names.items() if field in own}
-    return ours, {field: name for field, name in names.items() if field not in own}
+    # Samples may have a field that is called "image", and no image.
+    others = {field: name for field, name in names.items() if field not in own or field == IMAGE}
+    return ours, others
