@@ -98,4 +98,5 @@ class Packing:
             fields=self.fields,
             names=self.names,
             copies=self.copies,
+            told=catalog.told,
         )
