@@ -214,7 +214,7 @@ class Catalog:
         """Find samples that would have the same key.
 
         Returns:
-            Each such key with the paths of its samples in their order, sorted by key.
+            Each such key with the :meth:`names` of its samples in their order, sorted by key.
         """
         if "copy" in self.table.columns:
             return replace(
@@ -224,10 +224,11 @@ class Catalog:
         if hashes.n_unique() == len(hashes):
             return []
         groups = (
-            self.table.filter(hashes.is_duplicated())
+            self.table.with_columns(self.names().alias("name"))
+            .filter(hashes.is_duplicated())
             .group_by(key=key_expr(), maintain_order=True)
-            .agg("path")
-            .filter(pl.col("path").list.len() > 1)
+            .agg("name")
+            .filter(pl.col("name").list.len() > 1)
             .sort("key")
         )
         return list(groups.iter_rows())
