@@ -17,7 +17,7 @@ from dsprep.writing import WriteReport, require_one_of, shard_size, write_data_s
 
 
 def pack(
-    source: str,
+    source: str | Sequence[str],
     dest: str,
     *,
     parts: bool = False,
@@ -56,13 +56,14 @@ def pack(
     """Pack images into shards.
 
     Args:
-        source: The directory that holds the images; each directory in it is a class.
+        source: The directory that holds the images; each directory in it is a class. Or anything
+            else that samples are read from, also several of these.
         dest: A directory for the shards, or one file: ``train.tar``, ``train.rec``,
             ``train.tfrecord``; either may be on S3: ``s3://bucket/shards/``.
         parts: Whether files that share a stem are one sample.
         pairs: Patterns of files, by the field that they are: those that match alike are one sample.
         kind: What the source is, where that does not show; see :mod:`dsprep.sources.whole`.
-        list_file: An MXNet ``.lst`` that tells which images to pack, and their labels.
+        list_file: An MXNet ``.lst`` that tells which samples to pack, and their labels.
         labels: A CSV or TSV file that tells the same.
         path_column: Its column of paths or ids.
         label_columns: Its columns of labels.
@@ -104,7 +105,9 @@ def pack(
         DestinationError: If the destination refuses.
         RunStopped: If it ended early; calling again goes on.
     """
-    require_apart(dest, source)
+    first, *others = [source] if isinstance(source, str) else source
+    for each in (first, *others):
+        require_apart(dest, each)
     destination, format_name = parse_destination(dest, format)
     target = None if target_size is None else parse_size(target_size)
     size = shard_size(destination.single, target, shards, samples_per_shard)
@@ -121,7 +124,8 @@ def pack(
     )
     packing = Packing(
         source=make_source(
-            source,
+            first,
+            others=others,
             list_file=list_file,
             labels=labels,
             path_column=path_column,

@@ -12,6 +12,7 @@ from dsprep.cli.options import (
     output_options,
     parse_pairs,
     source_options,
+    sources_argument,
     split_commas,
     workers_option,
 )
@@ -35,7 +36,7 @@ _samples = option_group("Samples")
 
 
 @click.command(cls=GroupedCommand)
-@click.argument("source", metavar="SOURCE")
+@sources_argument
 @click.argument("dest", metavar="DEST")
 @source_options
 @_shards(
@@ -57,7 +58,7 @@ _samples = option_group("Samples")
 @workers_option
 @output_options
 def pack(
-    source: str,
+    sources: tuple[str, ...],
     dest: str,
     label_column: str | None,
     extensions: str | None,
@@ -98,7 +99,7 @@ def pack(
     from dsprep.progress import progress_for
 
     report = packing.pack(
-        source,
+        sources,
         dest,
         label_columns=split_commas(label_column),
         extensions=split_commas(extensions),
@@ -112,4 +113,4 @@ def pack(
         progress=progress_for(sys.stderr, quiet),
         **options,
     )
-    return end(report, source, as_json, quiet)
+    return end(report, sources[0], as_json, quiet)

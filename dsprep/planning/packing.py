@@ -105,4 +105,5 @@ class Packing:
             keep_fields=self.keep_fields,
             names=self.names,
             copies=self.copies,
+            told=catalog.told,
         )

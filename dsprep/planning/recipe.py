@@ -6,7 +6,7 @@ This runs in workers, on every sample, and so imports neither polars nor Pillow.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import NamedTuple, TypeAlias
 
@@ -40,6 +40,7 @@ class Recipe:
             not to be looked at.
         names: Whether file names are kept that do not follow from keys.
         copies: Whether encoded samples are copied as they are, none of this being done to them.
+        told: What whole samples take from their rows: ``label``, ``id``.
     """
 
     reader: Reader
@@ -54,6 +55,7 @@ class Recipe:
     keep_fields: frozenset[str] | None = frozenset()
     names: bool = False
     copies: bool = False
+    told: frozenset[str] = frozenset()
 
 
 class Measured(NamedTuple):
@@ -118,6 +120,8 @@ def make_samples(recipe: Recipe, rows: Rows) -> Iterator[Sample | BadSample]:
         return
     for id, path, label, found in zip(rows.ids, rows.paths, labels, read, strict=True):
         if not isinstance(found, bytes):
+            if isinstance(found, Sample) and label is not None and "label" in recipe.told:
+                found.fields = with_label(found, label, recipe.classes)
             yield found if isinstance(found, BadSample) else finish(found, path)
             continue
         try:
@@ -164,7 +168,7 @@ def sample_finisher(recipe: Recipe) -> Callable[[Sample, str], Sample | BadSampl
         if recipe.key == "index":
             sample.key = f"{sample.id:09d}"
             sample.fields.pop("id", None)
-        else:
+        elif "id" not in recipe.told:
             sample.id = _own_id(sample)
         if not recipe.fields.is_all:
             kept = recipe.fields.apply(sample.fields)
@@ -231,6 +235,39 @@ def _renamed_copies(
             sample.fields.pop("filename", None)
             sample.fields.pop("id", None)
         yield sample
+
+
+def with_label(
+    sample: Sample, label: int | tuple[float, ...], classes: Sequence[str] | None
+) -> dict[str, Value]:
+    """Return the fields of a sample, with a label in the place of its own.
+
+    Args:
+        sample: It stays as it is.
+        label: A class number, or numbers.
+        classes: The class names, one of which replaces the name that the sample has.
+    """
+    own, name = sample.label(), "cls" if isinstance(label, int) else "label"
+    if own is not None and _numbers(own) == _numbers(label):
+        return sample.fields
+    old = "cls" if isinstance(own, int) else "label"
+    fields: dict[str, Value] = {}
+    for field, value in sample.fields.items():
+        if field == old and own is not None:
+            fields[name] = label
+        elif field != name:
+            fields[field] = value
+        if own is None and name not in fields:
+            fields[name] = label  # after the image, which is the first
+    if "class" in fields:
+        del fields["class"]
+        if classes and isinstance(label, int):
+            fields["class"] = classes[label]
+    return fields
+
+
+def _numbers(label: int | tuple[float, ...]) -> tuple[float, ...]:
+    return (label,) if isinstance(label, int) else label
 
 
 def _own_id(sample: Sample) -> int:

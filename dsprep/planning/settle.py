@@ -37,7 +37,8 @@ def settle(packing: Packing, catalog: Catalog) -> Packing:
         size = ShardSize()
     if isinstance(packing.layout, Folder):
         size = ShardSize(target=_UNIT)
-    copies = packing.copies and isinstance(catalog.reader, ShardReader)  # not a tar of CIFAR, say
+    # Not a tar of CIFAR, say, nor samples whose labels a list changes.
+    copies = packing.copies and isinstance(catalog.reader, ShardReader) and not catalog.told
     return replace(packing, check=check, size=size, layout=layout, copies=copies)
 
 
