@@ -55,8 +55,8 @@ def match_files(
     if found.is_empty() and files.samples is not None:
         raise SourceError(
             f"{source}: not one of the {rows.height} samples that it names is in {root}, "
-            f"{rows['path'][0]!r} for one; those are called as {files.table['path'][0]!r} is: "
-            f"dsprep lst create {root} -o FILE lists them"
+            f"{rows['path'][0]!r} for one; {root} has names such as {files.table['path'][0]!r}, "
+            "and dsprep lst create lists them all"
         )
     if found.is_empty():
         raise SourceError(
@@ -200,13 +200,15 @@ def find_spelled(
     for spelled in spellings:
         if left.is_empty():
             break
-        hits = left.join(spelled, on="name").sort("line", "path")
-        refuse(
-            source,
-            hits.with_columns(other=pl.col("path").last().over("name")),
-            pl.col("name").is_duplicated(),
-            lambda row: f"{row['name']!r} may mean {row['path']!r} or {row['other']!r}",
-        )
+        hits = left.join(spelled, on="name")
+        if hits["name"].n_unique() < hits.height:
+            hits = hits.sort("line", "path")
+            refuse(
+                source,
+                hits.with_columns(other=pl.col("path").last().over("name")),
+                pl.col("name").is_duplicated(),
+                lambda row: f"{row['name']!r} may mean {row['path']!r} or {row['other']!r}",
+            )
         found.append(hits.select("name", "path"))
         left = left.join(hits, on="name", how="anti", maintain_order="left")
     return pl.concat(found)

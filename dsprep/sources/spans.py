@@ -5,9 +5,7 @@ from __future__ import annotations
 from array import array
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from contextlib import suppress
 from dataclasses import dataclass, field
-from itertools import islice
 from typing import NamedTuple
 
 from dsprep.errors import DamagedShard
@@ -86,7 +84,7 @@ def index_shard(task: IndexTask) -> IndexedShard:
         except DamagedShard as error:
             found.damage.append((error.offset, error.problem))
         found.passed_over = stream.passed_over
-    if task.whole and _are_numbers(keys, found.ids) and not _tells_keys(task):
+    if task.whole and _are_nameless(task, found, keys):
         keys = [""] * len(keys)
     found.keys = "\x00".join(keys)
     if all(label is None for label in found.labels):
@@ -94,16 +92,15 @@ def index_shard(task: IndexTask) -> IndexedShard:
     return found
 
 
-def _are_numbers(keys: Sequence[str], ids: Sequence[int]) -> bool:
-    """Whether the keys are the numbers of the records, which are read as such without names."""
-    return all(key == str(id) for key, id in zip(keys, ids, strict=True))
-
-
-def _tells_keys(task: IndexTask) -> bool:
-    """Whether the headers of a format tell the keys of its samples."""
-    with ShardStream.of_headers(task.path) as stream, suppress(DamagedShard):
-        return any(span.key for span in islice(task.layout.spans(stream), 1))
-    return False
+def _are_nameless(task: IndexTask, found: IndexedShard, keys: Sequence[str]) -> bool:
+    """Whether records have no names: the first, read as another number, has another key."""
+    if not keys or any(key != str(id) for key, id in zip(keys, found.ids, strict=True)):
+        return False
+    with ShardStream(task.path) as stream:
+        stream.skip(found.offsets[0], "the shard")
+        encoded = stream.read(found.sizes[0], "a sample")
+    other = ShardStream.of_sample(task.path, encoded, found.offsets[0], found.ids[0] + 1)
+    return all(entry.sample.key != keys[0] for entry in task.layout.read(other))
 
 
 def _header_spans(task: IndexTask, stream: ShardStream, found: IndexedShard) -> Iterator[Span]:

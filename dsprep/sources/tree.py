@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING
 
+from dsprep.readers.parts import PartReader
 from dsprep.sources.classes import read_classes
 from dsprep.sources.folder import read_folder
 from dsprep.sources.lst import read_lst
@@ -43,7 +44,9 @@ def read_tree(
     """
     classes = read_classes(source.classes) if source.classes else None
     if classes is None and files is not None and files.samples is not None:
-        classes = files.samples.classes
+        # Where a table tells the labels, directories do not, as for a folder of images.
+        in_directories = source.table is not None and isinstance(files.reader, PartReader)
+        classes = None if in_directories else files.samples.classes
     if source.list:
         return read_lst(
             source.list,

@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 import re
 from contextlib import suppress
+from dataclasses import replace
 from functools import partial
 from itertools import islice
 from typing import TYPE_CHECKING
@@ -55,11 +56,10 @@ def read_whole(source: Source, run_all: RunAll = map) -> tuple[Catalog, list[Fin
         listed = _manifest(source, run_all)
         if listed is not None:
             return listed
+        # A list that was made of it was made of whole samples, and has classes of its own.
+        own = replace(source, classes=None, whole=True) if source.chooses else source
         found = (
-            _parts(source, run_all)
-            or _parquet(source, run_all)
-            or _pixels(source)
-            or _shards(source, run_all)
+            _parts(own, run_all) or _parquet(own, run_all) or _pixels(own) or _shards(own, run_all)
         )
     except OSError as error:
         place = error.filename or source.root
@@ -110,8 +110,7 @@ def _shards(source: Source, run_all: RunAll) -> tuple[Catalog, list[Finding]] | 
     from dsprep.sources.unfinished import require_finished
 
     require_finished(source, shards.files)
-    whole = source.whole or source.chooses
-    return read_shards(shards, classes=_classes(source), whole=whole, run_all=run_all)
+    return read_shards(shards, classes=_classes(source), whole=source.whole, run_all=run_all)
 
 
 def shards_of(source: Source) -> ShardSet | None:
@@ -166,7 +165,7 @@ def _parts(source: Source, run_all: RunAll) -> tuple[Catalog, list[Finding]] | N
         source.root,
         pairs=source.pairs or None,
         classes=_classes(source),
-        whole=source.whole or source.chooses,
+        whole=source.whole,
         run_all=run_all,
     )
 
