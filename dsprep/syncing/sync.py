@@ -16,7 +16,7 @@ from dsprep.syncing.filters import Filters, Rule
 from dsprep.syncing.movers import Across, Down, Mover, Up, Way
 from dsprep.syncing.moving import remove_sources
 from dsprep.syncing.orphans import Orphan, clean_uploads
-from dsprep.syncing.report import Failure, SyncReport
+from dsprep.syncing.report import Failure, SyncReport, read_back_notes
 from dsprep.syncing.run import Outcome, Sync, Wishes
 from dsprep.syncing.sides import Directory, Prefix
 from dsprep.syncing.tally import Tally
@@ -171,12 +171,18 @@ _SPARE = 2
 def _prove(run: Outcome, ours: Directory | Prefix, theirs: Directory | Prefix, level: str) -> None:
     """Prove all files, not only those that were sent."""
     report = run.report
-    for path, proof in prove(run, ours, theirs, level).items():
+    proofs = prove(run, ours, theirs, level)
+    for path, proof in proofs.items():
         if proof.problem:
             report.failures.append(Failure(path, proof.problem))
             report.state = "incomplete"
         else:
             report.verified[proof.by] += 1
+    if level == "heads":
+        read = [path for path, proof in proofs.items() if proof.by == "download"]
+        wrong = [path for path in read if proofs[path].problem]
+        right = [path for path in read if not proofs[path].problem]
+        report.notes += read_back_notes(run.files, right, wrong)
 
 
 def _directory(text: str, follow_links: bool, pace: Pace) -> Directory:
