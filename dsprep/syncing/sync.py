@@ -8,6 +8,7 @@ from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
 
+from dsprep.arguments import AnyPath, public
 from dsprep.errors import DestinationError, Interrupted, OptionError, SourceError, StoreError
 from dsprep.stores.bucket import S3Store
 from dsprep.stores.s3_config import S3Config
@@ -15,7 +16,7 @@ from dsprep.stores.urls import is_s3, parse_url
 from dsprep.syncing.filters import Filters, Rule
 from dsprep.syncing.movers import Across, Down, Mover, Up, Way
 from dsprep.syncing.moving import remove_sources
-from dsprep.syncing.orphans import Orphan, clean_uploads
+from dsprep.syncing.orphans import Orphan, abort_uploads
 from dsprep.syncing.report import Failure, SyncReport, read_back_notes
 from dsprep.syncing.run import Outcome, Sync, Wishes
 from dsprep.syncing.sides import Directory, Prefix
@@ -27,9 +28,10 @@ from dsprep.transfers.pace import DEFAULT_CONCURRENCY, Pace
 from dsprep.transfers.parts import DEFAULT_PART
 
 
+@public
 def sync(
-    source: str,
-    destination: str,
+    source: AnyPath,
+    destination: AnyPath,
     *,
     rules: Sequence[Rule] = (),
     size_only: bool = False,
@@ -144,10 +146,11 @@ def sync(
             store.close()
 
 
-def clean(
-    place: str, older_than: float = 0.0, dry_run: bool = False, config: S3Config | None = None
+@public
+def clean_uploads(
+    place: AnyPath, older_than: float = 0.0, dry_run: bool = False, config: S3Config | None = None
 ) -> list[Orphan]:
-    """Abort one's own unfinished uploads; see :func:`~dsprep.syncing.orphans.clean_uploads`.
+    """Abort one's own unfinished uploads; see :func:`~dsprep.syncing.orphans.abort_uploads`.
 
     Args:
         place: ``s3://bucket/prefix``.
@@ -161,7 +164,7 @@ def clean(
     """
     url = parse_url(place)
     with closing(S3Store(url.bucket, config)) as store:
-        return clean_uploads(store, url.key, older_than, dry_run)
+        return abort_uploads(store, url.key, older_than, dry_run)
 
 
 _SPARE = 2

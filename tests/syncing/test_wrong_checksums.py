@@ -1,4 +1,4 @@
-"""A server that keeps a wrong checksum of an object in parts: its bytes decide, and that is said."""
+"""A server that keeps a wrong checksum of an object: its bytes decide, and the report says so."""
 
 from __future__ import annotations
 
