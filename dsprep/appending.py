@@ -8,12 +8,13 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from dsprep.arguments import AnyPath, public
 from dsprep.errors import DestinationError, OptionError, SourceError
 from dsprep.formats import Format
 from dsprep.manifests.manifest import Manifest
 from dsprep.manifests.recorded import Recorded, recorded_options
 from dsprep.planning.cuts import ShardSize
-from dsprep.planning.destination import Destination, require_apart
+from dsprep.planning.destination import Destination, take_sources
 from dsprep.planning.fields import choose_fields, kept_fields
 from dsprep.planning.packing import Packing
 from dsprep.planning.plan import Plan, make_plan, require_distinct_keys
@@ -38,15 +39,16 @@ if TYPE_CHECKING:
     from dsprep.catalog import Catalog
 
 
+@public
 def append(
-    sources: str | Sequence[str],
-    dest: str,
+    sources: AnyPath | Sequence[AnyPath],
+    dest: AnyPath,
     *,
     kind: str | None = None,
     parts: bool = False,
     pairs: Mapping[str, str] | None = None,
-    list_file: str | None = None,
-    labels: str | None = None,
+    list_file: AnyPath | None = None,
+    labels: AnyPath | None = None,
     path_column: str | None = None,
     label_columns: Sequence[str] = (),
     extensions: Sequence[str] = (),
@@ -105,9 +107,7 @@ def append(
     """
     began = time.monotonic()
     require_disk(dest)
-    first, *others = [sources] if isinstance(sources, str) else sources
-    for each in (first, *others):
-        require_apart(dest, each)
+    first, others = take_sources(sources, dest)
     require_one_of("--on-error", on_error, ("skip", "fail"))
     destination = Destination(Path(dest))
     base, made = _base(destination)

@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
+from dsprep.arguments import AnyPath, public
 from dsprep.formats.folder import Folder
 from dsprep.images.check import DEFAULT_MAX_PIXELS, LEVELS
 from dsprep.images.transform import Transform
 from dsprep.planning.cuts import ShardSize
-from dsprep.planning.destination import parse_destination, require_apart, require_name
+from dsprep.planning.destination import parse_destination, require_name, take_sources
 from dsprep.planning.fields import choose_fields, kept_fields
 from dsprep.planning.layouts import make_layout, split_names
 from dsprep.planning.packing import Packing
@@ -19,19 +20,20 @@ from dsprep.units import parse_size
 from dsprep.writing import WriteReport, require_one_of, shard_size, write_data_set
 
 
+@public
 def convert(
-    sources: str | Sequence[str],
-    dest: str,
+    sources: AnyPath | Sequence[AnyPath],
+    dest: AnyPath,
     *,
     to: str | None = None,
     kind: str | None = None,
     parts: bool = False,
     pairs: Mapping[str, str] | None = None,
-    list_file: str | None = None,
-    labels: str | None = None,
+    list_file: AnyPath | None = None,
+    labels: AnyPath | None = None,
     path_column: str | None = None,
     label_columns: Sequence[str] = (),
-    classes: str | None = None,
+    classes: AnyPath | None = None,
     extensions: Sequence[str] = (),
     only: Sequence[str] = (),
     drop: Sequence[str] = (),
@@ -114,9 +116,7 @@ def convert(
         DestinationError: If the destination refuses.
         RunStopped: If it ended early; calling again goes on.
     """
-    first, *others = [sources] if isinstance(sources, str) else sources
-    for each in (first, *others):
-        require_apart(dest, each)
+    first, others = take_sources(sources, dest)
     destination, format_name = parse_destination(dest, to)
     require_one_of("--compression", compression, ("none", "gzip"))
     require_one_of("--on-error", on_error, ("skip", "fail"))

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
+from dsprep.arguments import AnyPath, public
 from dsprep.images.check import DEFAULT_MAX_PIXELS, LEVELS
 from dsprep.images.transform import Transform
-from dsprep.planning.destination import parse_destination, require_apart, require_name
+from dsprep.planning.destination import parse_destination, require_name, take_sources
 from dsprep.planning.fields import choose_fields, kept_fields
 from dsprep.planning.layouts import make_layout
 from dsprep.planning.packing import Packing
@@ -16,18 +17,19 @@ from dsprep.units import parse_size
 from dsprep.writing import WriteReport, require_one_of, shard_size, write_data_set
 
 
+@public
 def pack(
-    source: str | Sequence[str],
-    dest: str,
+    source: AnyPath | Sequence[AnyPath],
+    dest: AnyPath,
     *,
     parts: bool = False,
     pairs: Mapping[str, str] | None = None,
     kind: str | None = None,
-    list_file: str | None = None,
-    labels: str | None = None,
+    list_file: AnyPath | None = None,
+    labels: AnyPath | None = None,
     path_column: str | None = None,
     label_columns: Sequence[str] = (),
-    classes: str | None = None,
+    classes: AnyPath | None = None,
     extensions: Sequence[str] = (),
     format: str | None = None,
     target_size: int | str | None = None,
@@ -105,9 +107,7 @@ def pack(
         DestinationError: If the destination refuses.
         RunStopped: If it ended early; calling again goes on.
     """
-    first, *others = [source] if isinstance(source, str) else source
-    for each in (first, *others):
-        require_apart(dest, each)
+    first, others = take_sources(source, dest)
     destination, format_name = parse_destination(dest, format)
     target = None if target_size is None else parse_size(target_size)
     size = shard_size(destination.single, target, shards, samples_per_shard)

@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
+from dsprep.arguments import AnyPath, public
 from dsprep.errors import OptionError
 from dsprep.formats import CONCATENATIVE
 from dsprep.images.check import DEFAULT_MAX_PIXELS
-from dsprep.planning.destination import parse_destination, require_apart, require_name
+from dsprep.planning.destination import parse_destination, require_name, take_sources
 from dsprep.planning.layouts import make_layout
 from dsprep.planning.packing import Packing
 from dsprep.planning.selection import Selection
@@ -19,19 +20,20 @@ from dsprep.units import parse_size
 from dsprep.writing import WriteReport, require_one_of, shard_size, write_data_set
 
 
+@public
 def shard(
-    sources: str | Sequence[str],
-    dest: str,
+    sources: AnyPath | Sequence[AnyPath],
+    dest: AnyPath,
     *,
     to: str | None = None,
     kind: str | None = None,
     parts: bool = False,
     pairs: Mapping[str, str] | None = None,
-    list_file: str | None = None,
-    labels: str | None = None,
+    list_file: AnyPath | None = None,
+    labels: AnyPath | None = None,
     path_column: str | None = None,
     label_columns: Sequence[str] = (),
-    classes: str | None = None,
+    classes: AnyPath | None = None,
     extensions: Sequence[str] = (),
     target_size: int | str | None = None,
     shards: int | None = None,
@@ -43,7 +45,7 @@ def shard(
     shuffle: bool = False,
     seed: int = 0,
     filter: str | None = None,
-    filter_table: str | None = None,
+    filter_table: AnyPath | None = None,
     balance: str | None = None,
     oversample: bool = False,
     key: str = "path",
@@ -108,9 +110,7 @@ def shard(
         DestinationError: If the destination refuses.
         RunStopped: If it ended early; calling again goes on.
     """
-    first, *others = [sources] if isinstance(sources, str) else sources
-    for each in (first, *others):
-        require_apart(dest, each)
+    first, others = take_sources(sources, dest)
     require_one_of("--compression", compression, ("none", "gzip"))
     require_one_of("--on-error", on_error, ("skip", "fail"))
     require_one_of("--key", key, ("path", "index"))

@@ -11,6 +11,7 @@ from pathlib import Path
 
 import polars as pl
 
+from dsprep.arguments import AnyPath, public
 from dsprep.errors import OptionError
 from dsprep.findings import Reject
 from dsprep.lists.editing import require_fitting
@@ -39,27 +40,28 @@ from dsprep.workers.pool import Pool, available_cores
 _IMAGES_AT_ONCE = 64
 
 
+@public
 def split(
-    sources: str | Sequence[str],
-    out: str,
+    sources: AnyPath | Sequence[AnyPath],
+    out: AnyPath,
     *,
-    list_file: str | None = None,
-    labels: str | None = None,
+    list_file: AnyPath | None = None,
+    labels: AnyPath | None = None,
     path_column: str | None = None,
     label_columns: Sequence[str] = (),
-    classes: str | None = None,
+    classes: AnyPath | None = None,
     extensions: Sequence[str] = (),
     kind: str | None = None,
     parts: bool = False,
     pairs: Mapping[str, str] | None = None,
-    root: str | None = None,
+    root: AnyPath | None = None,
     ratios: Mapping[str, str | float] | None = None,
     folds: int | None = None,
     stratify: bool = True,
     group: str | None = None,
     stable: bool = False,
     seed: int = 0,
-    assign: str | None = None,
+    assign: AnyPath | None = None,
     assign_column: str | None = None,
     skip_unmatched: bool = False,
     leaks: str | None = None,

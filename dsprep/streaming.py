@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 
+from dsprep.arguments import AnyPath, public
 from dsprep.errors import BadSample, DsprepError, OptionError
 from dsprep.findings import Reject
 from dsprep.formats import CONCATENATIVE
@@ -56,10 +57,11 @@ class TooManyRejects(DsprepError):
     exit_code = 6
 
 
+@public
 def convert_stream(
     reader: Readable,
     *,
-    source: str,
+    source: AnyPath,
     to: str,
     only: Sequence[str] = (),
     drop: Sequence[str] = (),

@@ -215,6 +215,8 @@ def print_verify_report(report: VerifyReport) -> None:
         )
     if not report.manifest:
         click.echo(f"  {'note':<9} there is no manifest to compare with")
+    for note in report.notes:
+        click.echo(visible(f"  {'note':<9} {note}"))
     click.echo(f"  {'time':<9} {format_duration(report.seconds)}")
     print_problems(problems)
 

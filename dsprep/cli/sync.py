@@ -164,7 +164,7 @@ def sync(
     if clean_uploads:
         if destination is not None:
             raise OptionError(f"--clean-uploads {source} {destination}: one place at a time")
-        orphans = syncing.clean(source, older_than or 0.0, options["dry_run"], config)
+        orphans = syncing.clean_uploads(source, older_than or 0.0, options["dry_run"], config)
         with until_nobody_reads(sys.stdout):
             print_orphans(source, orphans, as_json, quiet)
         return 0

@@ -10,7 +10,7 @@ import io
 import re
 import zlib
 from types import TracebackType
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 from google_crc32c import extend
 
@@ -45,6 +45,7 @@ def is_bomb(size: int, packed: int) -> bool:
     return size > max(_BOMB, _MOST_COMPRESSED * packed)
 
 
+@runtime_checkable
 class Readable(Protocol):
     """What bytes can be read from: a file, a pipe, the body of an HTTP response."""
 

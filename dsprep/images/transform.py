@@ -96,6 +96,10 @@ class Transform:
 
     def __post_init__(self) -> None:
         """Refuse what makes no sense."""
+        for field in fields(self):
+            if not _has_type(getattr(self, field.name), field.name):
+                value = getattr(self, field.name)
+                raise OptionError(f"{field.name}={value!r:.60}: cannot be of this type")
         for name, size in (("resize", self.resize), ("crop", self.crop)):
             if size is not None and min(size if isinstance(size, tuple) else (size,)) < 1:
                 raise OptionError(f"--{name}: an edge has at least 1 pixel")

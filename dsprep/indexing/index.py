@@ -11,6 +11,7 @@ from itertools import chain
 from pathlib import Path
 from typing import NamedTuple
 
+from dsprep.arguments import AnyPath, public
 from dsprep.errors import OptionError
 from dsprep.formats import Format
 from dsprep.formats.base import ShardFacts
@@ -90,8 +91,9 @@ class _Run(NamedTuple):
     progress: Progress
 
 
+@public
 def index(
-    dest: str,
+    dest: AnyPath,
     *,
     kinds: Sequence[str] = (),
     check: bool = False,

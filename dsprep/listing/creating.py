@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 
 import polars as pl
 
+from dsprep.arguments import AnyPath, public
 from dsprep.catalog import Catalog
 from dsprep.errors import DestinationError, OptionError, SourceError
 from dsprep.findings import SKIP_KINDS, Finding, Reject, lost
@@ -27,7 +28,7 @@ from dsprep.liststore import (
     write_stream,
 )
 from dsprep.sources.classes import format_classes
-from dsprep.sources.reading import Source, read_source
+from dsprep.sources.reading import Source, as_source, read_source
 from dsprep.stores.urls import require_disk
 from dsprep.workers.pool import Pool, available_cores
 
@@ -69,9 +70,10 @@ class CreateReport:
     written: bool
 
 
+@public
 def create_list(
-    source: Source,
-    out: str,
+    source: Source | AnyPath,
+    out: AnyPath,
     *,
     under: str = "",
     seed: int | None = 0,
@@ -103,6 +105,7 @@ def create_list(
         DestinationError: If a list is there already, or cannot be written.
     """
     require_disk(out)
+    source = as_source(source)
     catalog, findings = _read(source, workers)
     catalog, rejects = listable(catalog)
     catalog = _below(catalog, under)
@@ -137,11 +140,12 @@ def create_list(
     )
 
 
+@public
 def append_to_list(
-    path: str,
-    source: Source,
+    path: AnyPath,
+    source: Source | AnyPath,
     *,
-    label: str | None = None,
+    label: str | int | float | None = None,
     dry_run: bool = False,
     workers: int | None = None,
 ) -> CreateReport:
@@ -158,6 +162,8 @@ def append_to_list(
         SourceError: If the source cannot be read, or has a class that the list does not know.
         DestinationError: If the list cannot be written.
     """
+    source = as_source(source)
+    label = None if label is None else str(label)
     with editing(path):
         old = read_list(path, source.classes)
         if label is None and source.classes is None and old.classes is not None:

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 
 import polars as pl
 
+from dsprep.arguments import AnyPath, public
 from dsprep.errors import DestinationError, OptionError, SourceError
 from dsprep.listing.creating import ListWritten
 from dsprep.lists.relabeling import Change, Move, parse_map, relabel
@@ -50,13 +51,14 @@ class RelabelReport:
     written: bool
 
 
+@public
 def relabel_lists(
-    paths: Sequence[str],
-    map_file: str,
-    out: str | None = None,
+    paths: Sequence[AnyPath],
+    map_file: AnyPath,
+    out: AnyPath | None = None,
     *,
-    classes: str | None = None,
-    new_classes: str | None = None,
+    classes: AnyPath | None = None,
+    new_classes: AnyPath | None = None,
     keep_unmatched: bool = False,
     renumber: bool = False,
     overwrite: bool = False,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -124,6 +125,21 @@ def require_apart(path: str, source: str) -> None:
     """
     if _real_place(path) == _real_place(source):
         raise OptionError(f"{path}: is the source, too; choose another directory for the shards")
+
+
+def take_sources(sources: str | Sequence[str], dest: str) -> tuple[str, tuple[str, ...]]:
+    """The first of the sources that a command reads, and the others.
+
+    Raises:
+        OptionError: If there is none, or the destination is one of them.
+    """
+    all_of_them = (sources,) if isinstance(sources, str) else tuple(sources)
+    if not all(all_of_them) or not all_of_them:
+        raise OptionError("the source is empty; name a directory, an archive or shards")
+    first, *others = all_of_them
+    for each in all_of_them:
+        require_apart(dest, each)
+    return first, tuple(others)
 
 
 def _real_place(path: str) -> str:

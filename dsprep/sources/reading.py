@@ -9,6 +9,7 @@ from importlib import import_module
 from threading import Thread
 from typing import TYPE_CHECKING
 
+from dsprep.arguments import AnyPath, public
 from dsprep.errors import OptionError
 from dsprep.sample import IMAGE_EXTENSIONS
 from dsprep.sources.below import scan_below
@@ -83,16 +84,17 @@ class Source:
             raise OptionError("give --parts or --pair, not both")
 
 
+@public
 def make_source(
-    root: str,
+    root: AnyPath,
     *,
-    list_file: str | None = None,
-    labels: str | None = None,
+    list_file: AnyPath | None = None,
+    labels: AnyPath | None = None,
     path_column: str | None = None,
     label_columns: Sequence[str] = (),
-    classes: str | None = None,
+    classes: AnyPath | None = None,
     extensions: Sequence[str] = (),
-    others: Sequence[str] = (),
+    others: Sequence[AnyPath] = (),
     kind: str | None = None,
     parts: bool = False,
     pairs: Mapping[str, str] | None = None,
@@ -118,6 +120,11 @@ def make_source(
         classes=classes,
         extensions=chosen or frozenset(IMAGE_EXTENSIONS),
     )
+
+
+def as_source(given: Source | str) -> Source:
+    """A source as it was made, or of what a user named, without labels beside it."""
+    return make_source(given) if isinstance(given, str) else given
 
 
 def read_source(source: Source, run_all: RunAll = map) -> tuple[Catalog, list[Finding]]:

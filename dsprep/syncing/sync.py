@@ -8,6 +8,7 @@ from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
 
+from dsprep.arguments import AnyPath, public
 from dsprep.errors import DestinationError, Interrupted, OptionError, SourceError, StoreError
 from dsprep.stores.bucket import S3Store
 from dsprep.stores.s3_config import S3Config
@@ -15,8 +16,8 @@ from dsprep.stores.urls import is_s3, parse_url
 from dsprep.syncing.filters import Filters, Rule
 from dsprep.syncing.movers import Across, Down, Mover, Up, Way
 from dsprep.syncing.moving import remove_sources
-from dsprep.syncing.orphans import Orphan, clean_uploads
-from dsprep.syncing.report import Failure, SyncReport
+from dsprep.syncing.orphans import Orphan, abort_uploads
+from dsprep.syncing.report import Failure, SyncReport, read_back_notes
 from dsprep.syncing.run import Outcome, Sync, Wishes
 from dsprep.syncing.sides import Directory, Prefix
 from dsprep.syncing.tally import Tally
@@ -27,9 +28,10 @@ from dsprep.transfers.pace import DEFAULT_CONCURRENCY, Pace
 from dsprep.transfers.parts import DEFAULT_PART
 
 
+@public
 def sync(
-    source: str,
-    destination: str,
+    source: AnyPath,
+    destination: AnyPath,
     *,
     rules: Sequence[Rule] = (),
     size_only: bool = False,
@@ -144,10 +146,11 @@ def sync(
             store.close()
 
 
-def clean(
-    place: str, older_than: float = 0.0, dry_run: bool = False, config: S3Config | None = None
+@public
+def clean_uploads(
+    place: AnyPath, older_than: float = 0.0, dry_run: bool = False, config: S3Config | None = None
 ) -> list[Orphan]:
-    """Abort one's own unfinished uploads; see :func:`~dsprep.syncing.orphans.clean_uploads`.
+    """Abort one's own unfinished uploads; see :func:`~dsprep.syncing.orphans.abort_uploads`.
 
     Args:
         place: ``s3://bucket/prefix``.
@@ -161,7 +164,7 @@ def clean(
     """
     url = parse_url(place)
     with closing(S3Store(url.bucket, config)) as store:
-        return clean_uploads(store, url.key, older_than, dry_run)
+        return abort_uploads(store, url.key, older_than, dry_run)
 
 
 _SPARE = 2
@@ -171,12 +174,18 @@ _SPARE = 2
 def _prove(run: Outcome, ours: Directory | Prefix, theirs: Directory | Prefix, level: str) -> None:
     """Prove all files, not only those that were sent."""
     report = run.report
-    for path, proof in prove(run, ours, theirs, level).items():
+    proofs = prove(run, ours, theirs, level)
+    for path, proof in proofs.items():
         if proof.problem:
             report.failures.append(Failure(path, proof.problem))
             report.state = "incomplete"
         else:
             report.verified[proof.by] += 1
+    if level == "heads":
+        read = [path for path, proof in proofs.items() if proof.by == "download"]
+        wrong = [path for path in read if proofs[path].problem]
+        right = [path for path in read if not proofs[path].problem]
+        report.notes += read_back_notes(run.files, right, wrong)
 
 
 def _directory(text: str, follow_links: bool, pace: Pace) -> Directory:

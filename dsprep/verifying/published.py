@@ -17,7 +17,8 @@ from dsprep.stores.connected import store_of
 from dsprep.stores.crc import crc32c
 from dsprep.stores.local import scratch_name
 from dsprep.stores.urls import parse_url
-from dsprep.transfers.proof import crc32c_of
+from dsprep.transfers.checksums import md5
+from dsprep.transfers.proof import confirmed_by
 from dsprep.transfers.readback import read_small
 from dsprep.verifying.inspection import Problem
 from dsprep.verifying.receipts import unnamed
@@ -181,7 +182,7 @@ def _read(place: Place, name: str, shard: str = "") -> Published | Problem:
     """Read a manifest, or say what is wrong with it."""
     url = place.url(name)
     data, stored = read_small(place.store, place.key(name))
-    if crc32c_of(stored) not in (None, crc32c(data)):
+    if not confirmed_by(stored, crc32c(data), lambda: md5(data)):
         return Problem(url, None, "", "its bytes are not those of its checksum")
     try:
         manifest = parse_manifest(data, url)

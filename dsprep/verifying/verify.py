@@ -7,13 +7,14 @@ from collections.abc import Iterable, Sequence
 from itertools import chain
 from pathlib import Path
 
+from dsprep.arguments import AnyPath, public
 from dsprep.errors import OptionError, RunStopped, SourceError
 from dsprep.formats.folder import Folder
 from dsprep.loaders import count_samples, require_loader
 from dsprep.manifests.manifest import Manifest, read_rejects
 from dsprep.planning.recipe import Recipe
 from dsprep.progress import Progress
-from dsprep.sources.reading import Source, read_source
+from dsprep.sources.reading import Source, as_source, read_source
 from dsprep.stores.crc import crc32c
 from dsprep.stores.urls import is_s3
 from dsprep.verifying.folders import look_at_folder
@@ -24,11 +25,12 @@ from dsprep.verifying.shards import Shards, find_shards, strays
 from dsprep.workers.pool import Pool, available_cores
 
 
+@public
 def verify(
-    dest: str,
+    dest: AnyPath,
     *,
     decode: bool = False,
-    against: Source | None = None,
+    against: Source | AnyPath | None = None,
     loader: str | None = None,
     max_pixels: int | None = None,
     download: bool = False,
@@ -40,7 +42,8 @@ def verify(
     Args:
         dest: A directory of shards, one shard, or a manifest; on S3, what a manifest names.
         decode: Whether to decode every image.
-        against: The source that the shards must hold the samples of.
+        against: The source that the shards must hold the samples of: what :func:`dsprep.pack`
+            takes, or, with its labels, what :func:`dsprep.make_source` makes of it.
         loader: A framework to read the shards with: ``mxnet``, ``tensorflow`` or ``webdataset``.
         max_pixels: The most pixels that an image may have; by default what the manifest says.
         download: Whether to read what is on S3, rather than compare the checksums that it keeps.
@@ -56,6 +59,7 @@ def verify(
     """
     began = time.monotonic()
     progress = progress or Progress()
+    against = None if against is None else as_source(against)
     if is_s3(dest):
         if decode or against is not None or loader is not None or max_pixels is not None:
             raise OptionError(

@@ -17,6 +17,7 @@ import dsprep
 from tests.attack.trees import contents
 from tests.conftest import Finished
 from tests.servers.bucket import Bucket
+from tests.servers.proxy import Proxy
 
 PREFIX = "a set/ねこ+100%/"
 
@@ -132,6 +133,24 @@ def test_what_is_wrong_is_named(shelf: Shelf) -> None:
     for name in sizes:
         shelf.delete(name)
     assert shelf.wrong("--download") == dict.fromkeys(sizes, "is in the manifest, but not there")
+
+
+def test_a_wrong_checksum_of_the_server_is_no_problem(
+    on_ceph: Shelf, proxy: Proxy, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    name = "train-00001.rec"
+    data = on_ceph.files[name]
+    on_ceph.sync()
+    headers = {"x-amz-checksum-crc32c": "AAAAAA==", "x-amz-checksum-type": "FULL_OBJECT"}
+    proxy.add("headers", method="HEAD", match=name, times=100, headers=headers)
+    monkeypatch.setenv("AWS_ENDPOINT_URL", proxy.endpoint)
+    for option in ((), ("--download",)):
+        report = on_ceph.verify(*option)
+        assert report["problems"] == []
+        assert report["notes"][-1].endswith(f"the bytes are right: {name}")
+    assert proxy.counted("GET", match="train-00000.rec") == 1  # by --download
+    on_ceph.put(name, flipped(data), said=data)
+    assert "bytes have changed" in on_ceph.wrong()[name]
 
 
 def test_a_size_is_no_proof(shelf: Shelf) -> None:
