@@ -6,11 +6,11 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from dsprep.arguments import AnyPath, public
-from dsprep.errors import BadSample, DsprepError, OptionError
+from dsprep.errors import BadSample, DsprepError, OptionError, SourceError
 from dsprep.findings import Reject
 from dsprep.formats import CONCATENATIVE
 from dsprep.formats.base import Format
-from dsprep.formats.stream import Readable, ShardStream
+from dsprep.formats.stream import Readable, ShardStream, why_no_shard
 from dsprep.images.check import DEFAULT_MAX_PIXELS, LEVELS
 from dsprep.images.transform import Transform
 from dsprep.planning.fields import choose_fields, kept_fields
@@ -169,7 +169,7 @@ def _convert(
 ) -> Iterator[bytes]:
     finish = sample_finisher(recipe)
     parts: list[bytes] = []
-    pending = total = 0
+    pending = total = kept = 0
     before = None
     with ShardStream(name, reader) as stream:
         try:
@@ -182,12 +182,15 @@ def _convert(
                     on_reject(Reject(key, str(error)))
                     continue
                 before = sample.key
+                kept += len(entry.sample.fields)
                 parts += encoded
                 pending += sum(map(len, encoded))
                 if pending >= block:
                     yield b"".join(parts)
                     total += pending
                     parts, pending = [], 0
+            if why := why_no_shard(stream.passed_over, kept):
+                raise SourceError(f"{name}: {why}")
         except DsprepError:
             if parts:
                 yield b"".join(parts)

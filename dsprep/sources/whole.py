@@ -34,8 +34,11 @@ KINDS = (*CONCATENATIVE, "images", "parts", "pixels", "parquet", "manifest")
 _MANIFESTS = (".manifest", ".jsonl")
 """How the names of SageMaker's augmented manifests end."""
 
-_PIXELS = re.compile(r"cifar|idx[13]-ubyte|^(data|test)_batch|^batches.meta|mnist", re.IGNORECASE)
+_PIXELS = re.compile(r"cifar|idx[13]-ubyte|_batch|^batches.meta|mnist", re.IGNORECASE)
 """What names of CIFAR's and MNIST's files hold."""
+
+_CIFAR_100 = frozenset({"meta", "fine_label_names.txt"})
+"""Names of files of CIFAR-100 that tell it, as its batches are called ``train`` and ``test``."""
 
 _LOOKED_AT = 64
 """Samples of a tar, or names in a directory, that tell what it holds."""
@@ -234,7 +237,7 @@ def _holds_images(directory: str, depth: int = 1) -> bool:
 
 
 def _may_be_pixels(path: str) -> bool:
-    """Whether a name is that of CIFAR or of idx files, or one below such."""
+    """Whether CIFAR's or idx files are at a path, by names; or the path is that of one of them."""
     above = path.rstrip("/")
     names = [os.path.basename(above)]
     for _ in range(2):
@@ -242,14 +245,24 @@ def _may_be_pixels(path: str) -> bool:
         names.append(os.path.basename(above))
     if is_dir(path):
         names += [entry.name for entry in islice(entries(path), _LOOKED_AT)]
-    return any(_PIXELS.search(name) for name in names)
+    elif not any(mark in path for mark in "*?[{"):
+        from dsprep.sources.archive import first_names
+
+        inside = first_names(path, _LOOKED_AT)
+        if any(map(image_kind_of, inside)):
+            return False  # known without listing all of it
+        names += [part for name in inside for part in name.split("/")]
+    return any(_PIXELS.search(name) or name in _CIFAR_100 for name in names)
 
 
 def _pixels(source: Source) -> tuple[Catalog, list[Finding]] | None:
-    if source.others or source.kind not in (None, "pixels"):
+    if source.kind not in (None, "pixels"):
         return None
-    if source.kind is None and not _may_be_pixels(source.root):
+    named = (source.root, *source.others)
+    if source.kind is None and not all(map(_may_be_pixels, named)):
         return None  # known without importing what is slow to import
     from dsprep.sources.pixels import read_pixels
+    from dsprep.sources.shardset import expand
 
-    return read_pixels(source.root, _classes(source))
+    catalog = read_pixels([path for name in named for path in expand(name)], _classes(source))
+    return None if catalog is None else (catalog, [])
