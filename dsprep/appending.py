@@ -186,7 +186,9 @@ def _added(base: Manifest, manifest: Manifest) -> str:
 
 def _base(destination: Destination) -> tuple[Manifest, Recorded]:
     """The data set to add to, and how it was made."""
-    manifest = finished_manifest(Directory(destination))
+    manifest = finished_manifest(
+        Directory(destination), "move it away; dsprep shard index writes another one"
+    )
     if manifest is None:
         raise DestinationError(
             f"{destination}: holds no manifest.json, so nothing tells what is there; "

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
@@ -29,7 +28,7 @@ from dsprep.liststore import (
     write_files,
     write_stream,
 )
-from dsprep.text import decode_text, read_text
+from dsprep.text import decode_text, read_stdin, read_text
 
 
 class OtherName(NamedTuple):
@@ -270,7 +269,7 @@ def _require_one_stream(*paths: str) -> None:
 
 def _read_patch(patch: str) -> tuple[str, str]:
     if patch == STREAM:
-        return decode_text(sys.stdin.buffer.read(), "<stdin>"), "<stdin>"
+        return decode_text(read_stdin(), "<stdin>"), "<stdin>"
     return read_text(patch), patch
 
 

@@ -29,6 +29,7 @@ from dsprep.liststore import (
 )
 from dsprep.sources.classes import format_classes
 from dsprep.sources.reading import Source, as_source, read_source
+from dsprep.stores.local import holds
 from dsprep.stores.urls import require_disk
 from dsprep.workers.pool import Pool, available_cores
 
@@ -231,7 +232,7 @@ def _write_new(
             if os.path.exists(path) and not overwrite:
                 raise DestinationError(f"{path}: exists; give --overwrite to replace it")
         if named is not None:
-            if beside.exists() and beside.read_bytes() != named and not overwrite:
+            if beside.exists() and not holds(beside, named) and not overwrite:
                 raise DestinationError(
                     f"{beside}: names other classes; give --classes {beside} to number these as "
                     "there, --overwrite to replace it, or another directory"

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import sys
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -32,7 +31,9 @@ from dsprep.liststore import (
     write_stream,
 )
 from dsprep.sources.classes import format_classes
+from dsprep.stores.local import LARGEST_TABLE
 from dsprep.stores.paths import read_bytes
+from dsprep.text import read_stdin
 from dsprep.units import format_count
 
 
@@ -207,9 +208,9 @@ def _name(path: str) -> str:
 
 def _read(path: str) -> bytes:
     if path == STREAM:
-        return sys.stdin.buffer.read()
+        return read_stdin()
     try:
-        return read_bytes(path)
+        return read_bytes(path, LARGEST_TABLE)
     except OSError as error:
         raise SourceError(f"{path}: cannot be read: {error.strerror}") from None
 

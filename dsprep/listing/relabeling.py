@@ -25,6 +25,7 @@ from dsprep.liststore import (
     write_stream,
 )
 from dsprep.sources.classes import format_classes, read_classes
+from dsprep.stores.local import holds
 from dsprep.text import read_text
 
 
@@ -153,7 +154,7 @@ def _write_relabeled(
     if out is not None and not overwrite:
         if os.path.exists(out):
             raise DestinationError(f"{out}: exists; give --overwrite to replace it")
-        if named is not None and beside.exists() and beside.read_bytes() != named:
+        if named is not None and beside.exists() and not holds(beside, named):
             raise DestinationError(
                 f"{beside}: names other classes; give --overwrite to replace it, or -o with "
                 "another directory"

@@ -18,7 +18,6 @@ from dsprep.planning.packing import Packing
 from dsprep.planning.plan import Plan
 from dsprep.running.folder import (
     join_units,
-    receipt_of,
     require_free,
     require_own_files,
     write_companions,
@@ -222,7 +221,7 @@ def commit(
     if is_folder(plan):
         joined = join_units(plan, state)
         shards, size = [], joined.bytes
-        files.append(receipt_of(destination.companion(LISTING)))
+        files.append(FileReceipt.of(destination.companion(LISTING)))
         write_companions(plan, write)
     if plan.catalog.classes:
         write(destination.companion("classes.txt").name, _classes(plan))

@@ -16,7 +16,7 @@ from dsprep.planning.plan import Plan
 from dsprep.progress import Progress
 from dsprep.running.state import RunState, replaced_in
 from dsprep.running.tree import remove_tree
-from dsprep.stores.local import Lock, destination_errors, free_bytes
+from dsprep.stores.local import Lock, destination_errors, free_bytes, read_whole
 from dsprep.units import format_size
 
 
@@ -76,7 +76,7 @@ class Directory:
         """A small file."""
         path = self.destination.directory / name
         try:
-            return path.read_bytes()
+            return read_whole(path)
         except OSError as error:
             raise SourceError(f"{path}: cannot be read ({error.strerror})") from None
 
@@ -103,7 +103,7 @@ class Directory:
                 destination.manifest.replace(replaced)
             if replaced.exists():
                 with suppress(SourceError):  # not a manifest of ours, so no other file is
-                    self._remove_files(parse_manifest(replaced.read_bytes(), str(replaced)))
+                    self._remove_files(parse_manifest(read_whole(replaced), str(replaced)))
                 replaced.unlink()
 
     def _remove_files(self, known: Manifest) -> None:
@@ -141,8 +141,14 @@ def place_of(destination: Destination, spool: int | None, progress: Progress) ->
     return Prefix(destination, spool, progress)
 
 
-def finished_manifest(place: Place) -> Manifest | None:
+def finished_manifest(
+    place: Place, advice: str = "give --overwrite to replace it"
+) -> Manifest | None:
     """The manifest of the data set that is at a place, or None if there is none.
+
+    Args:
+        place: The place.
+        advice: What to do with something else that has the manifest's name.
 
     Raises:
         DestinationError: If something else has the manifest's name.
@@ -153,7 +159,7 @@ def finished_manifest(place: Place) -> Manifest | None:
     try:
         return parse_manifest(place.read(name), place.destination.url(name))
     except SourceError as error:
-        raise DestinationError(f"{error}; give --overwrite to replace it") from None
+        raise DestinationError(f"{error}; {advice}") from None
 
 
 def data_set_to_replace(place: Place) -> Manifest | None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from dsprep.errors import SourceError
+from dsprep.stores.local import LARGEST
 from dsprep.text import read_text
 
 
@@ -44,7 +45,7 @@ def read_classes(path: str) -> tuple[str, ...]:
     Raises:
         SourceError: If the file cannot be read, is empty, or has a blank or a repeated line.
     """
-    names = [line.removesuffix("\r") for line in read_text(path).split("\n")]
+    names = [line.removesuffix("\r") for line in read_text(path, LARGEST).split("\n")]
     while names and not names[-1].strip():
         names.pop()
     if not names:

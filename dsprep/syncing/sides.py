@@ -18,7 +18,13 @@ from dsprep.running.remote.lease import LEASE
 from dsprep.stores.base import Stored
 from dsprep.stores.bucket import S3Store
 from dsprep.stores.crc import crc32c
-from dsprep.stores.local import LONGEST_NAME, SCRATCH, is_scratch
+from dsprep.stores.local import (
+    LONGEST_NAME,
+    SCRATCH,
+    is_scratch,
+    open_regular,
+    read_whole,
+)
 from dsprep.syncing.compare import Content
 from dsprep.transfers.checksums import md5
 from dsprep.transfers.pace import Pace
@@ -197,7 +203,7 @@ class Directory:
     def read(self, path: str) -> bytes:
         """A small file."""
         try:
-            return self.path(path).read_bytes()
+            return read_whole(self.path(path))
         except FileNotFoundError:
             raise StoreError(f"{self.path(path)}: is not there", "missing") from None
         except OSError as error:
@@ -340,7 +346,7 @@ class _ReadContent:
         """All bytes, in one buffer that is filled again and again."""
         buffer = memoryview(bytearray(_AT_ONCE))
         try:
-            with self.path.open("rb", buffering=0) as file:
+            with open(self.path, "rb", buffering=0, opener=open_regular) as file:
                 while got := file.readinto(buffer):
                     self.pace.check()
                     yield buffer[:got]

@@ -11,11 +11,10 @@ from dsprep.arguments import AnyPath, public
 from dsprep.errors import OptionError, RunStopped, SourceError
 from dsprep.formats.folder import Folder
 from dsprep.loaders import count_samples, require_loader
-from dsprep.manifests.manifest import Manifest, read_rejects
+from dsprep.manifests.manifest import FileReceipt, Manifest, read_rejects
 from dsprep.planning.recipe import Recipe
 from dsprep.progress import Progress
 from dsprep.sources.reading import Source, as_source, read_source
-from dsprep.stores.crc import crc32c
 from dsprep.stores.urls import is_s3
 from dsprep.verifying.folders import look_at_folder
 from dsprep.verifying.inspection import Inspected, Problem, ShardTask, inspect_shard
@@ -211,9 +210,12 @@ def _compare_files(shards: Shards) -> list[Problem]:
         if not path.is_file():
             problems.append(Problem(name, None, "", "is in the manifest, but not there"))
         elif name not in shards.names:
-            data = path.read_bytes()
-            if (len(data), crc32c(data)) != (file.bytes, file.crc32c):
-                problems.append(Problem(name, None, "", "is not as it was written"))
+            try:
+                same = path.stat().st_size == file.bytes and FileReceipt.of(path) == file
+                wrong = "" if same else "is not as it was written"
+            except OSError as error:
+                wrong = f"cannot be read ({error.strerror})"
+            problems += [Problem(name, None, "", wrong)] if wrong else []
     return problems
 
 
