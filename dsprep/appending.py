@@ -14,6 +14,7 @@ from dsprep.manifests.manifest import Manifest
 from dsprep.manifests.recorded import Recorded, recorded_options
 from dsprep.planning.cuts import ShardSize
 from dsprep.planning.destination import Destination, require_apart
+from dsprep.planning.fields import choose_fields, kept_fields
 from dsprep.planning.packing import Packing
 from dsprep.planning.plan import Plan, make_plan, require_distinct_keys
 from dsprep.progress import Progress
@@ -52,6 +53,8 @@ def append(
     target_size: int | str | None = None,
     shards: int | None = None,
     samples_per_shard: int | None = None,
+    drop: Sequence[str] = (),
+    keep_fields: Sequence[str] = (),
     shuffle: bool = True,
     seed: int = 0,
     max_errors: int | None = None,
@@ -79,6 +82,9 @@ def append(
         target_size: The most bytes that a new shard takes on disk; by default as for the others.
         shards: Or, how many new shards.
         samples_per_shard: Or, how many samples in each.
+        drop: The fields to leave out.
+        keep_fields: The fields that do not depend on the geometry of the image, besides those that
+            were given when the data set was made.
         shuffle: Whether to shuffle the new samples among themselves.
         seed: Of the shuffle.
         max_errors: Stop when more samples than this are rejected.
@@ -120,6 +126,7 @@ def append(
         classes=str(destination.companion("classes.txt")) if base.classes else None,
         extensions=extensions,
         whole=not made.layout.holds_anything,
+        dropped=drop,
     )
     with Pool(available_cores() if workers is None else workers) as pool:
         there = _there(destination, base, made.layout, pool)
@@ -135,6 +142,8 @@ def append(
             readable=made.layout.readable_images if base.options.get("readable") else None,
             max_pixels=made.max_pixels,
             key=made.key,
+            fields=choose_fields((), drop, {}),
+            keep_fields=made.keep_fields | kept_fields(keep_fields),
             first_shard=len(base.shards),
             first_id=_next_id(there),
         )

@@ -20,6 +20,7 @@ from dsprep.findings import Finding as Finding
 from dsprep.readers.base import Reader
 from dsprep.readers.files import FileReader
 from dsprep.rows import Rows
+from dsprep.stores.paths import short_names
 
 COLUMNS: dict[str, pl.DataType] = {
     "index": pl.Int64(),
@@ -79,6 +80,8 @@ class Catalog:
             the empty string where that is not known), if samples are whole.
         keys_known: Whether the samples' keys follow from the paths; if not, the samples tell them
             when they are read.
+        told: What whole samples have to take from the table, because a list or a table of labels
+            tells it in another way than they do: ``label``, ``id``.
 
     Raises:
         ValueError: If the table breaks these rules, which is a bug in whoever made it.
@@ -90,6 +93,7 @@ class Catalog:
     reader: Reader = None  # type: ignore[assignment] # set below
     fields: Mapping[tuple[str, str], int] = field(default_factory=dict)
     keys_known: bool = True
+    told: frozenset[str] = frozenset()
 
     def __post_init__(self) -> None:
         """Check the rules, as far as that is cheap."""
@@ -186,11 +190,31 @@ class Catalog:
         """The key of every sample."""
         return self._stream(key_expr().alias("key"))
 
+    def names(self) -> pl.Series:
+        """Return what a list calls each sample: its path, or :meth:`long_names` if paths repeat."""
+        paths = self.table["path"]
+        repeats = self.has_places and paths.n_unique() < len(paths)
+        return self.long_names() if repeats else paths
+
+    def long_names(self) -> pl.Series:
+        """Return ``FILE/PATH`` for each sample, with ``~1`` after the second of one such name.
+
+        Only a file that the source names twice gives equal names, as its samples are the same.
+        """
+        files = pl.Series(short_names(self.reader.sources()), dtype=pl.String)
+        rows = self.table.select("file", "path", prefix=files.gather(self.table["file"]) + "/")
+        path, prefix = pl.col("path"), pl.col("prefix")
+        number = pl.int_range(pl.len()).over("file", "path")
+        return rows.select(
+            pl.when(path.str.starts_with(prefix)).then(path).otherwise(prefix + path)
+            + pl.when(number > 0).then(pl.lit("~") + number.cast(pl.String)).otherwise(pl.lit(""))
+        ).to_series()
+
     def collisions(self) -> list[tuple[str, list[str]]]:
         """Find samples that would have the same key.
 
         Returns:
-            Each such key with the paths of its samples in their order, sorted by key.
+            Each such key with the :meth:`names` of its samples in their order, sorted by key.
         """
         if "copy" in self.table.columns:
             return replace(
@@ -200,10 +224,11 @@ class Catalog:
         if hashes.n_unique() == len(hashes):
             return []
         groups = (
-            self.table.filter(hashes.is_duplicated())
+            self.table.with_columns(self.names().alias("name"))
+            .filter(hashes.is_duplicated())
             .group_by(key=key_expr(), maintain_order=True)
-            .agg("path")
-            .filter(pl.col("path").list.len() > 1)
+            .agg("name")
+            .filter(pl.col("name").list.len() > 1)
             .sort("key")
         )
         return list(groups.iter_rows())

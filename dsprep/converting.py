@@ -10,7 +10,7 @@ from dsprep.images.check import DEFAULT_MAX_PIXELS, LEVELS
 from dsprep.images.transform import Transform
 from dsprep.planning.cuts import ShardSize
 from dsprep.planning.destination import parse_destination, require_apart, require_name
-from dsprep.planning.fields import choose_fields
+from dsprep.planning.fields import choose_fields, kept_fields
 from dsprep.planning.layouts import make_layout, split_names
 from dsprep.planning.packing import Packing
 from dsprep.progress import Progress
@@ -35,6 +35,7 @@ def convert(
     extensions: Sequence[str] = (),
     only: Sequence[str] = (),
     drop: Sequence[str] = (),
+    keep_fields: Sequence[str] = (),
     rename: Mapping[str, str] | None = None,
     rounded: Sequence[str] = (),
     features: str | None = None,
@@ -78,6 +79,7 @@ def convert(
         extensions: As for :func:`dsprep.pack`.
         only: The fields to keep; none means all. ``image`` is the image, whatever its kind.
         drop: The fields to leave out.
+        keep_fields: As for :func:`dsprep.pack`.
         rename: New names of fields; also feature names, or extensions, as for :func:`dsprep.pack`.
         rounded: Columns of Parquet whose 64-bit floats are rounded to 32 bits, which is what other
             formats hold.
@@ -162,6 +164,8 @@ def convert(
         max_pixels=max_pixels,
         key=key,
         fields=choose_fields(only, drop, other),
+        mapped=frozenset(rename or ()),
+        keep_fields=kept_fields(keep_fields),
         names=True,
     )
     return write_data_set(

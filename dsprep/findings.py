@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import NamedTuple
 
-REJECT_KINDS = frozenset({"missing", "unreadable", "damaged", "cut-off", "bad-name"})
+REJECT_KINDS = frozenset({"missing", "unknown", "unreadable", "damaged", "cut-off", "bad-name"})
 """The source means a sample that cannot be had: it is lost, and the exit code says so."""
 
 SKIP_KINDS = frozenset({"hidden", "not-an-image", "unlisted", "loop", "keyless"})
@@ -26,6 +26,7 @@ class Finding(NamedTuple):
     kind              what it means
     ================  =====================================================================
     ``missing``       the list names it, or a link points to it, and it is not on the disk
+    ``unknown``       the list names it, and no sample of the source is called so
     ``unreadable``    it lies in an archive in a way that dsprep does not read, or damaged
     ``damaged``       the archive itself: what came after is not known
     ``cut-off``       a manifest says that the shard holds it, and it does not
@@ -54,6 +55,7 @@ def lost(findings: Iterable[Finding]) -> list[Reject]:
     """The samples that a source names and nobody can read."""
     reasons = {
         "missing": "is not on the disk",
+        "unknown": "is not in the source",
         "unreadable": "cannot be read",
         "damaged": "is damaged",
         "cut-off": "is not in the shard",

@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from dsprep.images.check import DEFAULT_MAX_PIXELS, LEVELS
 from dsprep.images.transform import Transform
 from dsprep.planning.destination import parse_destination, require_apart, require_name
+from dsprep.planning.fields import choose_fields, kept_fields
 from dsprep.planning.layouts import make_layout
 from dsprep.planning.packing import Packing
 from dsprep.progress import Progress
@@ -16,7 +17,7 @@ from dsprep.writing import WriteReport, require_one_of, shard_size, write_data_s
 
 
 def pack(
-    source: str,
+    source: str | Sequence[str],
     dest: str,
     *,
     parts: bool = False,
@@ -37,6 +38,8 @@ def pack(
     features: str | None = None,
     rename: Mapping[str, str] | None = None,
     metadata: bool = False,
+    drop: Sequence[str] = (),
+    keep_fields: Sequence[str] = (),
     key: str = "path",
     transform: Transform | None = None,
     seed: int | None = 0,
@@ -53,13 +56,14 @@ def pack(
     """Pack images into shards.
 
     Args:
-        source: The directory that holds the images; each directory in it is a class.
+        source: The directory that holds the images; each directory in it is a class. Or anything
+            else that samples are read from, also several of these.
         dest: A directory for the shards, or one file: ``train.tar``, ``train.rec``,
             ``train.tfrecord``; either may be on S3: ``s3://bucket/shards/``.
         parts: Whether files that share a stem are one sample.
         pairs: Patterns of files, by the field that they are: those that match alike are one sample.
         kind: What the source is, where that does not show; see :mod:`dsprep.sources.whole`.
-        list_file: An MXNet ``.lst`` that tells which images to pack, and their labels.
+        list_file: An MXNet ``.lst`` that tells which samples to pack, and their labels.
         labels: A CSV or TSV file that tells the same.
         path_column: Its column of paths or ids.
         label_columns: Its columns of labels.
@@ -74,6 +78,9 @@ def pack(
         features: The preset of feature names for TFRecord.
         rename: Feature names, or extensions of WebDataset members, by field.
         metadata: Whether to write class, filename, width and height into WebDataset shards.
+        drop: The fields to leave out.
+        keep_fields: The fields that do not depend on the geometry of the image, so that a transform
+            may change that without them.
         key: ``path`` or ``index``: what keys are made from.
         transform: What to do to the images; None copies them.
         seed: The samples are shuffled by it; None keeps the source's order.
@@ -98,7 +105,9 @@ def pack(
         DestinationError: If the destination refuses.
         RunStopped: If it ended early; calling again goes on.
     """
-    require_apart(dest, source)
+    first, *others = [source] if isinstance(source, str) else source
+    for each in (first, *others):
+        require_apart(dest, each)
     destination, format_name = parse_destination(dest, format)
     target = None if target_size is None else parse_size(target_size)
     size = shard_size(destination.single, target, shards, samples_per_shard)
@@ -115,7 +124,8 @@ def pack(
     )
     packing = Packing(
         source=make_source(
-            source,
+            first,
+            others=others,
             list_file=list_file,
             labels=labels,
             path_column=path_column,
@@ -126,6 +136,7 @@ def pack(
             pairs=pairs,
             kind=kind,
             whole=not layout.holds_anything,
+            dropped=drop,
         ),
         destination=destination,
         layout=layout,
@@ -137,6 +148,9 @@ def pack(
         readable=layout.readable_images if check != "none" else None,
         max_pixels=max_pixels,
         key=key,
+        fields=choose_fields((), drop, {}),
+        mapped=frozenset(rename or ()),
+        keep_fields=kept_fields(keep_fields),
     )
     return write_data_set(
         packing,

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from dsprep.errors import OptionError
-from dsprep.formats import FORMATS
+from dsprep.formats import CONCATENATIVE
 from dsprep.images.check import DEFAULT_MAX_PIXELS
 from dsprep.planning.destination import parse_destination, require_apart, require_name
 from dsprep.planning.layouts import make_layout
@@ -177,4 +177,4 @@ def shard(
 def _format_of(source: Source) -> str | None:
     """The format of the shards that a source is; None if it is something else."""
     found = shards_of(source)
-    return found.layout.name if found and found.layout.name in FORMATS else None
+    return found.layout.name if found and found.layout.name in CONCATENATIVE else None

@@ -40,7 +40,7 @@ _IMAGES_AT_ONCE = 64
 
 
 def split(
-    source: str,
+    sources: str | Sequence[str],
     out: str,
     *,
     list_file: str | None = None,
@@ -74,10 +74,10 @@ def split(
     """Split a data set: every sample is on exactly one side.
 
     Args:
-        source: A directory of images or anything else that :func:`dsprep.pack` takes; or a
-            ``.lst``, or ``-`` for one on stdin.
+        sources: A directory of images or anything else that :func:`dsprep.pack` takes, also
+            several of these; or a ``.lst``, or ``-`` for one on stdin.
         out: The directory of the lists.
-        list_file: An MXNet ``.lst`` of the images in the directory.
+        list_file: An MXNet ``.lst`` of the samples in the source.
         labels: A CSV or TSV file that tells the images and their labels.
         path_column: The column of paths or ids in that, or in ``assign``.
         label_columns: The columns of labels.
@@ -117,8 +117,10 @@ def split(
     began = time.monotonic()
     require_disk(out)
     require_local(out)
+    source, *others = [sources] if isinstance(sources, str) else sources
     asked = Asked(
         source=source,
+        others=tuple(others),
         list_file=list_file,
         labels=labels,
         path_column=path_column,
@@ -325,7 +327,8 @@ class _Run:
 
     def _files_read(self) -> list[str]:
         asked = self.asked
-        files = (asked.list_file, asked.labels, asked.classes, asked.assign, asked.source)
+        named = (asked.list_file, asked.labels, asked.classes, asked.assign)
+        files = (*named, asked.source, *asked.others)
         return [path for path in files if path and path != STREAM]
 
     def _strangers(self, files: Mapping[str, object]) -> list[str]:

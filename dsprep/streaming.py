@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
 
 from dsprep.errors import BadSample, DsprepError, OptionError, SourceError
 from dsprep.findings import Reject
-from dsprep.formats import FORMATS
+from dsprep.formats import CONCATENATIVE
 from dsprep.formats.base import Format
 from dsprep.formats.stream import Readable, ShardStream, why_no_shard
 from dsprep.images.check import DEFAULT_MAX_PIXELS, LEVELS
 from dsprep.images.transform import Transform
-from dsprep.planning.fields import choose_fields
+from dsprep.planning.fields import choose_fields, kept_fields
 from dsprep.planning.layouts import make_layout, split_names
 from dsprep.planning.recipe import Recipe, sample_finisher
 from dsprep.readers.shards import ShardReader
@@ -62,6 +63,7 @@ def convert_stream(
     to: str,
     only: Sequence[str] = (),
     drop: Sequence[str] = (),
+    keep_fields: Sequence[str] = (),
     rename: Mapping[str, str] | None = None,
     features: str | None = None,
     metadata: bool = False,
@@ -84,6 +86,7 @@ def convert_stream(
         to: The format of what comes out; one that is one sample after another.
         only: The fields to keep; none means all. ``image`` is the image, whatever its kind.
         drop: The fields to leave out.
+        keep_fields: As for :func:`dsprep.pack`.
         rename: New names of fields.
         features: The preset of feature names for TFRecord.
         metadata: Whether to write class, filename, width and height into WebDataset samples.
@@ -109,6 +112,7 @@ def convert_stream(
     layout, recipe = _recipe(
         source, to, only, drop, rename or {}, features, metadata, key, transform, check, max_pixels
     )
+    recipe = replace(recipe, keep_fields=kept_fields(keep_fields))
     blocks = _convert(reader, name, layout, recipe, on_reject or _refuse, block)
     return Converted(blocks)
 
@@ -128,7 +132,7 @@ def _recipe(
 ) -> tuple[Format, Recipe]:
     """The format to read, and what is done to its samples."""
     for option, value, choices in (
-        ("source", source, tuple(FORMATS)),
+        ("source", source, tuple(CONCATENATIVE)),
         ("key", key, ("path", "index")),
         ("check", check, (*LEVELS, None)),
     ):
@@ -136,12 +140,11 @@ def _recipe(
             raise OptionError(f"{option} {value}: choose one of {', '.join(map(str, choices))}")
     own, other = split_names(to, rename)
     layout = make_layout(to, features=features, rename=own, metadata=metadata, whole=True)
-    if not layout.concatenative or not FORMATS[source].concatenative:
-        bad = to if not layout.concatenative else source
-        raise OptionError(f"{bad}: cannot be streamed; convert files instead")
+    if not layout.concatenative:
+        raise OptionError(f"{to}: cannot be streamed; convert files instead")
     guarded = layout.readable_images is not None
     recipe = Recipe(
-        reader=ShardReader((), FORMATS[source]()),
+        reader=ShardReader((), CONCATENATIVE[source]()),
         layout=layout,
         transform=transform,
         check=check or ("decode" if guarded else "none"),
@@ -151,7 +154,7 @@ def _recipe(
         key=key,
         fields=choose_fields(only, drop, other),
     )
-    return FORMATS[source]().exact(), recipe
+    return CONCATENATIVE[source]().exact(), recipe
 
 
 def _convert(

@@ -264,10 +264,7 @@ def _notes(plan: Plan, shards: Sequence[ShardFacts], per_class: Mapping[int, int
             f"{format_count(len(incomplete), 'sample')} without a part that most have: "
             f"{format_some(incomplete)}"
         )
-    known = [name for name, _ in plan.catalog.fields]
-    unmatched = plan.packing.fields.unmatched(known) if known else ()
-    if unmatched:
-        notes.append(f"no sample has the field {', '.join(unmatched)}")
+    notes += plan.unmatched
     void = [shard.name for shard in shards if not shard.samples]
     if void:
         notes.append(f"{format_count(len(void), 'empty shard')}: {format_some(void)}")

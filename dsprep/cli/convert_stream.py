@@ -18,7 +18,7 @@ from dsprep.cli.streams import visible
 from dsprep.cli.writing_options import max_pixels_of, take_transform
 from dsprep.errors import REJECTS_EXIT_CODE, OptionError, RunStopped, SourceError
 from dsprep.findings import Reject
-from dsprep.formats import FORMATS, format_of_file
+from dsprep.formats import CONCATENATIVE, format_of_file
 from dsprep.formats.stream import Readable
 from dsprep.stores.local import destination_errors, publish
 from dsprep.stores.opened import open_file
@@ -30,7 +30,18 @@ STREAM = "-"
 
 _FIT = frozenset(
     (
-        *("sources", "dest", "kind", "to", "only", "drop", "renamed", "features", "metadata"),
+        *(
+            "sources",
+            "dest",
+            "kind",
+            "to",
+            "only",
+            "drop",
+            "keep_fields",
+            "renamed",
+            "features",
+            "metadata",
+        ),
         *("key", "check", "max_pixels", "max_errors", "on_error"),
         *("resize", "crop", "enlarge", "encode", "quality", "color"),
         *("overwrite", "workers", "quiet"),
@@ -48,6 +59,7 @@ def convert_stdin(
     renamed: tuple[str, ...],
     only: str | None,
     drop: str | None,
+    keep_fields: str | None,
     max_pixels: int | None,
     quiet: bool,
     max_errors: int | None,
@@ -77,6 +89,7 @@ def convert_stdin(
             to=_format(dest, to, "--to"),
             only=split_commas(only),
             drop=split_commas(drop),
+            keep_fields=split_commas(keep_fields),
             rename=parse_pairs(renamed, "--map"),
             features=options["features"],
             metadata=options["metadata"],
@@ -127,8 +140,8 @@ def _format(path: str, given: str | None, option: str) -> str:
     name = given or (told.name if told else None)
     if option == "--to" and told and name != told.name:
         raise OptionError(f"{path}: is a name for {told.name}, but --to says {name}")
-    if name not in FORMATS:
-        choices = ", ".join(name for name, each in FORMATS.items() if each.concatenative)
+    if name is None:
+        choices = ", ".join(CONCATENATIVE)
         raise OptionError(f"{path}: say its format with {option}: {choices}")
     return name
 

@@ -22,7 +22,7 @@ _run = option_group("Run")
 
 
 @click.command(cls=GroupedCommand)
-@click.argument("root", metavar="ROOT")
+@click.argument("roots", metavar="ROOT...", nargs=-1, required=True)
 @source_options
 @_list("-o", "--output", metavar="FILE", required=True, help='The list, or "-" for stdout.')
 @_list("--under", default="", metavar="DIR", help="Only what lies in this directory of ROOT.")
@@ -41,7 +41,7 @@ _run = option_group("Run")
 @workers_option
 @output_options
 def create(
-    root: str,
+    roots: tuple[str, ...],
     output: str,
     under: str,
     shuffle: bool,
@@ -61,7 +61,7 @@ def create(
     ROOT is a directory or an archive of images, or anything else that convert reads. Each directory
     in it is a class, numbered in sorted order, or --labels tells the labels. The names of the
     classes are written to classes.txt beside the list. Ids number the images in sorted order, from
-    0.
+    0. Samples of shards are called by their keys or, if these repeat, SHARD/KEY.
 
     --train-ratio, --test-ratio and --chunks are those of MXNet's im2rec, and every image lands in
     exactly one list. dsprep split can do more.
@@ -76,7 +76,7 @@ def create(
     from dsprep.listing.creating import create_list
 
     report = create_list(
-        take_source(options, root),
+        take_source(options, *roots),
         output,
         under=under,
         seed=seed if shuffle else None,
@@ -93,7 +93,7 @@ def create(
 
 @click.command(cls=GroupedCommand)
 @click.argument("lst", metavar="LIST")
-@click.argument("root", metavar="ROOT")
+@click.argument("roots", metavar="ROOT...", nargs=-1, required=True)
 @source_options
 @_list("--label", help="Label of all new rows: a class, or numbers separated by commas.")
 @dry_run_option
@@ -101,7 +101,7 @@ def create(
 @output_options
 def append(
     lst: str,
-    root: str,
+    roots: tuple[str, ...],
     label: str | None,
     dry_run: bool,
     workers: int | None,
@@ -128,7 +128,7 @@ def append(
         raise OptionError("append edits a list in place; name its file")
     report = append_to_list(
         lst,
-        take_source(options, root),
+        take_source(options, *roots),
         label=label,
         dry_run=dry_run,
         workers=workers,

@@ -154,12 +154,13 @@ labels_options = together(
         "--list",
         "list_file",
         metavar="FILE",
-        help="Take the images and labels that an MXNet .lst names, with paths below SOURCE.",
+        help="Take the samples and labels that an MXNet .lst names: paths below SOURCE or, in "
+        "shards, keys.",
     ),
     _source(
         "--labels",
         metavar="FILE",
-        help="Take images and labels from a CSV or TSV file, as Kaggle has them; an id without "
+        help="Take samples and labels from a CSV or TSV file, as Kaggle has them; an id without "
         "extension finds its image.",
     ),
     _source("--path-column", metavar="NAME", help="The column of paths or ids in --labels."),
@@ -185,17 +186,19 @@ classes_option = _source(
 source_options = together(source_kind_options, labels_options, classes_option)
 
 
-def take_source(options: dict[str, Any], root: str) -> Source:
+def take_source(options: dict[str, Any], root: str, *others: str) -> Source:
     """Take the options of a source out of all others, of which nothing but its samples is needed.
 
     Args:
         options: By the names of their parameters.
         root: What the user named.
+        others: More of that.
     """
     from dsprep.sources.reading import make_source
 
     return make_source(
         root,
+        others=others,
         list_file=options.pop("list_file"),
         labels=options.pop("labels"),
         path_column=options.pop("path_column"),

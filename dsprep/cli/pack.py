@@ -12,12 +12,15 @@ from dsprep.cli.options import (
     output_options,
     parse_pairs,
     source_options,
+    sources_argument,
     split_commas,
     workers_option,
 )
 from dsprep.cli.writing_options import (
+    drop_option,
     end,
     image_options,
+    keep_fields_option,
     layout_options,
     max_pixels_of,
     overwrite_option,
@@ -33,7 +36,7 @@ _samples = option_group("Samples")
 
 
 @click.command(cls=GroupedCommand)
-@click.argument("source", metavar="SOURCE")
+@sources_argument
 @click.argument("dest", metavar="DEST")
 @source_options
 @_shards(
@@ -47,18 +50,22 @@ _samples = option_group("Samples")
 @_samples("--seed", type=int, default=0, show_default=True, help="Of the shuffle.")
 @sample_options
 @image_options
+@drop_option
+@keep_fields_option
 @overwrite_option
 @spool_option
 @plan_option
 @workers_option
 @output_options
 def pack(
-    source: str,
+    sources: tuple[str, ...],
     dest: str,
     label_column: str | None,
     extensions: str | None,
     pairs: tuple[str, ...],
     renamed: tuple[str, ...],
+    drop: str | None,
+    keep_fields: str | None,
     shuffle: bool,
     seed: int,
     max_pixels: int | None,
@@ -92,11 +99,13 @@ def pack(
     from dsprep.progress import progress_for
 
     report = packing.pack(
-        source,
+        sources,
         dest,
         label_columns=split_commas(label_column),
         extensions=split_commas(extensions),
         pairs=parse_pairs(pairs, "--pair"),
+        drop=split_commas(drop),
+        keep_fields=split_commas(keep_fields),
         rename=parse_pairs(renamed, "--map"),
         transform=take_transform(options),
         seed=seed if shuffle else None,
@@ -104,4 +113,4 @@ def pack(
         progress=progress_for(sys.stderr, quiet),
         **options,
     )
-    return end(report, source, as_json, quiet)
+    return end(report, sources[0], as_json, quiet)

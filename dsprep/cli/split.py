@@ -26,7 +26,7 @@ _output = option_group("Output")
 
 
 @click.command(cls=GroupedCommand)
-@click.argument("source", metavar="SOURCE")
+@click.argument("sources", metavar="SOURCE...", nargs=-1, required=True)
 @source_options
 @_source("--root", metavar="DIR", help="Where the paths of a list as SOURCE start from.")
 @_split(
@@ -91,7 +91,7 @@ _output = option_group("Output")
 @workers_option
 @output_options
 def split(
-    source: str,
+    sources: tuple[str, ...],
     label_column: str | None,
     extensions: str | None,
     pairs: tuple[str, ...],
@@ -106,7 +106,7 @@ def split(
     SOURCE is a directory or an archive of images, with --list or --labels if its directories are
     not the classes; or anything else that convert reads; or a .lst, of which no files are looked at
     unless --root says where they are. A list is written for each side, NAME.lst, and classes.txt
-    beside them.
+    beside them. With --list, all other commands take the samples of SOURCE that such a list names.
 
     Each class is divided by the ratios, its counts being less than one from their exact shares.
     Every sample is in exactly one list. The same samples and the same seed give the same split, in
@@ -118,6 +118,7 @@ def split(
       dsprep split all.lst -o lists/ --ratio train=0.9,val=0.1
       dsprep split photos/ -o lists/ --group '(patient[0-9]+)' --leaks together
       dsprep split photos/ -o folds/ --folds 5
+      dsprep split 'wds/train-{000000..000146}.tar' -o lists/
       dsprep split photos/ -o tree/ --materialize hardlink
     """
     from dsprep import splitting
@@ -126,7 +127,7 @@ def split(
     from dsprep.splits.ratios import parse_ratios
 
     report = splitting.split(
-        source,
+        sources,
         output,
         label_columns=split_commas(label_column),
         extensions=split_commas(extensions),

@@ -22,6 +22,7 @@ F = TypeVar("F", bound=Callable[..., Any])
 _shards = option_group("Shards")
 _images = option_group("Images")
 _samples = option_group("Samples")
+_fields = option_group("Fields")
 _run = option_group("Run")
 
 
@@ -74,6 +75,14 @@ layout_options = together(
         is_flag=True,
         help="Add a .json with class, filename, width and height to each WebDataset sample.",
     ),
+)
+
+drop_option = _fields("--drop", metavar="FIELD[,FIELD...]", help="Leave these fields out.")
+keep_fields_option = _fields(
+    "--keep-fields",
+    metavar="FIELD[,FIELD...]",
+    help="Fields that do not depend on the geometry of the image: a transform leaves them as they "
+    "are.",
 )
 
 key_option = _samples(

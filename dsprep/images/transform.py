@@ -134,6 +134,16 @@ class Transform:
         """Whether it changes no image at all."""
         return (self.resize, self.crop, self.encode, self.color) == (None, None, "keep", "keep")
 
+    @property
+    def moves(self) -> bool:
+        """Whether it changes the geometry of images, besides turning them upright."""
+        return self.resize is not None or self.crop is not None
+
+    @property
+    def moving_option(self) -> str:
+        """The option that changes the geometry."""
+        return "--crop" if self.resize is None else "--resize"
+
     def apply(self, data: bytes, max_pixels: int = DEFAULT_MAX_PIXELS) -> Encoded:
         """Transform one image. Whatever comes out has been decoded once, also if it is a copy.
 
@@ -240,6 +250,17 @@ class Transform:
         else:
             pixels.save(out, "JPEG", quality=self.quality, subsampling="4:2:0")
         return out.getvalue()
+
+
+def is_turned(data: bytes) -> bool:
+    """Whether an EXIF orientation says that an image is not upright, so that a transform turns it.
+
+    Raises:
+        BadImage: If it cannot be opened.
+    """
+    header = read_header(data)
+    with pillow(f"cannot decode this {NAMES[header.kind]}", header.width * header.height):
+        return orientation_of(open_image(data, header, header.width * header.height)) != 1
 
 
 def _has_type(value: object, name: str) -> bool:

@@ -130,7 +130,7 @@ def index(
     state = "checked" if check else "planned" if dry_run else "indexed"
     found = find_shards(Path(dest))
     lost = [Problem(name, None, "", message) for name, message in strays(Path(dest), found)]
-    if lost and overwrite and not found[0].destination.stem:
+    if lost and overwrite and found[0].destination.single is None:
         found, lost = [shards_of_others(found[0])], []
     with Pool(available_cores() if workers is None else workers) as pool:
         run = _Run(kinds, overwrite, state, pool, progress or Progress())

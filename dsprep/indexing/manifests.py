@@ -85,7 +85,7 @@ def new_manifest(
         rejected=0,
         bytes=sum(shard.bytes for _, shard in made),
         source="",
-        options=options_of_others(shards.made.layout, bool(shards.destination.stem)),
+        options=options_of_others(shards.made.layout, shards.destination.single is not None),
         shards=[_receipt(shards, name, shard) for name, shard in made],
         files=[
             *([_file(classes)] if classes.is_file() else []),

@@ -13,8 +13,8 @@ from dsprep.catalog import Catalog
 from dsprep.errors import DestinationError, OptionError, SourceError
 from dsprep.findings import SKIP_KINDS, Finding, Reject, lost
 from dsprep.listing.editing import parse_label
-from dsprep.lists.editing import append_rows, fits, require_one_kind
-from dsprep.lists.listed import rows_of
+from dsprep.lists.editing import append_rows, require_one_kind
+from dsprep.lists.listed import listable, rows_of
 from dsprep.lists.parts import cut_parts
 from dsprep.lists.rows import format_rows
 from dsprep.liststore import (
@@ -104,8 +104,8 @@ def create_list(
     """
     require_disk(out)
     catalog, findings = _read(source, workers)
+    catalog, rejects = listable(catalog)
     catalog = _below(catalog, under)
-    rejects, catalog = _without_odd_names(catalog)
     counts = catalog.samples_per_class()
     rows = rows_of(catalog if seed is None else catalog.shuffle(seed))
     parts = cut_parts(rows.height, chunks, train_ratio, test_ratio)
@@ -168,7 +168,7 @@ def append_to_list(
                 f"{path}: nothing tells which class has which number: give --classes FILE, or "
                 f"put {CLASSES} beside the list"
             )
-        rejects, catalog = _without_odd_names(catalog)
+        catalog, rejects = listable(catalog)
         counts = catalog.samples_per_class() if label is None else {}
         new = rows_of(catalog)
         if label is not None:
@@ -205,16 +205,6 @@ def _below(catalog: Catalog, under: str) -> Catalog:
     if table.is_empty():
         raise SourceError(f"{catalog.root}: holds no images under {under!r}")
     return replace(catalog, table=table)
-
-
-def _without_odd_names(catalog: Catalog) -> tuple[list[Reject], Catalog]:
-    """Set aside what no list can name."""
-    odd = catalog.table.filter(~fits(pl.col("path")))
-    reason = "a .lst cannot hold a name with a tab, a line break or blanks at its ends"
-    rejects = [Reject(path, reason) for path in odd["path"]]
-    if len(odd) == len(catalog):
-        raise SourceError(f"{catalog.root}: {rejects[0].path!r}: {reason}")
-    return rejects, replace(catalog, table=catalog.table.filter(fits(pl.col("path"))))
 
 
 def _write_new(

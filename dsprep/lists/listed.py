@@ -2,10 +2,37 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import polars as pl
 
 from dsprep.catalog import Catalog
+from dsprep.errors import SourceError
+from dsprep.findings import Reject
+from dsprep.lists.editing import fits
+from dsprep.lists.rows import leads_outside
 from dsprep.lst import format_number
+
+
+def listable(catalog: Catalog) -> tuple[Catalog, list[Reject]]:
+    """Return the samples that a list can name, each path being what it calls the sample.
+
+    Returns:
+        They, in their order; and the others.
+
+    Raises:
+        SourceError: If it can name none.
+    """
+    table = catalog.table.with_columns(catalog.names().alias("path"))
+    path = pl.col("path")
+    odd = table.select(odd=~fits(path) | leads_outside(path))["odd"]
+    reason = (
+        "a .lst cannot hold a name with a tab, a line break, blanks at its ends, or / or .. first"
+    )
+    rejects = [Reject(name, reason) for name in table["path"].filter(odd)]
+    if rejects and len(rejects) == len(catalog):
+        raise SourceError(f"{catalog.root}: {rejects[0].path!r}: {reason}")
+    return replace(catalog, table=table.filter(~odd)), rejects
 
 
 def rows_of(catalog: Catalog) -> pl.DataFrame:

@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from dsprep.errors import OptionError
-from dsprep.formats import FORMATS, OTHERS, Format
+from dsprep.formats import FORMATS, Format
 from dsprep.formats.features import FIELDS, choose_features
 from dsprep.formats.folder import AugmentedFolder
 from dsprep.formats.tfrecord import TFRecord
 from dsprep.formats.webdataset import RENAMABLE, WebDataset
+from dsprep.planning.fields import IMAGE
 
 
 def make_layout(
@@ -36,8 +37,8 @@ def make_layout(
     Raises:
         OptionError: If there is no such format, or an option does not go with it.
     """
-    if format_name not in FORMATS | OTHERS:
-        raise OptionError(f"format {format_name}: choose one of {', '.join(FORMATS | OTHERS)}")
+    if format_name not in FORMATS:
+        raise OptionError(f"format {format_name}: choose one of {', '.join(FORMATS)}")
     if format_name != TFRecord.name and (gzip or features):
         raise OptionError(f"--features and --compression go with tfrecord, not with {format_name}")
     if format_name != WebDataset.name and metadata:
@@ -52,7 +53,7 @@ def make_layout(
         raise OptionError(f"--map: {format_name} has no names to map")
     if format_name == AugmentedFolder.name:
         return AugmentedFolder(prefix=prefix)
-    return (FORMATS | OTHERS)[format_name]()
+    return FORMATS[format_name]()
 
 
 def split_names(
@@ -67,4 +68,6 @@ def split_names(
         format_name, frozenset()
     )
     ours = {field: name for field, name in names.items() if field in own}
-    return ours, {field: name for field, name in names.items() if field not in own}
+    # Samples may have a field that is called "image", and no image.
+    others = {field: name for field, name in names.items() if field not in own or field == IMAGE}
+    return ours, others

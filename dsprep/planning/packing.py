@@ -36,6 +36,8 @@ class Packing:
         key: ``path`` or ``index``: where keys come from.
         fields: Which fields of whole samples are kept.
         selection: Which samples are taken; None for all.
+        mapped: The fields that ``--map`` names.
+        keep_fields: The fields that do not depend on the geometry of the image.
         names: Whether file names are kept that do not follow from keys.
         copies: Whether encoded samples are copied as they are.
         first_shard: The number of the first shard, after those that are there already.
@@ -55,6 +57,8 @@ class Packing:
     key: str
     fields: FieldChoice = FieldChoice()
     selection: Selection | None = None
+    mapped: frozenset[str] = frozenset()
+    keep_fields: frozenset[str] = frozenset()
     names: bool = False
     copies: bool = False
     first_shard: int = 0
@@ -75,6 +79,8 @@ class Packing:
         }
         if not self.fields.is_all:
             options["fields"] = self.fields.options()
+        if self.keep_fields:
+            options["keep_fields"] = sorted(self.keep_fields)
         if self.selection is not None:
             selection = asdict(self.selection)
             selection["table"] = self.selection.table is not None  # not its path on this machine
@@ -96,6 +102,8 @@ class Packing:
             classes=catalog.classes,
             key=self.key,
             fields=self.fields,
+            keep_fields=self.keep_fields,
             names=self.names,
             copies=self.copies,
+            told=catalog.told,
         )

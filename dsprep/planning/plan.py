@@ -12,10 +12,16 @@ from dsprep.findings import SKIP_KINDS, Finding, Reject, lost
 from dsprep.formats import shard_stem
 from dsprep.formats.folder import Folder
 from dsprep.planning.cuts import PlannedShard, plan_shards
+from dsprep.planning.looking import look, require_unspoiled, unmatched
 from dsprep.planning.packing import Packing
 from dsprep.planning.recipe import Recipe
 from dsprep.planning.selection import Chosen
-from dsprep.planning.settle import require_exact_labels, require_held, settle
+from dsprep.planning.settle import (
+    require_exact_labels,
+    require_held,
+    settle,
+    with_chosen_label,
+)
 from dsprep.planning.weigh import pick, try_samples, weigh
 from dsprep.rows import Rows
 from dsprep.sources.reading import read_source
@@ -44,6 +50,7 @@ class Plan:
         shards: The cuts.
         estimated: Whether the shards' bytes are estimates.
         chosen: What the selection left out or repeated; None if there was none.
+        unmatched: Which options name fields that no sample has.
     """
 
     packing: Packing
@@ -53,6 +60,7 @@ class Plan:
     shards: Sequence[PlannedShard]
     estimated: bool
     chosen: Chosen | None = None
+    unmatched: Sequence[str] = ()
 
     @property
     def in_order(self) -> bool:
@@ -125,6 +133,10 @@ def make_plan(packing: Packing, pool: Pool) -> Plan:
     if packing.first_id:
         catalog = catalog.with_ids_from(packing.first_id)
     require_held(packing, catalog)
+    looked = look(packing, catalog, pool)
+    require_unspoiled(packing, catalog, looked)
+    idle = unmatched(packing, catalog, looked)
+    catalog = with_chosen_label(packing, catalog)
     chosen = None
     if packing.selection is not None:
         from dsprep.planning.select import select  # not before polars is there
@@ -139,7 +151,7 @@ def make_plan(packing: Packing, pool: Pool) -> Plan:
     files = catalog.table["file"].to_list() if packing.size.by_file else ()
     name = _shard_namer(packing, catalog)
     shards = plan_shards(weights, packing.size, packing.layout, name, capacity, files)
-    return Plan(packing, catalog, findings, collisions, shards, estimated, chosen)
+    return Plan(packing, catalog, findings, collisions, shards, estimated, chosen, idle)
 
 
 def _shard_namer(packing: Packing, catalog: Catalog) -> Callable[[int, int], str]:

@@ -12,7 +12,7 @@ from dsprep.planning.cuts import ShardSize
 from dsprep.planning.packing import Packing
 from dsprep.readers.parquet import ParquetReader
 from dsprep.readers.shards import ShardReader
-from dsprep.sample import TYPES
+from dsprep.sample import TYPES, UNKNOWN_IMAGE
 from dsprep.units import format_count
 
 if TYPE_CHECKING:
@@ -37,7 +37,8 @@ def settle(packing: Packing, catalog: Catalog) -> Packing:
         size = ShardSize()
     if isinstance(packing.layout, Folder):
         size = ShardSize(target=_UNIT)
-    copies = packing.copies and isinstance(catalog.reader, ShardReader)  # not a tar of CIFAR, say
+    # Not a tar of CIFAR, say, nor samples whose labels a list changes.
+    copies = packing.copies and isinstance(catalog.reader, ShardReader) and not catalog.told
     return replace(packing, check=check, size=size, layout=layout, copies=copies)
 
 
@@ -100,6 +101,24 @@ def require_held(packing: Packing, catalog: Catalog) -> None:
             f"{packing.layout.name} cannot hold {named}; "
             f"give --drop {','.join(unheld)} to leave {'it' if len(unheld) == 1 else 'them'} out"
         )
+
+
+def with_chosen_label(packing: Packing, catalog: Catalog) -> Catalog:
+    """Return the catalog of image files without labels, if these are to be left out.
+
+    Raises:
+        OptionError: If the images are to be left out.
+    """
+    if catalog.reader.whole or packing.fields.is_all:
+        return catalog
+    if not packing.fields.apply({UNKNOWN_IMAGE: None}):
+        raise OptionError(
+            f"{packing.source.root}: holds images and labels; --only and --drop leave no image"
+        )
+    label = catalog.label_column
+    if label is None or packing.fields.apply({label: None}):
+        return catalog
+    return replace(catalog, table=catalog.table.drop(label), classes=None)
 
 
 def require_exact_labels(packing: Packing, catalog: Catalog) -> None:

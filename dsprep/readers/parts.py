@@ -155,14 +155,23 @@ class ParallelFolders(PartReader):
         return members
 
 
-def count_fields(task: tuple[PartReader, Rows]) -> Counter[tuple[str, str]]:
-    """Count which fields some samples have, by their names and the names of their values' types."""
+def read_facts(
+    task: tuple[PartReader, Rows],
+) -> tuple[Counter[tuple[str, str]], list[int | tuple[float, ...] | None]]:
+    """Read some samples for their fields and labels.
+
+    Returns:
+        How many have each field, by its name and the name of its value's type; and the label of
+        each, None where it has none.
+    """
     reader, rows = task
     counts: Counter[tuple[str, str]] = Counter()
+    labels: list[int | tuple[float, ...] | None] = []
     for sample in reader.read(rows):
+        labels.append(sample.label() if isinstance(sample, Sample) else None)
         if isinstance(sample, Sample):
             counts.update((name, type(value).__name__) for name, value in sample.fields.items())
-    return counts
+    return counts, labels
 
 
 def stem_of(path: str) -> str:

@@ -6,6 +6,7 @@ import os
 from collections.abc import Iterator, Sequence
 from contextlib import closing
 from dataclasses import dataclass, replace
+from itertools import chain
 from typing import ClassVar
 
 from dsprep.errors import BadSample, DamagedShard, SourceError
@@ -55,7 +56,10 @@ class ShardReader(Reader):
                 if run.file in packed:
                     found = streams.read(run, rows)
                 else:
-                    found = self._read_run(files[run.file], run, rows)
+                    parts = [run] if self.layout.known_by == "id" else _numbered(run, rows)
+                    found = chain.from_iterable(
+                        self._read_run(files[run.file], part, rows) for part in parts
+                    )
                 for number, sample in zip(numbers, found, strict=True):
                     yield self._finished(sample, rows, number)
 
@@ -142,6 +146,16 @@ class ShardReader(Reader):
         for number, (position, _) in enumerate(self.unpacked):
             files[position], states[position] = os.path.join(directory, str(number)), None
         return replace(self, files=tuple(files), unpacked=(), states=tuple(states))
+
+
+def _numbered(run: Run, rows: Rows) -> Iterator[Run]:
+    """Cut a run where ids do not follow one another: they are the keys of records without names."""
+    first = run.first
+    for number in range(first + 1, run.last):
+        if rows.ids[number] != rows.ids[number - 1] + 1:
+            yield run._replace(first=first, last=number)
+            first = number
+    yield run._replace(first=first)
 
 
 def _blocks(run: Run, rows: Rows, file: OpenFile, path: str) -> Iterator[tuple[bytes, int]]:

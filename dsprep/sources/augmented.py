@@ -15,12 +15,11 @@ from dsprep.findings import Finding
 from dsprep.formats.augmented import Annotated, parse_augmented
 from dsprep.lists.editing import plain_paths
 from dsprep.lists.rows import leads_outside
-from dsprep.readers.files import FileReader
 from dsprep.sources.below import scan_below
 from dsprep.sources.classes import number_classes
 from dsprep.sources.files import Files, list_files
 from dsprep.sources.labels import labels_from_numbers
-from dsprep.sources.match import match_files, places_of
+from dsprep.sources.match import chosen, match_files
 from dsprep.sources.scan import RunAll
 from dsprep.stores.paths import common_path, is_dir
 from dsprep.stores.urls import is_s3
@@ -91,16 +90,10 @@ def read_augmented(
     refuse(path, rows, outside, lambda row: f"{row['path']!r} is not a path below the folder")
     rows = rows.with_columns(plain_paths(rows["path"]).alias("file"))
     label = _labels(lines, classes, path)
-    rows = rows.with_row_index("index").with_columns(label)
+    rows = rows.with_columns(label).with_row_index("index")
     rows, findings = match_files(rows, files, root, path)
-    table = rows.select(
-        pl.col("index").cast(pl.Int64),
-        pl.col("file").alias("path"),
-        *("size", "mtime"),
-        *places_of(rows),
-        *(each.name for each in label),
-    )
-    return Catalog(table, root, classes, files.reader or FileReader(root)), findings
+    rows = rows.with_columns(pl.col("index").cast(pl.Int64), path="file")
+    return chosen(rows, files, root, classes), findings
 
 
 def _images_of(manifest: str, lines: Sequence[Annotated]) -> str:

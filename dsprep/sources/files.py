@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable
+from dataclasses import replace
 from typing import NamedTuple
 
 import polars as pl
 
+from dsprep.catalog import Catalog
 from dsprep.findings import Finding
+from dsprep.lists.editing import plain_paths
 from dsprep.readers.base import Reader
 from dsprep.sources.scan import Scanned, printable
 
@@ -26,6 +29,8 @@ class Files(NamedTuple):
         others: For an archive: the files that are no images, or hidden, like the table.
         reader: For an archive: reads it.
         top: For an archive: the directory that it is of, and that all of its images lie in.
+        samples: For samples that are whole already: their catalog, in the order of the table, whose
+            paths are what lists call them.
     """
 
     table: pl.DataFrame
@@ -34,6 +39,21 @@ class Files(NamedTuple):
     others: pl.DataFrame | None = None
     reader: Reader | None = None
     top: str = ""
+    samples: Catalog | None = None
+
+    @classmethod
+    def of(cls, catalog: Catalog, findings: list[Finding]) -> Files:
+        """Return samples that are whole already as what lists choose from.
+
+        Args:
+            catalog: They.
+            findings: What was noticed about them.
+        """
+        names = plain_paths(catalog.names())
+        first = names.is_first_distinct()  # all are, but for a shard that was named twice
+        names, catalog = names.filter(first), replace(catalog, table=catalog.table.filter(first))
+        table = catalog.table.select(names.alias("path"), "size", "mtime")
+        return cls(table, findings, [], FILES.to_frame(), catalog.reader, samples=catalog)
 
     def below_top(self) -> Files:
         """The same with paths that start below :attr:`top`."""

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import polars as pl
 
+from dsprep.errors import SourceError
 from dsprep.sources.classes import number_classes
 from dsprep.text import refuse
 
@@ -61,3 +64,33 @@ def labels_from_names(
     refuse(source, rows, unknown, lambda row: f"{row['name']!r} is none of the {count} classes")
     numbers = rows["name"].replace_strict(classes, range(count), return_dtype=pl.Int64)
     return numbers.alias("cls"), classes
+
+
+def label_column(
+    labels: Sequence[int | tuple[float, ...] | None], samples: int
+) -> pl.Series | None:
+    """Return the labels of samples as the column of a catalog; None unless all samples have one.
+
+    Args:
+        labels: They, as far as they are known.
+        samples: How many samples there are.
+    """
+    if len(labels) < samples or None in labels:
+        return None
+    if all(isinstance(label, int) for label in labels):
+        return pl.Series("cls", labels, dtype=pl.Int64)
+    lists = [[float(label)] if isinstance(label, int) else list(label or ()) for label in labels]
+    return pl.Series("label", lists, dtype=pl.List(pl.Float64))
+
+
+def require_known(labels: pl.Series, classes: tuple[str, ...], name: str) -> None:
+    """Refuse class numbers without a name.
+
+    Raises:
+        SourceError: If there is one.
+    """
+    unknown = labels.filter(~labels.is_between(0, len(classes) - 1))
+    if len(unknown):
+        raise SourceError(
+            f"{name}: holds the class {unknown[0]}, which is none of its {len(classes)} classes"
+        )

@@ -1,4 +1,4 @@
-"""An MXNet ``.lst`` and the folder that its paths start from."""
+"""An MXNet ``.lst``, and the folder or the samples that it names."""
 
 from __future__ import annotations
 
@@ -8,11 +8,10 @@ from dsprep.catalog import Catalog
 from dsprep.findings import Finding
 from dsprep.lists.editing import plain_paths
 from dsprep.lists.rows import parse_rows
-from dsprep.readers.files import FileReader
 from dsprep.sources.below import scan_below
 from dsprep.sources.files import Files, list_files
 from dsprep.sources.labels import labels_from_numbers
-from dsprep.sources.match import match_files, places_of
+from dsprep.sources.match import chosen, match_files
 from dsprep.sources.scan import RunAll
 from dsprep.text import read_text
 
@@ -60,8 +59,7 @@ def read_lst(
         files = list_files(scan_below(root, extensions, run_all, listed), listed)
     files = files.fitting(files_named)
     rows, findings = match_files(rows, files, root, list_path)
-    table = rows.select("index", "path", "size", "mtime", *places_of(rows), labels.name)
-    return Catalog(table, root, classes, files.reader or FileReader(root)), findings
+    return chosen(rows, files, root, classes), findings
 
 
 def _directories(paths: pl.Series) -> set[str]:

@@ -1,19 +1,24 @@
-"""What a list names against what lies on the disk, or in an archive."""
+"""What a list names against what lies on the disk, in an archive, or in shards."""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from dataclasses import replace
 from functools import partial
 
 import polars as pl
 
+from dsprep.catalog import LABEL_COLUMNS, Catalog, key_expr
 from dsprep.errors import SourceError
 from dsprep.findings import REJECT_KINDS, Finding
+from dsprep.lists.editing import plain_paths
+from dsprep.readers.files import FileReader
 from dsprep.sources.files import FILES, Files
 from dsprep.stores.ahead import ahead
 from dsprep.stores.paths import Facts, facts
 from dsprep.stores.urls import is_s3
+from dsprep.text import refuse
 
 _FILE = "in file"
 """What a catalog calls ``file`` is called here while ``file`` is what a list names."""
@@ -32,12 +37,14 @@ def match_files(
         source: The list's name, for messages.
 
     Returns:
-        The samples that have a file, in their order, with the columns ``size`` and ``mtime``, and
-        for those of an archive what :func:`places_of` takes; and the findings.
+        The samples that have a file, in their order, with what :func:`chosen` takes; and the
+        findings.
 
     Raises:
         SourceError: If not one of them has a file.
     """
+    if files.samples is not None:
+        rows = rows.with_columns(file=_find_samples(rows, files, files.samples, source))
     matched = _join(rows, files.table)
     unknown = matched.filter(pl.col("size").is_null())["file"]
     elsewhere = _look_up(root, files, unknown.unique(maintain_order=True))
@@ -45,6 +52,12 @@ def match_files(
         matched = _join(rows, pl.concat([files.table, elsewhere]))
     missing = matched.filter(pl.col("size").is_null())
     found = matched.drop_nulls("size")
+    if found.is_empty() and files.samples is not None:
+        raise SourceError(
+            f"{source}: not one of the {rows.height} samples that it names is in {root}, "
+            f"{rows['path'][0]!r} for one; those are called as {files.table['path'][0]!r} is: "
+            f"dsprep lst create {root} -o FILE lists them"
+        )
     if found.is_empty():
         raise SourceError(
             f"{source}: not one of the {rows.height} files that it names lies below {root}, "
@@ -53,8 +66,8 @@ def match_files(
     # Findings reach the reports that stand beside the shards, which name no path of this machine.
     name = os.path.basename(source)
     named = {*missing["file"].to_list(), *elsewhere["path"].to_list()}
-    return found.drop("place"), [
-        *_missing(missing, name),
+    return found, [
+        *_missing(missing, name, "missing" if files.samples is None else "unknown"),
         *_duplicates(found, name),
         *_unlisted(found, files),
         *(finding for finding in _of_scan(files.findings) if finding.path not in named),
@@ -70,11 +83,133 @@ def _join(rows: pl.DataFrame, files: pl.DataFrame) -> pl.DataFrame:
     return rows.hstack(joined.drop("file").collect())
 
 
-def places_of(rows: pl.DataFrame) -> list[pl.Expr]:
-    """The columns of a catalog that tell where in an archive a sample lies; none for files."""
-    if _FILE not in rows.columns:
-        return []
-    return [pl.col(_FILE).alias("file"), pl.col("offset"), pl.col("stored")]
+def chosen(
+    rows: pl.DataFrame,
+    files: Files,
+    root: str,
+    classes: tuple[str, ...] | None,
+    told: Iterable[str] = ("id", "label"),
+) -> Catalog:
+    """Make the catalog of the samples that a list names, in its order, with its ids and labels.
+
+    Samples that are whole already keep their own labels if these are the same, or if they have none
+    and the list has nothing but zeros, which is what lists of samples without labels have.
+
+    Args:
+        rows: What :func:`match_files` returns, with the columns ``index`` and ``path``, and ``cls``
+            or ``label``.
+        files: What they were chosen from.
+        root: The directory that paths start from, or what else the source is called.
+        classes: The class names.
+        told: What the list tells: ``id``, ``label``.
+    """
+    labels = [rows[name] for name in LABEL_COLUMNS if name in rows.columns]
+    if files.samples is None:
+        places = [pl.col(_FILE).alias("file"), pl.col("offset"), pl.col("stored")]
+        table = rows.select(
+            *("index", "path", "size", "mtime"),
+            *(places if _FILE in rows.columns else []),
+            *labels,
+        )
+        return Catalog(table, root, classes, files.reader or FileReader(root))
+    own = files.samples
+    table = own.table[rows["place"]]
+    new = {"id": not (table["index"] == rows["index"]).all(), "label": False}
+    if labels and _differ(table, labels[0]):
+        new["label"] = True
+        table = table.select(pl.exclude(list(LABEL_COLUMNS)), labels[0])
+        kept = {each: count for each, count in own.fields.items() if each[0] not in LABEL_COLUMNS}
+        kind = "int" if labels[0].name == "cls" else "tuple"
+        own = replace(own, fields={**kept, (labels[0].name, kind): len(table)})
+    return replace(
+        own,
+        table=table.with_columns(rows["index"]),
+        classes=classes,
+        told=frozenset(each for each in told if new[each]),
+    )
+
+
+def _differ(table: pl.DataFrame, labels: pl.Series) -> bool:
+    """Whether labels differ from those that samples have; without, all zeros are none either."""
+    new = _as_lists(labels)
+    own = [_as_lists(table[name]) for name in LABEL_COLUMNS if name in table.columns]
+    if own:
+        return not new.eq(own[0]).all()
+    return not new.eq(pl.Series([[0.0]], dtype=new.dtype)).all()
+
+
+def _as_lists(labels: pl.Series) -> pl.Series:
+    if labels.name == "label":
+        return labels
+    return labels.to_frame().select(pl.concat_list(pl.col("cls").cast(pl.Float64))).to_series()
+
+
+def _find_samples(rows: pl.DataFrame, files: Files, samples: Catalog, source: str) -> pl.Series:
+    """Find what a list means: a sample by its name, by its shard and key, or by its key alone.
+
+    Returns:
+        The names that the samples have; what the list has where there is no such sample.
+    """
+    named, names = rows.select("line", name="file"), files.table["path"]
+    if names.is_in(named["name"].implode()).sum() == named["name"].n_unique():
+        return named["name"]  # nearly always
+    spellings = [names]
+    if samples.has_places:
+        spellings.append(plain_paths(samples.long_names()))
+    found = find_spelled(named, [_spelled(each, names) for each in spellings], source)
+    others = named.join(found, on="name", how="anti").select("line", "name", key=key_expr("name"))
+    by_key = find_spelled(
+        others.select("line", name="key"), [_spelled(samples.keys(), names)], source
+    )
+    others = others.join(by_key, left_on="key", right_on="name").select("name", "path")
+    found = pl.concat([found, others.unique("name")])
+    joined = named.join(found, on="name", how="left", maintain_order="left")
+    return joined.select(pl.coalesce("path", "name")).to_series()
+
+
+def _spelled(spellings: pl.Series, paths: pl.Series) -> pl.DataFrame:
+    return pl.DataFrame({"name": spellings, "path": paths})
+
+
+def more_than_names(files: pl.DataFrame) -> Iterator[pl.DataFrame]:
+    """What files may be called in a table: without extension, without directories, without both."""
+    path = pl.col("path")
+    bare = path.str.replace(r"\.[^./]*$", "")
+    for name in (bare, path.str.split("/").list.last(), bare.str.split("/").list.last()):
+        yield files.select(path, name=name)
+
+
+def find_spelled(
+    named: pl.DataFrame, spellings: Iterable[pl.DataFrame], source: str
+) -> pl.DataFrame:
+    """Find what each name means, by the first spelling that it is.
+
+    Args:
+        named: The columns ``line`` and ``name``.
+        spellings: Of what may be meant: the columns ``name`` and ``path``; the exact one first.
+        source: The file that has the names, for messages.
+
+    Returns:
+        The columns ``name`` and ``path``, each name that means something once.
+
+    Raises:
+        SourceError: If a name may mean two.
+    """
+    left = named.select("line", "name").unique("name", keep="first", maintain_order=True)
+    found = [pl.DataFrame(schema={"name": pl.String, "path": pl.String})]
+    for spelled in spellings:
+        if left.is_empty():
+            break
+        hits = left.join(spelled, on="name").sort("line", "path")
+        refuse(
+            source,
+            hits.with_columns(other=pl.col("path").last().over("name")),
+            pl.col("name").is_duplicated(),
+            lambda row: f"{row['name']!r} may mean {row['path']!r} or {row['other']!r}",
+        )
+        found.append(hits.select("name", "path"))
+        left = left.join(hits, on="name", how="anti", maintain_order="left")
+    return pl.concat(found)
 
 
 def _look_up(root: str, files: Files, paths: pl.Series) -> pl.DataFrame:
@@ -94,9 +229,9 @@ def _facts(path: str) -> Facts | None:
         return None
 
 
-def _missing(rows: pl.DataFrame, source: str) -> list[Finding]:
+def _missing(rows: pl.DataFrame, source: str, kind: str) -> list[Finding]:
     lines = rows.select("path", "line").iter_rows()
-    return [Finding("missing", path, f"{source}:{line}") for path, line in lines]
+    return [Finding(kind, path, f"{source}:{line}") for path, line in lines]
 
 
 def _duplicates(rows: pl.DataFrame, source: str) -> list[Finding]:

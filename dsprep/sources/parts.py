@@ -12,11 +12,12 @@ import polars as pl
 from dsprep.catalog import Catalog
 from dsprep.errors import SourceError
 from dsprep.findings import REJECT_KINDS, Finding
-from dsprep.readers.parts import SharedStems, count_fields, stem_of
+from dsprep.readers.parts import SharedStems, read_facts, stem_of
 from dsprep.sample import IMAGE_EXTENSIONS
 from dsprep.sources.below import scan_below
 from dsprep.sources.files import Files, list_files
 from dsprep.sources.folder import classes_of_directories
+from dsprep.sources.labels import label_column, require_known
 from dsprep.sources.pairs import parse_pairs, read_pairs
 from dsprep.sources.scan import RunAll
 
@@ -75,12 +76,19 @@ def read_parts(
 
 
 def _with_fields(catalog: Catalog, run_all: RunAll) -> Catalog:
-    """The catalog with the fields that the samples turn out to have when they are read."""
+    """The catalog with the fields, and the labels, that the samples turn out to have."""
     tasks = [
         (catalog.reader, catalog.slice(start, _READ_AT_ONCE).rows())
         for start in range(0, len(catalog), _READ_AT_ONCE)
     ]
-    return replace(catalog, fields=sum(run_all(count_fields, tasks), Counter()))
+    found = list(run_all(read_facts, tasks))
+    catalog = replace(catalog, fields=sum((fields for fields, _ in found), Counter()))
+    labels = label_column([label for _, some in found for label in some], len(catalog))
+    if catalog.label_column is not None or labels is None:
+        return catalog
+    if catalog.classes is not None and labels.name == "cls":
+        require_known(labels, catalog.classes, catalog.root)
+    return replace(catalog, table=catalog.table.with_columns(labels))
 
 
 def _read_stems(

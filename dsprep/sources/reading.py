@@ -59,6 +59,11 @@ class Source:
     extensions: frozenset[str] = frozenset(IMAGE_EXTENSIONS)
     own_state: str = ""
 
+    @property
+    def chooses(self) -> bool:
+        """Whether a list or a table tells which samples to take, and their labels."""
+        return self.list is not None or self.table is not None
+
     def files(self) -> tuple[str, ...]:
         """The local files that are read and are no images: lists, tables, an archive."""
         named = (self.list, self.table, self.classes, self.root)
@@ -76,8 +81,6 @@ class Source:
             raise OptionError("--path-column and --label-column go with --labels")
         if self.parts and self.pairs:
             raise OptionError("give --parts or --pair, not both")
-        if (self.list or self.table) and (self.parts or self.pairs):
-            raise OptionError("--list and --labels go with images, not with --parts and --pair")
 
 
 def make_source(
@@ -144,7 +147,7 @@ def _read(source: Source, run_all: RunAll) -> tuple[Catalog, list[Finding]]:
         from dsprep.sources.archive import read_archive
 
         return read_archive(source)
-    folder = None if source.list or source.table else _scan_ahead(source, run_all)
+    folder = None if source.chooses else _scan_ahead(source, run_all)
     from dsprep.sources.tree import read_tree  # not before polars is there
 
     return read_tree(source, run_all=run_all, scans=folder)

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import os
 from collections import Counter
-from collections.abc import Iterator, Sequence
-from itertools import chain
+from collections.abc import Iterator
 
 import polars as pl
 
@@ -14,10 +13,11 @@ from dsprep.errors import SourceError
 from dsprep.findings import Finding
 from dsprep.formats.stream import why_no_shard
 from dsprep.readers.shards import ShardReader
+from dsprep.sources.labels import label_column, require_known
 from dsprep.sources.scan import RunAll
 from dsprep.sources.shardset import ShardSet
 from dsprep.sources.spans import IndexedShard, IndexTask, index_shard
-from dsprep.stores.paths import is_file
+from dsprep.stores.paths import is_file, short_names
 from dsprep.text import read_text
 from dsprep.units import format_count, format_extensions
 
@@ -67,20 +67,19 @@ def read_shards(
             count = format_count(sum(shard.passed_over.values()), "member")
             detail = f"{count} ({format_extensions(shard.passed_over)})"
             findings.append(Finding("keyless", os.path.basename(path), detail))
-    table = pl.concat(
-        [_rows(number, path, shard) for number, (path, shard) in _numbered(shards, indexed)]
-    )
+    names = short_names(shards.files)
+    table = pl.concat([_rows(number, names[number], shard) for number, shard in enumerate(indexed)])
     if table.is_empty():
         why = f": {findings[0].path} {findings[0].detail}" if findings else ""
         raise SourceError(f"{shards.name}: holds no samples{why}")
     table, named = _name(table, shards)
     table = _number(table)
-    labels = _labels(indexed)
+    labels = label_column([label for shard in indexed for label in shard.labels], table.height)
     if labels is not None:
         table = table.with_columns(labels)
     classes = shards.classes if classes is None else classes
     if classes is not None and labels is not None and labels.name == "cls":
-        _require_known(labels, classes, shards.name)
+        require_known(labels, classes, shards.name)
     unpacked = tuple(
         (number, shard.offsets[-1] + shard.sizes[-1])
         for number, shard in enumerate(indexed)
@@ -116,20 +115,13 @@ def _lost(name: str, shard: IndexedShard, told: int) -> Iterator[Finding]:
         yield Finding("cut-off", f"{name}/{number}", said)
 
 
-def _numbered(
-    shards: ShardSet, indexed: Sequence[IndexedShard]
-) -> Iterator[tuple[int, tuple[str, IndexedShard]]]:
-    return enumerate(zip(shards.files, indexed, strict=True))
-
-
-def _rows(number: int, path: str, shard: IndexedShard) -> pl.DataFrame:
+def _rows(number: int, name: str, shard: IndexedShard) -> pl.DataFrame:
     """The samples of a shard, with their ids and without labels."""
     count = len(shard.offsets)
     keys = pl.Series("path", [shard.keys] if count else [], dtype=pl.String)
     keys = keys.str.split("\x00").explode()
     if count and not shard.keys.strip("\x00"):
-        place = pl.lit(os.path.basename(path) + "/") + pl.int_range(count).cast(str)
-        keys = pl.select(path=place).to_series()
+        keys = f"{name}/" + pl.Series(shard.ids, dtype=pl.UInt64).cast(pl.String)
     return pl.DataFrame(
         {
             "id": pl.Series(shard.ids, dtype=pl.UInt64),
@@ -185,22 +177,3 @@ def _number(table: pl.DataFrame) -> pl.DataFrame:
     own = ids.is_unique().all() and (ids.max() or 0) <= _LARGEST_ID  # type: ignore[operator]
     index = ids.cast(pl.Int64) if own else pl.int_range(table.height, eager=True)
     return table.select(index.alias("index"), pl.exclude("id"))
-
-
-def _labels(indexed: Sequence[IndexedShard]) -> pl.Series | None:
-    """The labels as the column of a catalog; None if they are not known, or not for all."""
-    labels = list(chain.from_iterable(shard.labels for shard in indexed))
-    if len(labels) < sum(len(shard.offsets) for shard in indexed) or None in labels:
-        return None
-    if all(isinstance(label, int) for label in labels):
-        return pl.Series("cls", labels, dtype=pl.Int64)
-    lists = [[float(label)] if isinstance(label, int) else list(label or ()) for label in labels]
-    return pl.Series("label", lists, dtype=pl.List(pl.Float64))
-
-
-def _require_known(labels: pl.Series, classes: tuple[str, ...], name: str) -> None:
-    unknown = labels.filter(~labels.is_between(0, len(classes) - 1))
-    if len(unknown):
-        raise SourceError(
-            f"{name}: holds the class {unknown[0]}, which is none of its {len(classes)} classes"
-        )

@@ -10,7 +10,7 @@ from itertools import chain, product
 from math import prod
 
 from dsprep.errors import OptionError, SourceError
-from dsprep.formats import FORMATS, Format, format_of_source
+from dsprep.formats import CONCATENATIVE, Format, format_of_source
 from dsprep.manifests.manifest import read_manifest
 from dsprep.manifests.recorded import recorded_options
 from dsprep.sample import image_kind_of
@@ -128,8 +128,7 @@ def find_shards(source: str, format_name: str | None = None) -> ShardSet | None:
         return _of_directory(source, format_name)
     if source.endswith("manifest.json"):
         return _of_manifest(source)
-    stem = source.removesuffix(".gz")
-    beside = os.path.splitext(stem)[0] + ".manifest.json"
+    beside = f"{source}.manifest.json"
     is_shard = format_of_source(source) is not None
     if is_shard and is_file(beside) and read_manifest(beside).has_shard(os.path.basename(source)):
         return _of_manifest(beside)
@@ -137,13 +136,13 @@ def find_shards(source: str, format_name: str | None = None) -> ShardSet | None:
 
 
 def _of_files(name: str, files: Sequence[str], format_name: str | None) -> ShardSet | None:
+    told = {format_of_source(os.path.basename(path)) for path in files}
+    if format_name is None and None in told:
+        return None
     missing = absent(files)
     if missing:
         raise SourceError(f"{missing[0]}: there is no such shard ({name})")
     if format_name is None:
-        told = {format_of_source(os.path.basename(path)) for path in files}
-        if None in told:
-            return None
         if len(told) > 1:
             names = " and ".join(sorted(each.name for each in told if each))
             raise SourceError(f"{name}: shards of {names}; name those of one format")
@@ -156,9 +155,10 @@ def _of_files(name: str, files: Sequence[str], format_name: str | None) -> Shard
 
 
 def _known(format_name: str) -> type[Format]:
-    if format_name not in FORMATS:
-        raise OptionError(f"--from {format_name}: unknown; choose one of {', '.join(FORMATS)}")
-    return FORMATS[format_name]
+    if format_name not in CONCATENATIVE:
+        choices = ", ".join(CONCATENATIVE)
+        raise OptionError(f"--from {format_name}: unknown; choose one of {choices}")
+    return CONCATENATIVE[format_name]
 
 
 def _of_directory(directory: str, format_name: str | None) -> ShardSet | None:
@@ -209,8 +209,7 @@ def _classes_beside(files: Sequence[str]) -> tuple[str, ...] | None:
     directory = os.path.dirname(files[0])
     names = ["classes.txt"]
     if len(files) == 1:
-        stem = os.path.splitext(os.path.basename(files[0].removesuffix(".gz")))[0]
-        names.insert(0, f"{stem}.classes.txt")
+        names.insert(0, f"{os.path.basename(files[0])}.classes.txt")
     for name in names:
         path = os.path.join(directory, name)
         if is_file(path):

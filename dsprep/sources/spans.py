@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from array import array
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
+from itertools import islice
 from typing import NamedTuple
 
 from dsprep.errors import DamagedShard
@@ -40,7 +42,8 @@ class IndexedShard:
         offsets: Where each sample begins.
         sizes: The bytes of each encoded sample.
         ids: The id of each.
-        keys: The key of each, empty where a header does not tell it, joined by NUL.
+        keys: The key of each, joined by NUL; empty where a header does not tell it, or where it is
+            the number of a record without a name.
         labels: The label of each; empty if they were not read.
         fields: How many samples have each field, and the kind of its values, as far as it is known.
         passed_over: How many members belong to no sample, as their names tell no key, by extension.
@@ -83,10 +86,24 @@ def index_shard(task: IndexTask) -> IndexedShard:
         except DamagedShard as error:
             found.damage.append((error.offset, error.problem))
         found.passed_over = stream.passed_over
+    if task.whole and _are_numbers(keys, found.ids) and not _tells_keys(task):
+        keys = [""] * len(keys)
     found.keys = "\x00".join(keys)
     if all(label is None for label in found.labels):
         found.labels = []
     return found
+
+
+def _are_numbers(keys: Sequence[str], ids: Sequence[int]) -> bool:
+    """Whether the keys are the numbers of the records, which are read as such without names."""
+    return all(key == str(id) for key, id in zip(keys, ids, strict=True))
+
+
+def _tells_keys(task: IndexTask) -> bool:
+    """Whether the headers of a format tell the keys of its samples."""
+    with ShardStream.of_headers(task.path) as stream, suppress(DamagedShard):
+        return any(span.key for span in islice(task.layout.spans(stream), 1))
+    return False
 
 
 def _header_spans(task: IndexTask, stream: ShardStream, found: IndexedShard) -> Iterator[Span]:

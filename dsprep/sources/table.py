@@ -12,12 +12,11 @@ from dsprep.errors import OptionError
 from dsprep.findings import Finding
 from dsprep.lists.editing import plain_paths
 from dsprep.lists.rows import is_too_large, leads_outside
-from dsprep.readers.files import FileReader
 from dsprep.sources.below import scan_below
 from dsprep.sources.cells import parse_cells
 from dsprep.sources.files import Files, list_files
 from dsprep.sources.labels import labels_from_names, labels_from_numbers
-from dsprep.sources.match import match_files, places_of
+from dsprep.sources.match import chosen, find_spelled, match_files, more_than_names
 from dsprep.sources.scan import RunAll
 from dsprep.text import read_text, refuse
 
@@ -99,10 +98,8 @@ def read_table(
     files = files.fitting(plain_paths(rows["path"]))
     rows = rows.with_columns(file=_find_files(rows, files.table, table_path))
     rows, findings = match_files(rows, files, root, table_path)
-    index = pl.col("index").cast(pl.Int64)
-    path = pl.col("file").alias("path")
-    table = rows.select(index, path, "size", "mtime", *places_of(rows), labels.name)
-    return Catalog(table, root, classes, files.reader or FileReader(root)), findings
+    rows = rows.with_columns(pl.col("index").cast(pl.Int64), path="file")
+    return chosen(rows, files, root, classes, told=["label"]), findings
 
 
 def find_columns(
@@ -182,25 +179,10 @@ def _find_files(rows: pl.DataFrame, files: pl.DataFrame, source: str) -> pl.Seri
     Returns:
         The paths of the files; a path as it is where nothing was found.
     """
-    cells = rows.select("line", cell=plain_paths(rows["path"]))
-    left = cells.join(files, left_on="cell", right_on="path", how="anti")
-    left = left.unique("cell", keep="first", maintain_order=True)
-    found = [pl.DataFrame(schema={"cell": pl.String, "file": pl.String})]
-    path = pl.col("path")
-    bare = path.str.replace(r"\.[^./]*$", "")
-    for name in (bare, path.str.split("/").list.last(), bare.str.split("/").list.last()):
-        if left.is_empty():
-            break
-        hits = left.join(files.select(cell=name, file=path), on="cell").sort("line", "file")
-        refuse(
-            source,
-            hits.with_columns(other=pl.col("file").last().over("cell")),
-            pl.col("cell").is_duplicated(),
-            lambda row: f"{row['cell']!r} may mean {row['file']!r} or {row['other']!r}",
-        )
-        found.append(hits.select("cell", "file"))
-        left = left.join(hits, on="cell", how="anti")
-    if sum(part.height for part in found) == 0:
-        return cells["cell"]
-    files_found = cells.join(pl.concat(found), on="cell", how="left", maintain_order="left")
-    return files_found.select(pl.coalesce("file", "cell")).to_series()
+    cells = rows.select("line", name=plain_paths(rows["path"]))
+    left = cells.join(files, left_on="name", right_on="path", how="anti")
+    found = find_spelled(left, more_than_names(files), source)
+    if found.is_empty():
+        return cells["name"]
+    files_found = cells.join(found, on="name", how="left", maintain_order="left")
+    return files_found.select(pl.coalesce("path", "name")).to_series()

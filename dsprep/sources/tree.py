@@ -1,4 +1,4 @@
-"""A tree of images, on the disk or in an archive: who tells the labels is looked at here."""
+"""A tree of images, or samples of which a list chooses: who tells the labels is looked at here."""
 
 from __future__ import annotations
 
@@ -42,6 +42,8 @@ def read_tree(
         SourceError: If it cannot be read, is empty or contradicts itself.
     """
     classes = read_classes(source.classes) if source.classes else None
+    if classes is None and files is not None and files.samples is not None:
+        classes = files.samples.classes
     if source.list:
         return read_lst(
             source.list,

@@ -1,7 +1,7 @@
 """Sources whose samples are whole already: shards, and what data sets are downloaded as.
 
 What a user names is looked at here first. What is none of these is a tree of images: a directory or
-an archive.
+an archive. A list, or a table of labels, chooses from the one as from the other.
 """
 
 from __future__ import annotations
@@ -9,11 +9,12 @@ from __future__ import annotations
 import os
 import re
 from contextlib import suppress
+from functools import partial
 from itertools import islice
 from typing import TYPE_CHECKING
 
 from dsprep.errors import DsprepError, OptionError, SourceError
-from dsprep.formats import FORMATS
+from dsprep.formats import CONCATENATIVE
 from dsprep.formats.stream import ShardStream
 from dsprep.formats.webdataset import WebDataset
 from dsprep.sample import IMAGE_KINDS, image_kind_of
@@ -26,7 +27,7 @@ if TYPE_CHECKING:
     from dsprep.sources.reading import Source
     from dsprep.sources.shardset import ShardSet
 
-KINDS = (*FORMATS, "images", "parts", "pixels", "parquet", "manifest")
+KINDS = (*CONCATENATIVE, "images", "parts", "pixels", "parquet", "manifest")
 """What ``--from`` names; without it, what a source is shows."""
 
 _MANIFESTS = (".manifest", ".jsonl")
@@ -54,9 +55,11 @@ def read_whole(source: Source, run_all: RunAll = map) -> tuple[Catalog, list[Fin
     if source.kind == "images":
         return None
     try:
+        listed = _manifest(source, run_all)
+        if listed is not None:
+            return listed
         found = (
             _parts(source, run_all)
-            or _manifest(source, run_all)
             or _parquet(source, run_all)
             or _pixels(source)
             or _shards(source, run_all)
@@ -69,7 +72,19 @@ def read_whole(source: Source, run_all: RunAll = map) -> tuple[Catalog, list[Fin
         if source.kind is not None:
             raise SourceError(f"{source.root}: is not what --from {source.kind} says")
         return None
-    return found
+    return _chosen(source, *found) if source.chooses else found
+
+
+def _chosen(
+    source: Source, catalog: Catalog, findings: list[Finding]
+) -> tuple[Catalog, list[Finding]]:
+    """Take the samples that a list or a table names, with the labels that it tells."""
+    from dsprep.sources.archive import read_text_beside
+    from dsprep.sources.files import Files
+    from dsprep.sources.tree import read_tree
+
+    files = Files.of(catalog, findings)
+    return read_tree(source, files=files, text_of=partial(read_text_beside, source.root))
 
 
 def _require_alone(source: Source) -> None:
@@ -80,7 +95,11 @@ def _require_alone(source: Source) -> None:
     """
     if source.others:
         gone = [each for each in (source.root, *source.others) if not exists(each)]
-        what = "does not exist" if gone else "several sources have to be shards or Parquet"
+        what = (
+            "does not exist"
+            if gone
+            else "several sources have to be shards, Parquet, or parts of CIFAR or MNIST"
+        )
         raise SourceError(f"{(gone or source.others)[0]}: {what}")
 
 
@@ -98,7 +117,8 @@ def _shards(source: Source, run_all: RunAll) -> tuple[Catalog, list[Finding]] | 
     from dsprep.sources.unfinished import require_finished
 
     require_finished(source, shards.files)
-    return read_shards(shards, classes=_classes(source), whole=source.whole, run_all=run_all)
+    whole = source.whole or source.chooses
+    return read_shards(shards, classes=_classes(source), whole=whole, run_all=run_all)
 
 
 def shards_of(source: Source) -> ShardSet | None:
@@ -107,7 +127,7 @@ def shards_of(source: Source) -> ShardSet | None:
     Raises:
         SourceError: If they are of several formats, or not there.
     """
-    if source.list or source.table or source.kind not in (None, *FORMATS):
+    if source.kind not in (None, *CONCATENATIVE):
         return None
     from dsprep.sources.shardset import find_shards, joined
 
@@ -116,17 +136,17 @@ def shards_of(source: Source) -> ShardSet | None:
         shards = find_shards(name, source.kind)
         if shards is not None and not shards.layout.concatenative:
             shards = None
-        if shards is None or (source.kind is None and _is_tree(shards)):
+        if shards is None or (source.kind is None and _is_tree(shards, source.chooses)):
             return None
         sets.append(shards)
     return joined(sets)
 
 
-def _is_tree(shards: ShardSet) -> bool:
+def _is_tree(shards: ShardSet, is_chosen_from: bool) -> bool:
     """Whether a tar that nothing says more of is a tree of images rather than a shard.
 
     It is if none of its first samples has more than one part, and images, or tars of them, are
-    among these.
+    among these; these may come later if a list names them.
     """
     if len(shards.files) > 1 or shards.known or shards.layout.name != WebDataset.name:
         return False
@@ -138,7 +158,7 @@ def _is_tree(shards: ShardSet) -> bool:
         )
     firsts = [names[0].lower() for names in fields if names]
     has_images = any(name == "tar" or image_kind_of(name) in IMAGE_KINDS for name in firsts)
-    return has_images and all(len(names) == 1 for names in fields)
+    return (has_images or is_chosen_from) and all(len(names) == 1 for names in fields)
 
 
 def _parts(source: Source, run_all: RunAll) -> tuple[Catalog, list[Finding]] | None:
@@ -153,7 +173,7 @@ def _parts(source: Source, run_all: RunAll) -> tuple[Catalog, list[Finding]] | N
         source.root,
         pairs=source.pairs or None,
         classes=_classes(source),
-        whole=source.whole,
+        whole=source.whole or source.chooses,
         run_all=run_all,
     )
 
@@ -166,6 +186,8 @@ def _manifest(source: Source, run_all: RunAll) -> tuple[Catalog, list[Finding]] 
     from dsprep.sources.augmented import read_augmented
 
     _require_alone(source)
+    if source.parts or source.pairs:
+        raise OptionError(f"{path}: is a manifest, which goes with images, not --parts and --pair")
     root = source.root if source.list else None
     return read_augmented(
         path, root, classes=_classes(source), extensions=source.extensions, run_all=run_all
@@ -175,13 +197,15 @@ def _manifest(source: Source, run_all: RunAll) -> tuple[Catalog, list[Finding]] 
 def _parquet(source: Source, run_all: RunAll) -> tuple[Catalog, list[Finding]] | None:
     from dsprep.sources.shardset import expand
 
-    if source.list or source.table or source.kind not in (None, "parquet"):
+    if source.kind not in (None, "parquet"):
         return None
     if is_dir(source.root) and not source.others:
         files = sorted(
             entry.path for entry in entries(source.root) if _is_parquet(entry.name, entry)
         )
         if files and source.kind is None and _holds_images(source.root):
+            if source.chooses:
+                return None
             raise SourceError(
                 f"{source.root}: holds images and {os.path.basename(files[0])}: say which are the "
                 "samples, --from images or --from parquet"
@@ -237,7 +261,7 @@ def _may_be_pixels(path: str) -> bool:
 
 
 def _pixels(source: Source) -> tuple[Catalog, list[Finding]] | None:
-    if source.list or source.table or source.kind not in (None, "pixels"):
+    if source.kind not in (None, "pixels"):
         return None
     named = (source.root, *source.others)
     if source.kind is None and not all(map(_may_be_pixels, named)):
@@ -245,5 +269,6 @@ def _pixels(source: Source) -> tuple[Catalog, list[Finding]] | None:
     from dsprep.sources.pixels import read_pixels
     from dsprep.sources.shardset import expand
 
-    catalog = read_pixels([path for name in named for path in expand(name)], _classes(source))
+    paths = [path for name in named for path in expand(name)]
+    catalog = read_pixels(paths, _classes(source), may_mix=source.chooses)
     return None if catalog is None else (catalog, [])

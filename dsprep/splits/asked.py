@@ -22,6 +22,7 @@ class Asked:
     """The arguments of :func:`dsprep.splitting.split` of the same names, checked."""
 
     source: str
+    others: tuple[str, ...]
     list_file: str | None
     labels: str | None
     path_column: str | None

@@ -11,6 +11,7 @@ import polars as pl
 from dsprep.errors import OptionError, SourceError
 from dsprep.lists.editing import plain_path
 from dsprep.sources.cells import parse_cells
+from dsprep.sources.match import find_spelled, more_than_names
 from dsprep.sources.table import find_columns
 from dsprep.text import refuse
 
@@ -214,22 +215,9 @@ def _find_paths(named: pl.DataFrame, known: pl.DataFrame, source: str) -> pl.Dat
     Returns:
         ``named`` with the column ``path``, null where there is no such sample; in their order.
     """
-    path = pl.col("path")
-    bare = path.str.replace(r"\.[^./]*$", "")
-    spellings = (path, bare, path.str.split("/").list.last(), bare.str.split("/").list.last())
-    left = named.select("line", "name").unique("name", keep="first", maintain_order=True)
-    found = [pl.DataFrame(schema={"name": pl.String, "path": pl.String})]
-    for spelling in spellings:
-        hits = left.join(known.select(path, name=spelling), on="name").sort("line", "path")
-        refuse(
-            source,
-            hits.with_columns(other=path.last().over("name")),
-            pl.col("name").is_duplicated(),
-            lambda row: f"{row['name']!r} may mean {row['path']!r} or {row['other']!r}",
-        )
-        found.append(hits.select("name", "path"))
-        left = left.join(hits, on="name", how="anti", maintain_order="left")
-    return named.join(pl.concat(found), on="name", how="left", maintain_order="left")
+    spellings = [known.select("path", name="path"), *more_than_names(known)]
+    found = find_spelled(named, spellings, source)
+    return named.join(found, on="name", how="left", maintain_order="left")
 
 
 def _are_synsets(classes: Sequence[str]) -> bool:

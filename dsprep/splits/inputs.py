@@ -52,7 +52,7 @@ def read_inputs(asked: Asked, look: Look) -> tuple[Samples, pl.Series | None]:
 
 
 def _read_samples(asked: Asked, assignment: Assignment | None, look: Look) -> Samples:
-    if not is_list(asked.source):
+    if asked.others or not is_list(asked.source):
         if asked.root is not None:
             raise OptionError("--root goes with a list as SOURCE; a directory is the root itself")
         gives_classes = assignment is not None and assignment.gives != "side"
@@ -60,6 +60,7 @@ def _read_samples(asked: Asked, assignment: Assignment | None, look: Look) -> Sa
         return look(
             make_source(
                 asked.source,
+                others=asked.others,
                 list_file=asked.list_file,
                 labels=asked.labels,
                 path_column=None if is_of_assignment else asked.path_column,

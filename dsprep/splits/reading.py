@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import polars as pl
 
-from dsprep.errors import OptionError, SourceError
+from dsprep.errors import OptionError
 from dsprep.findings import SKIP_KINDS, Finding, Reject, lost
-from dsprep.lists.editing import fits
-from dsprep.lists.listed import rows_of
+from dsprep.lists.listed import listable, rows_of
 from dsprep.liststore import STREAM, classes_path, read_list
 from dsprep.readers.files import FileReader
 from dsprep.sources.archive import read_text_beside
@@ -88,12 +87,7 @@ def list_source(path: str, root: str, classes: str | None) -> Source:
 def read_files(source: Source, run_all: RunAll) -> Samples:
     """Read a source and look for its files."""
     catalog, findings = read_source(source, run_all)
-    odd = catalog.table.select(odd=~fits(pl.col("path")))["odd"]
-    reason = "a .lst cannot hold a name with a tab, a line break or blanks at its ends"
-    odd_names = [Reject(path, reason) for path in catalog.table["path"].filter(odd)]
-    if len(odd_names) == len(catalog):
-        raise SourceError(f"{source.root}: {odd_names[0].path!r}: {reason}")
-    catalog = replace(catalog, table=catalog.table.filter(~odd))
+    catalog, odd_names = listable(catalog)
     in_files = isinstance(catalog.reader, FileReader)
     return Samples(
         rows_of(catalog),

@@ -31,13 +31,14 @@ _ADVICE = {
 }
 
 
-def scratch_name(stem: str) -> str:
+def scratch_name(single: str) -> str:
     """What the hidden directory of an unfinished run is called.
 
     Args:
-        stem: What the data set's files are named after; empty if it has the directory for itself.
+        single: The name of the one file that the data set is; empty if it has the directory for
+            itself.
     """
-    return f".{stem}{SCRATCH}" if stem else SCRATCH
+    return f".{single}{SCRATCH}" if single else SCRATCH
 
 
 def is_scratch(path: str) -> bool:

@@ -116,6 +116,20 @@ def common_path(paths: Sequence[str]) -> str:
     return "/".join(each[0] for each in same)
 
 
+def short_names(paths: Sequence[str]) -> list[str]:
+    """Return the base name of each file or, if two of them are equal, each path below all of them.
+
+    Args:
+        paths: The files.
+    """
+    names = [os.path.basename(path) for path in paths]
+    if len(set(names)) == len(set(paths)):
+        return names
+    top = common_path([os.path.dirname(path) + "/" for path in paths])
+    whole = (path if is_s3(path) else os.path.abspath(path) for path in paths)
+    return [path.removeprefix(top).lstrip("/") for path in whole]
+
+
 def read_bytes(path: str) -> bytes:
     """All of a file.
 

@@ -70,7 +70,7 @@ def look_at_folder(
         report: Is told how far that is.
     """
     listing = shards.destination.companion(LISTING)
-    folder = shards.directory / shards.destination.stem
+    folder = shards.directory / (shards.destination.single or "")
     whole = Looked()
     named: set[str] = set()
     try:

@@ -83,14 +83,14 @@ class Published:
     shard: str = ""
 
     @property
-    def stem(self) -> str:
-        """What its companions are named after; empty if it has the place for itself."""
-        return self.manifest_name.removesuffix(_MANIFEST).rstrip(".")
+    def single(self) -> str:
+        """The one file or folder that it is; empty if it has the place for itself."""
+        return self.manifest_name.removesuffix(_MANIFEST).removesuffix(".")
 
     @property
     def scratch(self) -> str:
         """Below what a run keeps its notes that is not finished."""
-        return scratch_name(self.stem)
+        return scratch_name(self.single)
 
     def claims(self) -> Iterator[Claim]:
         """The files that the manifest names."""
@@ -132,8 +132,7 @@ def find_published(url: str) -> Named:
     if is_manifest:
         found = [_read(place, name)] if name in place.names else []
     elif layout is not None:
-        stem = name.removesuffix(".gz").removesuffix(layout.suffix)
-        found = _of_shard(place, stem, name)
+        found = _of_shard(place, name)
     else:
         found = _of_prefix(place)
     if not found:
@@ -168,9 +167,9 @@ def _of_prefix(place: Place) -> list[Published | Problem]:
     return [_read(place, each) for each in sorted(singles)]
 
 
-def _of_shard(place: Place, stem: str, shard: str) -> list[Published | Problem]:
+def _of_shard(place: Place, shard: str) -> list[Published | Problem]:
     """A data set in one file, or the one that this is a shard of."""
-    for name in (f"{stem}.{_MANIFEST}", _MANIFEST):
+    for name in (f"{shard}.{_MANIFEST}", _MANIFEST):
         if name in place.names:
             found = _read(place, name, shard if name == _MANIFEST else "")
             if isinstance(found, Problem) or found.manifest.has_shard(shard):

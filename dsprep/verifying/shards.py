@@ -58,8 +58,7 @@ def _look(path: Path) -> list[Shards]:
         layout = format_of_file(path.name)
         if layout is None:
             raise SourceError(f"{path}: its name is not that of a shard ({SUFFIXES})")
-        stem = path.name.removesuffix(".gz").removesuffix(layout.suffix)
-        companion = Destination(path.parent, path.name, stem)
+        companion = Destination(path.parent, path.name)
         known = companion.manifest
         if known.exists() and read_manifest(known).has_shard(path.name):
             return [_with_manifest(known)]
@@ -81,8 +80,8 @@ def _with_manifest(path: Path) -> Shards:
         made = recorded_options(manifest)
     except SourceError as error:
         raise SourceError(f"{path}: {error}") from None
-    stem = path.name.removesuffix("manifest.json").rstrip(".")
-    destination = Destination(path.parent, stem=stem)
+    single = path.name.removesuffix("manifest.json").removesuffix(".")
+    destination = Destination(path.parent, single or None)
     names = [shard.name for shard in manifest.shards]
     return Shards(made, names, manifest, destination, path.name)
 
@@ -130,7 +129,7 @@ def shards_of_others(shards: Shards) -> Shards:
     Raises:
         SourceError: If there are no shards, or shards of several formats.
     """
-    if not shards.destination.stem:
+    if shards.destination.single is None:
         return _without_manifest(shards.directory)
     present = [name for name in shards.names if (shards.directory / name).is_file()]
     return Shards(

@@ -246,6 +246,7 @@ def _compare_source(
         max_pixels=made.max_pixels,
         classes=catalog.classes,
         key=made.key,
+        keep_fields=None,
     )
     progress.begin("reading the source", len(catalog), 0)
     try:

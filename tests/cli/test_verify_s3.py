@@ -217,7 +217,7 @@ def test_data_sets_in_one_file_each(on_ceph: Shelf, photos: Path, tmp_path: Path
     assert (both["format"], both["shards"]) == ("recordio and webdataset", 2)
     on_ceph.put("val.tar", b"")
     assert list(on_ceph.wrong()) == ["val.tar"]
-    for name in ("train.rec", "train.manifest.json"):
+    for name in ("train.rec", "train.rec.manifest.json"):
         assert on_ceph.verify(name=name)["shards"] == 1
     assert on_ceph.verify(name="val.tar", code=3)["shards"] == 1
 

@@ -14,7 +14,7 @@ from pathlib import Path
 
 import polars as pl
 
-from dsprep.formats import FORMATS, Entry, Format
+from dsprep.formats import CONCATENATIVE, Entry, Format
 from dsprep.formats.features import PRESETS, choose_features
 from dsprep.formats.recordio import RecordIO
 from dsprep.formats.stream import ShardStream
@@ -39,7 +39,7 @@ VARIANTS: dict[str, dict[str, Format]] = {
 
 LAYOUTS: dict[str, Format] = {
     "-".join((name, variant)).rstrip("-"): layout
-    for name, kind in FORMATS.items()
+    for name, kind in CONCATENATIVE.items()
     for variant, layout in ({"": kind()} | VARIANTS.get(name, {})).items()
 }
 """Every layout by its name: the format's, and the variant's."""

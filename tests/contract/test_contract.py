@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 
 from dsprep.errors import BadSample, DamagedShard
 from dsprep.formats import (
-    FORMATS,
+    CONCATENATIVE,
     Entry,
     Format,
     format_of_file,
@@ -47,8 +47,8 @@ from tests.contract.layouts import (
 every_layout = pytest.mark.parametrize("layout", LAYOUTS.values(), ids=LAYOUTS)
 every_framing = pytest.mark.parametrize(
     "layout",
-    [layout for name, layout in LAYOUTS.items() if name in FORMATS or layout.compressed],
-    ids=[name for name, layout in LAYOUTS.items() if name in FORMATS or layout.compressed],
+    [layout for name, layout in LAYOUTS.items() if name in CONCATENATIVE or layout.compressed],
+    ids=[name for name, layout in LAYOUTS.items() if name in CONCATENATIVE or layout.compressed],
 )
 every_labeled_layout = pytest.mark.parametrize(
     ("layout", "samples"),
@@ -70,7 +70,7 @@ A_FEW = [
 
 
 def test_every_format_is_tested() -> None:
-    assert {type(layout) for layout in LAYOUTS.values()} == set(FORMATS.values())
+    assert {type(layout) for layout in LAYOUTS.values()} == set(CONCATENATIVE.values())
 
 
 class TestRoundTrip:
@@ -280,7 +280,7 @@ class TestNames:
     @pytest.mark.parametrize("name", ["a.tgz", "a.tfrecords", "a.tfrec", "a.record"])
     def test_those_that_others_write_have_other_names(self, name: str) -> None:
         layout = format_of_source(name)
-        assert layout is FORMATS["webdataset" if name == "a.tgz" else "tfrecord"]
+        assert layout is CONCATENATIVE["webdataset" if name == "a.tgz" else "tfrecord"]
         assert format_of_file(name) is None  # so that none is written
         assert shard_stem(name) == "a"
 

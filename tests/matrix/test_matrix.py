@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import io
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from itertools import product
 from pathlib import Path
 
@@ -110,17 +110,45 @@ def test_every_verb_takes_it(
     given: Sources, run_here: RunHere, tmp_path: Path, source: str
 ) -> None:
     args, items, classes = given(source)
-    cut, listed, sides = tmp_path / "cut", tmp_path / "all.lst", tmp_path / "sides"
+    cut = tmp_path / "cut"
     assert run_here("shard", *args, cut, "--to", "webdataset", "-qj1") == (0, "", "")
     assert json.loads((cut / "manifest.json").read_text())["samples"] == len(items)
     assert class_names(cut) == classes
     assert run_here("verify", cut, "--against", *args, "-qj1") == (0, "", "")
 
-    assert run_here("lst", "create", *args, "-o", listed, "-qj1") == (0, "", "")
-    rows = sorted(line.split("\t", 1) for line in listed.read_text().splitlines())
-    assert len(rows) == len(items)
+
+@pytest.mark.parametrize("source", SOURCES)
+def test_lists_of_it_choose_from_it(
+    given: Sources, run_here: RunHere, peers: Peers, tmp_path: Path, source: str
+) -> None:
+    args, items, _ = given(source)
+    listed, sides = tmp_path / "all.lst", tmp_path / "sides"
+    assert run_here("lst", "create", *args, "-o", listed, "--no-shuffle", "-qj1") == (0, "", "")
+    names = [line.split("\t")[2] for line in listed.read_text().splitlines()]
+    assert len(set(names)) == len(items)
 
     halves = ("--ratio", "a=0.5,b=0.5")
     assert run_here("split", *args, "-o", sides, *halves, "-qj1") == (0, "", "")
-    split = [each for side in "ab" for each in (sides / f"{side}.lst").read_text().splitlines()]
-    assert sorted(line.split("\t", 1)[1] for line in split) == sorted(row for _, row in rows)
+    chosen: list[str] = []
+    for side, verb in (("a", "convert"), ("b", "shard")):
+        lst, dest = sides / f"{side}.lst", tmp_path / side
+        rows = [line.split("\t") for line in lst.read_text().splitlines()]
+        wanted = [items[names.index(name)] for _, _, name in rows]
+        assert [int(label) for _, label, _ in rows] == [item.cls for item in wanted]
+        choice = [*without_labels(args), "--list", lst]
+        assert run_here(verb, *choice, dest, "--to", "webdataset", "-qj1") == (0, "", "")
+        arrived = TARGETS["webdataset"](dest, peers)
+        told_of = zip(wanted, arrived, strict=True)
+        assert arrived == [told(*each, "webdataset") for each in told_of]
+        assert run_here("verify", dest, "--against", *choice, "-qj1") == (0, "", "")
+        chosen += [name for _, _, name in rows]
+    assert sorted(chosen) == sorted(names)
+
+
+def without_labels(args: Sequence[object]) -> list[object]:
+    """What names a source, but for what told its samples and their labels."""
+    kept = list(args)
+    for option in ("--list", "--labels"):
+        if option in kept:
+            del kept[kept.index(option) : kept.index(option) + 2]
+    return [each for each in kept if each not in ("--from", "manifest")]
