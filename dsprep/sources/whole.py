@@ -17,7 +17,7 @@ from dsprep.errors import DsprepError, OptionError, SourceError
 from dsprep.formats import CONCATENATIVE
 from dsprep.formats.stream import ShardStream
 from dsprep.formats.webdataset import WebDataset
-from dsprep.sample import IMAGE_KINDS, image_kind_of
+from dsprep.sample import IMAGE_EXTENSIONS, OTHER_IMAGES, image_kind_of
 from dsprep.sources.scan import RunAll
 from dsprep.stores.paths import Entry, entries, exists, is_dir
 
@@ -157,7 +157,7 @@ def _is_tree(shards: ShardSet, is_chosen_from: bool) -> bool:
             sample.fields or () for sample in islice(shards.layout.spans(stream), _LOOKED_AT)
         )
     firsts = [names[0].lower() for names in fields if names]
-    has_images = any(name == "tar" or image_kind_of(name) in IMAGE_KINDS for name in firsts)
+    has_images = any(name in {"tar", *IMAGE_EXTENSIONS, *OTHER_IMAGES} for name in firsts)
     return (has_images or is_chosen_from) and all(len(names) == 1 for names in fields)
 
 
