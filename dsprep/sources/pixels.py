@@ -19,7 +19,9 @@ Batches: TypeAlias = tuple[list[Batch], tuple[str, ...] | None]
 """Batches, and the class names if the data set has them."""
 
 
-def read_pixels(paths: Sequence[str], classes: tuple[str, ...] | None) -> Catalog | None:
+def read_pixels(
+    paths: Sequence[str], classes: tuple[str, ...] | None, *, may_mix: bool = False
+) -> Catalog | None:
     """Make the catalog of data sets whose images are bare pixels.
 
     Each path is that of a directory or an archive of CIFAR or of idx files, or of something in it:
@@ -30,6 +32,7 @@ def read_pixels(paths: Sequence[str], classes: tuple[str, ...] | None) -> Catalo
     Args:
         paths: What the user named.
         classes: The classes and their order, if they are fixed already.
+        may_mix: Whether a path may mean training and test images, as a list chooses among them.
 
     Returns:
         The catalog, in the order of the paths, the training images of each first; None if one of
@@ -45,7 +48,8 @@ def read_pixels(paths: Sequence[str], classes: tuple[str, ...] | None) -> Catalo
         found = _read(path)
         if found is None:
             return None
-        _require_one_part(path, found[0])
+        if not may_mix:
+            _require_one_part(path, found[0])
         batches += found[0]
         names.setdefault(found[1], path)
     if len(names) > 1:

@@ -136,13 +136,13 @@ def find_shards(source: str, format_name: str | None = None) -> ShardSet | None:
 
 
 def _of_files(name: str, files: Sequence[str], format_name: str | None) -> ShardSet | None:
+    told = {format_of_source(os.path.basename(path)) for path in files}
+    if format_name is None and None in told:
+        return None
     missing = absent(files)
     if missing:
         raise SourceError(f"{missing[0]}: there is no such shard ({name})")
     if format_name is None:
-        told = {format_of_source(os.path.basename(path)) for path in files}
-        if None in told:
-            return None
         if len(told) > 1:
             names = " and ".join(sorted(each.name for each in told if each))
             raise SourceError(f"{name}: shards of {names}; name those of one format")

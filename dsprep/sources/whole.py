@@ -18,7 +18,7 @@ from dsprep.errors import DsprepError, OptionError, SourceError
 from dsprep.formats import CONCATENATIVE
 from dsprep.formats.stream import ShardStream
 from dsprep.formats.webdataset import WebDataset
-from dsprep.sample import IMAGE_KINDS, image_kind_of
+from dsprep.sample import IMAGE_EXTENSIONS, OTHER_IMAGES, image_kind_of
 from dsprep.sources.scan import RunAll
 from dsprep.stores.paths import Entry, entries, exists, is_dir
 
@@ -95,7 +95,11 @@ def _require_alone(source: Source) -> None:
     """
     if source.others:
         gone = [each for each in (source.root, *source.others) if not exists(each)]
-        what = "does not exist" if gone else "several sources have to be shards or Parquet"
+        what = (
+            "does not exist"
+            if gone
+            else "several sources have to be shards, Parquet, or parts of CIFAR or MNIST"
+        )
         raise SourceError(f"{(gone or source.others)[0]}: {what}")
 
 
@@ -152,7 +156,7 @@ def _is_tree(shards: ShardSet, is_chosen_from: bool) -> bool:
             sample.fields or () for sample in islice(shards.layout.spans(stream), _LOOKED_AT)
         )
     firsts = [names[0].lower() for names in fields if names]
-    has_images = any(name == "tar" or image_kind_of(name) in IMAGE_KINDS for name in firsts)
+    has_images = any(name in {"tar", *IMAGE_EXTENSIONS, *OTHER_IMAGES} for name in firsts)
     return (has_images or is_chosen_from) and all(len(names) == 1 for names in fields)
 
 
@@ -264,5 +268,6 @@ def _pixels(source: Source) -> tuple[Catalog, list[Finding]] | None:
     from dsprep.sources.pixels import read_pixels
     from dsprep.sources.shardset import expand
 
-    catalog = read_pixels([path for name in named for path in expand(name)], _classes(source))
+    paths = [path for name in named for path in expand(name)]
+    catalog = read_pixels(paths, _classes(source), may_mix=source.chooses)
     return None if catalog is None else (catalog, [])

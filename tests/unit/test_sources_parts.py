@@ -388,9 +388,9 @@ def test_the_image_is_what_its_bytes_are(tmp_path: Path) -> None:
     assert list(fields(read(tmp_path, PAIRS)[0])["1"]) == ["png", "mask.png"]
     pairs = {"image": "images/*.jpg", "png": "masks/*.png"}
     assert list(fields(read(tmp_path, pairs)[0])["1"]) == ["jpg", "png"]
-    (tmp_path / "images/1.ppm").write_bytes(jpeg())
-    (tmp_path / "images/2.ppm").write_bytes(b"P6")
-    found = fields(read(tmp_path, {"image": "images/*.ppm"})[0])
+    (tmp_path / "images/1.img").write_bytes(jpeg())
+    (tmp_path / "images/2.img").write_bytes(b"P6")
+    found = fields(read(tmp_path, {"image": "images/*.img"})[0])
     assert [list(found["1"]), list(found["2"])] == [["jpg"], ["bin"]]
 
 
