@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 import polars as pl
 
 from dsprep.errors import OptionError, SourceError
-from dsprep.findings import SKIP_KINDS, Finding, Reject, lost
+from dsprep.findings import SKIP_KINDS, Finding, Reject, lost, notes_of
 from dsprep.lists.editing import fits
 from dsprep.lists.listed import rows_of
 from dsprep.liststore import STREAM, classes_path, read_list
@@ -36,6 +36,7 @@ class Samples:
         table: The table that they come from, if they do.
         rejects: Samples of the source that are not here, and why.
         skipped: What lies in the source and is no sample.
+        notes: What else there is to say of the source.
     """
 
     rows: pl.DataFrame
@@ -48,6 +49,7 @@ class Samples:
     table: str | None = None
     rejects: Sequence[Reject] = ()
     skipped: Sequence[Finding] = ()
+    notes: Sequence[str] = ()
 
 
 def is_list(source: str) -> bool:
@@ -106,6 +108,7 @@ def read_files(source: Source, run_all: RunAll) -> Samples:
         table=source.table,
         rejects=[*lost(findings), *odd_names],
         skipped=[each for each in findings if each.kind in SKIP_KINDS],
+        notes=notes_of(findings),
     )
 
 
