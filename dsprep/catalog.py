@@ -134,6 +134,13 @@ class Catalog:
         """``"cls"``, ``"label"``, or None for samples without labels."""
         return next((name for name in LABEL_COLUMNS if name in self.table.columns), None)
 
+    def labeled(self) -> int:
+        """Count the samples that have a class number or a label, as far as that is known."""
+        if self.reader.whole and self.fields:
+            known = sum(count for (name, _), count in self.fields.items() if name in LABEL_COLUMNS)
+            return min(known, len(self))
+        return len(self) if self.label_column else 0
+
     def rows(self) -> Rows:
         """The samples as the plain lists that workers take."""
         labels: list[Any] | None = None

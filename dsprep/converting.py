@@ -34,6 +34,7 @@ def convert(
     path_column: str | None = None,
     label_columns: Sequence[str] = (),
     classes: AnyPath | None = None,
+    class_order: str = "name",
     extensions: Sequence[str] = (),
     only: Sequence[str] = (),
     drop: Sequence[str] = (),
@@ -78,6 +79,7 @@ def convert(
         path_column: As for :func:`dsprep.pack`.
         label_columns: As for :func:`dsprep.pack`.
         classes: As for :func:`dsprep.pack`.
+        class_order: As for :func:`dsprep.pack`.
         extensions: As for :func:`dsprep.pack`.
         only: The fields to keep; none means all. ``image`` is the image, whatever its kind.
         drop: The fields to leave out.
@@ -148,6 +150,7 @@ def convert(
             path_column=path_column,
             label_columns=label_columns,
             classes=classes,
+            class_order=class_order,
             extensions=extensions,
             whole=not layout.holds_anything,
             dropped=drop,

@@ -44,6 +44,10 @@ class SourceError(DsprepError):
     exit_code = 4
 
 
+class UnknownClass(SourceError):
+    """A class of the source is not in the file that lists the classes, whose reader names it."""
+
+
 class BadSample(DsprepError):
     """One sample cannot be packed; the message is the reason, and the sample becomes a reject."""
 

@@ -30,6 +30,7 @@ def pack(
     path_column: str | None = None,
     label_columns: Sequence[str] = (),
     classes: AnyPath | None = None,
+    class_order: str = "name",
     extensions: Sequence[str] = (),
     format: str | None = None,
     target_size: int | str | None = None,
@@ -70,6 +71,8 @@ def pack(
         path_column: Its column of paths or ids.
         label_columns: Its columns of labels.
         classes: A file with the class names, one a line, in the order of their numbers.
+        class_order: How class names are put in the order of their numbers otherwise: ``name``, or
+            ``natural``, in which numbers in names count as numbers.
         extensions: File name extensions of images.
         format: ``webdataset``, ``tfrecord`` or ``recordio``; may be left out for a single file.
         target_size: The most bytes that a shard takes on disk; a number, or a text like ``200MB``.
@@ -131,6 +134,7 @@ def pack(
             path_column=path_column,
             label_columns=label_columns,
             classes=classes,
+            class_order=class_order,
             extensions=extensions,
             parts=parts,
             pairs=pairs,

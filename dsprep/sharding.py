@@ -34,6 +34,7 @@ def shard(
     path_column: str | None = None,
     label_columns: Sequence[str] = (),
     classes: AnyPath | None = None,
+    class_order: str = "name",
     extensions: Sequence[str] = (),
     target_size: int | str | None = None,
     shards: int | None = None,
@@ -74,6 +75,8 @@ def shard(
         path_column: Its column of paths or ids; found by its name unless given.
         label_columns: Its columns of labels; one is found by its name unless given.
         classes: A file with the class names, one a line, in the order of their numbers.
+        class_order: How class names are put in the order of their numbers otherwise: ``name``, or
+            ``natural``, in which numbers in names count as numbers.
         extensions: File name extensions of images.
         target_size: The most bytes that a shard takes on disk; a number, or a text like ``200MB``.
         shards: Or, how many shards.
@@ -126,6 +129,7 @@ def shard(
         path_column=path_column,
         label_columns=label_columns,
         classes=classes,
+        class_order=class_order,
         extensions=extensions,
     )
     own = _format_of(source)

@@ -50,6 +50,7 @@ def split(
     path_column: str | None = None,
     label_columns: Sequence[str] = (),
     classes: AnyPath | None = None,
+    class_order: str = "name",
     extensions: Sequence[str] = (),
     kind: str | None = None,
     parts: bool = False,
@@ -84,6 +85,8 @@ def split(
         path_column: The column of paths or ids in that, or in ``assign``.
         label_columns: The columns of labels.
         classes: A file with the class names, one a line, in the order of their numbers.
+        class_order: How class names are put in the order of their numbers otherwise: ``name``, or
+            ``natural``, in which numbers in names count as numbers.
         extensions: File name extensions of images.
         kind: What the source is, where that does not show; see :mod:`dsprep.sources.whole`.
         parts: Whether files that share a stem are one sample.
@@ -128,6 +131,7 @@ def split(
         path_column=path_column,
         label_columns=tuple(label_columns),
         classes=classes,
+        class_order=class_order,
         extensions=tuple(extensions),
         kind=kind,
         parts=parts,

@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from dsprep.errors import Interrupted, OptionError
-from dsprep.findings import Finding, Reject
+from dsprep.findings import Finding, Reject, count_skipped, notes_of
 from dsprep.formats.base import ShardFacts
 from dsprep.formats.tar import MAX_NAME
 from dsprep.manifests.manifest import Manifest
@@ -44,6 +44,7 @@ class WriteReport:
         rejects: Samples of the source that are not in the shards, and why.
         rejects_file: Where they are listed; None if there are none or nothing was written.
         skipped: What lies in the source and is no sample.
+        skipped_counts: How many files that is, by kind and extension.
         duplicates: Paths that a list names more than once.
         collisions: Keys of more than one sample, with the samples' paths. For WebDataset, whose
             keys must differ, only a dry run has any.
@@ -64,6 +65,7 @@ class WriteReport:
     rejects: Sequence[Reject]
     rejects_file: str | None
     skipped: Sequence[Finding]
+    skipped_counts: Mapping[str, Mapping[str, int]]
     duplicates: Sequence[Finding]
     collisions: Sequence[tuple[str, Sequence[str]]]
     chosen: Chosen | None
@@ -241,6 +243,7 @@ def _common(plan: Plan, shards: Sequence[ShardFacts], rejects: Sequence[Reject])
         "classes": plan.catalog.classes,
         "per_class": per_class,
         "skipped": plan.skipped,
+        "skipped_counts": count_skipped(plan.skipped),
         "duplicates": [each for each in plan.findings if each.kind == "duplicate"],
         "collisions": plan.collisions,
         "chosen": plan.chosen,
@@ -248,9 +251,30 @@ def _common(plan: Plan, shards: Sequence[ShardFacts], rejects: Sequence[Reject])
     }
 
 
+def _unlabeled(plan: Plan) -> Iterator[str]:
+    """Say that samples have no labels, where labels would be expected."""
+    layout, catalog = plan.packing.layout, plan.catalog
+    note = f"{format_count(len(catalog), 'sample')} without labels"
+    are_images = not catalog.reader.whole
+    if layout.needs_labels and layout == layout.with_labels(False):
+        note += (
+            f": {layout.name} cannot hold that, so each record says 0 instead, which a training "
+            f"job takes for a class; only {plan.packing.destination.manifest.name} says that it "
+            "is none"
+        )
+    elif not are_images or catalog.label_column:
+        return
+    if are_images:
+        note += (
+            "; to have labels, give --labels FILE or --list FILE, or put the images of each class "
+            "into a directory of its own"
+        )
+    yield note
+
+
 def _notes(plan: Plan, shards: Sequence[ShardFacts], per_class: Mapping[int, int]) -> list[str]:
     """What a user would want to know before training on the result."""
-    notes = []
+    notes = [*notes_of(plan.findings), *_unlabeled(plan)]
     empty = [
         plan.catalog.classes[number]
         for number, count in per_class.items()

@@ -20,6 +20,7 @@ from dsprep.errors import REJECTS_EXIT_CODE, OptionError, RunStopped, SourceErro
 from dsprep.findings import Reject
 from dsprep.formats import CONCATENATIVE, format_of_file
 from dsprep.formats.stream import Readable
+from dsprep.sources.shardset import without_labels
 from dsprep.stores.local import destination_errors, publish
 from dsprep.stores.opened import open_file
 from dsprep.stores.paths import is_dir
@@ -81,6 +82,7 @@ def convert_stdin(
     _require_fit(click.get_current_context())
     if dest.endswith(".gz"):
         raise OptionError(f"{dest}: a stream is not compressed; write to - and pipe it into gzip")
+    is_unlabeled = sources[0] != STREAM and bool(without_labels(sources))
     rejects = _Rejects(0 if on_error == "fail" else max_errors)
     with _source(sources[0]) as source, _destination(dest, overwrite) as output:
         blocks = convert_stream(
@@ -88,7 +90,7 @@ def convert_stdin(
             source=_format(sources[0], kind, "--from"),
             to=_format(dest, to, "--to"),
             only=split_commas(only),
-            drop=split_commas(drop),
+            drop=[*split_commas(drop), *(["cls"] if is_unlabeled else [])],
             keep_fields=split_commas(keep_fields),
             rename=parse_pairs(renamed, "--map"),
             features=options["features"],

@@ -176,14 +176,24 @@ labels_options = together(
     ),
 )
 
-classes_option = _source(
-    "--classes",
-    metavar="FILE",
-    help="Class names, one a line, in the order of their numbers: a class that is not among "
-    "them is an error, and one without images keeps its number.",
+classes_options = together(
+    _source(
+        "--classes",
+        metavar="FILE",
+        help="Class names, one a line, in the order of their numbers: a class that is not among "
+        "them is an error, and one without images keeps its number.",
+    ),
+    _source(
+        "--class-order",
+        type=click.Choice(["name", "natural"]),
+        default="name",
+        show_default=True,
+        help="How class names are put in the order of their numbers: by code point (1, 10, 2), as "
+        "torchvision does, or with the numbers in them as numbers (1, 2, 10).",
+    ),
 )
 
-source_options = together(source_kind_options, labels_options, classes_option)
+source_options = together(source_kind_options, labels_options, classes_options)
 
 
 def take_source(options: dict[str, Any], root: str, *others: str) -> Source:
@@ -204,6 +214,7 @@ def take_source(options: dict[str, Any], root: str, *others: str) -> Source:
         path_column=options.pop("path_column"),
         label_columns=split_commas(options.pop("label_column")),
         classes=options.pop("classes"),
+        class_order=options.pop("class_order"),
         extensions=split_commas(options.pop("extensions")),
         kind=options.pop("kind"),
         parts=options.pop("parts"),

@@ -80,7 +80,9 @@ def verify(
     from dsprep.progress import progress_for
     from dsprep.verifying import verify as verifying
 
-    if against is None and any(options.values()):
+    if against is None and any(
+        value not in (None, False, (), "name") for value in options.values()
+    ):
         raise OptionError("--list, --labels, --classes and their like go with --against")
     source = None if against is None else take_source(options, against)
     report = verifying.verify(

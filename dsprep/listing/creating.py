@@ -12,10 +12,10 @@ import polars as pl
 from dsprep.arguments import AnyPath, public
 from dsprep.catalog import Catalog
 from dsprep.errors import DestinationError, OptionError, SourceError
-from dsprep.findings import SKIP_KINDS, Finding, Reject, lost
+from dsprep.findings import SKIP_KINDS, Finding, Reject, count_skipped, lost, notes_of
 from dsprep.listing.editing import parse_label
 from dsprep.lists.editing import append_rows, require_one_kind
-from dsprep.lists.listed import listable, rows_of
+from dsprep.lists.listed import listable, note_unlabeled, rows_of
 from dsprep.lists.parts import cut_parts
 from dsprep.lists.rows import format_rows
 from dsprep.liststore import (
@@ -54,9 +54,11 @@ class CreateReport:
         per_class: Samples of the source by class number.
         rejects: Samples that are not in the lists, and why.
         skipped: What lies in the source and is no sample.
+        skipped_counts: How many files that is, by kind and extension.
         duplicates: Paths that the source names more than once.
         seed: What the order depends on; None if it is the source's.
         written: Whether anything was; not so for a dry run.
+        notes: What else there is to say.
     """
 
     lists: Sequence[ListWritten]
@@ -66,9 +68,11 @@ class CreateReport:
     per_class: Mapping[int, int]
     rejects: Sequence[Reject]
     skipped: Sequence[Finding]
+    skipped_counts: Mapping[str, Mapping[str, int]]
     duplicates: Sequence[Finding]
     seed: int | None
     written: bool
+    notes: Sequence[str]
 
 
 @public
@@ -111,6 +115,7 @@ def create_list(
     catalog, rejects = listable(catalog)
     catalog = _below(catalog, under)
     counts = catalog.samples_per_class()
+    unlabeled = [] if catalog.label_column else [note_unlabeled(len(catalog))]
     rows = rows_of(catalog if seed is None else catalog.shuffle(seed))
     parts = cut_parts(rows.height, chunks, train_ratio, test_ratio)
     if out == STREAM and len(parts) > 1:
@@ -137,7 +142,9 @@ def create_list(
         written=not dry_run,
         rejects=[*lost(findings), *rejects],
         skipped=[each for each in findings if each.kind in SKIP_KINDS],
+        skipped_counts=count_skipped(findings),
         duplicates=[each for each in findings if each.kind == "duplicate"],
+        notes=[*notes_of(findings), *unlabeled],
     )
 
 
@@ -177,9 +184,13 @@ def append_to_list(
             )
         catalog, rejects = listable(catalog)
         counts = catalog.samples_per_class() if label is None else {}
-        new = rows_of(catalog)
+        unlabeled: list[str] = []
         if label is not None:
-            new = new.with_columns(label=pl.lit(parse_label(label, old.classes)))
+            same = pl.lit(parse_label(label, old.classes)).alias("label")
+            new = catalog.table.select("index", same, "path")
+        else:
+            new = rows_of(catalog)
+            unlabeled += [] if catalog.label_column else [note_unlabeled(len(catalog))]
         rows = append_rows(old.table, new)
         require_one_kind(old.table, new, path)
         added = rows.height - old.table.height
@@ -195,7 +206,9 @@ def append_to_list(
         written=bool(added) and not dry_run,
         rejects=[*lost(findings), *rejects],
         skipped=[each for each in findings if each.kind in SKIP_KINDS],
+        skipped_counts=count_skipped(findings),
         duplicates=[each for each in findings if each.kind == "duplicate"],
+        notes=[*notes_of(findings), *unlabeled],
     )
 
 

@@ -12,7 +12,7 @@ from dsprep.planning.destination import Destination
 from dsprep.planning.fields import FieldChoice
 from dsprep.planning.recipe import Recipe
 from dsprep.planning.selection import Selection
-from dsprep.sources.reading import Source
+from dsprep.sources.reading import CLASS_ORDERS, Source
 
 if TYPE_CHECKING:
     from dsprep.catalog import Catalog
@@ -85,6 +85,8 @@ class Packing:
             selection = asdict(self.selection)
             selection["table"] = self.selection.table is not None  # not its path on this machine
             options["selection"] = selection
+        if self.source.class_order != CLASS_ORDERS[0]:
+            options["class_order"] = self.source.class_order
         for name in ("names", "copies"):
             if getattr(self, name):
                 options[name] = True

@@ -13,7 +13,7 @@ from dsprep.findings import Finding
 from dsprep.readers.files import FileReader
 from dsprep.sample import IMAGE_EXTENSIONS
 from dsprep.sources.below import scan_below
-from dsprep.sources.classes import number_classes
+from dsprep.sources.classes import number_classes, unknown_classes
 from dsprep.sources.files import Files, list_files
 from dsprep.sources.scan import Scanned
 from dsprep.units import extension_in, format_extensions
@@ -112,9 +112,6 @@ def classes_of_directories(
         classes = found
     unknown = sorted(set(found).difference(classes))
     if unknown:
-        raise SourceError(
-            f"{root}: the directory {unknown[0]!r} ({len(unknown)} such) is not among the "
-            f"{len(classes)} classes: add it to their list, or move it away"
-        )
+        raise unknown_classes(root, unknown, classes)
     numbers = directories.replace_strict(classes, range(len(classes)), return_dtype=pl.Int64)
     return numbers.alias("cls"), classes

@@ -10,7 +10,7 @@ from threading import Thread
 from typing import TYPE_CHECKING
 
 from dsprep.arguments import AnyPath, public
-from dsprep.errors import OptionError
+from dsprep.errors import OptionError, SourceError, UnknownClass
 from dsprep.sample import IMAGE_EXTENSIONS
 from dsprep.sources.below import scan_below
 from dsprep.sources.scan import RunAll, Scanned
@@ -20,6 +20,9 @@ from dsprep.stores.paths import is_dir
 if TYPE_CHECKING:
     from dsprep.catalog import Catalog
     from dsprep.findings import Finding
+
+CLASS_ORDERS = ("name", "natural")
+"""How class names can be put into the order that numbers them."""
 
 
 @dataclass(frozen=True)
@@ -40,6 +43,8 @@ class Source:
         path_column: The table's column of paths or ids; None to find it by its name.
         label_columns: The table's columns of labels; empty to find one by its name.
         classes: A file of class names, one a line: the list is closed and its order is kept.
+        class_order: Otherwise, the order of the names that numbers them: ``name``, by code point,
+            or ``natural``, in which numbers in names count as numbers.
         extensions: Those of images, in lower case.
         own_state: Where the run that reads this keeps its state, which may be in the root, too.
     """
@@ -57,6 +62,7 @@ class Source:
     path_column: str | None = None
     label_columns: tuple[str, ...] = ()
     classes: str | None = None
+    class_order: str = "name"
     extensions: frozenset[str] = frozenset(IMAGE_EXTENSIONS)
     own_state: str = ""
 
@@ -82,6 +88,15 @@ class Source:
             raise OptionError("--path-column and --label-column go with --labels")
         if self.parts and self.pairs:
             raise OptionError("give --parts or --pair, not both")
+        if self.class_order not in CLASS_ORDERS:
+            raise OptionError(
+                f"--class-order {self.class_order}: choose one of {', '.join(CLASS_ORDERS)}"
+            )
+        if self.classes and self.class_order != CLASS_ORDERS[0]:
+            raise OptionError(
+                f"--class-order {self.class_order}: the classes have the order of {self.classes}; "
+                "leave one of the two options out"
+            )
 
 
 @public
@@ -93,6 +108,7 @@ def make_source(
     path_column: str | None = None,
     label_columns: Sequence[str] = (),
     classes: AnyPath | None = None,
+    class_order: str = "name",
     extensions: Sequence[str] = (),
     others: Sequence[AnyPath] = (),
     kind: str | None = None,
@@ -118,6 +134,7 @@ def make_source(
         path_column=path_column,
         label_columns=tuple(label_columns),
         classes=classes,
+        class_order=class_order,
         extensions=chosen or frozenset(IMAGE_EXTENSIONS),
     )
 
@@ -138,18 +155,41 @@ def read_source(source: Source, run_all: RunAll = map) -> tuple[Catalog, list[Fi
         The catalog, and what was noticed.
 
     Raises:
+        OptionError: If an option does not go with the source.
         SourceError: If the source is missing, unreadable, empty or contradicts itself.
     """
-    with asked_once():
-        return _read(source, run_all)
+    try:
+        with asked_once():
+            return _read(source, run_all)
+    except UnknownClass as unknown:
+        raise SourceError(
+            f"{unknown} in {source.classes}: add a line for each to that file, or move its images "
+            "away"
+        ) from None
 
 
 def _read(source: Source, run_all: RunAll) -> tuple[Catalog, list[Finding]]:
     from dsprep.sources.whole import read_whole
 
     found = read_whole(source, run_all)
-    if found is not None:
-        return found
+    # Samples that are whole and chosen by a table keep labels that are the same: see `chosen`.
+    is_parts = source.parts or source.kind == "parts"
+    named = found is None or (is_parts and not source.chooses)
+    catalog, findings = _read_tree(source, run_all) if found is None else found
+    if source.class_order != CLASS_ORDERS[0] and not (named and catalog.classes):
+        raise OptionError(
+            f"--class-order {source.class_order}: goes with classes that are numbered by the names "
+            f"of directories or in a table, and those of {source.root} are not; leave it out"
+        )
+    if not named or source.classes:
+        return catalog, findings
+    from dsprep.sources.classes import in_order  # not before polars is there
+
+    catalog, notes = in_order(catalog, source.class_order)
+    return catalog, [*findings, *notes]
+
+
+def _read_tree(source: Source, run_all: RunAll) -> tuple[Catalog, list[Finding]]:
     if not is_dir(source.root):
         from dsprep.sources.archive import read_archive
 

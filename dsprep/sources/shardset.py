@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from itertools import chain, product
 from math import prod
@@ -53,7 +54,8 @@ def joined(sets: Sequence[ShardSet]) -> ShardSet:
     for other in sets[1:]:
         if other.layout != first.layout:
             raise SourceError(
-                f"{other.name}: is {other.layout.name} of another layout than {first.name}"
+                f"{other.name}: is {other.layout.name} of another layout than {first.name}: "
+                "features, keys or labels differ"
                 if other.layout.name == first.layout.name
                 else f"{other.name}: is {other.layout.name}, but {first.name} {first.layout.name}"
             )
@@ -151,7 +153,31 @@ def _of_files(name: str, files: Sequence[str], format_name: str | None) -> Shard
     else:
         layout = _known(format_name)
     classes = _classes_beside(files)
-    return ShardSet(name, tuple(files), layout().exact(), classes, known=format_name is not None)
+    made = layout()
+    if made.needs_labels:
+        unlabeled = without_labels(files)
+        if unlabeled and (others := set(files) - unlabeled):
+            raise SourceError(
+                f"{name}: the samples of {min(unlabeled)} have no labels, and those of "
+                f"{min(others)} have; read them one after the other"
+            )
+        made = made.with_labels(not unlabeled)
+    return ShardSet(name, tuple(files), made.exact(), classes, known=format_name is not None)
+
+
+def without_labels(files: Sequence[str]) -> set[str]:
+    """Find the shards whose labels are placeholders, as manifests beside them say."""
+    beside = {os.path.splitext(path)[0] + ".manifest.json" for path in files}
+    beside |= {os.path.join(os.path.dirname(path), "manifest.json") for path in files}
+    found: set[str] = set()
+    for path in beside.difference(absent(sorted(beside))):
+        with suppress(SourceError):  # another program may have written a file of that name
+            manifest = read_manifest(path)
+            layout = recorded_options(manifest).layout
+            if layout.needs_labels and layout == layout.with_labels(False):
+                directory = os.path.dirname(path)
+                found.update(os.path.join(directory, shard.name) for shard in manifest.shards)
+    return found.intersection(files)
 
 
 def _known(format_name: str) -> type[Format]:

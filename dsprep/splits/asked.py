@@ -28,6 +28,7 @@ class Asked:
     path_column: str | None
     label_columns: tuple[str, ...]
     classes: str | None
+    class_order: str
     extensions: tuple[str, ...]
     kind: str | None
     parts: bool

@@ -9,7 +9,7 @@ import polars as pl
 
 from dsprep.errors import OptionError
 from dsprep.sources.classes import read_classes
-from dsprep.sources.reading import Source, make_source
+from dsprep.sources.reading import CLASS_ORDERS, Source, make_source
 from dsprep.splits.asked import Asked
 from dsprep.splits.assigned import Assignment, assigned_values, class_labels, parse_assignment
 from dsprep.splits.reading import Samples, is_list, list_source, read_rows
@@ -66,6 +66,7 @@ def _read_samples(asked: Asked, assignment: Assignment | None, look: Look) -> Sa
                 path_column=None if is_of_assignment else asked.path_column,
                 label_columns=asked.label_columns,
                 classes=None if gives_classes else asked.classes,
+                class_order=asked.class_order,
                 extensions=asked.extensions,
                 kind=asked.kind,
                 parts=asked.parts,
@@ -74,7 +75,8 @@ def _read_samples(asked: Asked, assignment: Assignment | None, look: Look) -> Sa
             )
         )
     of_others = (asked.list_file, asked.labels, asked.label_columns, asked.extensions)
-    if any((*of_others, asked.kind, asked.parts, asked.pairs)):
+    has_order = asked.class_order != CLASS_ORDERS[0]
+    if any((*of_others, asked.kind, asked.parts, asked.pairs, has_order)):
         raise OptionError("--list, --labels, --from and their like go with a directory as SOURCE")
     if asked.path_column is not None and assignment is None:
         raise OptionError("--path-column goes with --labels or --assign")

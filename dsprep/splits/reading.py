@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import polars as pl
 
 from dsprep.errors import OptionError
-from dsprep.findings import SKIP_KINDS, Finding, Reject, lost
+from dsprep.findings import SKIP_KINDS, Finding, Reject, lost, notes_of
 from dsprep.lists.listed import listable, rows_of
 from dsprep.liststore import STREAM, classes_path, read_list
 from dsprep.readers.files import FileReader
@@ -35,6 +35,7 @@ class Samples:
         table: The table that they come from, if they do.
         rejects: Samples of the source that are not here, and why.
         skipped: What lies in the source and is no sample.
+        notes: What else there is to say of the source.
     """
 
     rows: pl.DataFrame
@@ -47,6 +48,7 @@ class Samples:
     table: str | None = None
     rejects: Sequence[Reject] = ()
     skipped: Sequence[Finding] = ()
+    notes: Sequence[str] = ()
 
 
 def is_list(source: str) -> bool:
@@ -100,6 +102,7 @@ def read_files(source: Source, run_all: RunAll) -> Samples:
         table=source.table,
         rejects=[*lost(findings), *odd_names],
         skipped=[each for each in findings if each.kind in SKIP_KINDS],
+        notes=notes_of(findings),
     )
 
 

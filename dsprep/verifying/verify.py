@@ -14,6 +14,7 @@ from dsprep.loaders import count_samples, require_loader
 from dsprep.manifests.manifest import FileReceipt, Manifest, read_rejects
 from dsprep.planning.recipe import Recipe
 from dsprep.progress import Progress
+from dsprep.sources.classes import renumbered
 from dsprep.sources.reading import Source, as_source, read_source
 from dsprep.stores.urls import is_s3
 from dsprep.verifying.folders import look_at_folder
@@ -243,6 +244,9 @@ def _compare_source(
 
     made = shards.made
     catalog, _ = read_source(against, pool.map)
+    known, named = catalog.classes, shards.manifest.classes if shards.manifest else None
+    if known and named and set(known) <= set(named) and catalog.label_column == "cls":
+        catalog = renumbered(catalog, named)  # the order of the classes was an option of the run
     recipe = Recipe(
         reader=catalog.reader,
         layout=made.layout,

@@ -31,6 +31,11 @@ def write_data_set(root: Path) -> None:
         f"{path.removesuffix('.jpg')},{'pug' if i % 2 else 'corgi'}\n" for i, path in rows
     )
     (root / "train.csv").write_text(f"id,breed\n{csv}", "utf-8")
+    image_folder(root / "numbered", ("1", "2", "10"), 2)
+    for directory, extension in (("JPEGImages", "jpg"), ("SegmentationClass", "png")):
+        (root / "voc" / directory).mkdir(parents=True)
+        for number, data in enumerate(list(files.values())[:3]):
+            (root / "voc" / directory / f"{number}.{extension}").write_bytes(data)
 
 
 def write_imagenet(root: Path) -> None:

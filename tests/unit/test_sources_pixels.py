@@ -407,7 +407,7 @@ class TestClasses:
 
     def test_a_class_that_is_not_in_the_list(self, tmp_path: Path) -> None:
         path = write_directory(tmp_path / "bin", cifar10_binary())
-        with pytest.raises(SourceError, match=r"the class 'truck' \(1 such\) is not among the 9"):
+        with pytest.raises(SourceError, match="'truck' is not among the 9 classes"):
             catalog_of(path, NAMES[:-1])
 
     def test_numbers_get_names(self, tmp_path: Path) -> None:
