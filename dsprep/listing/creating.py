@@ -28,7 +28,7 @@ from dsprep.liststore import (
     write_stream,
 )
 from dsprep.sources.classes import format_classes
-from dsprep.sources.reading import Source, as_source, read_source
+from dsprep.sources.reading import Source, read_source, source_of
 from dsprep.stores.local import holds
 from dsprep.stores.urls import require_disk
 from dsprep.workers.pool import Pool, available_cores
@@ -110,7 +110,7 @@ def create_list(
         DestinationError: If a list is there already, or cannot be written.
     """
     require_disk(out)
-    source = as_source(source)
+    source = source_of(source)
     catalog, findings = _read(source, workers)
     catalog, rejects = listable(catalog)
     catalog = _below(catalog, under)
@@ -170,7 +170,7 @@ def append_to_list(
         SourceError: If the source cannot be read, or has a class that the list does not know.
         DestinationError: If the list cannot be written.
     """
-    source = as_source(source)
+    source = source_of(source)
     label = None if label is None else str(label)
     with editing(path):
         old = read_list(path, source.classes)

@@ -139,7 +139,7 @@ def make_source(
     )
 
 
-def as_source(given: Source | str) -> Source:
+def source_of(given: Source | str) -> Source:
     """A source as it was made, or of what a user named, without labels beside it."""
     return make_source(given) if isinstance(given, str) else given
 

@@ -9,7 +9,15 @@ from dataclasses import replace
 from pathlib import Path
 
 from dsprep.arguments import AnyPath, public
-from dsprep.errors import DestinationError, Interrupted, OptionError, SourceError, StoreError
+from dsprep.errors import (
+    DestinationError,
+    DestinationStoreError,
+    Interrupted,
+    OptionError,
+    SourceError,
+    SourceStoreError,
+    StoreError,
+)
 from dsprep.stores.bucket import S3Store
 from dsprep.stores.s3_config import S3Config
 from dsprep.stores.urls import is_s3, parse_url
@@ -77,7 +85,8 @@ def sync(
         OptionError: If the arguments make no sense.
         SourceError: If the source is not there or cannot be read.
         DestinationError: If the destination refuses, or too much would be deleted.
-        StoreError: If S3 refuses what all files need.
+        StoreError: If S3 refuses what all files need: a :class:`SourceError` too, or a
+            :class:`DestinationError`.
         Interrupted: If it is stopped; calling again goes on.
     """
     tally = Tally(events or Events())
@@ -85,21 +94,24 @@ def sync(
         concurrency = min(concurrency, max(1, round(2 * bandwidth / DEFAULT_PART)))
     pace = Pace(concurrency, bandwidth)
     config = replace(config or S3Config(), connections=concurrency + _SPARE)
-    stores: dict[str, S3Store] = {}
+    stores: list[S3Store] = []
 
-    def place(text: str, to_files: bool, follow: bool) -> Directory | Prefix:
+    def place(
+        text: str, role: type[StoreError], to_files: bool, follow: bool
+    ) -> Directory | Prefix:
         if not is_s3(text):
             return _directory(text, follow, pace)
         url = parse_url(text)
-        if url.bucket not in stores:
-            stores[url.bucket] = S3Store(
-                url.bucket,
-                config,
-                wait=pace.wait,
-                on_retry=tally.retry,
-                on_fallback=tally.fallback,
-            )
-        return Prefix(stores[url.bucket], _prefix_of(url.key), to_files, pace)
+        store = S3Store(
+            url.bucket,
+            config,
+            wait=pace.wait,
+            on_retry=tally.retry,
+            on_fallback=tally.fallback,
+            role=role,
+        )
+        stores.append(store)
+        return Prefix(store, _prefix_of(url.key), to_files, pace)
 
     def once(last: bool) -> SyncReport:
         now = replace(wishes, delete=delete and last)
@@ -113,8 +125,8 @@ def sync(
 
     _require_apart(source, destination, watch)
     try:
-        ours = place(source, to_files=not is_s3(destination), follow=follow_links)
-        theirs = place(destination, to_files=False, follow=True)
+        ours = place(source, SourceStoreError, not is_s3(destination), follow_links)
+        theirs = place(destination, DestinationStoreError, to_files=False, follow=True)
         if (move or watch) and isinstance(ours, Prefix):
             raise OptionError(f"{source}: --move and --watch go with a local source")
         if (delete or watch) and isinstance(ours, Directory) and ours.single is not None:
@@ -138,11 +150,12 @@ def sync(
     except StoreError as error:
         if not tally.planned:
             raise
-        raise StoreError(f"{error}\n{tally.so_far(not abort_on_exit)}", error.kind) from None
+        message = f"{error}\n{tally.so_far(not abort_on_exit)}"
+        raise type(error)(message, error.kind) from None
     finally:
         pace.stop()
         pace.close()
-        for store in stores.values():
+        for store in stores:
             store.close()
 
 
@@ -163,7 +176,7 @@ def clean_uploads(
         StoreError: If it is refused.
     """
     url = parse_url(place)
-    with closing(S3Store(url.bucket, config)) as store:
+    with closing(S3Store(url.bucket, config, role=DestinationStoreError)) as store:
         return abort_uploads(store, url.key, older_than, dry_run)
 
 

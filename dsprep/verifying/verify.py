@@ -15,7 +15,8 @@ from dsprep.manifests.manifest import FileReceipt, Manifest, read_rejects
 from dsprep.planning.recipe import Recipe
 from dsprep.progress import Progress
 from dsprep.sources.classes import renumbered
-from dsprep.sources.reading import Source, as_source, read_source
+from dsprep.sources.reading import Source, read_source, source_of
+from dsprep.stores.objects import as_source
 from dsprep.stores.urls import is_s3
 from dsprep.verifying.folders import look_at_folder
 from dsprep.verifying.inspection import Inspected, Problem, ShardTask, inspect_shard
@@ -59,7 +60,7 @@ def verify(
     """
     began = time.monotonic()
     progress = progress or Progress()
-    against = None if against is None else as_source(against)
+    against = None if against is None else source_of(against)
     if is_s3(dest):
         if decode or against is not None or loader is not None or max_pixels is not None:
             raise OptionError(
@@ -68,7 +69,8 @@ def verify(
             )
         from dsprep.verifying.stored import verify_stored  # local runs do without S3
 
-        return verify_stored(dest, download, progress)
+        with as_source(dest):
+            return verify_stored(dest, download, progress)
     if download:
         raise OptionError(f"{dest}: --download goes with s3://; files on a disk are always read")
     found = find_shards(Path(dest))

@@ -274,7 +274,7 @@ def test_rights_that_are_missing(on_ceph: Shelf) -> None:
     for actions, keys, missing in rights:
         env = on_ceph.bucket.allow(*actions, keys=keys)
         done = on_ceph.run("verify", on_ceph.url, env=env)
-        assert done.code == 1
+        assert done.code == 4
         assert f"the right {missing} is missing" in done.err
 
 
