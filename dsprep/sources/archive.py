@@ -5,8 +5,6 @@ from __future__ import annotations
 import os
 import posixpath
 from functools import partial
-from importlib import import_module
-from threading import Thread
 from typing import TYPE_CHECKING, NamedTuple
 
 from dsprep.errors import DamagedShard, SourceError
@@ -163,12 +161,10 @@ def read_archive(source: Source) -> tuple[Catalog, list[Finding]]:
     Raises:
         SourceError: If it is no archive, cannot be read, is empty or contradicts itself.
     """
-    importing = Thread(target=import_module, args=("polars",))
-    importing.start()
-    try:
+    from dsprep.sources.reading import importing_polars
+
+    with importing_polars():
         archive = open_archive(source.root)
-    finally:
-        importing.join()
     from dsprep.sources.archived import files_of
     from dsprep.sources.tree import read_tree
 

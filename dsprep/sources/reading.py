@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from importlib import import_module
 from threading import Thread
@@ -151,10 +152,22 @@ def _read(source: Source, run_all: RunAll) -> tuple[Catalog, list[Finding]]:
 
 
 def _scan_ahead(source: Source, run_all: RunAll) -> list[Scanned]:
-    """Scan a folder while polars is being imported, which takes a quarter of a second."""
-    importing = Thread(target=import_module, args=("polars",))
+    """Scan a folder while polars is being imported."""
+    with importing_polars():
+        return list(scan_below(source.root, source.extensions, run_all))
+
+
+@contextmanager
+def importing_polars() -> Iterator[None]:
+    """Import polars meanwhile, which takes a quarter of a second."""
+
+    def load() -> None:
+        with suppress(BaseException):  # it will fail again where it is used
+            import_module("polars")
+
+    importing = Thread(target=load)
     importing.start()
     try:
-        return list(scan_below(source.root, source.extensions, run_all))
+        yield
     finally:
         importing.join()
