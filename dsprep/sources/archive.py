@@ -13,6 +13,7 @@ from dsprep.formats.stream import is_bomb
 from dsprep.readers.archive import ArchiveReader, CompressedTarReader, TarReader, ZipReader
 from dsprep.readers.compressed import compression_of, open_compressed
 from dsprep.readers.places import read_at
+from dsprep.sources.below import importing_polars
 from dsprep.sources.members import Listing
 from dsprep.sources.tarred import PlainTar, StreamedTar, is_tar, list_tar
 from dsprep.sources.zipped import has_directory, list_zip
@@ -161,8 +162,6 @@ def read_archive(source: Source) -> tuple[Catalog, list[Finding]]:
     Raises:
         SourceError: If it is no archive, cannot be read, is empty or contradicts itself.
     """
-    from dsprep.sources.reading import importing_polars
-
     with importing_polars():
         archive = open_archive(source.root)
     from dsprep.sources.archived import files_of

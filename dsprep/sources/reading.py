@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Collection, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
-from importlib import import_module
-from threading import Thread
 from typing import TYPE_CHECKING
 
 from dsprep.errors import OptionError
 from dsprep.sample import IMAGE_EXTENSIONS
-from dsprep.sources.below import scan_below
+from dsprep.sources.below import importing_polars, scan_below
 from dsprep.sources.scan import RunAll, Scanned
 from dsprep.stores.objects import asked_once
 from dsprep.stores.paths import is_dir
@@ -155,19 +152,3 @@ def _scan_ahead(source: Source, run_all: RunAll) -> list[Scanned]:
     """Scan a folder while polars is being imported."""
     with importing_polars():
         return list(scan_below(source.root, source.extensions, run_all))
-
-
-@contextmanager
-def importing_polars() -> Iterator[None]:
-    """Import polars meanwhile, which takes a quarter of a second."""
-
-    def load() -> None:
-        with suppress(BaseException):  # it will fail again where it is used
-            import_module("polars")
-
-    importing = Thread(target=load)
-    importing.start()
-    try:
-        yield
-    finally:
-        importing.join()
