@@ -20,7 +20,7 @@ from dsprep.planning.packing import Packing
 from dsprep.planning.plan import Plan, make_plan, require_distinct_keys
 from dsprep.progress import Progress
 from dsprep.running.commit import begin_append, commit, identity_of
-from dsprep.running.place import Directory, finished_manifest
+from dsprep.running.place import Directory, finished_manifest, remove_leftovers
 from dsprep.running.run import Run
 from dsprep.sources.reading import make_source
 from dsprep.stores.urls import require_disk
@@ -111,6 +111,8 @@ def append(
     require_one_of("--on-error", on_error, ("skip", "fail"))
     destination = Destination(Path(dest))
     base, made = _base(destination)
+    if not dry_run:
+        remove_leftovers(destination, base)
     target = None if target_size is None else parse_size(target_size)
     asked = shard_size(None, target, shards, samples_per_shard)
     source = make_source(

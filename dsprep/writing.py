@@ -19,7 +19,7 @@ from dsprep.planning.plan import Plan, make_plan, require_distinct_keys
 from dsprep.planning.selection import Chosen
 from dsprep.progress import Progress
 from dsprep.running.commit import begin, commit, identity_of, require_same
-from dsprep.running.place import finished_manifest, place_of, rejects_of
+from dsprep.running.place import finished_manifest, place_of, rejects_of, remove_leftovers
 from dsprep.running.run import Run
 from dsprep.running.state import RunState
 from dsprep.units import format_count, format_some, parse_size
@@ -120,6 +120,8 @@ def write_data_set(
         identity = identity_of(plan)
         finished = None if overwrite else finished_manifest(place)
         if finished is not None:
+            if destination.remote is None:  # whatever command left something
+                remove_leftovers(destination, finished)
             require_same(plan, place, finished, identity)
             place.remove_leftovers(plan, identity, finished)
             rejects = rejects_of(place, finished)

@@ -11,6 +11,7 @@ from dsprep.formats import format_of_file
 from dsprep.indexes import wids
 from dsprep.indexing.manifests import data_set_name
 from dsprep.indexing.shard import KINDS, index_name
+from dsprep.running.place import remove_leftovers
 from dsprep.stores.local import Lock, destination_errors, read_whole
 from dsprep.verifying.shards import Shards
 
@@ -55,6 +56,8 @@ def locked_scratch(shards: Shards) -> Iterator[str]:
         DestinationError: If somebody else writes there, or has not finished.
     """
     scratch = shards.destination.scratch
+    if shards.manifest is not None:
+        remove_leftovers(shards.destination, shards.manifest)
     with destination_errors(scratch):
         scratch.mkdir(exist_ok=True)
     lock = Lock(scratch / "lock", shards.directory)

@@ -14,7 +14,7 @@ from dsprep.manifests.manifest import Manifest, parse_manifest, parse_rejects
 from dsprep.planning.destination import Destination
 from dsprep.planning.plan import Plan
 from dsprep.progress import Progress
-from dsprep.running.state import RunState, replaced_in
+from dsprep.running.state import RunState, has_published, replaced_in
 from dsprep.running.tree import remove_tree
 from dsprep.stores.local import Lock, destination_errors, free_bytes, read_whole
 from dsprep.units import format_size
@@ -116,11 +116,7 @@ class Directory:
 
     def remove_leftovers(self, plan: Plan, identity: dict[str, Any], finished: Manifest) -> None:
         """Remove the hidden directory."""
-        scratch = self.destination.scratch
-        if scratch.exists():
-            lock = Lock(scratch / "lock", self.destination.directory)
-            shutil.rmtree(scratch, ignore_errors=True)
-            lock.release()
+        remove_leftovers(self.destination, finished)
 
     def close(self) -> None:
         """Nothing is held."""
@@ -139,6 +135,26 @@ def place_of(destination: Destination, spool: int | None, progress: Progress) ->
     from dsprep.running.remote.prefix import Prefix  # who writes to a disk needs no S3
 
     return Prefix(destination, spool, progress)
+
+
+def remove_leftovers(destination: Destination, finished: Manifest) -> None:
+    """Remove what a run left that was killed after it had published this manifest.
+
+    What belongs to a run that has not published its manifest stays: it will go on.
+
+    Raises:
+        DestinationError: If a run is alive, or nothing can be written there.
+    """
+    scratch = destination.scratch
+    if not scratch.is_dir() or replaced_in(destination).exists():
+        return
+    lock = Lock(scratch / "lock", destination.directory)
+    try:
+        with destination_errors(scratch):
+            if has_published(scratch, finished):
+                shutil.rmtree(scratch, ignore_errors=True)
+    finally:
+        lock.release()
 
 
 def finished_manifest(

@@ -276,6 +276,28 @@ def _read_json(path: Path) -> Any:
         return None
 
 
+def has_published(scratch: Path, finished: Manifest) -> bool:
+    """Whether the run whose state is in a hidden directory has published this manifest.
+
+    Args:
+        scratch: The directory. A run that has not noted what it is has written nothing.
+        finished: The manifest beside it.
+    """
+    run = _read_json(scratch / "run.json")
+    if not isinstance(run, dict):
+        return True
+    if (base := run.get("appended to")) is None:
+        known = {**finished.options, "name": finished.name, "source": finished.source}
+        return not differences({**run, **known}, run)
+    added = (finished.options.get("appended") or [None])[-1]
+    shards = [shard.name for shard in finished.shards]
+    return (
+        isinstance(added, dict)
+        and (added.get("source"), added.get("first_shard")) == (run.get("source"), len(base))
+        and shards[: len(base)] == base
+    )
+
+
 def replaced_in(destination: Destination) -> Path:
     """Where the manifest of a data set is kept while that is being removed."""
     return destination.scratch / "replaced.json"

@@ -6,8 +6,6 @@ import os
 import posixpath
 import sys
 from functools import partial
-from importlib import import_module
-from threading import Thread
 from typing import TYPE_CHECKING, NamedTuple
 
 from dsprep.errors import DamagedShard, SourceError
@@ -16,6 +14,7 @@ from dsprep.formats.stream import is_bomb
 from dsprep.readers.archive import ArchiveReader, CompressedTarReader, TarReader, ZipReader
 from dsprep.readers.compressed import compression_of, open_compressed
 from dsprep.readers.places import read_at
+from dsprep.sources.below import importing_polars
 from dsprep.sources.members import Listing
 from dsprep.sources.tarred import PlainTar, StreamedTar, is_tar, list_tar
 from dsprep.sources.zipped import has_directory, list_zip
@@ -191,12 +190,8 @@ def read_archive(source: Source) -> tuple[Catalog, list[Finding]]:
     Raises:
         SourceError: If it is no archive, cannot be read, is empty or contradicts itself.
     """
-    importing = Thread(target=import_module, args=("polars",))
-    importing.start()
-    try:
+    with importing_polars():
         archive = open_archive(source.root)
-    finally:
-        importing.join()
     from dsprep.sources.archived import files_of
     from dsprep.sources.tree import read_tree
 

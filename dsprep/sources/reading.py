@@ -5,14 +5,12 @@ from __future__ import annotations
 import os
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
-from importlib import import_module
-from threading import Thread
 from typing import TYPE_CHECKING
 
 from dsprep.arguments import AnyPath, public
 from dsprep.errors import OptionError, SourceError, UnknownClass
 from dsprep.sample import IMAGE_EXTENSIONS
-from dsprep.sources.below import scan_below
+from dsprep.sources.below import importing_polars, scan_below
 from dsprep.sources.scan import RunAll, Scanned
 from dsprep.stores.objects import asked_once
 from dsprep.stores.paths import is_dir
@@ -201,10 +199,6 @@ def _read_tree(source: Source, run_all: RunAll) -> tuple[Catalog, list[Finding]]
 
 
 def _scan_ahead(source: Source, run_all: RunAll) -> list[Scanned]:
-    """Scan a folder while polars is being imported, which takes a quarter of a second."""
-    importing = Thread(target=import_module, args=("polars",))
-    importing.start()
-    try:
+    """Scan a folder while polars is being imported."""
+    with importing_polars():
         return list(scan_below(source.root, source.extensions, run_all))
-    finally:
-        importing.join()

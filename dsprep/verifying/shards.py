@@ -14,6 +14,8 @@ from dsprep.manifests.recorded import Recorded, recorded_options
 from dsprep.planning.destination import Destination
 from dsprep.verifying.receipts import unnamed
 
+UNFINISHED = "a run is writing there, or was stopped: wait for it, or give its command again"
+
 
 @dataclass(frozen=True)
 class Shards:
@@ -64,6 +66,10 @@ def _look(path: Path) -> list[Shards]:
             return [_with_manifest(known)]
         return [Shards(Recorded(layout(), known=False), [path.name], None, companion)]
     if not path.is_dir():
+        layout = format_of_file(path.name)
+        stem = path.name.removesuffix(".gz").removesuffix(layout.suffix) if layout else path.name
+        if Destination(path.parent, path.name, stem).scratch.is_dir():
+            raise SourceError(f"{path}: is not finished; {UNFINISHED}")
         raise SourceError(f"{path}: does not exist; give a directory of shards, or a shard")
     beside = path.resolve().with_name(f"{path.resolve().name}.manifest.json")
     if (path / "manifest.json").exists():
@@ -92,6 +98,8 @@ def _without_manifest(directory: Path) -> Shards:
         layout = format_of_file(name)
         if layout is not None and not name.startswith("."):
             by_format.setdefault(layout.name, []).append(name)
+    if not by_format and Destination(directory).scratch.is_dir():
+        raise SourceError(f"{directory}: holds no finished shard; {UNFINISHED}")
     if not by_format:
         raise SourceError(f"{directory}: holds no shards ({SUFFIXES})")
     if len(by_format) > 1:

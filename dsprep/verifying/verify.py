@@ -4,16 +4,18 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterable, Sequence
+from contextlib import suppress
 from itertools import chain
 from pathlib import Path
 
 from dsprep.arguments import AnyPath, public
-from dsprep.errors import OptionError, RunStopped, SourceError
+from dsprep.errors import DestinationError, OptionError, RunStopped, SourceError
 from dsprep.formats.folder import Folder
 from dsprep.loaders import count_samples, require_loader
 from dsprep.manifests.manifest import FileReceipt, Manifest, read_rejects
 from dsprep.planning.recipe import Recipe
 from dsprep.progress import Progress
+from dsprep.running.place import remove_leftovers
 from dsprep.sources.classes import renumbered
 from dsprep.sources.reading import Source, read_source, source_of
 from dsprep.stores.objects import as_source
@@ -22,7 +24,7 @@ from dsprep.verifying.folders import look_at_folder
 from dsprep.verifying.inspection import Inspected, Problem, ShardTask, inspect_shard
 from dsprep.verifying.receipts import difference, false_totals
 from dsprep.verifying.report import VerifyReport
-from dsprep.verifying.shards import Shards, find_shards, strays
+from dsprep.verifying.shards import UNFINISHED, Shards, find_shards, strays
 from dsprep.workers.pool import Pool, available_cores
 
 
@@ -199,9 +201,11 @@ def _compare_files(shards: Shards) -> list[Problem]:
     """Which files are missing or too many, and which of the small ones are not as written."""
     problems = []
     scratch = shards.destination.scratch
+    if shards.manifest is not None:
+        with suppress(DestinationError):  # a run is alive, or the directory is only to be read
+            remove_leftovers(shards.destination, shards.manifest)
     if scratch.exists():
-        message = "an unfinished run is there: give its command again"
-        problems.append(Problem(scratch.name, None, "", message))
+        problems.append(Problem(scratch.name, None, "", UNFINISHED))
     if shards.manifest is None:
         return problems
     if not isinstance(shards.made.layout, Folder):
