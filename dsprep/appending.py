@@ -48,6 +48,9 @@ def append(
     labels: str | None = None,
     path_column: str | None = None,
     label_columns: Sequence[str] = (),
+    label_separator: str | None = None,
+    label_type: str | None = None,
+    duplicates: str | None = None,
     extensions: Sequence[str] = (),
     target_size: int | str | None = None,
     shards: int | None = None,
@@ -75,6 +78,9 @@ def append(
         labels: As for :func:`dsprep.pack`.
         path_column: As for :func:`dsprep.pack`.
         label_columns: As for :func:`dsprep.pack`.
+        label_separator: As for :func:`dsprep.pack`.
+        label_type: As for :func:`dsprep.pack`.
+        duplicates: As for :func:`dsprep.pack`.
         extensions: As for :func:`dsprep.pack`.
         target_size: The most bytes that a new shard takes on disk; by default as for the others.
         shards: Or, how many new shards.
@@ -117,6 +123,9 @@ def append(
         labels=labels,
         path_column=path_column,
         label_columns=label_columns,
+        label_separator=label_separator,
+        label_type=label_type,
+        duplicates=duplicates,
         classes=str(destination.companion("classes.txt")) if base.classes else None,
         extensions=extensions,
         whole=not made.layout.holds_anything,

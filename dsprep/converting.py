@@ -31,6 +31,9 @@ def convert(
     labels: str | None = None,
     path_column: str | None = None,
     label_columns: Sequence[str] = (),
+    label_separator: str | None = None,
+    label_type: str | None = None,
+    duplicates: str | None = None,
     classes: str | None = None,
     extensions: Sequence[str] = (),
     only: Sequence[str] = (),
@@ -74,6 +77,9 @@ def convert(
         labels: As for :func:`dsprep.pack`.
         path_column: As for :func:`dsprep.pack`.
         label_columns: As for :func:`dsprep.pack`.
+        label_separator: As for :func:`dsprep.pack`.
+        label_type: As for :func:`dsprep.pack`.
+        duplicates: As for :func:`dsprep.pack`.
         classes: As for :func:`dsprep.pack`.
         extensions: As for :func:`dsprep.pack`.
         only: The fields to keep; none means all. ``image`` is the image, whatever its kind.
@@ -145,6 +151,9 @@ def convert(
             labels=labels,
             path_column=path_column,
             label_columns=label_columns,
+            label_separator=label_separator,
+            label_type=label_type,
+            duplicates=duplicates,
             classes=classes,
             extensions=extensions,
             whole=not layout.holds_anything,

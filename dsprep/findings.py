@@ -8,7 +8,7 @@ from typing import NamedTuple
 REJECT_KINDS = frozenset({"missing", "unreadable", "damaged", "cut-off", "bad-name"})
 """The source means a sample that cannot be had: it is lost, and the exit code says so."""
 
-SKIP_KINDS = frozenset({"hidden", "not-an-image", "unlisted", "loop", "keyless"})
+SKIP_KINDS = frozenset({"hidden", "not-an-image", "unlisted", "repeated", "loop", "keyless"})
 """Something that lies in the source and never was a sample: reported, and no more."""
 
 
@@ -33,6 +33,7 @@ class Finding(NamedTuple):
     ``hidden``        hidden, or left behind by a notebook, an archiver or a desktop
     ``not-an-image``  its extension is not an image's, or it is not a regular file
     ``unlisted``      on the disk, but not in the list
+    ``repeated``      a list names a file again, and only its first row is used
     ``loop``          a link to a directory that it lies in
     ``keyless``       a shard with members that belong to no sample, as their names tell no key
     ``duplicate``     listed more than once, or more than once in an archive

@@ -31,6 +31,9 @@ def shard(
     labels: str | None = None,
     path_column: str | None = None,
     label_columns: Sequence[str] = (),
+    label_separator: str | None = None,
+    label_type: str | None = None,
+    duplicates: str | None = None,
     classes: str | None = None,
     extensions: Sequence[str] = (),
     target_size: int | str | None = None,
@@ -71,6 +74,9 @@ def shard(
         labels: A CSV or TSV file that tells images below the source and their labels.
         path_column: Its column of paths or ids; found by its name unless given.
         label_columns: Its columns of labels; one is found by its name unless given.
+        label_separator: As for :func:`dsprep.pack`.
+        label_type: As for :func:`dsprep.pack`.
+        duplicates: As for :func:`dsprep.pack`.
         classes: A file with the class names, one a line, in the order of their numbers.
         extensions: File name extensions of images.
         target_size: The most bytes that a shard takes on disk; a number, or a text like ``200MB``.
@@ -125,6 +131,9 @@ def shard(
         labels=labels,
         path_column=path_column,
         label_columns=label_columns,
+        label_separator=label_separator,
+        label_type=label_type,
+        duplicates=duplicates,
         classes=classes,
         extensions=extensions,
     )

@@ -47,6 +47,9 @@ def split(
     labels: str | None = None,
     path_column: str | None = None,
     label_columns: Sequence[str] = (),
+    label_separator: str | None = None,
+    label_type: str | None = None,
+    duplicates: str | None = None,
     classes: str | None = None,
     extensions: Sequence[str] = (),
     kind: str | None = None,
@@ -81,6 +84,9 @@ def split(
         labels: A CSV or TSV file that tells the images and their labels.
         path_column: The column of paths or ids in that, or in ``assign``.
         label_columns: The columns of labels.
+        label_separator: As for :func:`dsprep.pack`.
+        label_type: As for :func:`dsprep.pack`.
+        duplicates: As for :func:`dsprep.pack`.
         classes: A file with the class names, one a line, in the order of their numbers.
         extensions: File name extensions of images.
         kind: What the source is, where that does not show; see :mod:`dsprep.sources.whole`.
@@ -123,6 +129,9 @@ def split(
         labels=labels,
         path_column=path_column,
         label_columns=tuple(label_columns),
+        label_separator=label_separator,
+        label_type=label_type,
+        duplicates=duplicates,
         classes=classes,
         extensions=tuple(extensions),
         kind=kind,

@@ -13,7 +13,9 @@ from dsprep.cli.streams import visible
 from dsprep.units import format_count, format_duration, format_size, format_some
 
 if TYPE_CHECKING:
+    from dsprep.listing.creating import CreateReport
     from dsprep.planning.selection import Chosen
+    from dsprep.splits.report import SplitReport
     from dsprep.verifying.inspection import Problem
     from dsprep.verifying.report import VerifyReport
     from dsprep.writing import WriteReport
@@ -60,12 +62,14 @@ def print_write_report(report: WriteReport) -> None:
     ]
     if report.per_class:
         rows.append(("classes", _classes_line(report)))
+    elif report.classes:
+        rows.append(("classes", f"{len(report.classes):,}"))
     if report.chosen is not None:
         rows.append(("chosen", _chosen_line(report.chosen)))
     if report.rejects:
         rows.append(("rejected", f"{len(report.rejects):,}"))
     if report.skipped:
-        rows.append(("skipped", _skipped_line(report)))
+        rows.append(("skipped", skipped_line(report)))
     rows.append(("time", _time_line(report)))
     click.echo(f"{report.destination}: {report.state} as {report.format}")
     for name, value in rows:
@@ -117,11 +121,13 @@ def _chosen_line(chosen: Chosen) -> str:
     return ", ".join(told) or "all samples"
 
 
-def _skipped_line(report: WriteReport) -> str:
+def skipped_line(report: WriteReport | CreateReport | SplitReport) -> str:
+    """Count what was skipped, by its kind, with some names."""
     words = {
         "hidden": "hidden",
         "not-an-image": "not images",
         "unlisted": "not listed",
+        "repeated": "listed again",
         "loop": "loops",
         "keyless": "with members that belong to no sample",
     }

@@ -10,6 +10,7 @@ from threading import Thread
 from typing import TYPE_CHECKING
 
 from dsprep.errors import OptionError
+from dsprep.formats.augmented import MANIFESTS
 from dsprep.sample import IMAGE_EXTENSIONS
 from dsprep.sources.below import scan_below
 from dsprep.sources.scan import RunAll, Scanned
@@ -19,6 +20,13 @@ from dsprep.stores.paths import is_dir
 if TYPE_CHECKING:
     from dsprep.catalog import Catalog
     from dsprep.findings import Finding
+
+
+LABEL_TYPES = ("class", "float")
+"""What ``--label-type`` takes: the name or number of a class, or numbers kept as they are."""
+
+DUPLICATES = ("error", "first", "keep")
+"""What ``--duplicates`` takes."""
 
 
 @dataclass(frozen=True)
@@ -38,6 +46,10 @@ class Source:
         table: A CSV or TSV file, if labels come from one.
         path_column: The table's column of paths or ids; None to find it by its name.
         label_columns: The table's columns of labels; empty to find one by its name.
+        label_separator: Separates several labels in a cell of that column; None if each has one.
+        label_type: What the labels are, if the user says it: one of :data:`LABEL_TYPES`.
+        duplicates: What to do with rows that name an image again, if the user says it: one of
+            :data:`DUPLICATES`.
         classes: A file of class names, one a line: the list is closed and its order is kept.
         extensions: Those of images, in lower case.
         own_state: Where the run that reads this keeps its state, which may be in the root, too.
@@ -55,6 +67,9 @@ class Source:
     table: str | None = None
     path_column: str | None = None
     label_columns: tuple[str, ...] = ()
+    label_separator: str | None = None
+    label_type: str | None = None
+    duplicates: str | None = None
     classes: str | None = None
     extensions: frozenset[str] = frozenset(IMAGE_EXTENSIONS)
     own_state: str = ""
@@ -74,10 +89,36 @@ class Source:
             raise OptionError("labels come from --list or from --labels, not from both")
         if not self.table and (self.path_column or self.label_columns):
             raise OptionError("--path-column and --label-column go with --labels")
+        self._require_clear_labels()
+        of_rows = self.list or self.table or self.kind == "manifest"
+        if self.duplicates and not (of_rows or self.root.endswith(MANIFESTS)):
+            raise OptionError("--duplicates goes with --list and --labels")
         if self.parts and self.pairs:
             raise OptionError("give --parts or --pair, not both")
         if (self.list or self.table) and (self.parts or self.pairs):
             raise OptionError("--list and --labels go with images, not with --parts and --pair")
+
+    def _require_clear_labels(self) -> None:
+        for option, value, choices in (
+            ("--label-type", self.label_type, LABEL_TYPES),
+            ("--duplicates", self.duplicates, DUPLICATES),
+        ):
+            if value not in (None, *choices):
+                raise OptionError(f"{option} {value}: choose one of {', '.join(choices)}")
+        separated = self.label_separator is not None
+        if not self.table and (separated or self.label_type):
+            raise OptionError("--label-separator and --label-type go with --labels")
+        if self.label_separator == "":
+            raise OptionError("--label-separator '': give the text that stands between two labels")
+        if separated and len(self.label_columns) > 1:
+            raise OptionError("--label-separator goes with one --label-column")
+        if self.label_type == "class" and (separated or len(self.label_columns) > 1):
+            raise OptionError(
+                "--label-type class: an image has one class, so leave out --label-separator and "
+                "name one --label-column"
+            )
+        if self.label_type == "float" and self.classes:
+            raise OptionError("--label-type float: numbers have no classes; leave out --classes")
 
 
 def make_source(
@@ -87,6 +128,9 @@ def make_source(
     labels: str | None = None,
     path_column: str | None = None,
     label_columns: Sequence[str] = (),
+    label_separator: str | None = None,
+    label_type: str | None = None,
+    duplicates: str | None = None,
     classes: str | None = None,
     extensions: Sequence[str] = (),
     others: Sequence[str] = (),
@@ -112,6 +156,9 @@ def make_source(
         table=labels,
         path_column=path_column,
         label_columns=tuple(label_columns),
+        label_separator=label_separator,
+        label_type=label_type,
+        duplicates=duplicates,
         classes=classes,
         extensions=chosen or frozenset(IMAGE_EXTENSIONS),
     )

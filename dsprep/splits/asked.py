@@ -26,6 +26,9 @@ class Asked:
     labels: str | None
     path_column: str | None
     label_columns: tuple[str, ...]
+    label_separator: str | None
+    label_type: str | None
+    duplicates: str | None
     classes: str | None
     extensions: tuple[str, ...]
     kind: str | None

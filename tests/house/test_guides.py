@@ -21,7 +21,7 @@ GUIDES = Path(__file__).parents[2] / "docs" / "guides"
 
 
 def write_data_set(root: Path) -> None:
-    """Write what the guides speak of: images/, val/, train.lst and train.csv."""
+    """Write what the guides speak of: images/, val/, train.lst, train.csv and tags.csv."""
     files = image_folder(root / "images", ("birds/owl", "cat", "dog"), 16, size=(320, 240))
     image_folder(root / "val", ("cat", "dog"), 4)
     rows = list(enumerate(files))
@@ -31,6 +31,8 @@ def write_data_set(root: Path) -> None:
         f"{path.removesuffix('.jpg')},{'pug' if i % 2 else 'corgi'}\n" for i, path in rows
     )
     (root / "train.csv").write_text(f"id,breed\n{csv}", "utf-8")
+    tags = ("clear", "clear primary", "clear primary water", "haze primary")
+    write_lines(root / "tags.csv", ("id,tags", *(f"{path},{tags[i % 4]}" for i, path in rows)))
 
 
 def write_imagenet(root: Path) -> None:

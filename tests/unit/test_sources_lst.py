@@ -251,7 +251,8 @@ def test_paths_are_matched_however_they_are_written(images: Path) -> None:
 
 
 def test_duplicates_are_kept_and_said(images: Path) -> None:
-    catalog, findings = read(images, ALL + "8\t1\t./a/1.jpg\n\n9\t2\ta/1.jpg\n10\t0\tx\n11\t0\tx\n")
+    text = ALL + "8\t1\t./a/1.jpg\n\n9\t2\ta/1.jpg\n10\t0\tx\n11\t0\tx\n"
+    catalog, findings = read(images, text, duplicates="keep")
     assert catalog.table["path"].to_list()[4:] == ["./a/1.jpg", "a/1.jpg"]
     source = "train.lst"
     assert findings == [
@@ -260,6 +261,9 @@ def test_duplicates_are_kept_and_said(images: Path) -> None:
         Finding("duplicate", "./a/1.jpg", f"{source}:5, and in line 1 already"),
         Finding("duplicate", "a/1.jpg", f"{source}:7, and in line 1 already"),
     ]
+    catalog, findings = read(images, text, duplicates="first")
+    assert catalog.digest() == read(images, ALL)[0].digest()
+    assert [each.kind for each in findings] == ["missing", "missing", "repeated", "repeated"]
 
 
 def test_unreadable_files_are_lost_only_if_they_are_listed(images: Path) -> None:
