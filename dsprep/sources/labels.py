@@ -8,6 +8,7 @@ from collections.abc import Sequence
 import polars as pl
 
 from dsprep.errors import SourceError
+from dsprep.lists.rows import is_too_large
 from dsprep.sources.classes import number_classes
 from dsprep.text import refuse
 from dsprep.units import format_count, quoted
@@ -20,8 +21,8 @@ _SEPARATORS = ("|", ";", ",", " ")
 _LOOKED_AT = 10_000
 """How many different cells of a column tell whether they hold tags."""
 
-_MOST_VALUES = 10**8
-"""The most values of multi-hot labels: all of them are kept in memory."""
+_MOST_VALUES = 3 * 10**7
+"""The most values of labels with a 0 or 1 for each class: a list of them takes about 1 GB."""
 
 
 def labels_from_numbers(
@@ -243,6 +244,8 @@ def labels_from_cells(
     exploded = rows.explode("label").drop_nulls("label")
     tags, at = exploded["label"].alias(column.name), exploded["line"]
     is_number = numbers_in(tags)
+    reason = "is too large: whole numbers have to be below 2^53"
+    refuse_labels(tags, at, is_too_large(tags), reason, source)
     if kind == "float":
         reason = "is not a number, as --label-type float says"
         refuse_labels(tags, at, ~is_number, reason, source)
@@ -263,7 +266,8 @@ def labels_from_cells(
     if is_number.all() and not are_named:
         number = tags.cast(pl.Float64)
         reason = "is not the number of a class; --label-type float keeps numbers as they are"
-        refuse_labels(tags, at, (number % 1 != 0) | (number < 0), reason, source)
+        wrong = (number % 1 != 0) | (number < 0) | (number >= _LARGEST_EXACT)
+        refuse_labels(tags, at, wrong, reason, source)
         places = number.cast(pl.Int64)
         width = len(classes) if classes else int(str(places.max())) + 1
         wrong = places >= width

@@ -168,6 +168,8 @@ def find_columns(
     if len(header) == 2 and len(paths) + len(found) == 1:
         rest = [name for name in header if name not in (*paths, *found)]
         paths, found = paths or rest, found or rest
+    if numbers_in(pl.Series(header)).any():
+        columns += ". If its first line is data already, put a line above it, such as path,label"
     if not paths:
         raise OptionError(f"{source}: name its column of paths with --path-column: {columns}")
     if len(found) != (len(labels) or 1):
@@ -201,7 +203,7 @@ def _labels(
         for column, is_number in zip(cells, are_numbers, strict=True):
             reason = "is not a number, as each of these labels must be"
             refuse_labels(column, lines, ~is_number, reason, source)
-    elif kind is None:
+    elif kind is None and not are_numbers[0].all():
         refuse_tags(first, lines, source)
         way_out = "give --label-type class if all labels are names of classes"
         refuse_mixture(first, lines, are_numbers[0], way_out, source)
@@ -209,8 +211,7 @@ def _labels(
         return labels_from_names(pl.DataFrame([lines, first.alias("name")]), classes, source)
     for column in cells:
         reason = "is too large: whole numbers have to be below 2^53"
-        too_large = pl.DataFrame([column.alias("label")]).select(is_too_large(pl.col("label")))
-        refuse_labels(column, lines, too_large.to_series(), reason, source)
+        refuse_labels(column, lines, is_too_large(column), reason, source)
     labels = cells.select(lines, labels=pl.concat_list(pl.all().cast(pl.Float64)))
     if kind == "float":
         return labels["labels"].alias("label"), None

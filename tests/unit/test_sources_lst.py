@@ -148,7 +148,7 @@ def test_what_cannot_be_right_is_refused_by_line(
     [
         [1, 5, 0, 0.1, 0.2, 0.3, 0.4],
         [2, 4, 0, 0.1, 0.2, 0.3],
-        [2, 5],
+        [4, 5],
         [2],
         [2, 5, 0, 0.1, 0.2, 0.3],
         [2, 5, 0, 0.1, 0.2, 0.3, 0.4, 0],
@@ -163,6 +163,20 @@ def test_labels_of_different_lengths_must_be_for_detection(
     lines = [[0, *right, "a/1.jpg"], [1, *label, "a/2.jpg"]]
     problem = refusal(images, "".join("\t".join(map(str, line)) + "\n" for line in lines))
     assert problem.startswith(f"train.lst:2: {len(label)} labels, where the first line has 17:")
+
+
+@pytest.mark.parametrize("header", [[2, 5], [4, 5, 500, 375]])
+@pytest.mark.parametrize("is_first", [True, False])
+def test_images_without_objects_have_a_header_alone(
+    images: Path, header: list[float], is_first: bool
+) -> None:
+    labels = [header, [2, 5, *range(15)]]
+    if not is_first:
+        labels.reverse()
+    lines = [[0, *labels[0], "a/1.jpg"], [1, *labels[1], "a/2.jpg"]]
+    catalog, _ = read(images, "".join("\t".join(map(str, line)) + "\n" for line in lines))
+    assert catalog.table["label"].to_list() == labels
+    assert catalog.without_objects() == 1
 
 
 def test_labels_are_exact_below_2_to_the_53rd(images: Path) -> None:
