@@ -51,6 +51,9 @@ def append(
     labels: AnyPath | None = None,
     path_column: str | None = None,
     label_columns: Sequence[str] = (),
+    label_separator: str | None = None,
+    label_type: str | None = None,
+    duplicates: str | None = None,
     extensions: Sequence[str] = (),
     target_size: int | str | None = None,
     shards: int | None = None,
@@ -80,6 +83,9 @@ def append(
         labels: As for :func:`dsprep.pack`.
         path_column: As for :func:`dsprep.pack`.
         label_columns: As for :func:`dsprep.pack`.
+        label_separator: As for :func:`dsprep.pack`.
+        label_type: As for :func:`dsprep.pack`.
+        duplicates: As for :func:`dsprep.pack`.
         extensions: As for :func:`dsprep.pack`.
         target_size: The most bytes that a new shard takes on disk; by default as for the others.
         shards: Or, how many new shards.
@@ -125,6 +131,9 @@ def append(
         labels=labels,
         path_column=path_column,
         label_columns=label_columns,
+        label_separator=label_separator,
+        label_type=label_type,
+        duplicates=duplicates,
         classes=str(destination.companion("classes.txt")) if base.classes else None,
         extensions=extensions,
         whole=not made.layout.holds_anything,

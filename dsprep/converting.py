@@ -33,6 +33,9 @@ def convert(
     labels: AnyPath | None = None,
     path_column: str | None = None,
     label_columns: Sequence[str] = (),
+    label_separator: str | None = None,
+    label_type: str | None = None,
+    duplicates: str | None = None,
     classes: AnyPath | None = None,
     class_order: str = "name",
     extensions: Sequence[str] = (),
@@ -78,6 +81,9 @@ def convert(
         labels: As for :func:`dsprep.pack`.
         path_column: As for :func:`dsprep.pack`.
         label_columns: As for :func:`dsprep.pack`.
+        label_separator: As for :func:`dsprep.pack`.
+        label_type: As for :func:`dsprep.pack`.
+        duplicates: As for :func:`dsprep.pack`.
         classes: As for :func:`dsprep.pack`.
         class_order: As for :func:`dsprep.pack`.
         extensions: As for :func:`dsprep.pack`.
@@ -149,6 +155,9 @@ def convert(
             labels=labels,
             path_column=path_column,
             label_columns=label_columns,
+            label_separator=label_separator,
+            label_type=label_type,
+            duplicates=duplicates,
             classes=classes,
             class_order=class_order,
             extensions=extensions,

@@ -9,7 +9,9 @@ from typing import NamedTuple
 REJECT_KINDS = frozenset({"missing", "unknown", "unreadable", "damaged", "cut-off", "bad-name"})
 """The source means a sample that cannot be had: it is lost, and the exit code says so."""
 
-SKIP_KINDS = frozenset({"hidden", "not-an-image", "no-part", "unlisted", "loop", "keyless"})
+SKIP_KINDS = frozenset(
+    {"hidden", "not-an-image", "no-part", "unlisted", "repeated", "loop", "keyless"}
+)
 """Something that lies in the source and never was a sample: reported, and no more."""
 
 NO_EXTENSION, DIRECTORIES = "without extension", "directories"
@@ -39,6 +41,7 @@ class Finding(NamedTuple):
     ``not-an-image``  its extension is not an image's, or it is not a regular file
     ``no-part``       a file that is no part of any sample that is made of several files
     ``unlisted``      on the disk, but not in the list
+    ``repeated``      a list names a file again, and only its first row is used
     ``loop``          a link to a directory that it lies in
     ``keyless``       a shard with members that belong to no sample, as their names tell no key
     ``duplicate``     listed more than once, or more than once in an archive

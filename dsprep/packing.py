@@ -29,6 +29,9 @@ def pack(
     labels: AnyPath | None = None,
     path_column: str | None = None,
     label_columns: Sequence[str] = (),
+    label_separator: str | None = None,
+    label_type: str | None = None,
+    duplicates: str | None = None,
     classes: AnyPath | None = None,
     class_order: str = "name",
     extensions: Sequence[str] = (),
@@ -70,6 +73,10 @@ def pack(
         labels: A CSV or TSV file that tells the same.
         path_column: Its column of paths or ids.
         label_columns: Its columns of labels.
+        label_separator: Separates several labels in a cell of that column.
+        label_type: ``class`` or ``float``: what the labels in it are, where that is not clear.
+        duplicates: ``error``, ``first`` or ``keep``: what to do if a list or a table names an image
+            again; ``error`` unless given.
         classes: A file with the class names, one a line, in the order of their numbers.
         class_order: How class names are put in the order of their numbers otherwise: ``name``, or
             ``natural``, in which numbers in names count as numbers.
@@ -133,6 +140,9 @@ def pack(
             labels=labels,
             path_column=path_column,
             label_columns=label_columns,
+            label_separator=label_separator,
+            label_type=label_type,
+            duplicates=duplicates,
             classes=classes,
             class_order=class_order,
             extensions=extensions,

@@ -33,6 +33,9 @@ def shard(
     labels: AnyPath | None = None,
     path_column: str | None = None,
     label_columns: Sequence[str] = (),
+    label_separator: str | None = None,
+    label_type: str | None = None,
+    duplicates: str | None = None,
     classes: AnyPath | None = None,
     class_order: str = "name",
     extensions: Sequence[str] = (),
@@ -74,6 +77,9 @@ def shard(
         labels: A CSV or TSV file that tells images below the source and their labels.
         path_column: Its column of paths or ids; found by its name unless given.
         label_columns: Its columns of labels; one is found by its name unless given.
+        label_separator: As for :func:`dsprep.pack`.
+        label_type: As for :func:`dsprep.pack`.
+        duplicates: As for :func:`dsprep.pack`.
         classes: A file with the class names, one a line, in the order of their numbers.
         class_order: How class names are put in the order of their numbers otherwise: ``name``, or
             ``natural``, in which numbers in names count as numbers.
@@ -128,6 +134,9 @@ def shard(
         labels=labels,
         path_column=path_column,
         label_columns=label_columns,
+        label_separator=label_separator,
+        label_type=label_type,
+        duplicates=duplicates,
         classes=classes,
         class_order=class_order,
         extensions=extensions,

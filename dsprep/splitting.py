@@ -49,6 +49,9 @@ def split(
     labels: AnyPath | None = None,
     path_column: str | None = None,
     label_columns: Sequence[str] = (),
+    label_separator: str | None = None,
+    label_type: str | None = None,
+    duplicates: str | None = None,
     classes: AnyPath | None = None,
     class_order: str = "name",
     extensions: Sequence[str] = (),
@@ -84,6 +87,9 @@ def split(
         labels: A CSV or TSV file that tells the images and their labels.
         path_column: The column of paths or ids in that, or in ``assign``.
         label_columns: The columns of labels.
+        label_separator: As for :func:`dsprep.pack`.
+        label_type: As for :func:`dsprep.pack`.
+        duplicates: As for :func:`dsprep.pack`.
         classes: A file with the class names, one a line, in the order of their numbers.
         class_order: How class names are put in the order of their numbers otherwise: ``name``, or
             ``natural``, in which numbers in names count as numbers.
@@ -130,6 +136,9 @@ def split(
         labels=labels,
         path_column=path_column,
         label_columns=tuple(label_columns),
+        label_separator=label_separator,
+        label_type=label_type,
+        duplicates=duplicates,
         classes=classes,
         class_order=class_order,
         extensions=tuple(extensions),

@@ -110,3 +110,15 @@ def format_extensions(counts: Mapping[str, int]) -> str:
 def format_some(names: Sequence[str]) -> str:
     """Name the first few: ``a.jpg, b.jpg, c.jpg, …``."""
     return ", ".join(names[:3]) + (", …" if len(names) > 3 else "")
+
+
+def quoted(value: object, limit: int = 60) -> str:
+    """Quote what a user wrote: ``'cat'``; of a long text, its beginning and its length."""
+    text = repr(value)
+    return text if len(text) <= limit else f"{text[:limit]}… ({len(text):,} characters)"
+
+
+def quoted_names(names: Sequence[str], limit: int = 20) -> str:
+    """Quote names: ``'id', 'label'``; of many, the first and how many more there are."""
+    rest = len(names) - limit
+    return ", ".join(map(quoted, names[:limit])) + (f" and {rest:,} more" if rest > 0 else "")

@@ -11,6 +11,7 @@ from typing import Any
 from dsprep.errors import Interrupted, OptionError
 from dsprep.findings import Finding, Reject, count_skipped, notes_of
 from dsprep.formats.base import ShardFacts
+from dsprep.formats.recordio import RecordIO
 from dsprep.formats.tar import MAX_NAME
 from dsprep.manifests.manifest import Manifest
 from dsprep.planning.cuts import ShardSize
@@ -291,6 +292,12 @@ def _notes(plan: Plan, shards: Sequence[ShardFacts], per_class: Mapping[int, int
             f"{format_some(incomplete)}"
         )
     notes += plan.unmatched
+    without = plan.catalog.without_objects() if plan.packing.layout.name == RecordIO.name else 0
+    if without:
+        notes.append(
+            f"{format_count(without, 'image')} without objects, at which MXNet's ImageDetIter and "
+            "ImageDetRecordIter stop"
+        )
     void = [shard.name for shard in shards if not shard.samples]
     if void:
         notes.append(f"{format_count(len(void), 'empty shard')}: {format_some(void)}")

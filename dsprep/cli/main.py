@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import os
 import signal
 import sys
@@ -12,7 +13,7 @@ import click
 
 from dsprep import __version__
 from dsprep.cli.help import LazyGroup
-from dsprep.cli.streams import prepare_streams, say, until_nobody_reads, visible
+from dsprep.cli.streams import prepare_streams, say, shortened, until_nobody_reads, visible
 from dsprep.errors import INTERRUPTED_EXIT_CODE, DsprepError, Interrupted
 from dsprep.waits import WAITS
 
@@ -62,8 +63,10 @@ def main() -> None:
     try:
         code = cli.main(standalone_mode=False)
     except click.ClickException as error:
+        text = io.StringIO()
+        error.show(text)
         with until_nobody_reads(sys.stderr):
-            error.show()
+            click.echo(shortened(text.getvalue().rstrip("\n")), err=True)
         code = error.exit_code
     except (click.Abort, KeyboardInterrupt):
         code = _fail("interrupted; give the same command again", INTERRUPTED_EXIT_CODE)
@@ -104,7 +107,7 @@ def _shortage(error: BaseException) -> str | None:
 
 def _fail(message: str, code: int, above: str = "") -> int:
     with until_nobody_reads(sys.stderr):
-        shown = "\n".join(map(visible, message.split("\n")))
+        shown = "\n".join(map(visible, shortened(message).split("\n")))
         click.echo(f"{above}dsprep: {shown}", err=True)
     return code
 

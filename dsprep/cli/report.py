@@ -28,6 +28,7 @@ _SKIPPED = {
     "not-an-image": "not images",
     "no-part": "no part of a sample",
     "unlisted": "not listed",
+    "repeated": "listed again",
     "keyless": "with members that belong to no sample",
 }
 _SKIPPED_DIRECTORIES = {
@@ -75,6 +76,8 @@ def print_write_report(report: WriteReport) -> None:
     ]
     if report.per_class:
         rows.append(("classes", _classes_line(report)))
+    elif report.classes:
+        rows.append(("classes", f"{len(report.classes):,}"))
     if report.chosen is not None:
         rows.append(("chosen", _chosen_line(report.chosen)))
     if report.rejects:

@@ -20,6 +20,9 @@ from dsprep.errors import SourceError
 SOURCE = "source-ref"
 METADATA = "-metadata"
 
+MANIFESTS = (".manifest", ".jsonl")
+"""How the names of manifests end."""
+
 _LARGEST = 2**53
 _SURROGATE = re.compile("[\ud800-\udfff]")
 _KINDS = {"number": "one number", "list": "a list", "boxes": "boxes"}

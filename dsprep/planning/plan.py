@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
+from posixpath import normpath
 from typing import TYPE_CHECKING
 
 from dsprep.errors import OptionError, SourceError
@@ -194,5 +195,9 @@ def require_distinct_keys(plan: Plan) -> None:
     lines += [f"  {key}: {', '.join(paths)}" for key, paths in plan.collisions[:_NAMED]]
     if count > _NAMED:
         lines.append(f"  and {count - _NAMED:,} more")
-    lines.append("rename files, or give --key index to make keys from the samples' numbers")
+    is_repeated = all(len(set(map(normpath, paths))) == 1 for _, paths in plan.collisions)
+    remedy = "rename files"
+    if is_repeated:
+        remedy = "rows name a file again: give --duplicates first to use the first of them only"
+    lines.append(f"{remedy}, or give --key index to make keys from the samples' numbers")
     raise SourceError("\n".join(lines))

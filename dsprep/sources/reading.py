@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from dsprep.arguments import AnyPath, public
 from dsprep.errors import OptionError, SourceError, UnknownClass
+from dsprep.formats.augmented import MANIFESTS
 from dsprep.sample import IMAGE_EXTENSIONS
 from dsprep.sources.below import importing_polars, scan_below
 from dsprep.sources.scan import RunAll, Scanned
@@ -21,6 +22,13 @@ if TYPE_CHECKING:
 
 CLASS_ORDERS = ("name", "natural")
 """How class names can be put into the order that numbers them."""
+
+
+LABEL_TYPES = ("class", "float")
+"""What ``--label-type`` takes: the name or number of a class, or numbers kept as they are."""
+
+DUPLICATES = ("error", "first", "keep")
+"""What ``--duplicates`` takes."""
 
 
 @dataclass(frozen=True)
@@ -40,6 +48,10 @@ class Source:
         table: A CSV or TSV file, if labels come from one.
         path_column: The table's column of paths or ids; None to find it by its name.
         label_columns: The table's columns of labels; empty to find one by its name.
+        label_separator: Separates several labels in a cell of that column; None if each has one.
+        label_type: What the labels are, if the user says it: one of :data:`LABEL_TYPES`.
+        duplicates: What to do with rows that name an image again, if the user says it: one of
+            :data:`DUPLICATES`.
         classes: A file of class names, one a line: the list is closed and its order is kept.
         class_order: Otherwise, the order of the names that numbers them: ``name``, by code point,
             or ``natural``, in which numbers in names count as numbers.
@@ -59,6 +71,9 @@ class Source:
     table: str | None = None
     path_column: str | None = None
     label_columns: tuple[str, ...] = ()
+    label_separator: str | None = None
+    label_type: str | None = None
+    duplicates: str | None = None
     classes: str | None = None
     class_order: str = "name"
     extensions: frozenset[str] = frozenset(IMAGE_EXTENSIONS)
@@ -84,6 +99,10 @@ class Source:
             raise OptionError("labels come from --list or from --labels, not from both")
         if not self.table and (self.path_column or self.label_columns):
             raise OptionError("--path-column and --label-column go with --labels")
+        self._require_clear_labels()
+        of_rows = self.list or self.table or self.kind == "manifest"
+        if self.duplicates and not (of_rows or self.root.endswith(MANIFESTS)):
+            raise OptionError("--duplicates goes with --list and --labels")
         if self.parts and self.pairs:
             raise OptionError("give --parts or --pair, not both")
         if self.class_order not in CLASS_ORDERS:
@@ -96,6 +115,28 @@ class Source:
                 "leave one of the two options out"
             )
 
+    def _require_clear_labels(self) -> None:
+        for option, value, choices in (
+            ("--label-type", self.label_type, LABEL_TYPES),
+            ("--duplicates", self.duplicates, DUPLICATES),
+        ):
+            if value not in (None, *choices):
+                raise OptionError(f"{option} {value}: choose one of {', '.join(choices)}")
+        separated = self.label_separator is not None
+        if not self.table and (separated or self.label_type):
+            raise OptionError("--label-separator and --label-type go with --labels")
+        if self.label_separator == "":
+            raise OptionError("--label-separator '': give the text that stands between two labels")
+        if separated and len(self.label_columns) > 1:
+            raise OptionError("--label-separator goes with one --label-column")
+        if self.label_type == "class" and (separated or len(self.label_columns) > 1):
+            raise OptionError(
+                "--label-type class: an image has one class, so leave out --label-separator and "
+                "name one --label-column"
+            )
+        if self.label_type == "float" and self.classes:
+            raise OptionError("--label-type float: numbers have no classes; leave out --classes")
+
 
 @public
 def make_source(
@@ -105,6 +146,9 @@ def make_source(
     labels: AnyPath | None = None,
     path_column: str | None = None,
     label_columns: Sequence[str] = (),
+    label_separator: str | None = None,
+    label_type: str | None = None,
+    duplicates: str | None = None,
     classes: AnyPath | None = None,
     class_order: str = "name",
     extensions: Sequence[str] = (),
@@ -131,6 +175,9 @@ def make_source(
         table=labels,
         path_column=path_column,
         label_columns=tuple(label_columns),
+        label_separator=label_separator,
+        label_type=label_type,
+        duplicates=duplicates,
         classes=classes,
         class_order=class_order,
         extensions=chosen or frozenset(IMAGE_EXTENSIONS),

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING
 
 from dsprep.errors import DsprepError, OptionError, SourceError
 from dsprep.formats import CONCATENATIVE
+from dsprep.formats.augmented import MANIFESTS
 from dsprep.formats.stream import ShardStream
 from dsprep.formats.webdataset import WebDataset
 from dsprep.sample import IMAGE_EXTENSIONS, OTHER_IMAGES, image_kind_of
@@ -30,9 +31,6 @@ if TYPE_CHECKING:
 
 KINDS = (*CONCATENATIVE, "images", "parts", "pixels", "parquet", "manifest")
 """What ``--from`` names; without it, what a source is shows."""
-
-_MANIFESTS = (".manifest", ".jsonl")
-"""How the names of SageMaker's augmented manifests end."""
 
 _PIXELS = re.compile(r"cifar|idx[13]-ubyte|_batch|^batches.meta|mnist", re.IGNORECASE)
 """What names of CIFAR's and MNIST's files hold."""
@@ -180,7 +178,7 @@ def _parts(source: Source, run_all: RunAll) -> tuple[Catalog, list[Finding]] | N
 def _manifest(source: Source, run_all: RunAll) -> tuple[Catalog, list[Finding]] | None:
     """An augmented manifest, as the source or as the list that goes with a directory of images."""
     path = source.list or source.root
-    if source.kind != "manifest" and not path.endswith(_MANIFESTS):
+    if source.kind != "manifest" and not path.endswith(MANIFESTS):
         return None
     from dsprep.sources.augmented import read_augmented
 
@@ -189,7 +187,12 @@ def _manifest(source: Source, run_all: RunAll) -> tuple[Catalog, list[Finding]] 
         raise OptionError(f"{path}: is a manifest, which goes with images, not --parts and --pair")
     root = source.root if source.list else None
     return read_augmented(
-        path, root, classes=_classes(source), extensions=source.extensions, run_all=run_all
+        path,
+        root,
+        classes=_classes(source),
+        extensions=source.extensions,
+        duplicates=source.duplicates,
+        run_all=run_all,
     )
 
 

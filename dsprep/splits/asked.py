@@ -27,6 +27,9 @@ class Asked:
     labels: str | None
     path_column: str | None
     label_columns: tuple[str, ...]
+    label_separator: str | None
+    label_type: str | None
+    duplicates: str | None
     classes: str | None
     class_order: str
     extensions: tuple[str, ...]

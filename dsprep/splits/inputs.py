@@ -35,9 +35,10 @@ def read_inputs(asked: Asked, look: Look) -> tuple[Samples, pl.Series | None]:
     """
     if asked.assign is None:
         return _read_samples(asked, None, look), None
-    column = None if asked.labels else asked.path_column
     text = read_text(asked.assign)
-    assignment = parse_assignment(text, asked.assign, asked.assign_column, column)
+    assignment = parse_assignment(
+        text, asked.assign, asked.assign_column, asked.path_column, is_shared=bool(asked.labels)
+    )
     samples = _read_samples(asked, assignment, look)
     paths = samples.rows["path"]
     values = assigned_values(assignment, paths, asked.assign, asked.skip_unmatched)
@@ -65,6 +66,9 @@ def _read_samples(asked: Asked, assignment: Assignment | None, look: Look) -> Sa
                 labels=asked.labels,
                 path_column=None if is_of_assignment else asked.path_column,
                 label_columns=asked.label_columns,
+                label_separator=asked.label_separator,
+                label_type=asked.label_type,
+                duplicates=asked.duplicates,
                 classes=None if gives_classes else asked.classes,
                 class_order=asked.class_order,
                 extensions=asked.extensions,
@@ -74,17 +78,18 @@ def _read_samples(asked: Asked, assignment: Assignment | None, look: Look) -> Sa
                 whole=True,
             )
         )
-    of_others = (asked.list_file, asked.labels, asked.label_columns, asked.extensions)
+    of_labels = (asked.labels, asked.label_columns, asked.label_separator, asked.label_type)
+    of_others = (asked.list_file, asked.extensions, asked.kind, asked.parts, asked.pairs)
     has_order = asked.class_order != CLASS_ORDERS[0]
-    if any((*of_others, asked.kind, asked.parts, asked.pairs, has_order)):
+    if any((*of_labels, *of_others, has_order)):
         raise OptionError("--list, --labels, --from and their like go with a directory as SOURCE")
     if asked.path_column is not None and assignment is None:
         raise OptionError("--path-column goes with --labels or --assign")
     if asked.root is not None:
-        return look(list_source(asked.source, asked.root, asked.classes))
+        return look(list_source(asked.source, asked.root, asked.classes, asked.duplicates))
     if asked.leaks is not None or asked.materialize is not None:
         raise OptionError(
             "--leaks and --materialize need the files: give --root, the directory that the paths "
             "of the list start from"
         )
-    return read_rows(asked.source, asked.classes)
+    return read_rows(asked.source, asked.classes, asked.duplicates)

@@ -9,11 +9,13 @@ import polars as pl
 
 from dsprep.errors import OptionError
 from dsprep.findings import SKIP_KINDS, Finding, Reject, lost, notes_of
+from dsprep.lists.editing import plain_paths
 from dsprep.lists.listed import listable, rows_of
 from dsprep.liststore import STREAM, classes_path, read_list
 from dsprep.readers.files import FileReader
 from dsprep.sources.archive import read_text_beside
 from dsprep.sources.cells import parse_cells
+from dsprep.sources.match import settle_duplicates
 from dsprep.sources.reading import Source, read_source
 from dsprep.sources.scan import RunAll
 from dsprep.splits.groups import group_by_pattern, require_groups
@@ -66,24 +68,28 @@ def is_list(source: str) -> bool:
     return False
 
 
-def read_rows(path: str, classes: str | None) -> Samples:
+def read_rows(path: str, classes: str | None, duplicates: str | None) -> Samples:
     """Read a list and look at no files.
 
     Args:
         path: The ``.lst``, or ``-`` for stdin.
         classes: The file of class names; by default ``classes.txt`` beside the list.
+        duplicates: What to do with rows that name a file again.
     """
     found = read_list(path, classes)
-    return Samples(found.table, classes=found.classes)
+    plain = found.table.with_columns(plain_paths(found.table["path"]).alias("file"))
+    rows, repeated = settle_duplicates(plain, "file", found.path, duplicates)
+    skipped = [each for each in repeated if each.kind in SKIP_KINDS]
+    return Samples(rows.drop("file"), classes=found.classes, skipped=skipped)
 
 
-def list_source(path: str, root: str, classes: str | None) -> Source:
+def list_source(path: str, root: str, classes: str | None, duplicates: str | None) -> Source:
     """A list and the directory that its paths start from, as a source."""
     if path == STREAM:
         raise OptionError("--root goes with a list that is a file, not with stdin")
     if classes is None and is_file(beside := classes_path(path)):
         classes = beside
-    return Source(root, list=path, classes=classes)
+    return Source(root, list=path, classes=classes, duplicates=duplicates)
 
 
 def read_files(source: Source, run_all: RunAll) -> Samples:

@@ -66,9 +66,7 @@ def _look(path: Path) -> list[Shards]:
             return [_with_manifest(known)]
         return [Shards(Recorded(layout(), known=False), [path.name], None, companion)]
     if not path.is_dir():
-        layout = format_of_file(path.name)
-        stem = path.name.removesuffix(".gz").removesuffix(layout.suffix) if layout else path.name
-        if Destination(path.parent, path.name, stem).scratch.is_dir():
+        if Destination(path.parent, path.name).scratch.is_dir():
             raise SourceError(f"{path}: is not finished; {UNFINISHED}")
         raise SourceError(f"{path}: does not exist; give a directory of shards, or a shard")
     beside = path.resolve().with_name(f"{path.resolve().name}.manifest.json")

@@ -99,7 +99,8 @@ class TestDryRun:
         path = next(folder.rglob("*.jp*g")).relative_to(folder)
         listed = tmp_path / "two.lst"
         listed.write_text(f"0\t0\t{path}\n1\t0\t{path}\n")
-        done = run_here("pack", folder, tmp_path / "x.rec", "--list", listed, "--dry-run", "--json")
+        command = ("pack", folder, tmp_path / "x.rec", "--list", listed, "--dry-run", "--json")
+        done = run_here(*command, "--duplicates", "keep")
         report = json.loads(done.out)
         assert [each["path"] for each in report["duplicates"]] == [str(path)]
         assert "two.lst:2" in report["duplicates"][0]["detail"]

@@ -197,7 +197,11 @@ class TestAList:
     ) -> None:
         lines = [f"{number}\t0\t{number // 2}.jpg\n" for number in range(100)]
         (tmp_path / "a.lst").write_text("".join(lines))
-        done = run_cli("split", tmp_path / "a.lst", "-o", tmp_path / "out")
+        refused = run_cli("split", tmp_path / "a.lst", "-o", tmp_path / "out")
+        assert refused.code == 4
+        assert "'0.jpg' stands in the row of id 0 already (50 rows like this)" in refused.err
+        options = ("--duplicates", "keep")
+        done = run_cli("split", tmp_path / "a.lst", "-o", tmp_path / "out", *options)
         assert "50 paths listed more than once, kept on one side" in done.out
         sides = list(paths(tmp_path / "out").values())
         assert sum(map(len, sides)) == len(set().union(*sides)) == 50

@@ -23,7 +23,7 @@ GUIDES = Path(__file__).parents[2] / "docs" / "guides"
 
 
 def write_data_set(root: Path) -> None:
-    """Write what the guides speak of: images/, val/, train.lst and train.csv."""
+    """Write what the guides speak of: images/, val/, train.lst, train.csv and tags.csv."""
     files = image_folder(root / "images", ("birds/owl", "cat", "dog"), 16, size=(320, 240))
     image_folder(root / "val", ("cat", "dog"), 4)
     rows = list(enumerate(files))
@@ -38,6 +38,8 @@ def write_data_set(root: Path) -> None:
         (root / "voc" / directory).mkdir(parents=True)
         for number, data in enumerate(list(files.values())[:3]):
             (root / "voc" / directory / f"{number}.{extension}").write_bytes(data)
+    tags = ("clear", "clear primary", "clear primary water", "haze primary")
+    write_lines(root / "tags.csv", ("id,tags", *(f"{path},{tags[i % 4]}" for i, path in rows)))
 
 
 def write_imagenet(root: Path) -> None:

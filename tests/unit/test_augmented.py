@@ -140,7 +140,9 @@ def test_it_has_to_be_clear_which_file_is_meant(root: Path) -> None:
 
 
 def test_the_same_image_twice_is_noted(root: Path) -> None:
-    catalog, findings = read(root, line("s3://b/c.jpg"), line("s3://b/c.jpg"))
+    twice = line("s3://b/c.jpg"), line("s3://b/c.jpg")
+    assert refusal(root, *twice).startswith(":2: 'c.jpg' stands in line 1 already (1 row like")
+    catalog, findings = read(root, *twice, duplicates="keep")
     assert len(catalog) == 2
     assert findings[0].kind == "duplicate"
 
