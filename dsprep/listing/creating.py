@@ -26,8 +26,9 @@ from dsprep.liststore import (
     write_files,
     write_stream,
 )
+from dsprep.options import require_effect
 from dsprep.sources.classes import format_classes
-from dsprep.sources.reading import Source, read_source
+from dsprep.sources.reading import Source, may_be_labeled, read_source
 from dsprep.stores.urls import require_disk
 from dsprep.workers.pool import Pool, available_cores
 
@@ -104,6 +105,7 @@ def create_list(
     """
     require_disk(out)
     catalog, findings = _read(source, workers)
+    require_effect("", {"--classes": source.classes}, labeled=may_be_labeled(catalog))
     catalog = _below(catalog, under)
     rejects, catalog = _without_odd_names(catalog)
     counts = catalog.samples_per_class()

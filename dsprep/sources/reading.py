@@ -10,6 +10,7 @@ from threading import Thread
 from typing import TYPE_CHECKING
 
 from dsprep.errors import OptionError
+from dsprep.options import given_options, require_effect
 from dsprep.sample import IMAGE_EXTENSIONS
 from dsprep.sources.below import scan_below
 from dsprep.sources.scan import RunAll, Scanned
@@ -19,6 +20,9 @@ from dsprep.stores.paths import is_dir
 if TYPE_CHECKING:
     from dsprep.catalog import Catalog
     from dsprep.findings import Finding
+
+
+_MAY_HOLD_LABELS = ("cls", "label", "label.json", "json", "features.json")
 
 
 @dataclass(frozen=True)
@@ -72,8 +76,8 @@ class Source:
         """
         if self.list and self.table:
             raise OptionError("labels come from --list or from --labels, not from both")
-        if not self.table and (self.path_column or self.label_columns):
-            raise OptionError("--path-column and --label-column go with --labels")
+        columns = {"path_column": self.path_column, "label_columns": self.label_columns}
+        require_effect("", given_options({"labels": self.table, **columns}))
         if self.parts and self.pairs:
             raise OptionError("give --parts or --pair, not both")
         if (self.list or self.table) and (self.parts or self.pairs):
@@ -131,7 +135,21 @@ def read_source(source: Source, run_all: RunAll = map) -> tuple[Catalog, list[Fi
         SourceError: If the source is missing, unreadable, empty or contradicts itself.
     """
     with asked_once():
-        return _read(source, run_all)
+        catalog, findings = _read(source, run_all)
+    if source.extensions != frozenset(IMAGE_EXTENSIONS):
+        given = {"--extensions": sorted(source.extensions)}
+        reader = catalog.reader
+        require_effect("", given, image_files=not (reader.whole or reader.encodes))
+    return catalog, findings
+
+
+def may_be_labeled(catalog: Catalog) -> bool:
+    """Whether samples have labels, as far as indexing tells."""
+    if catalog.label_column is not None:
+        return True
+    fields = {name for name, _ in catalog.fields}
+    unknown = catalog.reader.whole and not fields
+    return unknown or not fields.isdisjoint(_MAY_HOLD_LABELS)
 
 
 def _read(source: Source, run_all: RunAll) -> tuple[Catalog, list[Finding]]:

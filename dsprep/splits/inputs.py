@@ -53,8 +53,6 @@ def read_inputs(asked: Asked, look: Look) -> tuple[Samples, pl.Series | None]:
 
 def _read_samples(asked: Asked, assignment: Assignment | None, look: Look) -> Samples:
     if not is_list(asked.source):
-        if asked.root is not None:
-            raise OptionError("--root goes with a list as SOURCE; a directory is the root itself")
         gives_classes = assignment is not None and assignment.gives != "side"
         is_of_assignment = assignment is not None and asked.labels is None
         return look(
@@ -72,11 +70,6 @@ def _read_samples(asked: Asked, assignment: Assignment | None, look: Look) -> Sa
                 whole=True,
             )
         )
-    of_others = (asked.list_file, asked.labels, asked.label_columns, asked.extensions)
-    if any((*of_others, asked.kind, asked.parts, asked.pairs)):
-        raise OptionError("--list, --labels, --from and their like go with a directory as SOURCE")
-    if asked.path_column is not None and assignment is None:
-        raise OptionError("--path-column goes with --labels or --assign")
     if asked.root is not None:
         return look(list_source(asked.source, asked.root, asked.classes))
     if asked.leaks is not None or asked.materialize is not None:

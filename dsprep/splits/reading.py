@@ -12,10 +12,11 @@ from dsprep.findings import SKIP_KINDS, Finding, Reject, lost
 from dsprep.lists.editing import fits
 from dsprep.lists.listed import rows_of
 from dsprep.liststore import STREAM, classes_path, read_list
+from dsprep.options import require_effect
 from dsprep.readers.files import FileReader
 from dsprep.sources.archive import read_text_beside
 from dsprep.sources.cells import parse_cells
-from dsprep.sources.reading import Source, read_source
+from dsprep.sources.reading import Source, may_be_labeled, read_source
 from dsprep.sources.scan import RunAll
 from dsprep.splits.groups import group_by_pattern, require_groups
 from dsprep.stores.paths import is_file
@@ -88,6 +89,7 @@ def list_source(path: str, root: str, classes: str | None) -> Source:
 def read_files(source: Source, run_all: RunAll) -> Samples:
     """Read a source and look for its files."""
     catalog, findings = read_source(source, run_all)
+    require_effect("", {"--classes": source.classes}, labeled=may_be_labeled(catalog))
     odd = catalog.table.select(odd=~fits(pl.col("path")))["odd"]
     reason = "a .lst cannot hold a name with a tab, a line break or blanks at its ends"
     odd_names = [Reject(path, reason) for path in catalog.table["path"].filter(odd)]

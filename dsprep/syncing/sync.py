@@ -9,6 +9,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from dsprep.errors import DestinationError, Interrupted, OptionError, SourceError, StoreError
+from dsprep.options import given_options, require_effect
 from dsprep.stores.bucket import S3Store
 from dsprep.stores.s3_config import S3Config
 from dsprep.stores.urls import is_s3, parse_url
@@ -78,6 +79,8 @@ def sync(
         StoreError: If S3 refuses what all files need.
         Interrupted: If it is stopped; calling again goes on.
     """
+    facts = {"local_source": not is_s3(source), "remote": is_s3(destination)}
+    require_effect("sync", given_options(locals()), **facts)
     tally = Tally(events or Events())
     if bandwidth:  # few parts at once, so that some are whole if it is stopped
         concurrency = min(concurrency, max(1, round(2 * bandwidth / DEFAULT_PART)))
@@ -113,12 +116,8 @@ def sync(
     try:
         ours = place(source, to_files=not is_s3(destination), follow=follow_links)
         theirs = place(destination, to_files=False, follow=True)
-        if (move or watch) and isinstance(ours, Prefix):
-            raise OptionError(f"{source}: --move and --watch go with a local source")
         if (delete or watch) and isinstance(ours, Directory) and ours.single is not None:
             raise OptionError(f"{source}: is a file; --delete and --watch go with a directory")
-        if max_delete is not None and not delete:
-            raise OptionError("--max-delete goes with --delete")
         if move and delete:
             raise OptionError(
                 "--move and --delete do not go together: what was moved would be deleted next time"

@@ -11,9 +11,10 @@ from dsprep.errors import OptionError, RunStopped, SourceError
 from dsprep.formats.folder import Folder
 from dsprep.loaders import count_samples, require_loader
 from dsprep.manifests.manifest import Manifest, read_rejects
+from dsprep.options import given_options, require_effect
 from dsprep.planning.recipe import Recipe
 from dsprep.progress import Progress
-from dsprep.sources.reading import Source, read_source
+from dsprep.sources.reading import Source, may_be_labeled, read_source
 from dsprep.stores.crc import crc32c
 from dsprep.stores.urls import is_s3
 from dsprep.verifying.folders import look_at_folder
@@ -54,19 +55,13 @@ def verify(
         SourceError: If there are no shards to verify.
         OptionError: If the arguments make no sense for these shards.
     """
+    require_effect("verify", given_options(locals()), remote=is_s3(dest))
     began = time.monotonic()
     progress = progress or Progress()
     if is_s3(dest):
-        if decode or against is not None or loader is not None or max_pixels is not None:
-            raise OptionError(
-                f"{dest}: is on S3, and --decode, --against, --loader and --max-pixels look into "
-                "shards on a disk: fetch them with dsprep sync, and verify them there"
-            )
         from dsprep.verifying.stored import verify_stored  # local runs do without S3
 
         return verify_stored(dest, download, progress)
-    if download:
-        raise OptionError(f"{dest}: --download goes with s3://; files on a disk are always read")
     found = find_shards(Path(dest))
     if against is not None and len(found) > 1:
         raise OptionError(f"{dest}: --against goes with one data set; name one of these manifests")
@@ -237,6 +232,7 @@ def _compare_source(
 
     made = shards.made
     catalog, _ = read_source(against, pool.map)
+    require_effect("", {"--classes": against.classes}, labeled=may_be_labeled(catalog))
     recipe = Recipe(
         reader=catalog.reader,
         layout=made.layout,
