@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+from collections import Counter
 from collections.abc import Sequence
 from urllib.parse import unquote
 
@@ -25,6 +26,7 @@ from dsprep.sources.scan import RunAll
 from dsprep.stores.paths import common_path, is_dir
 from dsprep.stores.urls import is_s3
 from dsprep.text import read_text, refuse
+from dsprep.units import format_count
 
 _SCHEME = re.compile(r"([a-z][a-z0-9+.-]*)://", re.IGNORECASE)
 _LONGEST_URL = len("s3://") + 63 + 1 + 1024
@@ -93,6 +95,11 @@ def read_augmented(
     label = _labels(lines, classes, path)
     rows = rows.with_row_index("index").with_columns(label)
     rows, findings = match_files(rows, files, root, path)
+    others = Counter(name for line in lines for name in line.others)
+    findings += [
+        Finding("unlisted", name, f"{format_count(count, 'reference')} to files that are not read")
+        for name, count in sorted(others.items())
+    ]
     table = rows.select(
         pl.col("index").cast(pl.Int64),
         pl.col("file").alias("path"),
