@@ -13,6 +13,7 @@ from dsprep.errors import DestinationError, OptionError, SourceError
 from dsprep.formats import Format
 from dsprep.manifests.manifest import Manifest
 from dsprep.manifests.recorded import Recorded, recorded_options
+from dsprep.options import given_options, require_effect
 from dsprep.planning.cuts import ShardSize
 from dsprep.planning.destination import Destination, take_sources
 from dsprep.planning.fields import choose_fields, kept_fields
@@ -61,7 +62,7 @@ def append(
     drop: Sequence[str] = (),
     keep_fields: Sequence[str] = (),
     shuffle: bool = True,
-    seed: int = 0,
+    seed: int | None = None,
     max_errors: int | None = None,
     on_error: str = "skip",
     dry_run: bool = False,
@@ -94,7 +95,7 @@ def append(
         keep_fields: The fields that do not depend on the geometry of the image, besides those that
             were given when the data set was made.
         shuffle: Whether to shuffle the new samples among themselves.
-        seed: Of the shuffle.
+        seed: Of the shuffle; 0 by default.
         max_errors: Stop when more samples than this are rejected.
         on_error: ``skip`` rejects a bad sample and goes on, ``fail`` stops.
         dry_run: Plan, and write nothing.
@@ -111,12 +112,14 @@ def append(
         DestinationError: If there is no data set that can be added to.
         RunStopped: If it ended early; calling again goes on.
     """
+    given = given_options(locals())
     began = time.monotonic()
     require_disk(dest)
     first, others = take_sources(sources, dest)
     require_one_of("--on-error", on_error, ("skip", "fail"))
     destination = Destination(Path(dest))
     base, made = _base(destination)
+    require_effect("shard append", given, made=made.transform is not None)
     if not dry_run:
         remove_leftovers(destination, base)
     target = None if target_size is None else parse_size(target_size)
@@ -148,13 +151,15 @@ def append(
             transform=made.transform,
             size=_size(base) if asked == ShardSize() else asked,
             name=base.name,
-            seed=seed if shuffle else None,
+            seed=(seed or 0) if shuffle else None,
             check=base.options.get("check"),
             readable=made.layout.readable_images if base.options.get("readable") else None,
             max_pixels=made.max_pixels,
             key=made.key,
             fields=choose_fields((), drop, {}),
             keep_fields=made.keep_fields | kept_fields(keep_fields),
+            given=given,
+            command="shard append",
             first_shard=len(base.shards),
             first_id=_next_id(there),
         )

@@ -7,7 +7,13 @@ from collections.abc import Mapping, Sequence
 from dsprep.arguments import AnyPath, public
 from dsprep.images.check import DEFAULT_MAX_PIXELS, LEVELS
 from dsprep.images.transform import Transform
-from dsprep.planning.destination import parse_destination, require_name, take_sources
+from dsprep.options import given_options, require_effect
+from dsprep.planning.destination import (
+    DEFAULT_NAME,
+    parse_destination,
+    require_name,
+    take_sources,
+)
 from dsprep.planning.fields import choose_fields, kept_fields
 from dsprep.planning.layouts import make_layout
 from dsprep.planning.packing import Packing
@@ -33,14 +39,14 @@ def pack(
     label_type: str | None = None,
     duplicates: str | None = None,
     classes: AnyPath | None = None,
-    class_order: str = "name",
+    class_order: str | None = None,
     extensions: Sequence[str] = (),
     format: str | None = None,
     target_size: int | str | None = None,
     shards: int | None = None,
     samples_per_shard: int | None = None,
-    name: str = "train",
-    compression: str = "none",
+    name: str | None = None,
+    compression: str | None = None,
     features: str | None = None,
     rename: Mapping[str, str] | None = None,
     metadata: bool = False,
@@ -50,7 +56,7 @@ def pack(
     transform: Transform | None = None,
     seed: int | None = 0,
     check: str | None = None,
-    max_pixels: int = DEFAULT_MAX_PIXELS,
+    max_pixels: int | None = None,
     max_errors: int | None = None,
     on_error: str = "skip",
     overwrite: bool = False,
@@ -85,8 +91,8 @@ def pack(
         target_size: The most bytes that a shard takes on disk; a number, or a text like ``200MB``.
         shards: Or, how many shards.
         samples_per_shard: Or, how many samples in each.
-        name: What shard names begin with.
-        compression: ``none``, or ``gzip`` for TFRecord shards.
+        name: What shard names begin with; ``train`` by default.
+        compression: ``gzip`` compresses TFRecord shards; ``none`` is the default.
         features: The preset of feature names for TFRecord.
         rename: Feature names, or extensions of WebDataset members, by field.
         metadata: Whether to write class, filename, width and height into WebDataset shards.
@@ -98,7 +104,7 @@ def pack(
         seed: The samples are shuffled by it; None keeps the source's order.
         check: ``decode``, ``header`` or ``none``; by default ``header``, and ``decode`` for
             RecordIO.
-        max_pixels: Images with more are rejected.
+        max_pixels: Images with more are rejected; 178,956,970 by default.
         max_errors: Stop when more samples than this are rejected.
         on_error: ``skip`` rejects a bad sample and goes on, ``fail`` stops.
         overwrite: Replace what is at the destination.
@@ -117,11 +123,13 @@ def pack(
         DestinationError: If the destination refuses.
         RunStopped: If it ended early; calling again goes on.
     """
+    given = given_options(locals())
     first, others = take_sources(source, dest)
     destination, format_name = parse_destination(dest, format)
+    require_effect("pack", given, format=format_name, **destination.facts())
     target = None if target_size is None else parse_size(target_size)
     size = shard_size(destination.single, target, shards, samples_per_shard)
-    require_one_of("--compression", compression, ("none", "gzip"))
+    require_one_of("--compression", compression, (None, "none", "gzip"))
     require_one_of("--on-error", on_error, ("skip", "fail"))
     require_one_of("--check", check, (*LEVELS, None))
     require_one_of("--key", key, ("path", "index"))
@@ -156,14 +164,16 @@ def pack(
         layout=layout,
         transform=transform,
         size=size,
-        name=destination.stem or require_name(name),
+        name=destination.stem or require_name(name or DEFAULT_NAME),
         seed=seed,
         check=check,
         readable=layout.readable_images if check != "none" else None,
-        max_pixels=max_pixels,
+        max_pixels=max_pixels or DEFAULT_MAX_PIXELS,
         key=key,
         fields=choose_fields((), drop, {}),
         mapped=frozenset(rename or ()),
+        given=given,
+        command="pack",
         keep_fields=kept_fields(keep_fields),
     )
     return write_data_set(

@@ -13,6 +13,7 @@ from dsprep.formats.base import Format
 from dsprep.formats.stream import Readable, ShardStream, why_no_shard
 from dsprep.images.check import DEFAULT_MAX_PIXELS, LEVELS
 from dsprep.images.transform import Transform
+from dsprep.options import given_options, require_effect
 from dsprep.planning.fields import choose_fields, kept_fields
 from dsprep.planning.layouts import make_layout, split_names
 from dsprep.planning.recipe import Recipe, sample_finisher
@@ -72,7 +73,7 @@ def convert_stream(
     key: str = "path",
     transform: Transform | None = None,
     check: str | None = None,
-    max_pixels: int = DEFAULT_MAX_PIXELS,
+    max_pixels: int | None = None,
     on_reject: Callable[[Reject], None] | None = None,
     name: str = "the shard",
     block: int = _BLOCK,
@@ -96,7 +97,7 @@ def convert_stream(
         transform: What to do to the images; None copies them.
         check: ``decode``, ``header`` or ``none``; by default ``decode`` for RecordIO, and ``none``
             for the others.
-        max_pixels: Images with more are rejected.
+        max_pixels: Images with more are rejected; 178,956,970 by default.
         on_reject: Is called with each sample that cannot be converted; by default, that is an
             error.
         name: What the shard is called, for messages.
@@ -111,9 +112,22 @@ def convert_stream(
         TooManyRejects: Out of what is returned, if a sample cannot be converted and ``on_reject``
             is not given.
     """
+    given = given_options(locals())
     layout, recipe = _recipe(
-        source, to, only, drop, rename or {}, features, metadata, key, transform, check, max_pixels
+        source,
+        to,
+        only,
+        drop,
+        rename or {},
+        features,
+        metadata,
+        key,
+        transform,
+        check,
+        max_pixels or DEFAULT_MAX_PIXELS,
     )
+    looks = transform is not None or recipe.check != "none" or "width" in recipe.layout.wants
+    require_effect("convert", given, format=to, looks=looks)
     recipe = replace(recipe, keep_fields=kept_fields(keep_fields))
     blocks = _convert(reader, name, layout, recipe, on_reject or _refuse, block)
     return Converted(blocks)

@@ -107,8 +107,6 @@ def write_data_set(
     """
     began = time.monotonic()
     destination, progress = packing.destination, progress or Progress()
-    if spool is not None and destination.remote is None:
-        raise OptionError(f"{destination}: --spool is for what goes to S3")
     room = None if spool is None else parse_size(spool)
     with (
         Pool(available_cores() if workers is None else workers) as pool,
@@ -187,13 +185,6 @@ def shard_size(
         raise OptionError("give one of --target-size, --shards and --samples-per-shard")
     if any(value < 1 for value in given):
         raise OptionError(f"a shard size of {given[0]} makes no shards")
-    if single and (given or multiple_of):
-        raise OptionError(
-            f"{single}: is not cut into shards, so name a directory, or leave out their size and "
-            "number"
-        )
-    if multiple_of and samples is not None:
-        raise OptionError("--multiple-of goes with --target-size or --shards")
     return ShardSize(shards=1) if single else ShardSize(target, shards, samples, multiple_of)
 
 

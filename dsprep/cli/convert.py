@@ -22,7 +22,6 @@ from dsprep.cli.writing_options import (
     image_options,
     keep_fields_option,
     layout_options,
-    max_pixels_of,
     overwrite_option,
     plan_option,
     sample_options,
@@ -84,7 +83,6 @@ def convert(
     drop: str | None,
     keep_fields: str | None,
     rounded: str | None,
-    max_pixels: int | None,
     as_json: bool,
     quiet: bool,
     **options: Any,
@@ -118,7 +116,6 @@ def convert(
             only=only,
             drop=drop,
             keep_fields=keep_fields,
-            max_pixels=max_pixels,
             quiet=quiet,
             **options,
         )
@@ -137,7 +134,6 @@ def convert(
         keep_fields=split_commas(keep_fields),
         rounded=split_commas(rounded),
         transform=take_transform(options),
-        max_pixels=max_pixels_of(max_pixels),
         progress=progress_for(sys.stderr, quiet),
         **options,
     )

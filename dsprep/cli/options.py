@@ -204,10 +204,8 @@ classes_options = together(
     _source(
         "--class-order",
         type=click.Choice(["name", "natural"]),
-        default="name",
-        show_default=True,
         help="How class names are put in the order of their numbers: by code point (1, 10, 2), as "
-        "torchvision does, or with the numbers in them as numbers (1, 2, 10).",
+        "torchvision does, or with the numbers in them as numbers (1, 2, 10).  [default: name]",
     ),
 )
 

@@ -22,7 +22,6 @@ from dsprep.cli.writing_options import (
     image_options,
     keep_fields_option,
     layout_options,
-    max_pixels_of,
     overwrite_option,
     plan_option,
     sample_options,
@@ -68,7 +67,6 @@ def pack(
     keep_fields: str | None,
     shuffle: bool,
     seed: int,
-    max_pixels: int | None,
     as_json: bool,
     quiet: bool,
     **options: Any,
@@ -109,7 +107,6 @@ def pack(
         rename=parse_pairs(renamed, "--map"),
         transform=take_transform(options),
         seed=seed if shuffle else None,
-        max_pixels=max_pixels_of(max_pixels),
         progress=progress_for(sys.stderr, quiet),
         **options,
     )

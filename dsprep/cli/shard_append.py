@@ -40,7 +40,7 @@ _samples = option_group("Samples")
 @_shards("--shards", type=Count(), help="Or: how many new shards.")
 @_shards("--samples-per-shard", type=Count(), help="Or: how many samples in each.")
 @_samples("--shuffle/--no-shuffle", default=True, help="Shuffle the new samples (default), or not.")
-@_samples("--seed", type=int, default=0, show_default=True, help="Of the shuffle.")
+@_samples("--seed", type=int, help="Of the shuffle.  [default: 0]")
 @drop_option
 @keep_fields_option
 @error_options

@@ -22,6 +22,7 @@ from dsprep.indexing.manifests import data_set_name, is_of, mismatches, new_mani
 from dsprep.indexing.place import locked_scratch, require_own_names
 from dsprep.indexing.shard import KINDS, IndexedShard, IndexTask, index_name, make_index
 from dsprep.manifests.manifest import FileReceipt
+from dsprep.options import given_options, require_effect
 from dsprep.progress import Progress
 from dsprep.stores.local import sync_directory
 from dsprep.stores.urls import is_s3
@@ -123,6 +124,7 @@ def index(
         OptionError: If a kind does not suit the format, or the shards are on S3.
         DestinationError: If something else is where an index would be, or nothing can be written.
     """
+    require_effect("shard index", given_options(locals()))
     began = time.monotonic()
     if is_s3(dest):
         raise OptionError(

@@ -27,8 +27,9 @@ from dsprep.liststore import (
     write_files,
     write_stream,
 )
+from dsprep.options import require_effect
 from dsprep.sources.classes import format_classes
-from dsprep.sources.reading import Source, read_source, source_of
+from dsprep.sources.reading import Source, may_be_labeled, read_source, source_of
 from dsprep.stores.local import holds
 from dsprep.stores.urls import require_disk
 from dsprep.workers.pool import Pool, available_cores
@@ -112,6 +113,7 @@ def create_list(
     require_disk(out)
     source = source_of(source)
     catalog, findings = _read(source, workers)
+    require_effect("", {"--classes": source.classes}, labeled=may_be_labeled(catalog))
     catalog, rejects = listable(catalog)
     catalog = _below(catalog, under)
     counts = catalog.samples_per_class()

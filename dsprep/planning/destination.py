@@ -7,12 +7,16 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from dsprep.errors import OptionError
 from dsprep.formats import Format, format_of_file
 from dsprep.formats.tfrecord import TFRecord
 from dsprep.stores.local import scratch_name, stage_for
 from dsprep.stores.urls import Location, is_s3, parse_url, require_disk
+
+DEFAULT_NAME = "train"
+"""What names of shards begin with, unless the user says it."""
 
 _FOLDERS = ("folder", "manifest")
 """The formats that are a folder of files, with their companions beside it."""
@@ -68,6 +72,16 @@ class Destination:
     def is_gzip(self) -> bool:
         """Whether its name says that the one shard is compressed."""
         return (self.single or "").endswith(".gz")
+
+    def facts(self) -> dict[str, Any]:
+        """What decides which options take effect; see :mod:`dsprep.options`."""
+        return {
+            "single": self.single and str(self),
+            "gzip": self.is_gzip,
+            "remote": self.remote is not None,
+            "stream": False,
+            "stdout": False,
+        }
 
     def prefixes_below(self, root: str) -> tuple[str, ...]:
         """What paths of this data set begin with below a directory; nothing, if it is not there."""

@@ -35,22 +35,14 @@ def make_layout(
         whole: Whether TFRecord is to hold keys, too, so that samples come back as they were.
 
     Raises:
-        OptionError: If there is no such format, or an option does not go with it.
+        OptionError: If there is no such format.
     """
     if format_name not in FORMATS:
         raise OptionError(f"format {format_name}: choose one of {', '.join(FORMATS)}")
-    if format_name != TFRecord.name and (gzip or features):
-        raise OptionError(f"--features and --compression go with tfrecord, not with {format_name}")
-    if format_name != WebDataset.name and metadata:
-        raise OptionError(f"--metadata goes with webdataset, not with {format_name}")
-    if prefix and format_name != AugmentedFolder.name:
-        raise OptionError(f"--prefix goes with manifest, not with {format_name}")
     if format_name == TFRecord.name:
         return TFRecord(choose_features(features or "dsprep", rename or {}), gzip, whole)
     if format_name == WebDataset.name:
         return WebDataset(metadata, dict(rename or {}))
-    if rename:
-        raise OptionError(f"--map: {format_name} has no names to map")
     if format_name == AugmentedFolder.name:
         return AugmentedFolder(prefix=prefix)
     return FORMATS[format_name]()

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from dsprep.formats import Format
@@ -12,7 +13,7 @@ from dsprep.planning.destination import Destination
 from dsprep.planning.fields import FieldChoice
 from dsprep.planning.recipe import Recipe
 from dsprep.planning.selection import Selection
-from dsprep.sources.reading import CLASS_ORDERS, Source
+from dsprep.sources.reading import Source
 
 if TYPE_CHECKING:
     from dsprep.catalog import Catalog
@@ -38,6 +39,8 @@ class Packing:
         selection: Which samples are taken; None for all.
         mapped: The fields that ``--map`` names.
         keep_fields: The fields that do not depend on the geometry of the image.
+        given: The options that were given.
+        command: The name of the command.
         names: Whether file names are kept that do not follow from keys.
         copies: Whether encoded samples are copied as they are.
         first_shard: The number of the first shard, after those that are there already.
@@ -59,6 +62,8 @@ class Packing:
     selection: Selection | None = None
     mapped: frozenset[str] = frozenset()
     keep_fields: frozenset[str] = frozenset()
+    given: Mapping[str, Any] = field(default_factory=dict)
+    command: str = ""
     names: bool = False
     copies: bool = False
     first_shard: int = 0
@@ -85,7 +90,7 @@ class Packing:
             selection = asdict(self.selection)
             selection["table"] = self.selection.table is not None  # not its path on this machine
             options["selection"] = selection
-        if self.source.class_order != CLASS_ORDERS[0]:
+        if self.source.class_order == "natural":
             options["class_order"] = self.source.class_order
         for name in ("names", "copies"):
             if getattr(self, name):

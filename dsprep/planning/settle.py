@@ -9,11 +9,13 @@ from dsprep.errors import OptionError, SourceError
 from dsprep.formats.base import Format
 from dsprep.formats.folder import Folder
 from dsprep.formats.parquet import Parquet, parquet_for
+from dsprep.options import require_effect
 from dsprep.planning.cuts import ShardSize
 from dsprep.planning.packing import Packing
 from dsprep.readers.parquet import ParquetReader
 from dsprep.readers.shards import ShardReader
 from dsprep.sample import TYPES, UNKNOWN_IMAGE
+from dsprep.sources.reading import may_be_labeled
 from dsprep.units import format_count
 
 if TYPE_CHECKING:
@@ -39,6 +41,15 @@ def settle(packing: Packing, catalog: Catalog) -> Packing:
         size = ShardSize()
     if isinstance(packing.layout, Folder):
         size = ShardSize(target=_UNIT)
+    looks = packing.transform is not None or check != "none" or "width" in layout.wants
+    require_effect(
+        packing.command,
+        packing.given,
+        carried=size.by_file,
+        looks=looks,
+        parquet=isinstance(catalog.reader, ParquetReader),
+        labeled=may_be_labeled(catalog),
+    )
     # Not a tar of CIFAR, say, nor samples whose labels a list changes.
     copies = packing.copies and isinstance(catalog.reader, ShardReader) and not catalog.told
     return replace(packing, check=check, size=size, layout=layout, copies=copies)
@@ -91,8 +102,6 @@ def _require_no_doubles(packing: Packing, catalog: Catalog) -> None:
         OptionError: If there are any, and they are neither dropped nor to be rounded.
     """
     if not isinstance(catalog.reader, ParquetReader):
-        if packing.source.rounded:
-            raise OptionError(f"--round goes with Parquet, which {packing.source.root} is not")
         return
     columns = catalog.reader.columns
     doubles = [

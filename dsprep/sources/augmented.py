@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+from collections import Counter
 from collections.abc import Sequence
 from urllib.parse import unquote
 
@@ -24,6 +25,7 @@ from dsprep.sources.scan import RunAll
 from dsprep.stores.paths import common_path, is_dir
 from dsprep.stores.urls import is_s3
 from dsprep.text import read_text, refuse
+from dsprep.units import format_count
 
 _SCHEME = re.compile(r"([a-z][a-z0-9+.-]*)://", re.IGNORECASE)
 _LONGEST_URL = len("s3://") + 63 + 1 + 1024
@@ -95,6 +97,11 @@ def read_augmented(
     label = _labels(lines, classes, path)
     rows = rows.with_columns(label).with_row_index("index")
     rows, findings = match_files(rows, files, root, path, duplicates)
+    others = Counter(name for line in lines for name in line.others)
+    findings += [
+        Finding("unlisted", name, f"{format_count(count, 'reference')} to files that are not read")
+        for name, count in sorted(others.items())
+    ]
     rows = rows.with_columns(pl.col("index").cast(pl.Int64), path="file")
     return chosen(rows, files, root, classes), findings
 

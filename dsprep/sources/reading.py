@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from dsprep.arguments import AnyPath, public
 from dsprep.errors import OptionError, SourceError, UnknownClass
 from dsprep.formats.augmented import MANIFESTS
+from dsprep.options import given_options, require_effect
 from dsprep.sample import IMAGE_EXTENSIONS
 from dsprep.sources.below import importing_polars, scan_below
 from dsprep.sources.scan import RunAll, Scanned
@@ -29,6 +30,9 @@ LABEL_TYPES = ("class", "float")
 
 DUPLICATES = ("error", "first", "keep")
 """What ``--duplicates`` takes."""
+
+
+_MAY_HOLD_LABELS = ("cls", "label", "label.json", "json", "features.json")
 
 
 @dataclass(frozen=True)
@@ -53,8 +57,8 @@ class Source:
         duplicates: What to do with rows that name an image again, if the user says it: one of
             :data:`DUPLICATES`.
         classes: A file of class names, one a line: the list is closed and its order is kept.
-        class_order: Otherwise, the order of the names that numbers them: ``name``, by code point,
-            or ``natural``, in which numbers in names count as numbers.
+        class_order: Otherwise, the order of the names that numbers them: ``name``, by code point
+            (so is None), or ``natural``, in which numbers in names count as numbers.
         extensions: Those of images, in lower case.
         own_state: Where the run that reads this keeps its state, which may be in the root, too.
     """
@@ -75,7 +79,7 @@ class Source:
     label_type: str | None = None
     duplicates: str | None = None
     classes: str | None = None
-    class_order: str = "name"
+    class_order: str | None = None
     extensions: frozenset[str] = frozenset(IMAGE_EXTENSIONS)
     own_state: str = ""
 
@@ -97,19 +101,20 @@ class Source:
         """
         if self.list and self.table:
             raise OptionError("labels come from --list or from --labels, not from both")
-        if not self.table and (self.path_column or self.label_columns):
-            raise OptionError("--path-column and --label-column go with --labels")
+        columns = {
+            "path_column": self.path_column,
+            "label_columns": self.label_columns,
+            "label_separator": self.label_separator,
+            "label_type": self.label_type,
+        }
+        require_effect("", given_options({"labels": self.table, **columns}))
         self._require_clear_labels()
         of_rows = self.list or self.table or self.kind == "manifest"
         if self.duplicates and not (of_rows or self.root.endswith(MANIFESTS)):
             raise OptionError("--duplicates goes with --list and --labels")
         if self.parts and self.pairs:
             raise OptionError("give --parts or --pair, not both")
-        if self.class_order not in CLASS_ORDERS:
-            raise OptionError(
-                f"--class-order {self.class_order}: choose one of {', '.join(CLASS_ORDERS)}"
-            )
-        if self.classes and self.class_order != CLASS_ORDERS[0]:
+        if self.classes and self.class_order:
             raise OptionError(
                 f"--class-order {self.class_order}: the classes have the order of {self.classes}; "
                 "leave one of the two options out"
@@ -119,12 +124,11 @@ class Source:
         for option, value, choices in (
             ("--label-type", self.label_type, LABEL_TYPES),
             ("--duplicates", self.duplicates, DUPLICATES),
+            ("--class-order", self.class_order, CLASS_ORDERS),
         ):
             if value not in (None, *choices):
                 raise OptionError(f"{option} {value}: choose one of {', '.join(choices)}")
         separated = self.label_separator is not None
-        if not self.table and (separated or self.label_type):
-            raise OptionError("--label-separator and --label-type go with --labels")
         if self.label_separator == "":
             raise OptionError("--label-separator '': give the text that stands between two labels")
         if separated and len(self.label_columns) > 1:
@@ -150,7 +154,7 @@ def make_source(
     label_type: str | None = None,
     duplicates: str | None = None,
     classes: AnyPath | None = None,
-    class_order: str = "name",
+    class_order: str | None = None,
     extensions: Sequence[str] = (),
     others: Sequence[AnyPath] = (),
     kind: str | None = None,
@@ -205,12 +209,26 @@ def read_source(source: Source, run_all: RunAll = map) -> tuple[Catalog, list[Fi
     """
     try:
         with asked_once():
-            return _read(source, run_all)
+            catalog, findings = _read(source, run_all)
     except UnknownClass as unknown:
         raise SourceError(
             f"{unknown} in {source.classes}: add a line for each to that file, or move its images "
             "away"
         ) from None
+    if source.extensions != frozenset(IMAGE_EXTENSIONS):
+        given = {"--extensions": sorted(source.extensions)}
+        reader = catalog.reader
+        require_effect("", given, image_files=not (reader.whole or reader.encodes))
+    return catalog, findings
+
+
+def may_be_labeled(catalog: Catalog) -> bool:
+    """Whether samples have labels, as far as indexing tells."""
+    if catalog.label_column is not None:
+        return True
+    fields = {name for name, _ in catalog.fields}
+    unknown = catalog.reader.whole and not fields
+    return unknown or not fields.isdisjoint(_MAY_HOLD_LABELS)
 
 
 def _read(source: Source, run_all: RunAll) -> tuple[Catalog, list[Finding]]:
@@ -221,7 +239,7 @@ def _read(source: Source, run_all: RunAll) -> tuple[Catalog, list[Finding]]:
     is_parts = source.parts or source.kind == "parts"
     named = found is None or (is_parts and not source.chooses)
     catalog, findings = _read_tree(source, run_all) if found is None else found
-    if source.class_order != CLASS_ORDERS[0] and not (named and catalog.classes):
+    if source.class_order and not (named and catalog.classes):
         raise OptionError(
             f"--class-order {source.class_order}: goes with classes that are numbered by the names "
             f"of directories or in a table, and those of {source.root} are not; leave it out"

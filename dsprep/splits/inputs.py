@@ -9,7 +9,7 @@ import polars as pl
 
 from dsprep.errors import OptionError
 from dsprep.sources.classes import read_classes
-from dsprep.sources.reading import CLASS_ORDERS, Source, make_source
+from dsprep.sources.reading import Source, make_source
 from dsprep.splits.asked import Asked
 from dsprep.splits.assigned import Assignment, assigned_values, class_labels, parse_assignment
 from dsprep.splits.reading import Samples, is_list, list_source, read_rows
@@ -54,8 +54,6 @@ def read_inputs(asked: Asked, look: Look) -> tuple[Samples, pl.Series | None]:
 
 def _read_samples(asked: Asked, assignment: Assignment | None, look: Look) -> Samples:
     if asked.others or not is_list(asked.source):
-        if asked.root is not None:
-            raise OptionError("--root goes with a list as SOURCE; a directory is the root itself")
         gives_classes = assignment is not None and assignment.gives != "side"
         is_of_assignment = assignment is not None and asked.labels is None
         return look(
@@ -78,13 +76,6 @@ def _read_samples(asked: Asked, assignment: Assignment | None, look: Look) -> Sa
                 whole=True,
             )
         )
-    of_labels = (asked.labels, asked.label_columns, asked.label_separator, asked.label_type)
-    of_others = (asked.list_file, asked.extensions, asked.kind, asked.parts, asked.pairs)
-    has_order = asked.class_order != CLASS_ORDERS[0]
-    if any((*of_labels, *of_others, has_order)):
-        raise OptionError("--list, --labels, --from and their like go with a directory as SOURCE")
-    if asked.path_column is not None and assignment is None:
-        raise OptionError("--path-column goes with --labels or --assign")
     if asked.root is not None:
         return look(list_source(asked.source, asked.root, asked.classes, asked.duplicates))
     if asked.leaks is not None or asked.materialize is not None:

@@ -12,11 +12,12 @@ from dsprep.findings import SKIP_KINDS, Finding, Reject, lost, notes_of
 from dsprep.lists.editing import plain_paths
 from dsprep.lists.listed import listable, rows_of
 from dsprep.liststore import STREAM, classes_path, read_list
+from dsprep.options import require_effect
 from dsprep.readers.files import FileReader
 from dsprep.sources.archive import read_text_beside
 from dsprep.sources.cells import parse_cells
 from dsprep.sources.match import settle_duplicates
-from dsprep.sources.reading import Source, read_source
+from dsprep.sources.reading import Source, may_be_labeled, read_source
 from dsprep.sources.scan import RunAll
 from dsprep.splits.groups import group_by_pattern, require_groups
 from dsprep.stores.paths import is_file
@@ -95,6 +96,7 @@ def list_source(path: str, root: str, classes: str | None, duplicates: str | Non
 def read_files(source: Source, run_all: RunAll) -> Samples:
     """Read a source and look for its files."""
     catalog, findings = read_source(source, run_all)
+    require_effect("", {"--classes": source.classes}, labeled=may_be_labeled(catalog))
     catalog, odd_names = listable(catalog)
     in_files = isinstance(catalog.reader, FileReader)
     return Samples(

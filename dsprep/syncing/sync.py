@@ -18,6 +18,7 @@ from dsprep.errors import (
     SourceStoreError,
     StoreError,
 )
+from dsprep.options import given_options, require_effect
 from dsprep.stores.bucket import S3Store
 from dsprep.stores.s3_config import S3Config
 from dsprep.stores.urls import is_s3, parse_url
@@ -89,6 +90,8 @@ def sync(
             :class:`DestinationError`.
         Interrupted: If it is stopped; calling again goes on.
     """
+    facts = {"local_source": not is_s3(source), "remote": is_s3(destination)}
+    require_effect("sync", given_options(locals()), **facts)
     tally = Tally(events or Events())
     if bandwidth:  # few parts at once, so that some are whole if it is stopped
         concurrency = min(concurrency, max(1, round(2 * bandwidth / DEFAULT_PART)))
@@ -127,12 +130,8 @@ def sync(
     try:
         ours = place(source, SourceStoreError, not is_s3(destination), follow_links)
         theirs = place(destination, DestinationStoreError, to_files=False, follow=True)
-        if (move or watch) and isinstance(ours, Prefix):
-            raise OptionError(f"{source}: --move and --watch go with a local source")
         if (delete or watch) and isinstance(ours, Directory) and ours.single is not None:
             raise OptionError(f"{source}: is a file; --delete and --watch go with a directory")
-        if max_delete is not None and not delete:
-            raise OptionError("--max-delete goes with --delete")
         if move and delete:
             raise OptionError(
                 "--move and --delete do not go together: what was moved would be deleted next time"

@@ -13,11 +13,12 @@ from dsprep.errors import DestinationError, OptionError, RunStopped, SourceError
 from dsprep.formats.folder import Folder
 from dsprep.loaders import count_samples, require_loader
 from dsprep.manifests.manifest import FileReceipt, Manifest, read_rejects
+from dsprep.options import given_options, require_effect
 from dsprep.planning.recipe import Recipe
 from dsprep.progress import Progress
 from dsprep.running.place import remove_leftovers
 from dsprep.sources.classes import renumbered
-from dsprep.sources.reading import Source, read_source, source_of
+from dsprep.sources.reading import Source, may_be_labeled, read_source, source_of
 from dsprep.stores.objects import as_source
 from dsprep.stores.urls import is_s3
 from dsprep.verifying.folders import look_at_folder
@@ -60,21 +61,15 @@ def verify(
         SourceError: If there are no shards to verify.
         OptionError: If the arguments make no sense for these shards.
     """
+    require_effect("verify", given_options(locals()), remote=is_s3(dest))
     began = time.monotonic()
     progress = progress or Progress()
     against = None if against is None else source_of(against)
     if is_s3(dest):
-        if decode or against is not None or loader is not None or max_pixels is not None:
-            raise OptionError(
-                f"{dest}: is on S3, and --decode, --against, --loader and --max-pixels look into "
-                "shards on a disk: fetch them with dsprep sync, and verify them there"
-            )
         from dsprep.verifying.stored import verify_stored  # local runs do without S3
 
         with as_source(dest):
             return verify_stored(dest, download, progress)
-    if download:
-        raise OptionError(f"{dest}: --download goes with s3://; files on a disk are always read")
     found = find_shards(Path(dest))
     if against is not None and len(found) > 1:
         raise OptionError(f"{dest}: --against goes with one data set; name one of these manifests")
@@ -250,6 +245,7 @@ def _compare_source(
 
     made = shards.made
     catalog, _ = read_source(against, pool.map)
+    require_effect("", {"--classes": against.classes}, labeled=may_be_labeled(catalog))
     known, named = catalog.classes, shards.manifest.classes if shards.manifest else None
     if known and named and set(known) <= set(named) and catalog.label_column == "cls":
         catalog = renumbered(catalog, named)  # the order of the classes was an option of the run

@@ -290,7 +290,7 @@ def test_what_needs_the_bytes(args: tuple[str, ...], run_here: Callable[..., Fin
 def test_download_is_for_s3(packed: Path, run_here: Callable[..., Finished]) -> None:
     done = run_here("verify", packed, "--download")
     assert done.code == 2
-    assert "--download goes with s3://" in done.err
+    assert "--download has no effect: it goes with s3://" in done.err
 
 
 def test_files_on_a_disk_need_no_client_of_s3(packed: Path) -> None:

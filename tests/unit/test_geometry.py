@@ -304,4 +304,9 @@ def test_samples_that_are_appended(run_here: RunHere, sources: Path, tmp_path: P
 
 def test_the_image_is_not_kept(sources: Path, tmp_path: Path) -> None:
     with pytest.raises(OptionError, match="--keep-fields image: the image is what"):
-        dsprep.convert(str(sources / "masks.tar"), str(tmp_path / "x.tar"), keep_fields=["image"])
+        dsprep.convert(
+            str(sources / "masks.tar"),
+            str(tmp_path / "x.tar"),
+            keep_fields=["image"],
+            transform=Transform(resize=24),
+        )
