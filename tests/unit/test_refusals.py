@@ -29,7 +29,7 @@ def shards(tmp_path_factory: pytest.TempPathFactory) -> str:
         (dsprep.convert, {"to": "tfrecord", "rounded": ("x",)}, "--round goes with Parquet, which"),
         (dsprep.convert, {"to": "folder", "shards": 2}, "out: is not cut into shards"),
         (dsprep.convert, {"to": "recordio", "rename": {"cls": "x"}}, r"hold x \(4 samples\); give"),
-        (dsprep.convert, {"to": "tfrecord", "parts": True, "labels": "x.csv"}, "not with --parts"),
+        (dsprep.convert, {"to": "tfrecord", "parts": True, "list_file": "x.manifest"}, "not --parts"),
         (dsprep.shard, {"shards": 9}, "there are 4 samples to put into them"),
     ],
 )
