@@ -12,7 +12,7 @@ CLIENTS := .cache/.clients
 INPUTS := pyproject.toml tests/constraints.txt scripts/setup.sh
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test check bench fuzz docs clean
+.PHONY: help setup demo test check style bench fuzz docs clean
 
 help: ## List these targets
 	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "make %-7s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -23,15 +23,19 @@ demo: $(CORE) ## Draw a small data set and pack it into all three formats
 	@PATH="$(CURDIR)/$(BIN):$$PATH" scripts/demo.sh build/demo
 
 # Tests wait for processes and servers now and then: one more at once than there are cores.
-test: $(FULL) $(SERVERS) ## Run the tests, against the real frameworks and S3 servers
-	@$(BIN)/python -u -m pytest -n $$(($$(getconf _NPROCESSORS_ONLN) + 1)) --maxprocesses 4 \
-		--dist worksteal -q
+PYTEST := $(BIN)/python -u -m pytest -q --dist worksteal --maxprocesses 4 \
+	-n $$(($$(getconf _NPROCESSORS_ONLN) + 1))
 
-check: $(FULL) $(SERVERS) ## Check style, types, imports and docs
+test: $(FULL) $(SERVERS) ## Run all tests, against the real frameworks and S3 servers
+	@$(PYTEST)
+
+check: style $(SERVERS) ## Check style, types, imports and docs
+	@$(PYTEST) tests/house
+
+style: $(FULL)
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
-	$(BIN)/python -m pytest -q tests/house
 
 bench: $(FULL) $(SERVERS) $(CLIENTS) ## Measure dsprep against its peers; writes docs/benchmarks.md
 	$(BIN)/python -m scripts.bench
@@ -63,6 +67,6 @@ $(CLIENTS): scripts/setup.sh | $(FULL)
 	@scripts/setup.sh clients
 	@touch $@
 
+# It is made by the script, if all servers are there.
 $(SERVERS): scripts/servers.sh | $(FULL)
 	@scripts/servers.sh
-	@touch $@

@@ -8,16 +8,37 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from dsprep.appending import append as append
     from dsprep.converting import convert as convert
+    from dsprep.errors import DestinationError as DestinationError
     from dsprep.errors import DsprepError as DsprepError
+    from dsprep.errors import OptionError as OptionError
+    from dsprep.errors import SourceError as SourceError
+    from dsprep.errors import StoreError as StoreError
     from dsprep.images.transform import Transform as Transform
     from dsprep.indexing.index import IndexReport as IndexReport
     from dsprep.indexing.index import index as index
+    from dsprep.listing.changes import diff_lists as diff_lists
+    from dsprep.listing.changes import merge_lists as merge_lists
+    from dsprep.listing.changes import patch_list as patch_list
+    from dsprep.listing.creating import append_to_list as append_to_list
+    from dsprep.listing.creating import create_list as create_list
+    from dsprep.listing.editing import edit_list as edit_list
+    from dsprep.listing.inspecting import check_list as check_list
+    from dsprep.listing.inspecting import list_stats as list_stats
+    from dsprep.listing.inspecting import sample_list as sample_list
+    from dsprep.listing.relabeling import relabel_lists as relabel_lists
     from dsprep.packing import pack as pack
+    from dsprep.progress import Progress as Progress
     from dsprep.sharding import shard as shard
+    from dsprep.sources.reading import Source as Source
     from dsprep.sources.reading import make_source as make_source
     from dsprep.splits.report import SplitReport as SplitReport
     from dsprep.splitting import split as split
+    from dsprep.stores.s3_config import S3Config as S3Config
     from dsprep.streaming import convert_stream as convert_stream
+    from dsprep.syncing.filters import Rule as Rule
+    from dsprep.syncing.report import SyncReport as SyncReport
+    from dsprep.syncing.sync import clean_uploads as clean_uploads
+    from dsprep.syncing.sync import sync as sync
     from dsprep.verifying.report import VerifyReport as VerifyReport
     from dsprep.verifying.verify import verify as verify
     from dsprep.writing import WriteReport as WriteReport
@@ -25,24 +46,50 @@ if TYPE_CHECKING:
 __version__ = "0.1.0"
 
 _PUBLIC = {
+    "DestinationError": "dsprep.errors",
     "DsprepError": "dsprep.errors",
     "IndexReport": "dsprep.indexing.index",
+    "OptionError": "dsprep.errors",
+    "Progress": "dsprep.progress",
+    "Rule": "dsprep.syncing.filters",
+    "S3Config": "dsprep.stores.s3_config",
+    "Source": "dsprep.sources.reading",
+    "SourceError": "dsprep.errors",
     "SplitReport": "dsprep.splits.report",
+    "StoreError": "dsprep.errors",
+    "SyncReport": "dsprep.syncing.report",
     "Transform": "dsprep.images.transform",
     "VerifyReport": "dsprep.verifying.report",
     "WriteReport": "dsprep.writing",
     "append": "dsprep.appending",
+    "append_to_list": "dsprep.listing.creating",
+    "check_list": "dsprep.listing.inspecting",
+    "clean_uploads": "dsprep.syncing.sync",
     "convert": "dsprep.converting",
     "convert_stream": "dsprep.streaming",
+    "create_list": "dsprep.listing.creating",
+    "diff_lists": "dsprep.listing.changes",
+    "edit_list": "dsprep.listing.editing",
     "index": "dsprep.indexing.index",
+    "list_stats": "dsprep.listing.inspecting",
     "make_source": "dsprep.sources.reading",
+    "merge_lists": "dsprep.listing.changes",
     "pack": "dsprep.packing",
+    "patch_list": "dsprep.listing.changes",
+    "relabel_lists": "dsprep.listing.relabeling",
+    "sample_list": "dsprep.listing.inspecting",
     "shard": "dsprep.sharding",
     "split": "dsprep.splitting",
+    "sync": "dsprep.syncing.sync",
     "verify": "dsprep.verifying.verify",
 }
 
 __all__ = list(_PUBLIC)
+
+
+def __dir__() -> list[str]:
+    """The public names, imported or not."""
+    return sorted({*globals(), *_PUBLIC})
 
 
 def __getattr__(name: str) -> Any:

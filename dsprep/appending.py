@@ -8,17 +8,20 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from dsprep.arguments import AnyPath, public
 from dsprep.errors import DestinationError, OptionError, SourceError
 from dsprep.formats import Format
 from dsprep.manifests.manifest import Manifest
 from dsprep.manifests.recorded import Recorded, recorded_options
+from dsprep.options import given_options, require_effect
 from dsprep.planning.cuts import ShardSize
-from dsprep.planning.destination import Destination, require_apart
+from dsprep.planning.destination import Destination, take_sources
+from dsprep.planning.fields import choose_fields, kept_fields
 from dsprep.planning.packing import Packing
 from dsprep.planning.plan import Plan, make_plan, require_distinct_keys
 from dsprep.progress import Progress
 from dsprep.running.commit import begin_append, commit, identity_of
-from dsprep.running.place import Directory, finished_manifest
+from dsprep.running.place import Directory, finished_manifest, remove_leftovers
 from dsprep.running.run import Run
 from dsprep.sources.reading import make_source
 from dsprep.stores.urls import require_disk
@@ -37,23 +40,29 @@ if TYPE_CHECKING:
     from dsprep.catalog import Catalog
 
 
+@public
 def append(
-    sources: str | Sequence[str],
-    dest: str,
+    sources: AnyPath | Sequence[AnyPath],
+    dest: AnyPath,
     *,
     kind: str | None = None,
     parts: bool = False,
     pairs: Mapping[str, str] | None = None,
-    list_file: str | None = None,
-    labels: str | None = None,
+    list_file: AnyPath | None = None,
+    labels: AnyPath | None = None,
     path_column: str | None = None,
     label_columns: Sequence[str] = (),
+    label_separator: str | None = None,
+    label_type: str | None = None,
+    duplicates: str | None = None,
     extensions: Sequence[str] = (),
     target_size: int | str | None = None,
     shards: int | None = None,
     samples_per_shard: int | None = None,
+    drop: Sequence[str] = (),
+    keep_fields: Sequence[str] = (),
     shuffle: bool = True,
-    seed: int = 0,
+    seed: int | None = None,
     max_errors: int | None = None,
     on_error: str = "skip",
     dry_run: bool = False,
@@ -75,12 +84,18 @@ def append(
         labels: As for :func:`dsprep.pack`.
         path_column: As for :func:`dsprep.pack`.
         label_columns: As for :func:`dsprep.pack`.
+        label_separator: As for :func:`dsprep.pack`.
+        label_type: As for :func:`dsprep.pack`.
+        duplicates: As for :func:`dsprep.pack`.
         extensions: As for :func:`dsprep.pack`.
         target_size: The most bytes that a new shard takes on disk; by default as for the others.
         shards: Or, how many new shards.
         samples_per_shard: Or, how many samples in each.
+        drop: The fields to leave out.
+        keep_fields: The fields that do not depend on the geometry of the image, besides those that
+            were given when the data set was made.
         shuffle: Whether to shuffle the new samples among themselves.
-        seed: Of the shuffle.
+        seed: Of the shuffle; 0 by default.
         max_errors: Stop when more samples than this are rejected.
         on_error: ``skip`` rejects a bad sample and goes on, ``fail`` stops.
         dry_run: Plan, and write nothing.
@@ -97,14 +112,16 @@ def append(
         DestinationError: If there is no data set that can be added to.
         RunStopped: If it ended early; calling again goes on.
     """
+    given = given_options(locals())
     began = time.monotonic()
     require_disk(dest)
-    first, *others = [sources] if isinstance(sources, str) else sources
-    for each in (first, *others):
-        require_apart(dest, each)
+    first, others = take_sources(sources, dest)
     require_one_of("--on-error", on_error, ("skip", "fail"))
     destination = Destination(Path(dest))
     base, made = _base(destination)
+    require_effect("shard append", given, made=made.transform is not None)
+    if not dry_run:
+        remove_leftovers(destination, base)
     target = None if target_size is None else parse_size(target_size)
     asked = shard_size(None, target, shards, samples_per_shard)
     source = make_source(
@@ -117,9 +134,13 @@ def append(
         labels=labels,
         path_column=path_column,
         label_columns=label_columns,
+        label_separator=label_separator,
+        label_type=label_type,
+        duplicates=duplicates,
         classes=str(destination.companion("classes.txt")) if base.classes else None,
         extensions=extensions,
         whole=not made.layout.holds_anything,
+        dropped=drop,
     )
     with Pool(available_cores() if workers is None else workers) as pool:
         there = _there(destination, base, made.layout, pool)
@@ -130,11 +151,15 @@ def append(
             transform=made.transform,
             size=_size(base) if asked == ShardSize() else asked,
             name=base.name,
-            seed=seed if shuffle else None,
+            seed=(seed or 0) if shuffle else None,
             check=base.options.get("check"),
             readable=made.layout.readable_images if base.options.get("readable") else None,
             max_pixels=made.max_pixels,
             key=made.key,
+            fields=choose_fields((), drop, {}),
+            keep_fields=made.keep_fields | kept_fields(keep_fields),
+            given=given,
+            command="shard append",
             first_shard=len(base.shards),
             first_id=_next_id(there),
         )
@@ -177,7 +202,9 @@ def _added(base: Manifest, manifest: Manifest) -> str:
 
 def _base(destination: Destination) -> tuple[Manifest, Recorded]:
     """The data set to add to, and how it was made."""
-    manifest = finished_manifest(Directory(destination))
+    manifest = finished_manifest(
+        Directory(destination), "move it away; dsprep shard index writes another one"
+    )
     if manifest is None:
         raise DestinationError(
             f"{destination}: holds no manifest.json, so nothing tells what is there; "

@@ -134,6 +134,13 @@ class Catalog:
         """``"cls"``, ``"label"``, or None for samples without labels."""
         return next((name for name in LABEL_COLUMNS if name in self.table.columns), None)
 
+    def labeled(self) -> int:
+        """Count the samples that have a class number or a label, as far as that is known."""
+        if self.reader.whole and self.fields:
+            known = sum(count for (name, _), count in self.fields.items() if name in LABEL_COLUMNS)
+            return min(known, len(self))
+        return len(self) if self.label_column else 0
+
     def rows(self) -> Rows:
         """The samples as the plain lists that workers take."""
         labels: list[Any] | None = None
@@ -185,6 +192,17 @@ class Catalog:
         counts = counted.group_by("cls").len().sort("cls")
         every_class = dict.fromkeys(range(len(self.classes or ())), 0)
         return every_class | dict(counts.iter_rows())
+
+    def without_objects(self) -> int:
+        """Count the samples that have no objects, if labels are ones for detection."""
+        if self.label_column != "label":
+            return 0
+        label, count = pl.col("label"), pl.col("label").list.len()
+        header, width = label.list.get(0), label.list.get(1, null_on_oob=True)
+        is_detection = (header >= 2) & (width >= 5) & ((count - header) % width == 0)
+        is_empty, has_objects = is_detection & (count == header), is_detection & (count > header)
+        counts = self.table.select(is_empty.sum(), objects=has_objects.sum()).row(0)
+        return int(counts[0]) if counts[1] else 0
 
     def keys(self) -> pl.Series:
         """The key of every sample."""

@@ -5,12 +5,19 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
+from dsprep.arguments import AnyPath, public
 from dsprep.formats.folder import Folder
 from dsprep.images.check import DEFAULT_MAX_PIXELS, LEVELS
 from dsprep.images.transform import Transform
+from dsprep.options import given_options, require_effect
 from dsprep.planning.cuts import ShardSize
-from dsprep.planning.destination import parse_destination, require_apart, require_name
-from dsprep.planning.fields import choose_fields
+from dsprep.planning.destination import (
+    DEFAULT_NAME,
+    parse_destination,
+    require_name,
+    take_sources,
+)
+from dsprep.planning.fields import choose_fields, kept_fields
 from dsprep.planning.layouts import make_layout, split_names
 from dsprep.planning.packing import Packing
 from dsprep.progress import Progress
@@ -19,36 +26,42 @@ from dsprep.units import parse_size
 from dsprep.writing import WriteReport, require_one_of, shard_size, write_data_set
 
 
+@public
 def convert(
-    sources: str | Sequence[str],
-    dest: str,
+    sources: AnyPath | Sequence[AnyPath],
+    dest: AnyPath,
     *,
     to: str | None = None,
     kind: str | None = None,
     parts: bool = False,
     pairs: Mapping[str, str] | None = None,
-    list_file: str | None = None,
-    labels: str | None = None,
+    list_file: AnyPath | None = None,
+    labels: AnyPath | None = None,
     path_column: str | None = None,
     label_columns: Sequence[str] = (),
-    classes: str | None = None,
+    label_separator: str | None = None,
+    label_type: str | None = None,
+    duplicates: str | None = None,
+    classes: AnyPath | None = None,
+    class_order: str | None = None,
     extensions: Sequence[str] = (),
     only: Sequence[str] = (),
     drop: Sequence[str] = (),
+    keep_fields: Sequence[str] = (),
     rename: Mapping[str, str] | None = None,
     rounded: Sequence[str] = (),
     features: str | None = None,
     metadata: bool = False,
     prefix: str = "",
-    compression: str = "none",
+    compression: str | None = None,
     target_size: int | str | None = None,
     shards: int | None = None,
     samples_per_shard: int | None = None,
-    name: str = "train",
+    name: str | None = None,
     key: str = "path",
     transform: Transform | None = None,
     check: str | None = None,
-    max_pixels: int = DEFAULT_MAX_PIXELS,
+    max_pixels: int | None = None,
     max_errors: int | None = None,
     on_error: str = "skip",
     overwrite: bool = False,
@@ -74,26 +87,31 @@ def convert(
         labels: As for :func:`dsprep.pack`.
         path_column: As for :func:`dsprep.pack`.
         label_columns: As for :func:`dsprep.pack`.
+        label_separator: As for :func:`dsprep.pack`.
+        label_type: As for :func:`dsprep.pack`.
+        duplicates: As for :func:`dsprep.pack`.
         classes: As for :func:`dsprep.pack`.
+        class_order: As for :func:`dsprep.pack`.
         extensions: As for :func:`dsprep.pack`.
         only: The fields to keep; none means all. ``image`` is the image, whatever its kind.
         drop: The fields to leave out.
+        keep_fields: As for :func:`dsprep.pack`.
         rename: New names of fields; also feature names, or extensions, as for :func:`dsprep.pack`.
         rounded: Columns of Parquet whose 64-bit floats are rounded to 32 bits, which is what other
             formats hold.
         features: The preset of feature names for TFRecord.
         metadata: Whether to write class, filename, width and height into WebDataset shards.
         prefix: What the references of an augmented manifest begin with: ``s3://bucket/path/``.
-        compression: ``none``, or ``gzip`` for TFRecord shards.
+        compression: ``gzip`` compresses TFRecord shards; ``none`` is the default.
         target_size: The most bytes that a shard takes on disk; a number, or a text like ``200MB``.
         shards: Or, how many shards.
         samples_per_shard: Or, how many samples in each.
-        name: What shard names begin with, where they are not carried over.
+        name: What shard names begin with, where they are not carried over; ``train`` by default.
         key: ``path`` keeps the samples' keys, ``index`` makes new ones from their numbers.
         transform: What to do to the images; None copies them.
         check: ``decode``, ``header`` or ``none``; by default ``none`` for shards, ``header`` for
             image files, and ``decode`` for whatever goes to RecordIO.
-        max_pixels: Images with more are rejected.
+        max_pixels: Images with more are rejected; 178,956,970 by default.
         max_errors: Stop when more samples than this are rejected.
         on_error: ``skip`` rejects a bad sample and goes on, ``fail`` stops.
         overwrite: Replace what is at the destination.
@@ -112,11 +130,11 @@ def convert(
         DestinationError: If the destination refuses.
         RunStopped: If it ended early; calling again goes on.
     """
-    first, *others = [sources] if isinstance(sources, str) else sources
-    for each in (first, *others):
-        require_apart(dest, each)
+    given = given_options(locals())
+    first, others = take_sources(sources, dest)
     destination, format_name = parse_destination(dest, to)
-    require_one_of("--compression", compression, ("none", "gzip"))
+    require_effect("convert", given, format=format_name, **destination.facts())
+    require_one_of("--compression", compression, (None, "none", "gzip"))
     require_one_of("--on-error", on_error, ("skip", "fail"))
     require_one_of("--check", check, (*LEVELS, None))
     require_one_of("--key", key, ("path", "index"))
@@ -145,7 +163,11 @@ def convert(
             labels=labels,
             path_column=path_column,
             label_columns=label_columns,
+            label_separator=label_separator,
+            label_type=label_type,
+            duplicates=duplicates,
             classes=classes,
+            class_order=class_order,
             extensions=extensions,
             whole=not layout.holds_anything,
             dropped=drop,
@@ -155,13 +177,17 @@ def convert(
         layout=layout,
         transform=transform,
         size=ShardSize(by_file=True) if size == ShardSize() else size,
-        name=destination.stem or require_name(name),
+        name=destination.stem or require_name(name or DEFAULT_NAME),
         seed=None,
         check=check,
         readable=layout.readable_images if check != "none" else None,
-        max_pixels=max_pixels,
+        max_pixels=max_pixels or DEFAULT_MAX_PIXELS,
         key=key,
         fields=choose_fields(only, drop, other),
+        mapped=frozenset(rename or ()),
+        given=given,
+        command="convert",
+        keep_fields=kept_fields(keep_fields),
         names=True,
     )
     return write_data_set(

@@ -15,6 +15,11 @@ code  meaning
 6     stopped early: too many rejects, or a worker died; run again to continue
 130   interrupted; run again to continue
 ====  ==========================================================================
+
+One cause has one code: the role of the path decides. A bucket that is missing, denied, in another
+region or unreachable, and credentials that are missing or expired, are 4 where the command reads
+and 5 where it writes. ``verify`` reads what it verifies; ``sync`` reads SRC and writes DST. A local
+path that is missing or cannot be read is 4, one that cannot be written is 5.
 """
 
 from __future__ import annotations
@@ -42,6 +47,10 @@ class SourceError(DsprepError):
     """The source is missing, cannot be read, or contradicts itself."""
 
     exit_code = 4
+
+
+class UnknownClass(SourceError):
+    """A class of the source is not in the file that lists the classes, whose reader names it."""
 
 
 class BadSample(DsprepError):
@@ -101,6 +110,14 @@ class StoreError(DsprepError):
     def __reduce__(self) -> tuple[type[StoreError], tuple[str, str]]:
         """Travel between processes with both arguments."""
         return type(self), (str(self), self.kind)
+
+
+class SourceStoreError(SourceError, StoreError):
+    """A place on S3 that a command reads refuses or fails."""
+
+
+class DestinationStoreError(DestinationError, StoreError):
+    """A place on S3 that a command writes to refuses or fails."""
 
 
 class RunStopped(DsprepError):

@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable
 from typing import NamedTuple
 
 REJECT_KINDS = frozenset({"missing", "unknown", "unreadable", "damaged", "cut-off", "bad-name"})
 """The source means a sample that cannot be had: it is lost, and the exit code says so."""
 
-SKIP_KINDS = frozenset({"hidden", "not-an-image", "unlisted", "loop", "keyless"})
+SKIP_KINDS = frozenset(
+    {"hidden", "not-an-image", "no-part", "unlisted", "repeated", "loop", "keyless"}
+)
 """Something that lies in the source and never was a sample: reported, and no more."""
+
+NO_EXTENSION, DIRECTORIES = "without extension", "directories"
+"""What :func:`count_skipped` counts besides extensions."""
 
 
 class Reject(NamedTuple):
@@ -33,11 +39,14 @@ class Finding(NamedTuple):
     ``bad-name``      its name is not UTF-8, or leads out of the archive
     ``hidden``        hidden, or left behind by a notebook, an archiver or a desktop
     ``not-an-image``  its extension is not an image's, or it is not a regular file
+    ``no-part``       a file that is no part of any sample that is made of several files
     ``unlisted``      on the disk, but not in the list
+    ``repeated``      a list names a file again, and only its first row is used
     ``loop``          a link to a directory that it lies in
     ``keyless``       a shard with members that belong to no sample, as their names tell no key
     ``duplicate``     listed more than once, or more than once in an archive
     ``incomplete``    a sample that lacks a part which most samples have; it is packed without
+    ``note``          about the source as a whole: the detail says it, and there is no path
     ================  =====================================================================
 
     Attributes:
@@ -66,3 +75,32 @@ def lost(findings: Iterable[Finding]) -> list[Reject]:
         for finding in findings
         if finding.kind in REJECT_KINDS
     ]
+
+
+def notes_of(findings: Iterable[Finding]) -> list[str]:
+    """Return what indexing has to say of the source as a whole."""
+    return [finding.detail for finding in findings if finding.kind == "note"]
+
+
+def count_skipped(findings: Iterable[Finding]) -> dict[str, dict[str, int]]:
+    """Count what lies in a source and is no sample.
+
+    Returns:
+        For each kind the number of files by extension (``.xml``, in lower case), the most frequent
+        first. Files without an extension and directories have entries of their own.
+    """
+    counts: dict[str, Counter[str]] = {}
+    for finding in findings:
+        if finding.kind in SKIP_KINDS:
+            counts.setdefault(finding.kind, Counter())[_extension(finding.path)] += 1
+    return {
+        kind: dict(sorted(counter.items(), key=lambda item: (-item[1], item[0])))
+        for kind, counter in sorted(counts.items())
+    }
+
+
+def _extension(path: str) -> str:
+    if path.endswith("/"):
+        return DIRECTORIES
+    stem, _, extension = path.rpartition("/")[2].rpartition(".")
+    return f".{extension.lower()}" if stem and extension else NO_EXTENSION

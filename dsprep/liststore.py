@@ -12,7 +12,6 @@ from __future__ import annotations
 import json
 import os
 import sys
-import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
@@ -24,10 +23,17 @@ import polars as pl
 from dsprep.errors import DestinationError
 from dsprep.lists.rows import ROWS, parse_rows
 from dsprep.sources.classes import read_classes
-from dsprep.stores.local import Lock, destination_errors, publish, sync_directory
+from dsprep.stores.local import (
+    Lock,
+    destination_errors,
+    publish,
+    read_whole,
+    sync_directory,
+    sync_file,
+)
 from dsprep.stores.paths import is_file
 from dsprep.stores.urls import is_s3, require_disk
-from dsprep.text import decode_text, read_text
+from dsprep.text import decode_text, read_stdin, read_text
 
 STREAM = "-"
 """The name of a list that comes from stdin, or goes to stdout."""
@@ -65,7 +71,7 @@ def read_list(path: str, classes: str | None = None) -> ListFile:
         SourceError: If it cannot be read or is no list.
     """
     if path == STREAM:
-        text = decode_text(sys.stdin.buffer.read(), "<stdin>")
+        text = decode_text(read_stdin(), "<stdin>")
         named = read_classes(classes) if classes else None
         return ListFile("<stdin>", parse_rows(text, "<stdin>").select(*ROWS), named)
     if _journal(real_path(path)).exists():
@@ -112,7 +118,7 @@ def editing(path: str, *, new: bool = False) -> Iterator[None]:
     if new:
         with destination_errors(real.parent):
             real.parent.mkdir(parents=True, exist_ok=True)
-    lock = _wait_for(guard, real)
+    lock = Lock(guard, real, _PATIENCE)
     try:
         _finish(real)
         yield
@@ -138,6 +144,7 @@ def write_files(path: str, files: Mapping[str, bytes]) -> None:
     try:
         for (partial, final), data in zip(partials.items(), files.values(), strict=True):
             with destination_errors(final):
+                partial.unlink(missing_ok=True)  # also a link or a pipe that somebody put there
                 partial.write_bytes(data)
                 _keep_mode(partial, final)
     except BaseException:
@@ -165,17 +172,6 @@ def real_path(path: str) -> Path:
     return Path(os.path.realpath(path))
 
 
-def _wait_for(guard: Path, guarded: Path) -> Lock:
-    until = time.monotonic() + _PATIENCE
-    while True:
-        try:
-            return Lock(guard, guarded)
-        except DestinationError:
-            if time.monotonic() > until or not os.access(guard.parent, os.W_OK):
-                raise
-        time.sleep(0.01)
-
-
 def _journal(real: Path) -> Path:
     return real.with_name(f".{real.name}.journal")
 
@@ -190,8 +186,8 @@ def _publish_together(real: Path, partials: Mapping[Path, Path]) -> None:
     begun = real.with_name(f".{real.name}.journal.partial")
     with destination_errors(real):
         for partial in partials:
-            with partial.open("rb") as file:
-                os.fsync(file.fileno())
+            sync_file(partial)
+        begun.unlink(missing_ok=True)
         begun.write_text(json.dumps([final.name for final in partials.values()]), "utf-8")
     publish(begun, journal)
     _finish(real)
@@ -201,7 +197,7 @@ def _finish(real: Path) -> None:
     """Rename what a journal names, and forget the journal."""
     journal = _journal(real)
     try:
-        names = json.loads(journal.read_text("utf-8"))
+        names = json.loads(read_whole(journal))
     except FileNotFoundError:
         return
     except (OSError, ValueError):

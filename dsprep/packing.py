@@ -4,9 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
+from dsprep.arguments import AnyPath, public
 from dsprep.images.check import DEFAULT_MAX_PIXELS, LEVELS
 from dsprep.images.transform import Transform
-from dsprep.planning.destination import parse_destination, require_apart, require_name
+from dsprep.options import given_options, require_effect
+from dsprep.planning.destination import (
+    DEFAULT_NAME,
+    parse_destination,
+    require_name,
+    take_sources,
+)
+from dsprep.planning.fields import choose_fields, kept_fields
 from dsprep.planning.layouts import make_layout
 from dsprep.planning.packing import Packing
 from dsprep.progress import Progress
@@ -15,33 +23,40 @@ from dsprep.units import parse_size
 from dsprep.writing import WriteReport, require_one_of, shard_size, write_data_set
 
 
+@public
 def pack(
-    source: str | Sequence[str],
-    dest: str,
+    source: AnyPath | Sequence[AnyPath],
+    dest: AnyPath,
     *,
     parts: bool = False,
     pairs: Mapping[str, str] | None = None,
     kind: str | None = None,
-    list_file: str | None = None,
-    labels: str | None = None,
+    list_file: AnyPath | None = None,
+    labels: AnyPath | None = None,
     path_column: str | None = None,
     label_columns: Sequence[str] = (),
-    classes: str | None = None,
+    label_separator: str | None = None,
+    label_type: str | None = None,
+    duplicates: str | None = None,
+    classes: AnyPath | None = None,
+    class_order: str | None = None,
     extensions: Sequence[str] = (),
     format: str | None = None,
     target_size: int | str | None = None,
     shards: int | None = None,
     samples_per_shard: int | None = None,
-    name: str = "train",
-    compression: str = "none",
+    name: str | None = None,
+    compression: str | None = None,
     features: str | None = None,
     rename: Mapping[str, str] | None = None,
     metadata: bool = False,
+    drop: Sequence[str] = (),
+    keep_fields: Sequence[str] = (),
     key: str = "path",
     transform: Transform | None = None,
     seed: int | None = 0,
     check: str | None = None,
-    max_pixels: int = DEFAULT_MAX_PIXELS,
+    max_pixels: int | None = None,
     max_errors: int | None = None,
     on_error: str = "skip",
     overwrite: bool = False,
@@ -64,23 +79,32 @@ def pack(
         labels: A CSV or TSV file that tells the same.
         path_column: Its column of paths or ids.
         label_columns: Its columns of labels.
+        label_separator: Separates several labels in a cell of that column.
+        label_type: ``class`` or ``float``: what the labels in it are, where that is not clear.
+        duplicates: ``error``, ``first`` or ``keep``: what to do if a list or a table names an image
+            again; ``error`` unless given.
         classes: A file with the class names, one a line, in the order of their numbers.
+        class_order: How class names are put in the order of their numbers otherwise: ``name``, or
+            ``natural``, in which numbers in names count as numbers.
         extensions: File name extensions of images.
         format: ``webdataset``, ``tfrecord`` or ``recordio``; may be left out for a single file.
         target_size: The most bytes that a shard takes on disk; a number, or a text like ``200MB``.
         shards: Or, how many shards.
         samples_per_shard: Or, how many samples in each.
-        name: What shard names begin with.
-        compression: ``none``, or ``gzip`` for TFRecord shards.
+        name: What shard names begin with; ``train`` by default.
+        compression: ``gzip`` compresses TFRecord shards; ``none`` is the default.
         features: The preset of feature names for TFRecord.
         rename: Feature names, or extensions of WebDataset members, by field.
         metadata: Whether to write class, filename, width and height into WebDataset shards.
+        drop: The fields to leave out.
+        keep_fields: The fields that do not depend on the geometry of the image, so that a transform
+            may change that without them.
         key: ``path`` or ``index``: what keys are made from.
         transform: What to do to the images; None copies them.
         seed: The samples are shuffled by it; None keeps the source's order.
         check: ``decode``, ``header`` or ``none``; by default ``header``, and ``decode`` for
             RecordIO.
-        max_pixels: Images with more are rejected.
+        max_pixels: Images with more are rejected; 178,956,970 by default.
         max_errors: Stop when more samples than this are rejected.
         on_error: ``skip`` rejects a bad sample and goes on, ``fail`` stops.
         overwrite: Replace what is at the destination.
@@ -99,13 +123,13 @@ def pack(
         DestinationError: If the destination refuses.
         RunStopped: If it ended early; calling again goes on.
     """
-    first, *others = [source] if isinstance(source, str) else source
-    for each in (first, *others):
-        require_apart(dest, each)
+    given = given_options(locals())
+    first, others = take_sources(source, dest)
     destination, format_name = parse_destination(dest, format)
+    require_effect("pack", given, format=format_name, **destination.facts())
     target = None if target_size is None else parse_size(target_size)
     size = shard_size(destination.single, target, shards, samples_per_shard)
-    require_one_of("--compression", compression, ("none", "gzip"))
+    require_one_of("--compression", compression, (None, "none", "gzip"))
     require_one_of("--on-error", on_error, ("skip", "fail"))
     require_one_of("--check", check, (*LEVELS, None))
     require_one_of("--key", key, ("path", "index"))
@@ -124,23 +148,33 @@ def pack(
             labels=labels,
             path_column=path_column,
             label_columns=label_columns,
+            label_separator=label_separator,
+            label_type=label_type,
+            duplicates=duplicates,
             classes=classes,
+            class_order=class_order,
             extensions=extensions,
             parts=parts,
             pairs=pairs,
             kind=kind,
             whole=not layout.holds_anything,
+            dropped=drop,
         ),
         destination=destination,
         layout=layout,
         transform=transform,
         size=size,
-        name=destination.stem or require_name(name),
+        name=destination.stem or require_name(name or DEFAULT_NAME),
         seed=seed,
         check=check,
         readable=layout.readable_images if check != "none" else None,
-        max_pixels=max_pixels,
+        max_pixels=max_pixels or DEFAULT_MAX_PIXELS,
         key=key,
+        fields=choose_fields((), drop, {}),
+        mapped=frozenset(rename or ()),
+        given=given,
+        command="pack",
+        keep_fields=kept_fields(keep_fields),
     )
     return write_data_set(
         packing,

@@ -50,23 +50,44 @@ def is_label(value: Value | None) -> TypeGuard[tuple[float, ...]]:
     return type(value) is tuple
 
 
-IMAGE_KINDS = frozenset({"jpg", "png", "webp", "gif", "bmp", "tif"})
+IMAGE_KINDS = frozenset({"jpg", "png", "webp", "gif", "bmp", "tif", "avif", "jp2", "ppm"})
 """The fields that hold an encoded image, each named by what its bytes are."""
 
 UNKNOWN_IMAGE = "bin"
 """The field that holds an encoded image of a kind that dsprep does not know."""
 
 IMAGE_EXTENSIONS = {
-    "jpg": "jpg",
-    "jpeg": "jpg",
-    "png": "png",
+    **dict.fromkeys(("jpg", "jpeg", "jpe", "jfif"), "jpg"),
+    **dict.fromkeys(("png", "apng"), "png"),
     "webp": "webp",
     "gif": "gif",
     "bmp": "bmp",
-    "tif": "tif",
-    "tiff": "tif",
+    **dict.fromkeys(("tif", "tiff"), "tif"),
+    "avif": "avif",
+    **dict.fromkeys(("jp2", "j2k", "j2c", "jpc", "jpx"), "jp2"),
+    **dict.fromkeys(("ppm", "pgm", "pbm", "pnm"), "ppm"),
 }
 """File name extensions, in lower case, and the image field that each promises."""
+
+OTHER_IMAGES = {
+    **dict.fromkeys(("heic", "heif", "hif"), "HEIC"),
+    "jxl": "JPEG XL",
+    **dict.fromkeys(("psd", "psb"), "a Photoshop file"),
+    **dict.fromkeys(("svg", "svgz"), "SVG"),
+    **dict.fromkeys(("ico", "cur", "icns"), "an icon"),
+    "tga": "TGA",
+    "exr": "OpenEXR",
+    **dict.fromkeys(("dcm", "dicom"), "DICOM"),
+    **dict.fromkeys(
+        (
+            *("3fr", "arw", "cr2", "cr3", "crw", "dng", "erf", "kdc", "mrw", "nef", "nrw", "orf"),
+            *("pef", "raf", "rw2", "srf", "srw", "x3f"),
+        ),
+        "a camera's raw image",
+    ),
+    **{name: name.upper() for name in ("dds", "fits", "jxr", "pcx", "qoi", "xcf")},
+}
+"""Extensions of images that dsprep does not decode, in lower case, and what these are."""
 
 
 TYPES: dict[str, type] = {

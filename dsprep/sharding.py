@@ -5,10 +5,16 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
-from dsprep.errors import OptionError
-from dsprep.formats import FORMATS
+from dsprep.arguments import AnyPath, public
+from dsprep.formats import CONCATENATIVE
 from dsprep.images.check import DEFAULT_MAX_PIXELS
-from dsprep.planning.destination import parse_destination, require_apart, require_name
+from dsprep.options import given_options, require_effect
+from dsprep.planning.destination import (
+    DEFAULT_NAME,
+    parse_destination,
+    require_name,
+    take_sources,
+)
 from dsprep.planning.layouts import make_layout
 from dsprep.planning.packing import Packing
 from dsprep.planning.selection import Selection
@@ -19,31 +25,36 @@ from dsprep.units import parse_size
 from dsprep.writing import WriteReport, require_one_of, shard_size, write_data_set
 
 
+@public
 def shard(
-    sources: str | Sequence[str],
-    dest: str,
+    sources: AnyPath | Sequence[AnyPath],
+    dest: AnyPath,
     *,
     to: str | None = None,
     kind: str | None = None,
     parts: bool = False,
     pairs: Mapping[str, str] | None = None,
-    list_file: str | None = None,
-    labels: str | None = None,
+    list_file: AnyPath | None = None,
+    labels: AnyPath | None = None,
     path_column: str | None = None,
     label_columns: Sequence[str] = (),
-    classes: str | None = None,
+    label_separator: str | None = None,
+    label_type: str | None = None,
+    duplicates: str | None = None,
+    classes: AnyPath | None = None,
+    class_order: str | None = None,
     extensions: Sequence[str] = (),
     target_size: int | str | None = None,
     shards: int | None = None,
     samples_per_shard: int | None = None,
     multiple_of: int | None = None,
-    name: str = "train",
-    compression: str = "none",
+    name: str | None = None,
+    compression: str | None = None,
     features: str | None = None,
     shuffle: bool = False,
-    seed: int = 0,
+    seed: int | None = None,
     filter: str | None = None,
-    filter_table: str | None = None,
+    filter_table: AnyPath | None = None,
     balance: str | None = None,
     oversample: bool = False,
     key: str = "path",
@@ -71,18 +82,23 @@ def shard(
         labels: A CSV or TSV file that tells images below the source and their labels.
         path_column: Its column of paths or ids; found by its name unless given.
         label_columns: Its columns of labels; one is found by its name unless given.
+        label_separator: As for :func:`dsprep.pack`.
+        label_type: As for :func:`dsprep.pack`.
+        duplicates: As for :func:`dsprep.pack`.
         classes: A file with the class names, one a line, in the order of their numbers.
+        class_order: How class names are put in the order of their numbers otherwise: ``name``, or
+            ``natural``, in which numbers in names count as numbers.
         extensions: File name extensions of images.
         target_size: The most bytes that a shard takes on disk; a number, or a text like ``200MB``.
         shards: Or, how many shards.
         samples_per_shard: Or, how many samples in each.
         multiple_of: Make the number of shards a multiple of this, so that each of so many readers
             gets as many, of about as many bytes.
-        name: What shard names begin with.
-        compression: ``none``, or ``gzip`` for TFRecord shards.
+        name: What shard names begin with; ``train`` by default.
+        compression: ``gzip`` compresses TFRecord shards; ``none`` is the default.
         features: The preset of feature names, if TFRecord is made of another format.
         shuffle: Whether to shuffle the samples, all of them together.
-        seed: Decides the order of a shuffle, and which samples balancing takes.
+        seed: Decides the order of a shuffle, and which samples balancing takes; 0 by default.
         filter: An expression of SQL that is true of the samples to take, on ``key``, ``label``,
             ``class``, ``size``, ``index``: ``class = 'cat' AND size > 1000``.
         filter_table: A CSV or TSV file with a column of keys or paths, whose other columns the
@@ -108,10 +124,9 @@ def shard(
         DestinationError: If the destination refuses.
         RunStopped: If it ended early; calling again goes on.
     """
-    first, *others = [sources] if isinstance(sources, str) else sources
-    for each in (first, *others):
-        require_apart(dest, each)
-    require_one_of("--compression", compression, ("none", "gzip"))
+    given = given_options(locals())
+    first, others = take_sources(sources, dest)
+    require_one_of("--compression", compression, (None, "none", "gzip"))
     require_one_of("--on-error", on_error, ("skip", "fail"))
     require_one_of("--key", key, ("path", "index"))
     require_one_of("--balance", balance, ("classes", None))
@@ -125,11 +140,16 @@ def shard(
         labels=labels,
         path_column=path_column,
         label_columns=label_columns,
+        label_separator=label_separator,
+        label_type=label_type,
+        duplicates=duplicates,
         classes=classes,
+        class_order=class_order,
         extensions=extensions,
     )
     own = _format_of(source)
     destination, format_name = parse_destination(dest, to or own)
+    require_effect("shard", given, format=format_name, **destination.facts())
     target = None if target_size is None else parse_size(target_size)
     size = shard_size(destination.single, target, shards, samples_per_shard, multiple_of)
     layout = make_layout(
@@ -140,10 +160,8 @@ def shard(
     )
     balanced = balance is not None or oversample
     selection = None
-    if filter_table is not None and filter is None:
-        raise OptionError("--filter-table goes with --filter")
     if filter is not None or balanced:
-        selection = Selection(filter, filter_table, balanced, oversample, seed)
+        selection = Selection(filter, filter_table, balanced, oversample, seed or 0)
     copies = own == format_name and key == "path" and not oversample and features is None
     source = replace(source, whole=selection is not None or not (copies or layout.holds_anything))
     packing = Packing(
@@ -152,14 +170,16 @@ def shard(
         layout=layout,
         transform=None,
         size=size,
-        name=destination.stem or require_name(name),
-        seed=seed if shuffle else None,
+        name=destination.stem or require_name(name or DEFAULT_NAME),
+        seed=(seed or 0) if shuffle else None,
         check="none" if copies else None,
         readable=None if copies else layout.readable_images,
         max_pixels=DEFAULT_MAX_PIXELS,
         key=key,
         selection=selection,
         copies=copies,
+        given=given,
+        command="shard",
     )
     return write_data_set(
         packing,
@@ -177,4 +197,4 @@ def shard(
 def _format_of(source: Source) -> str | None:
     """The format of the shards that a source is; None if it is something else."""
     found = shards_of(source)
-    return found.layout.name if found and found.layout.name in FORMATS else None
+    return found.layout.name if found and found.layout.name in CONCATENATIVE else None

@@ -8,14 +8,17 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import polars as pl
 
+from dsprep.arguments import AnyPath, public
 from dsprep.errors import OptionError
 from dsprep.findings import Reject
 from dsprep.lists.editing import require_fitting
 from dsprep.lists.rows import format_rows
 from dsprep.liststore import CLASSES, STREAM, read_list
+from dsprep.options import given_options, require_effect
 from dsprep.planning.destination import require_local
 from dsprep.progress import Progress
 from dsprep.sources.classes import format_classes
@@ -28,7 +31,7 @@ from dsprep.splits.materialize import Place, materialize, require_clean, require
 from dsprep.splits.moving import Journal, read_journal, remove_journal, write_journal
 from dsprep.splits.near import hash_images, require_imagehash
 from dsprep.splits.ratios import Ratios
-from dsprep.splits.reading import Samples, read_files
+from dsprep.splits.reading import Samples, is_list, read_files
 from dsprep.splits.report import SplitReport, lists_of, planned_report
 from dsprep.splits.trees import plan_tree
 from dsprep.splits.writing import only_writer, write_together
@@ -39,32 +42,37 @@ from dsprep.workers.pool import Pool, available_cores
 _IMAGES_AT_ONCE = 64
 
 
+@public
 def split(
-    sources: str | Sequence[str],
-    out: str,
+    sources: AnyPath | Sequence[AnyPath],
+    out: AnyPath,
     *,
-    list_file: str | None = None,
-    labels: str | None = None,
+    list_file: AnyPath | None = None,
+    labels: AnyPath | None = None,
     path_column: str | None = None,
     label_columns: Sequence[str] = (),
-    classes: str | None = None,
+    label_separator: str | None = None,
+    label_type: str | None = None,
+    duplicates: str | None = None,
+    classes: AnyPath | None = None,
+    class_order: str | None = None,
     extensions: Sequence[str] = (),
     kind: str | None = None,
     parts: bool = False,
     pairs: Mapping[str, str] | None = None,
-    root: str | None = None,
+    root: AnyPath | None = None,
     ratios: Mapping[str, str | float] | None = None,
     folds: int | None = None,
     stratify: bool = True,
     group: str | None = None,
     stable: bool = False,
-    seed: int = 0,
-    assign: str | None = None,
+    seed: int | None = None,
+    assign: AnyPath | None = None,
     assign_column: str | None = None,
     skip_unmatched: bool = False,
     leaks: str | None = None,
     near: bool = False,
-    near_distance: int = 4,
+    near_distance: int | None = None,
     materialize: str | None = None,
     overwrite: bool = False,
     dry_run: bool = False,
@@ -81,7 +89,12 @@ def split(
         labels: A CSV or TSV file that tells the images and their labels.
         path_column: The column of paths or ids in that, or in ``assign``.
         label_columns: The columns of labels.
+        label_separator: As for :func:`dsprep.pack`.
+        label_type: As for :func:`dsprep.pack`.
+        duplicates: As for :func:`dsprep.pack`.
         classes: A file with the class names, one a line, in the order of their numbers.
+        class_order: How class names are put in the order of their numbers otherwise: ``name``, or
+            ``natural``, in which numbers in names count as numbers.
         extensions: File name extensions of images.
         kind: What the source is, where that does not show; see :mod:`dsprep.sources.whole`.
         parts: Whether files that share a stem are one sample.
@@ -92,14 +105,14 @@ def split(
         stratify: Whether each class is divided by the ratios.
         group: A column of ``labels``, or a regular expression of paths: a group is on one side.
         stable: Whether the side of a sample depends on its key, or its group, and the seed alone.
-        seed: Chooses another split.
+        seed: Chooses another split; 0 by default.
         assign: A file that tells the sides, or the classes of images in one directory.
         assign_column: Its column of sides.
         skip_unmatched: Whether its rows may name no sample.
         leaks: ``report`` looks for copies of images on different sides; ``together`` keeps copies
             on one side.
         near: Whether images that look alike count as copies.
-        near_distance: How many of 64 bits of their perceptual hashes may differ.
+        near_distance: How many of 64 bits of their perceptual hashes may differ; 4 by default.
         materialize: ``hardlink``, ``symlink``, ``copy`` or ``move`` makes directories of the sides.
         overwrite: Whether lists that are there are replaced.
         dry_run: Write nothing.
@@ -114,10 +127,12 @@ def split(
         SourceError: If the source cannot be split like this.
         DestinationError: If the destination refuses.
     """
+    given = given_options(locals())
     began = time.monotonic()
+    source, *others = [sources] if isinstance(sources, str) else sources
+    require_effect("split", given, is_list=not others and is_list(source))
     require_disk(out)
     require_local(out)
-    source, *others = [sources] if isinstance(sources, str) else sources
     asked = Asked(
         source=source,
         others=tuple(others),
@@ -125,7 +140,11 @@ def split(
         labels=labels,
         path_column=path_column,
         label_columns=tuple(label_columns),
+        label_separator=label_separator,
+        label_type=label_type,
+        duplicates=duplicates,
         classes=classes,
+        class_order=class_order,
         extensions=tuple(extensions),
         kind=kind,
         parts=parts,
@@ -136,17 +155,18 @@ def split(
         stratify=stratify,
         group=group,
         stable=stable,
-        seed=seed,
+        seed=seed or 0,
         assign=assign,
         assign_column=assign_column,
         skip_unmatched=skip_unmatched,
         leaks=leaks,
         near=near,
-        near_distance=near_distance,
+        near_distance=4 if near_distance is None else near_distance,
         materialize=materialize,
     )
     run = _Run(
         asked,
+        given,
         Path(out),
         overwrite,
         dry_run,
@@ -161,6 +181,7 @@ class _Run:
     """One call of :func:`split`."""
 
     asked: Asked
+    given: Mapping[str, Any]
     out: Path
     overwrite: bool
     dry_run: bool
@@ -175,6 +196,8 @@ class _Run:
             if begun is not None:
                 return self._finish(begun)
         samples, values = read_inputs(self.asked, self._look_for_files)
+        if values is not None:
+            require_effect("split", self.given, assigned=self.asked.assign)
         self._require_files(samples)
         copies, notes = self._copies(samples)
         if values is None:

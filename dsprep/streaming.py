@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
 
-from dsprep.errors import BadSample, DsprepError, OptionError
+from dsprep.arguments import AnyPath, public
+from dsprep.errors import BadSample, DsprepError, OptionError, SourceError
 from dsprep.findings import Reject
-from dsprep.formats import FORMATS
+from dsprep.formats import CONCATENATIVE
 from dsprep.formats.base import Format
-from dsprep.formats.stream import Readable, ShardStream
+from dsprep.formats.stream import Readable, ShardStream, why_no_shard
 from dsprep.images.check import DEFAULT_MAX_PIXELS, LEVELS
 from dsprep.images.transform import Transform
-from dsprep.planning.fields import choose_fields
+from dsprep.options import given_options, require_effect
+from dsprep.planning.fields import choose_fields, kept_fields
 from dsprep.planning.layouts import make_layout, split_names
 from dsprep.planning.recipe import Recipe, sample_finisher
 from dsprep.readers.shards import ShardReader
@@ -55,20 +58,22 @@ class TooManyRejects(DsprepError):
     exit_code = 6
 
 
+@public
 def convert_stream(
     reader: Readable,
     *,
-    source: str,
+    source: AnyPath,
     to: str,
     only: Sequence[str] = (),
     drop: Sequence[str] = (),
+    keep_fields: Sequence[str] = (),
     rename: Mapping[str, str] | None = None,
     features: str | None = None,
     metadata: bool = False,
     key: str = "path",
     transform: Transform | None = None,
     check: str | None = None,
-    max_pixels: int = DEFAULT_MAX_PIXELS,
+    max_pixels: int | None = None,
     on_reject: Callable[[Reject], None] | None = None,
     name: str = "the shard",
     block: int = _BLOCK,
@@ -84,6 +89,7 @@ def convert_stream(
         to: The format of what comes out; one that is one sample after another.
         only: The fields to keep; none means all. ``image`` is the image, whatever its kind.
         drop: The fields to leave out.
+        keep_fields: As for :func:`dsprep.pack`.
         rename: New names of fields.
         features: The preset of feature names for TFRecord.
         metadata: Whether to write class, filename, width and height into WebDataset samples.
@@ -91,7 +97,7 @@ def convert_stream(
         transform: What to do to the images; None copies them.
         check: ``decode``, ``header`` or ``none``; by default ``decode`` for RecordIO, and ``none``
             for the others.
-        max_pixels: Images with more are rejected.
+        max_pixels: Images with more are rejected; 178,956,970 by default.
         on_reject: Is called with each sample that cannot be converted; by default, that is an
             error.
         name: What the shard is called, for messages.
@@ -106,9 +112,23 @@ def convert_stream(
         TooManyRejects: Out of what is returned, if a sample cannot be converted and ``on_reject``
             is not given.
     """
+    given = given_options(locals())
     layout, recipe = _recipe(
-        source, to, only, drop, rename or {}, features, metadata, key, transform, check, max_pixels
+        source,
+        to,
+        only,
+        drop,
+        rename or {},
+        features,
+        metadata,
+        key,
+        transform,
+        check,
+        max_pixels or DEFAULT_MAX_PIXELS,
     )
+    looks = transform is not None or recipe.check != "none" or "width" in recipe.layout.wants
+    require_effect("convert", given, format=to, looks=looks)
+    recipe = replace(recipe, keep_fields=kept_fields(keep_fields))
     blocks = _convert(reader, name, layout, recipe, on_reject or _refuse, block)
     return Converted(blocks)
 
@@ -128,7 +148,7 @@ def _recipe(
 ) -> tuple[Format, Recipe]:
     """The format to read, and what is done to its samples."""
     for option, value, choices in (
-        ("source", source, tuple(FORMATS)),
+        ("source", source, tuple(CONCATENATIVE)),
         ("key", key, ("path", "index")),
         ("check", check, (*LEVELS, None)),
     ):
@@ -136,12 +156,11 @@ def _recipe(
             raise OptionError(f"{option} {value}: choose one of {', '.join(map(str, choices))}")
     own, other = split_names(to, rename)
     layout = make_layout(to, features=features, rename=own, metadata=metadata, whole=True)
-    if not layout.concatenative or not FORMATS[source].concatenative:
-        bad = to if not layout.concatenative else source
-        raise OptionError(f"{bad}: cannot be streamed; convert files instead")
+    if not layout.concatenative:
+        raise OptionError(f"{to}: cannot be streamed; convert files instead")
     guarded = layout.readable_images is not None
     recipe = Recipe(
-        reader=ShardReader((), FORMATS[source]()),
+        reader=ShardReader((), CONCATENATIVE[source]()),
         layout=layout,
         transform=transform,
         check=check or ("decode" if guarded else "none"),
@@ -151,7 +170,7 @@ def _recipe(
         key=key,
         fields=choose_fields(only, drop, other),
     )
-    return FORMATS[source]().exact(), recipe
+    return CONCATENATIVE[source]().exact(), recipe
 
 
 def _convert(
@@ -164,7 +183,7 @@ def _convert(
 ) -> Iterator[bytes]:
     finish = sample_finisher(recipe)
     parts: list[bytes] = []
-    pending = total = 0
+    pending = total = kept = 0
     before = None
     with ShardStream(name, reader) as stream:
         try:
@@ -177,12 +196,15 @@ def _convert(
                     on_reject(Reject(key, str(error)))
                     continue
                 before = sample.key
+                kept += len(entry.sample.fields)
                 parts += encoded
                 pending += sum(map(len, encoded))
                 if pending >= block:
                     yield b"".join(parts)
                     total += pending
                     parts, pending = [], 0
+            if why := why_no_shard(stream.passed_over, kept):
+                raise SourceError(f"{name}: {why}")
         except DsprepError:
             if parts:
                 yield b"".join(parts)

@@ -2,20 +2,26 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable
 from typing import Any
 
 import polars as pl
 
 from dsprep.errors import SourceError
+from dsprep.stores.local import LARGEST_TABLE, read_stream
 from dsprep.stores.paths import read_bytes
 
 Problem = Callable[[dict[str, Any]], str]
 """Says what is wrong with a row, given its columns."""
 
 
-def read_text(path: str) -> str:
+def read_text(path: str, limit: int = LARGEST_TABLE) -> str:
     """Read a file of UTF-8 text, from a disk or from S3.
+
+    Args:
+        path: The file.
+        limit: The most bytes that it may have.
 
     Returns:
         The text, without its byte order mark if it had one.
@@ -24,10 +30,22 @@ def read_text(path: str) -> str:
         SourceError: If the file cannot be read or is not UTF-8.
     """
     try:
-        data = read_bytes(path)
+        data = read_bytes(path, limit)
     except OSError as error:
         raise SourceError(f"{path}: cannot be read: {error.strerror}") from None
     return decode_text(data, path)
+
+
+def read_stdin() -> bytes:
+    """Read standard input to its end.
+
+    Raises:
+        SourceError: If it cannot be read, or does not end.
+    """
+    try:
+        return read_stream(sys.stdin.buffer)
+    except OSError as error:
+        raise SourceError(f"<stdin>: cannot be read: {error.strerror}") from None
 
 
 def decode_text(data: bytes, path: str) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from dsprep.errors import OptionError
 
@@ -86,6 +86,39 @@ def format_count(number: int, noun: str) -> str:
     return f"{number:,} {noun}{ending}"
 
 
+def extension_in(path: str) -> str:
+    """Return the extension of a file name in lower case, without the dot; empty if it has none."""
+    stem, _, extension = path.rpartition("/")[2].rpartition(".")
+    return extension.lower() if stem else ""
+
+
+def format_extensions(counts: Mapping[str, int]) -> str:
+    """Write how many files there are of each extension: ``120 .xml, 3 .txt, 2 without extension``.
+
+    Args:
+        counts: How many, by extension. The five most frequent ones are named.
+    """
+    ordered = sorted(counts.items(), key=lambda item: (-item[1], item[0]))
+    named = [
+        f"{count:,} {'.' + name[:16] if name else 'without extension'}"
+        for name, count in ordered[:5]
+    ]
+    others = sum(count for _, count in ordered[5:])
+    return ", ".join([*named, *([f"{others:,} others"] if others else [])])
+
+
 def format_some(names: Sequence[str]) -> str:
     """Name the first few: ``a.jpg, b.jpg, c.jpg, …``."""
     return ", ".join(names[:3]) + (", …" if len(names) > 3 else "")
+
+
+def quoted(value: object, limit: int = 60) -> str:
+    """Quote what a user wrote: ``'cat'``; of a long text, its beginning and its length."""
+    text = repr(value)
+    return text if len(text) <= limit else f"{text[:limit]}… ({len(text):,} characters)"
+
+
+def quoted_names(names: Sequence[str], limit: int = 20) -> str:
+    """Quote names: ``'id', 'label'``; of many, the first and how many more there are."""
+    rest = len(names) - limit
+    return ", ".join(map(quoted, names[:limit])) + (f" and {rest:,} more" if rest > 0 else "")

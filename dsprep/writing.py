@@ -9,8 +9,9 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from dsprep.errors import Interrupted, OptionError
-from dsprep.findings import Finding, Reject
+from dsprep.findings import Finding, Reject, count_skipped, notes_of
 from dsprep.formats.base import ShardFacts
+from dsprep.formats.recordio import RecordIO
 from dsprep.formats.tar import MAX_NAME
 from dsprep.manifests.manifest import Manifest
 from dsprep.planning.cuts import ShardSize
@@ -19,7 +20,7 @@ from dsprep.planning.plan import Plan, make_plan, require_distinct_keys
 from dsprep.planning.selection import Chosen
 from dsprep.progress import Progress
 from dsprep.running.commit import begin, commit, identity_of, require_same
-from dsprep.running.place import finished_manifest, place_of, rejects_of
+from dsprep.running.place import finished_manifest, place_of, rejects_of, remove_leftovers
 from dsprep.running.run import Run
 from dsprep.running.state import RunState
 from dsprep.units import format_count, format_some, parse_size
@@ -44,6 +45,7 @@ class WriteReport:
         rejects: Samples of the source that are not in the shards, and why.
         rejects_file: Where they are listed; None if there are none or nothing was written.
         skipped: What lies in the source and is no sample.
+        skipped_counts: How many files that is, by kind and extension.
         duplicates: Paths that a list names more than once.
         collisions: Keys of more than one sample, with the samples' paths. For WebDataset, whose
             keys must differ, only a dry run has any.
@@ -64,6 +66,7 @@ class WriteReport:
     rejects: Sequence[Reject]
     rejects_file: str | None
     skipped: Sequence[Finding]
+    skipped_counts: Mapping[str, Mapping[str, int]]
     duplicates: Sequence[Finding]
     collisions: Sequence[tuple[str, Sequence[str]]]
     chosen: Chosen | None
@@ -104,8 +107,6 @@ def write_data_set(
     """
     began = time.monotonic()
     destination, progress = packing.destination, progress or Progress()
-    if spool is not None and destination.remote is None:
-        raise OptionError(f"{destination}: --spool is for what goes to S3")
     room = None if spool is None else parse_size(spool)
     with (
         Pool(available_cores() if workers is None else workers) as pool,
@@ -118,6 +119,8 @@ def write_data_set(
         identity = identity_of(plan)
         finished = None if overwrite else finished_manifest(place)
         if finished is not None:
+            if destination.remote is None:  # whatever command left something
+                remove_leftovers(destination, finished)
             require_same(plan, place, finished, identity)
             place.remove_leftovers(plan, identity, finished)
             rejects = rejects_of(place, finished)
@@ -182,13 +185,6 @@ def shard_size(
         raise OptionError("give one of --target-size, --shards and --samples-per-shard")
     if any(value < 1 for value in given):
         raise OptionError(f"a shard size of {given[0]} makes no shards")
-    if single and (given or multiple_of):
-        raise OptionError(
-            f"{single}: is not cut into shards, so name a directory, or leave out their size and "
-            "number"
-        )
-    if multiple_of and samples is not None:
-        raise OptionError("--multiple-of goes with --target-size or --shards")
     return ShardSize(shards=1) if single else ShardSize(target, shards, samples, multiple_of)
 
 
@@ -241,6 +237,7 @@ def _common(plan: Plan, shards: Sequence[ShardFacts], rejects: Sequence[Reject])
         "classes": plan.catalog.classes,
         "per_class": per_class,
         "skipped": plan.skipped,
+        "skipped_counts": count_skipped(plan.skipped),
         "duplicates": [each for each in plan.findings if each.kind == "duplicate"],
         "collisions": plan.collisions,
         "chosen": plan.chosen,
@@ -248,9 +245,30 @@ def _common(plan: Plan, shards: Sequence[ShardFacts], rejects: Sequence[Reject])
     }
 
 
+def _unlabeled(plan: Plan) -> Iterator[str]:
+    """Say that samples have no labels, where labels would be expected."""
+    layout, catalog = plan.packing.layout, plan.catalog
+    note = f"{format_count(len(catalog), 'sample')} without labels"
+    are_images = not catalog.reader.whole
+    if layout.needs_labels and layout == layout.with_labels(False):
+        note += (
+            f": {layout.name} cannot hold that, so each record says 0 instead, which a training "
+            f"job takes for a class; only {plan.packing.destination.manifest.name} says that it "
+            "is none"
+        )
+    elif not are_images or catalog.label_column:
+        return
+    if are_images:
+        note += (
+            "; to have labels, give --labels FILE or --list FILE, or put the images of each class "
+            "into a directory of its own"
+        )
+    yield note
+
+
 def _notes(plan: Plan, shards: Sequence[ShardFacts], per_class: Mapping[int, int]) -> list[str]:
     """What a user would want to know before training on the result."""
-    notes = []
+    notes = [*notes_of(plan.findings), *_unlabeled(plan)]
     empty = [
         plan.catalog.classes[number]
         for number, count in per_class.items()
@@ -264,10 +282,13 @@ def _notes(plan: Plan, shards: Sequence[ShardFacts], per_class: Mapping[int, int
             f"{format_count(len(incomplete), 'sample')} without a part that most have: "
             f"{format_some(incomplete)}"
         )
-    known = [name for name, _ in plan.catalog.fields]
-    unmatched = plan.packing.fields.unmatched(known) if known else ()
-    if unmatched:
-        notes.append(f"no sample has the field {', '.join(unmatched)}")
+    notes += plan.unmatched
+    without = plan.catalog.without_objects() if plan.packing.layout.name == RecordIO.name else 0
+    if without:
+        notes.append(
+            f"{format_count(without, 'image')} without objects, at which MXNet's ImageDetIter and "
+            "ImageDetRecordIter stop"
+        )
     void = [shard.name for shard in shards if not shard.samples]
     if void:
         notes.append(f"{format_count(len(void), 'empty shard')}: {format_some(void)}")

@@ -62,8 +62,10 @@ install_libraries() {
     [ "$(id -u)" = 0 ] || as_root=(sudo -n)
     say "installing $missing(MXNet needs them)"
     # shellcheck disable=SC2086 # one package a word
-    { "${as_root[@]}" apt-get update && "${as_root[@]}" apt-get install --yes $missing; } >/dev/null ||
-        die "MXNet needs system libraries that could not be installed: $missing"
+    { "${as_root[@]}" apt-get update && "${as_root[@]}" apt-get install --yes $missing; } \
+        >/dev/null && return
+    say "MXNet needs system libraries that could not be installed: $missing"
+    [ "${DSPREP_TESTS:-}" != all ] || exit 1
 }
 
 # The last version of SageMaker's SDK that writes RecordIO-protobuf. The tests load two of its files;

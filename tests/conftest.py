@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import importlib
 import importlib.util
 import os
 import signal
 import subprocess
 import sys
 import uuid
+from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from pathlib import Path
@@ -17,6 +17,8 @@ from typing import NamedTuple
 
 import pytest
 from hypothesis import HealthCheck, settings
+
+from tests.missing import framework
 
 pytest_plugins = ["tests.hangs", "tests.servers.fixtures"]
 
@@ -38,6 +40,14 @@ settings.load_profile("dsprep")
 os.environ.update(TF_CPP_MIN_LOG_LEVEL="3", CUDA_VISIBLE_DEVICES="", TF_ENABLE_ONEDNN_OPTS="0")
 
 
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    """Name each reason to skip once, with the number of tests."""
+    skipped = (each.longrepr for each in terminalreporter.stats.get("skipped", []))
+    reasons = Counter(str(each[2]).removeprefix("Skipped: ") for each in skipped)
+    for reason, tests in reasons.items():
+        terminalreporter.write_line(f"left out: {tests} tests: {reason}", yellow=True)
+
+
 @pytest.fixture(scope="session")
 def mxnet() -> ModuleType:
     """MXNet, which uses numpy's names for Python's own types, gone from numpy since 1.24."""
@@ -45,7 +55,7 @@ def mxnet() -> ModuleType:
 
     for name in (bool, int, float, object, str, complex):
         setattr(numpy, name.__name__, name)
-    return importlib.import_module("mxnet")
+    return framework("mxnet")
 
 
 @pytest.fixture(scope="session")
@@ -62,12 +72,12 @@ def im2rec(mxnet: ModuleType) -> ModuleType:
 
 @pytest.fixture(scope="session")
 def tensorflow() -> ModuleType:
-    return importlib.import_module("tensorflow")
+    return framework("tensorflow")
 
 
 @pytest.fixture(scope="session")
 def webdataset() -> ModuleType:
-    return importlib.import_module("webdataset")
+    return framework("webdataset")
 
 
 class Finished(NamedTuple):

@@ -7,6 +7,7 @@ import io
 import random
 import struct
 import tarfile
+import zipfile
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
@@ -151,17 +152,28 @@ def write_directory(directory: Path, files: Mapping[str, bytes]) -> Path:
 
 
 def write_archive(
-    path: Path, directory: str, files: Mapping[str, bytes], mode: str = "w:gz"
+    path: Path, directory: str, files: Mapping[str, bytes], mode: str = "w:gz", mtime: float = 0
 ) -> Path:
-    """A tar as those that are downloaded: the directory first, then its files in no order."""
+    """A tar as those that are downloaded: the directory first, then its files in no order.
+
+    With a fraction in ``mtime``, PAX headers come first, as `tarfile` writes them for files on a
+    disk.
+    """
     with tarfile.open(path, mode) as tar:  # type: ignore[call-overload]
         top = tarfile.TarInfo(directory + "/")
-        top.type = tarfile.DIRTYPE
+        top.type, top.mtime = tarfile.DIRTYPE, mtime
         tar.addfile(top)
         for name in sorted(files, key=lambda name: name[::-1]):
             member = tarfile.TarInfo(f"{directory}/{name}")
-            member.size = len(files[name])
+            member.size, member.mtime = len(files[name]), mtime
             tar.addfile(member, io.BytesIO(files[name]))
+    return path
+
+
+def write_zip(path: Path, directory: str, files: Mapping[str, bytes], method: int = 8) -> Path:
+    with zipfile.ZipFile(path, "w", method) as archive:
+        for name, data in files.items():
+            archive.writestr(f"{directory}/{name}".removeprefix("/"), data)
     return path
 
 

@@ -17,10 +17,11 @@ from dsprep.cli.options import (
     workers_option,
 )
 from dsprep.cli.writing_options import (
+    drop_option,
     end,
     image_options,
+    keep_fields_option,
     layout_options,
-    max_pixels_of,
     overwrite_option,
     plan_option,
     sample_options,
@@ -38,7 +39,8 @@ _shards = option_group("Shards")
 @click.argument("dest", metavar="DEST")
 @source_options
 @_fields("--only", metavar="FIELD[,FIELD...]", help="Keep these fields; image is any image.")
-@_fields("--drop", metavar="FIELD[,FIELD...]", help="Leave these fields out.")
+@drop_option
+@keep_fields_option
 @_fields(
     "--round",
     "rounded",
@@ -79,8 +81,8 @@ def convert(
     renamed: tuple[str, ...],
     only: str | None,
     drop: str | None,
+    keep_fields: str | None,
     rounded: str | None,
-    max_pixels: int | None,
     as_json: bool,
     quiet: bool,
     **options: Any,
@@ -113,7 +115,7 @@ def convert(
             renamed=renamed,
             only=only,
             drop=drop,
-            max_pixels=max_pixels,
+            keep_fields=keep_fields,
             quiet=quiet,
             **options,
         )
@@ -129,9 +131,9 @@ def convert(
         rename=parse_pairs(renamed, "--map"),
         only=split_commas(only),
         drop=split_commas(drop),
+        keep_fields=split_commas(keep_fields),
         rounded=split_commas(rounded),
         transform=take_transform(options),
-        max_pixels=max_pixels_of(max_pixels),
         progress=progress_for(sys.stderr, quiet),
         **options,
     )

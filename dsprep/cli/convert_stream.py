@@ -11,15 +11,17 @@ from pathlib import Path
 from typing import Any, BinaryIO
 
 import click
-from click.core import ParameterSource
 
+from dsprep.cli.help import given_on_the_command_line
 from dsprep.cli.options import parse_pairs, split_commas
 from dsprep.cli.streams import visible
-from dsprep.cli.writing_options import max_pixels_of, take_transform
+from dsprep.cli.writing_options import take_transform
 from dsprep.errors import REJECTS_EXIT_CODE, OptionError, RunStopped, SourceError
 from dsprep.findings import Reject
-from dsprep.formats import FORMATS, format_of_file
+from dsprep.formats import CONCATENATIVE, format_of_file
 from dsprep.formats.stream import Readable
+from dsprep.options import require_effect
+from dsprep.sources.shardset import without_labels
 from dsprep.stores.local import destination_errors, publish
 from dsprep.stores.opened import open_file
 from dsprep.stores.paths import is_dir
@@ -27,16 +29,6 @@ from dsprep.stores.urls import require_disk
 from dsprep.streaming import convert_stream
 
 STREAM = "-"
-
-_FIT = frozenset(
-    (
-        *("sources", "dest", "kind", "to", "only", "drop", "renamed", "features", "metadata"),
-        *("key", "check", "max_pixels", "max_errors", "on_error"),
-        *("resize", "crop", "enlarge", "encode", "quality", "color"),
-        *("overwrite", "workers", "quiet"),
-    )
-)
-"""The parameters that go with a stream; others need all samples before the first is written."""
 
 
 def convert_stdin(
@@ -48,6 +40,7 @@ def convert_stdin(
     renamed: tuple[str, ...],
     only: str | None,
     drop: str | None,
+    keep_fields: str | None,
     max_pixels: int | None,
     quiet: bool,
     max_errors: int | None,
@@ -66,9 +59,11 @@ def convert_stdin(
     """
     if len(sources) > 1:
         raise OptionError("-: is one shard, made of one; name one SOURCE")
-    _require_fit(click.get_current_context())
+    given = given_on_the_command_line(click.get_current_context())
+    require_effect("convert", given, stream=True, stdout=dest == STREAM)
     if dest.endswith(".gz"):
         raise OptionError(f"{dest}: a stream is not compressed; write to - and pipe it into gzip")
+    is_unlabeled = sources[0] != STREAM and bool(without_labels(sources))
     rejects = _Rejects(0 if on_error == "fail" else max_errors)
     with _source(sources[0]) as source, _destination(dest, overwrite) as output:
         blocks = convert_stream(
@@ -76,14 +71,15 @@ def convert_stdin(
             source=_format(sources[0], kind, "--from"),
             to=_format(dest, to, "--to"),
             only=split_commas(only),
-            drop=split_commas(drop),
+            drop=[*split_commas(drop), *(["cls"] if is_unlabeled else [])],
+            keep_fields=split_commas(keep_fields),
             rename=parse_pairs(renamed, "--map"),
             features=options["features"],
             metadata=options["metadata"],
             key=options["key"],
             transform=take_transform(options),
             check=options["check"],
-            max_pixels=max_pixels_of(max_pixels),
+            max_pixels=max_pixels,
             on_reject=rejects,
             name="stdin" if sources[0] == STREAM else sources[0],
         )
@@ -97,15 +93,6 @@ def convert_stdin(
     if rejects.count and not quiet:
         click.echo(f"{rejects.count:,} samples not converted", err=True)
     return REJECTS_EXIT_CODE if rejects.count else 0
-
-
-def _require_fit(context: click.Context) -> None:
-    """Refuse options that a stream would pass over."""
-    for parameter in context.command.params:
-        name = parameter.name or ""
-        given = context.get_parameter_source(name) is ParameterSource.COMMANDLINE
-        if given and name not in _FIT:
-            raise OptionError(f"{parameter.opts[0]} does not go with -: a stream is one shard")
 
 
 class _Rejects:
@@ -127,8 +114,8 @@ def _format(path: str, given: str | None, option: str) -> str:
     name = given or (told.name if told else None)
     if option == "--to" and told and name != told.name:
         raise OptionError(f"{path}: is a name for {told.name}, but --to says {name}")
-    if name not in FORMATS:
-        choices = ", ".join(name for name, each in FORMATS.items() if each.concatenative)
+    if name is None:
+        choices = ", ".join(CONCATENATIVE)
         raise OptionError(f"{path}: say its format with {option}: {choices}")
     return name
 

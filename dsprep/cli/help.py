@@ -7,6 +7,9 @@ from importlib import import_module
 from typing import Any, TypeVar
 
 import click
+from click.core import ParameterSource
+
+from dsprep.options import require_effect
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -43,6 +46,15 @@ class GroupedCommand(click.Command):
 
     context_class = _Context
 
+    def invoke(self, ctx: click.Context) -> Any:
+        """Run the command, unless an option that was given cannot take effect.
+
+        Raises:
+            OptionError: If there is one, as far as other options tell.
+        """
+        require_effect(command_name(ctx), given_on_the_command_line(ctx))
+        return super().invoke(ctx)
+
     def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """Write the options under their headings, in the order in which they were declared."""
         groups: dict[str, list[tuple[str, str]]] = {}
@@ -54,6 +66,27 @@ class GroupedCommand(click.Command):
         for heading, records in groups.items():
             with formatter.section(heading):
                 formatter.write_dl(records)
+
+
+def command_name(ctx: click.Context) -> str:
+    """The name of a command, such as ``shard append``."""
+    return ctx.command_path.partition(" ")[2]
+
+
+def option_name(parameter: click.Parameter) -> str:
+    """The long name of an option."""
+    return max(parameter.opts, key=len)
+
+
+def given_on_the_command_line(ctx: click.Context) -> dict[str, Any]:
+    """The options that were given, even if their values are the defaults."""
+    return {
+        option_name(each): ctx.params[each.name]
+        for each in ctx.command.params
+        if isinstance(each, click.Option)
+        and each.name in ctx.params
+        and ctx.get_parameter_source(each.name) is ParameterSource.COMMANDLINE
+    }
 
 
 class LazyGroup(click.Group):

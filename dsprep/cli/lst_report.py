@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from dsprep.cli.report import print_json
+from dsprep.cli.report import print_json, skipped_text
 from dsprep.cli.streams import until_nobody_reads
 from dsprep.units import format_count, format_some
 
@@ -115,11 +115,12 @@ def _name(path: str) -> str:
 
 def _noticed(report: CreateReport) -> Iterator[str]:
     if report.skipped:
-        names = format_some([finding.path for finding in report.skipped])
-        yield f"  skipped   {len(report.skipped):,} that are no samples: {names}"
+        yield f"  skipped   {skipped_text(report.skipped)}"
     if report.duplicates:
         names = format_some([finding.path for finding in report.duplicates])
         yield f"  note      {len(report.duplicates):,} paths are named more than once: {names}"
+    for note in report.notes:
+        yield f"  note      {note}"
     for reject in report.rejects[:_SHOWN]:
         yield f"  rejected  {reject.path}: {reject.reason}"
     if len(report.rejects) > _SHOWN:

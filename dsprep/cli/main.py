@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+import io
 import os
 import signal
 import sys
+import traceback
 from types import FrameType
 
 import click
 
 from dsprep import __version__
 from dsprep.cli.help import LazyGroup
-from dsprep.cli.streams import prepare_streams, say, until_nobody_reads, visible
+from dsprep.cli.streams import prepare_streams, say, shortened, until_nobody_reads, visible
 from dsprep.errors import INTERRUPTED_EXIT_CODE, DsprepError, Interrupted
 from dsprep.waits import WAITS
 
@@ -55,12 +57,16 @@ def main() -> None:
     for number in _INTERRUPTS:
         signal.signal(number, _interrupt)
     prepare_streams()
+    # The allocator of polars tells of each thread that it cannot start, tens of thousands of times.
+    os.environ.setdefault("_RJEM_MALLOC_CONF", "background_thread:false")
     WAITS.listen(say)
     try:
         code = cli.main(standalone_mode=False)
     except click.ClickException as error:
+        text = io.StringIO()
+        error.show(text)
         with until_nobody_reads(sys.stderr):
-            error.show()
+            click.echo(shortened(text.getvalue().rstrip("\n")), err=True)
         code = error.exit_code
     except (click.Abort, KeyboardInterrupt):
         code = _fail("interrupted; give the same command again", INTERRUPTED_EXIT_CODE)
@@ -68,8 +74,13 @@ def main() -> None:
         code = _fail(str(error), error.exit_code, above="\n")  # closes the terminal's ^C
     except DsprepError as error:
         code = _fail(str(error), error.exit_code)
-    except (OSError, MemoryError) as error:
-        code = _fail(str(error) or "out of memory", DsprepError.exit_code)
+    except OSError as error:
+        code = _fail(str(error), DsprepError.exit_code)
+    except BaseException as error:  # polars panics, for one, are no Exception
+        short = _shortage(error)
+        if short is None:
+            raise
+        code = _fail(short, DsprepError.exit_code)
     if code == INTERRUPTED_EXIT_CODE:
         # At once: another Ctrl-C while Python takes its leave would end it with another exit code.
         sys.stderr.flush()
@@ -77,9 +88,26 @@ def main() -> None:
     sys.exit(code or 0)
 
 
+def _shortage(error: BaseException) -> str | None:
+    """Say what ran out, memory or threads, if that made Python or polars raise an error."""
+    advice = "raise the limits on memory (ulimit -v) and threads (ulimit -u), or free some"
+    if isinstance(error, MemoryError):
+        return f"out of memory: {advice}"
+    if isinstance(error, RuntimeError) and "can't start new thread" in str(error):
+        return f"no more threads can be started: {advice}"
+    frames = traceback.extract_tb(error.__traceback__)
+    is_loading = isinstance(error, (ImportError, NameError)) and (
+        "polars" in str(error) or any("/polars/" in each.filename for each in frames)
+    )
+    if type(error).__name__ == "PanicException" or is_loading:
+        what = str(error).partition("\n")[0]
+        return f"polars stopped, as it does when memory or threads run out ({what}): {advice}"
+    return None
+
+
 def _fail(message: str, code: int, above: str = "") -> int:
     with until_nobody_reads(sys.stderr):
-        shown = "\n".join(map(visible, message.split("\n")))
+        shown = "\n".join(map(visible, shortened(message).split("\n")))
         click.echo(f"{above}dsprep: {shown}", err=True)
     return code
 

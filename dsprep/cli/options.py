@@ -170,20 +170,46 @@ labels_options = together(
         help="The column of labels; several give several labels.",
     ),
     _source(
+        "--label-separator",
+        metavar="TEXT",
+        help="Text between several tags in the column of labels: ' ' for \"haze primary\". A label "
+        "becomes a 0 or a 1 for each tag, in the order of classes.txt.",
+    ),
+    _source(
+        "--label-type",
+        type=click.Choice(["class", "float"]),
+        help="What the labels in --labels are, where the column leaves it open: each the name or "
+        "number of one class, or numbers that are kept as they are.",
+    ),
+    _source(
+        "--duplicates",
+        type=click.Choice(["error", "first", "keep"]),
+        help="If --list or --labels names an image again: stop, use the first row only, or make a "
+        "sample of each row.  [default: error]",
+    ),
+    _source(
         "--extensions",
         metavar="EXT[,EXT...]",
         help="File name extensions of images.  [default: jpg,jpeg,png,webp,gif,bmp,tif,tiff]",
     ),
 )
 
-classes_option = _source(
-    "--classes",
-    metavar="FILE",
-    help="Class names, one a line, in the order of their numbers: a class that is not among "
-    "them is an error, and one without images keeps its number.",
+classes_options = together(
+    _source(
+        "--classes",
+        metavar="FILE",
+        help="Class names, one a line, in the order of their numbers: a class that is not among "
+        "them is an error, and one without images keeps its number.",
+    ),
+    _source(
+        "--class-order",
+        type=click.Choice(["name", "natural"]),
+        help="How class names are put in the order of their numbers: by code point (1, 10, 2), as "
+        "torchvision does, or with the numbers in them as numbers (1, 2, 10).  [default: name]",
+    ),
 )
 
-source_options = together(source_kind_options, labels_options, classes_option)
+source_options = together(source_kind_options, labels_options, classes_options)
 
 
 def take_source(options: dict[str, Any], root: str, *others: str) -> Source:
@@ -203,7 +229,11 @@ def take_source(options: dict[str, Any], root: str, *others: str) -> Source:
         labels=options.pop("labels"),
         path_column=options.pop("path_column"),
         label_columns=split_commas(options.pop("label_column")),
+        label_separator=options.pop("label_separator"),
+        label_type=options.pop("label_type"),
+        duplicates=options.pop("duplicates"),
         classes=options.pop("classes"),
+        class_order=options.pop("class_order"),
         extensions=split_commas(options.pop("extensions")),
         kind=options.pop("kind"),
         parts=options.pop("parts"),

@@ -17,10 +17,11 @@ from dsprep.cli.options import (
     workers_option,
 )
 from dsprep.cli.writing_options import (
+    drop_option,
     end,
     image_options,
+    keep_fields_option,
     layout_options,
-    max_pixels_of,
     overwrite_option,
     plan_option,
     sample_options,
@@ -48,6 +49,8 @@ _samples = option_group("Samples")
 @_samples("--seed", type=int, default=0, show_default=True, help="Of the shuffle.")
 @sample_options
 @image_options
+@drop_option
+@keep_fields_option
 @overwrite_option
 @spool_option
 @plan_option
@@ -60,9 +63,10 @@ def pack(
     extensions: str | None,
     pairs: tuple[str, ...],
     renamed: tuple[str, ...],
+    drop: str | None,
+    keep_fields: str | None,
     shuffle: bool,
     seed: int,
-    max_pixels: int | None,
     as_json: bool,
     quiet: bool,
     **options: Any,
@@ -98,10 +102,11 @@ def pack(
         label_columns=split_commas(label_column),
         extensions=split_commas(extensions),
         pairs=parse_pairs(pairs, "--pair"),
+        drop=split_commas(drop),
+        keep_fields=split_commas(keep_fields),
         rename=parse_pairs(renamed, "--map"),
         transform=take_transform(options),
         seed=seed if shuffle else None,
-        max_pixels=max_pixels_of(max_pixels),
         progress=progress_for(sys.stderr, quiet),
         **options,
     )

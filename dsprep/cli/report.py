@@ -10,9 +10,11 @@ from typing import TYPE_CHECKING, Any, TextIO
 import click
 
 from dsprep.cli.streams import visible
+from dsprep.findings import count_skipped
 from dsprep.units import format_count, format_duration, format_size, format_some
 
 if TYPE_CHECKING:
+    from dsprep.findings import Finding
     from dsprep.planning.selection import Chosen
     from dsprep.verifying.inspection import Problem
     from dsprep.verifying.report import VerifyReport
@@ -20,6 +22,20 @@ if TYPE_CHECKING:
 
 _SHOWN = 5
 """How many of a long list a summary names."""
+
+_SKIPPED = {
+    "hidden": "hidden",
+    "not-an-image": "not images",
+    "no-part": "no part of a sample",
+    "unlisted": "not listed",
+    "repeated": "listed again",
+    "keyless": "with members that belong to no sample",
+}
+_SKIPPED_DIRECTORIES = {
+    "hidden": "hidden",
+    "unlisted": "not looked into, as nothing there is listed",
+    "loop": "not looked into: a link to a directory above it",
+}
 
 _PROBLEMS_SHOWN = 50
 
@@ -60,12 +76,14 @@ def print_write_report(report: WriteReport) -> None:
     ]
     if report.per_class:
         rows.append(("classes", _classes_line(report)))
+    elif report.classes:
+        rows.append(("classes", f"{len(report.classes):,}"))
     if report.chosen is not None:
         rows.append(("chosen", _chosen_line(report.chosen)))
     if report.rejects:
         rows.append(("rejected", f"{len(report.rejects):,}"))
     if report.skipped:
-        rows.append(("skipped", _skipped_line(report)))
+        rows.append(("skipped", skipped_text(report.skipped)))
     rows.append(("time", _time_line(report)))
     click.echo(f"{report.destination}: {report.state} as {report.format}")
     for name, value in rows:
@@ -117,21 +135,29 @@ def _chosen_line(chosen: Chosen) -> str:
     return ", ".join(told) or "all samples"
 
 
-def _skipped_line(report: WriteReport) -> str:
-    words = {
-        "hidden": "hidden",
-        "not-an-image": "not images",
-        "unlisted": "not listed",
-        "loop": "loops",
-        "keyless": "with members that belong to no sample",
-    }
-    kinds: dict[str, list[str]] = {}
-    for finding in report.skipped:
-        kinds.setdefault(finding.kind, []).append(finding.path)
-    return "; ".join(
-        f"{len(paths):,} {words.get(kind, kind)} ({format_some(paths)})"
-        for kind, paths in kinds.items()
-    )
+def skipped_text(findings: Iterable[Finding]) -> str:
+    """Say what was skipped: how many files of which extensions, by kind, with the first names."""
+    parts: dict[tuple[str, bool], list[Finding]] = {}
+    for finding in findings:
+        parts.setdefault((finding.kind, finding.path.endswith("/")), []).append(finding)
+    said = []
+    for (kind, are_directories), found in sorted(parts.items()):
+        names = format_some([finding.path for finding in found])
+        if are_directories:
+            noun = "directory" if len(found) == 1 else "directories"
+            said.append(f"{len(found):,} {noun} {_SKIPPED_DIRECTORIES.get(kind, kind)} ({names})")
+        else:
+            extensions = "" if kind == "keyless" else f": {_extensions(count_skipped(found)[kind])}"
+            said.append(f"{len(found):,} {_SKIPPED.get(kind, kind)}{extensions} ({names})")
+    return "; ".join(said)
+
+
+def _extensions(counts: Mapping[str, int]) -> str:
+    said = [f"{count:,} {extension}" for extension, count in list(counts.items())[:_SHOWN]]
+    others = sum(list(counts.values())[_SHOWN:])
+    if others:
+        said.append(f"{others:,} with {format_count(len(counts) - _SHOWN, 'other extension')}")
+    return ", ".join(said)
 
 
 def _time_line(report: WriteReport) -> str:
@@ -215,6 +241,8 @@ def print_verify_report(report: VerifyReport) -> None:
         )
     if not report.manifest:
         click.echo(f"  {'note':<9} there is no manifest to compare with")
+    for note in report.notes:
+        click.echo(visible(f"  {'note':<9} {note}"))
     click.echo(f"  {'time':<9} {format_duration(report.seconds)}")
     print_problems(problems)
 

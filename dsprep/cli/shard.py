@@ -57,7 +57,7 @@ COMMANDS = {
 @compression_option
 @features_option
 @_samples("--shuffle", is_flag=True, help="Shuffle all samples, however large the data set.")
-@_samples("--seed", type=int, default=0, show_default=True, help="Of what is drawn at random.")
+@_samples("--seed", type=int, help="Of what is drawn at random.  [default: 0]")
 @_samples(
     "--filter",
     metavar="EXPR",

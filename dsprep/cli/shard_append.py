@@ -19,7 +19,13 @@ from dsprep.cli.options import (
     split_commas,
     workers_option,
 )
-from dsprep.cli.writing_options import end, error_options, plan_option
+from dsprep.cli.writing_options import (
+    drop_option,
+    end,
+    error_options,
+    keep_fields_option,
+    plan_option,
+)
 
 _shards = option_group("Shards")
 _samples = option_group("Samples")
@@ -34,7 +40,9 @@ _samples = option_group("Samples")
 @_shards("--shards", type=Count(), help="Or: how many new shards.")
 @_shards("--samples-per-shard", type=Count(), help="Or: how many samples in each.")
 @_samples("--shuffle/--no-shuffle", default=True, help="Shuffle the new samples (default), or not.")
-@_samples("--seed", type=int, default=0, show_default=True, help="Of the shuffle.")
+@_samples("--seed", type=int, help="Of the shuffle.  [default: 0]")
+@drop_option
+@keep_fields_option
 @error_options
 @plan_option
 @workers_option
@@ -45,6 +53,8 @@ def append(
     label_column: str | None,
     extensions: str | None,
     pairs: tuple[str, ...],
+    drop: str | None,
+    keep_fields: str | None,
     as_json: bool,
     quiet: bool,
     **options: Any,
@@ -69,6 +79,8 @@ def append(
         label_columns=split_commas(label_column),
         extensions=split_commas(extensions),
         pairs=parse_pairs(pairs, "--pair"),
+        drop=split_commas(drop),
+        keep_fields=split_commas(keep_fields),
         progress=progress_for(sys.stderr, quiet),
         **options,
     )

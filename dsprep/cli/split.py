@@ -53,7 +53,7 @@ _output = option_group("Output")
     help="Choose a side by the hash of the sample's key, or group, alone: a data set that grows "
     "never moves a sample.",
 )
-@_split("--seed", type=int, default=0, show_default=True, help="Another one gives another split.")
+@_split("--seed", type=int, help="Another one gives another split.  [default: 0]")
 @_split(
     "--assign",
     metavar="FILE",
@@ -76,9 +76,7 @@ _output = option_group("Output")
 @_leaks(
     "--near-distance",
     type=Count(0),
-    default=4,
-    show_default=True,
-    help="How many of 64 bits of perceptual hashes may differ, at most 16.",
+    help="How many of 64 bits of perceptual hashes may differ, at most 16.  [default: 4]",
 )
 @_output("-o", "--output", metavar="DIR", required=True, help="The directory of the lists.")
 @_output(

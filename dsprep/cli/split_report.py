@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from dsprep.cli.report import print_json
+from dsprep.cli.report import print_json, skipped_text
 from dsprep.cli.streams import until_nobody_reads
 from dsprep.units import format_count, format_duration, format_some
 
@@ -45,8 +45,7 @@ def _lines(report: SplitReport) -> Iterator[str]:
     for note in report.notes:
         yield f"  note      {note}"
     if report.skipped:
-        names = format_some([finding.path for finding in report.skipped])
-        yield f"  skipped   {len(report.skipped):,} that are no samples: {names}"
+        yield f"  skipped   {skipped_text(report.skipped)}"
     for reject in report.rejects[:_SHOWN]:
         yield f"  rejected  {reject.path}: {reject.reason}"
     if len(report.rejects) > _SHOWN:

@@ -10,6 +10,10 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from typing import TextIO
 
+_MOST_LINES = 20
+_LINE_START, _LINE_END = 800, 400
+"""How much of a long line is shown: what is wrong comes first, what to do last."""
+
 
 def prepare_streams() -> None:
     """Make all three usable: what is closed goes nowhere, what cannot be encoded is escaped."""
@@ -28,6 +32,25 @@ def prepare_streams() -> None:
 def visible(text: str) -> str:
     """A text without line breaks and codes that steer terminals, which names of files may hold."""
     return "".join(each if each.isprintable() else ascii(each)[1:-1] for each in text)
+
+
+def shortened(message: str) -> str:
+    """Return a message of at most 20 lines, none of which fills more than a screen.
+
+    Messages quote what stands in files, and a wrong file may hold anything.
+    """
+    lines = message.split("\n")
+    if len(lines) > _MOST_LINES:
+        rest = len(lines) - _MOST_LINES + 1
+        lines = [*lines[: _MOST_LINES - 2], f"… ({rest:,} more lines)", lines[-1]]
+    return "\n".join(map(_shortened_line, lines))
+
+
+def _shortened_line(line: str) -> str:
+    left_out = len(line) - _LINE_START - _LINE_END
+    if left_out <= 0:
+        return line
+    return f"{line[:_LINE_START]}… ({left_out:,} more characters) …{line[-_LINE_END:]}"
 
 
 @contextmanager

@@ -7,11 +7,13 @@ from typing import Any
 
 import click
 
-from dsprep.cli.help import GroupedCommand, option_group
+from dsprep.cli.help import GroupedCommand, given_on_the_command_line, option_group
 from dsprep.cli.options import Count, Size, dry_run_option, output_options
 from dsprep.cli.s3_options import object_options, s3_options, take_config
 from dsprep.cli.streams import until_nobody_reads
 from dsprep.errors import REJECTS_EXIT_CODE, DsprepError, OptionError
+from dsprep.options import require_effect
+from dsprep.stores.urls import is_s3
 from dsprep.units import parse_duration
 
 _files = option_group("Files")
@@ -164,14 +166,14 @@ def sync(
     if clean_uploads:
         if destination is not None:
             raise OptionError(f"--clean-uploads {source} {destination}: one place at a time")
-        orphans = syncing.clean(source, older_than or 0.0, options["dry_run"], config)
+        orphans = syncing.clean_uploads(source, older_than or 0.0, options["dry_run"], config)
         with until_nobody_reads(sys.stdout):
             print_orphans(source, orphans, as_json, quiet)
         return 0
-    if older_than is not None:
-        raise OptionError("--older-than goes with --clean-uploads")
     if destination is None:
         raise click.UsageError("Name both, SRC and DST.", context)
+    facts = {"local_source": not is_s3(source), "remote": is_s3(destination)}
+    require_effect("sync", given_on_the_command_line(context), **facts)
     with events_for(sys.stderr, as_json, quiet) as events:
         report = syncing.sync(
             source,

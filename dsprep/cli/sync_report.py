@@ -32,6 +32,7 @@ _WORDS = {
     "etag": "of another ETag",
     "checksum": "of another checksum",
     "metadata": "of another checksum in its metadata",
+    "download": "of other bytes, which were read back",
     "time": "older there",
     "withdrawn": "removed there until all that it names is replaced",
 }

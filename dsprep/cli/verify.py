@@ -16,7 +16,7 @@ from dsprep.cli.options import (
     workers_option,
 )
 from dsprep.cli.streams import until_nobody_reads
-from dsprep.errors import REJECTS_EXIT_CODE, OptionError
+from dsprep.errors import REJECTS_EXIT_CODE
 
 _check = option_group("Check")
 
@@ -80,8 +80,6 @@ def verify(
     from dsprep.progress import progress_for
     from dsprep.verifying import verify as verifying
 
-    if against is None and any(options.values()):
-        raise OptionError("--list, --labels, --classes and their like go with --against")
     source = None if against is None else take_source(options, against)
     report = verifying.verify(
         dest,

@@ -22,6 +22,7 @@ F = TypeVar("F", bound=Callable[..., Any])
 _shards = option_group("Shards")
 _images = option_group("Images")
 _samples = option_group("Samples")
+_fields = option_group("Fields")
 _run = option_group("Run")
 
 
@@ -40,7 +41,7 @@ def shard_size_options(default: str = "200MB") -> Callable[[F], F]:
         _shards("--shards", type=Count(), help="Or: how many shards."),
         _shards("--samples-per-shard", type=Count(), help="Or: how many samples in each."),
         _shards(
-            "--name", default="train", show_default=True, help="What names of shards begin with."
+            "--name", metavar="TEXT", help="What names of shards begin with.  [default: train]"
         ),
     )
 
@@ -48,9 +49,7 @@ def shard_size_options(default: str = "200MB") -> Callable[[F], F]:
 compression_option = _shards(
     "--compression",
     type=click.Choice(["none", "gzip"]),
-    default="none",
-    show_default=True,
-    help="Of TFRecord shards.",
+    help="Of TFRecord shards.  [default: none]",
 )
 
 features_option = _shards(
@@ -74,6 +73,14 @@ layout_options = together(
         is_flag=True,
         help="Add a .json with class, filename, width and height to each WebDataset sample.",
     ),
+)
+
+drop_option = _fields("--drop", metavar="FIELD[,FIELD...]", help="Leave these fields out.")
+keep_fields_option = _fields(
+    "--keep-fields",
+    metavar="FIELD[,FIELD...]",
+    help="Fields that do not depend on the geometry of the image: a transform leaves them as they "
+    "are.",
 )
 
 key_option = _samples(
@@ -130,9 +137,7 @@ image_options = together(
         show_default=True,
         help="Encode images anew.",
     ),
-    _images(
-        "--quality", type=Count(), default=90, show_default=True, help="Of JPEG and WebP, 1 to 100."
-    ),
+    _images("--quality", type=Count(), help="Of JPEG and WebP, 1 to 100.  [default: 90]"),
     _images(
         "--color",
         type=click.Choice(["keep", "rgb", "gray"]),
@@ -191,10 +196,3 @@ def end(report: WriteReport, source: str, as_json: bool, quiet: bool) -> int:
             "--key index to make keys from the samples' numbers"
         )
     return REJECTS_EXIT_CODE if report.rejects else 0
-
-
-def max_pixels_of(given: int | None) -> int:
-    """What ``--max-pixels`` says, or the default."""
-    from dsprep.images.check import DEFAULT_MAX_PIXELS
-
-    return given or DEFAULT_MAX_PIXELS

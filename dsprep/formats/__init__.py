@@ -14,8 +14,8 @@ from dsprep.formats.tfrecord import TFRecord
 from dsprep.formats.webdataset import WebDataset
 
 __all__ = [
+    "CONCATENATIVE",
     "FORMATS",
-    "OTHERS",
     "SUFFIXES",
     "Entry",
     "Format",
@@ -27,20 +27,19 @@ __all__ = [
 _SHARD_OF = re.compile(r"-\d{5}-of-\d{5}$")
 
 FORMATS: dict[str, type[Format]] = {
-    each.name: each for each in (WebDataset, TFRecord, RecordIO, RecordIOProtobuf)
+    each.name: each
+    for each in (WebDataset, TFRecord, RecordIO, RecordIOProtobuf, Parquet, Folder, AugmentedFolder)
 }
-"""Every format by name. A new one is a new file beside these, and a word in this line."""
+"""Every format by name. A new format is a new file beside these, and a word in this line."""
 
+CONCATENATIVE = {name: each for name, each in FORMATS.items() if each.concatenative}
+"""The formats whose shards are one encoded sample after another."""
 
-_FILES: tuple[type[Format], ...] = (*FORMATS.values(), Parquet)
+_FILES = tuple(each for each in FORMATS.values() if each.suffix)
 """The formats whose files have a suffix of their own."""
 
 SUFFIXES = ", ".join(each.suffix for each in _FILES)
 """What names of shards end with, for messages."""
-
-OTHERS: dict[str, type[Format]] = {each.name: each for each in (Parquet, Folder, AugmentedFolder)}
-"""Every format that is not one sample after another: they are written, and read as sources."""
-
 
 _IN_THE_WILD: dict[str, type[Format]] = {
     ".tgz": WebDataset,

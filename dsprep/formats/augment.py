@@ -4,13 +4,19 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Iterable, Iterator, Sequence
-from typing import Any
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any, TypeAlias
 
 from dsprep.errors import BadSample
-from dsprep.formats.augmented import METADATA, SOURCE
+from dsprep.formats.augmented import METADATA, REFERENCE, SOURCE
 from dsprep.formats.features import is_detection_label
 from dsprep.lst import format_number
+from dsprep.sample import IMAGE_EXTENSIONS
+
+Row: TypeAlias = (
+    tuple[str, int | tuple[float, ...] | None, str | None]
+    | tuple[str, int | tuple[float, ...] | None, str | None, Mapping[str, str]]
+)
 
 _TYPE = "groundtruth/"
 _WHOLE_PIXEL = 1e-3
@@ -18,7 +24,7 @@ _WHOLE_PIXEL = 1e-3
 
 
 def format_augmented(
-    rows: Iterable[tuple[str, int | tuple[float, ...] | None, str | None]],
+    rows: Iterable[Row],
     prefix: str,
     attribute: str = "class",
     classes: Sequence[str] | None = None,
@@ -29,8 +35,8 @@ def format_augmented(
     ``confidence`` of Ground Truth are left out.
 
     Args:
-        rows: For each image, in order: its path, its label, and the name of its class if that is
-            known.
+        rows: For each image, in order: its path, its label, the name of its class if that is known,
+            and the paths of the sample's other files by their names.
         prefix: What paths start from, such as ``s3://bucket/path/``; or nothing.
         attribute: What the attribute that labels images is to be called.
         classes: The names of the classes, for labels that have several.
@@ -42,10 +48,12 @@ def format_augmented(
     """
     rows = list(rows)
     start = prefix if not prefix or prefix.endswith("/") else prefix + "/"
-    has_boxes = _are_boxes([label for _, label, _ in rows])
+    has_boxes = _are_boxes([label for _, label, *_ in rows])
     lines = []
-    for path, label, name in rows:
+    for path, label, name, *others in rows:
         values: dict[str, Any] = {SOURCE: start + path}
+        for other, place in _references(others[0] if others else {}).items():
+            values[other] = start + place
         if label is not None:
             try:
                 values |= _attribute(attribute, label, name, classes or (), has_boxes)
@@ -53,6 +61,18 @@ def format_augmented(
                 raise BadSample(f"{path}: {error}") from None
         lines.append(json.dumps(values, ensure_ascii=False) + "\n")
     return "".join(lines)
+
+
+def _references(others: Mapping[str, str]) -> dict[str, str]:
+    """The attributes that refer to other files: ``mask-ref`` for ``mask.png``."""
+    found: dict[str, str] = {}
+    for name, path in others.items():
+        stem, _, extension = name.rpartition(".")
+        short = stem if extension in IMAGE_EXTENSIONS and stem else name
+        attribute = short + REFERENCE
+        taken = attribute == SOURCE or attribute in found
+        found[name + REFERENCE if taken else attribute] = path
+    return found
 
 
 def _attribute(

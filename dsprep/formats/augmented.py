@@ -19,6 +19,11 @@ from dsprep.errors import SourceError
 
 SOURCE = "source-ref"
 METADATA = "-metadata"
+REFERENCE = "-ref"
+"""How the names of attributes end that tell where another file of the sample is: a mask."""
+
+MANIFESTS = (".manifest", ".jsonl")
+"""How the names of manifests end."""
 
 _LARGEST = 2**53
 _SURROGATE = re.compile("[\ud800-\udfff]")
@@ -39,6 +44,7 @@ class Annotated(NamedTuple):
             coordinates from 0 to 1); None if the manifest has no labels.
         kind: ``number``, ``list`` or ``boxes``; empty without a label.
         names: What it says classes are called, by number.
+        others: The attributes that refer to other files of the sample.
     """
 
     line: int
@@ -46,6 +52,7 @@ class Annotated(NamedTuple):
     label: tuple[float, ...] | None
     kind: str
     names: dict[int, str]
+    others: tuple[str, ...] = ()
 
 
 class _Wrong(ValueError):
@@ -75,7 +82,7 @@ def parse_augmented(text: str, source: str, attribute: str | None = None) -> Ite
             values = _parse(line)
             if kind is None:
                 attribute = find_attribute(values) if attribute is None else attribute
-            found = _annotated(number, values, attribute)
+            found = _annotated(number, values, attribute)._replace(others=_others(values))
             if kind is not None and found.kind != kind:
                 raise _Wrong(
                     f"the label is {_KINDS[found.kind]}, but that of the first line {_KINDS[kind]}"
@@ -92,13 +99,17 @@ def find_attribute(values: dict[str, Any]) -> str | None:
     Raises:
         ValueError: If there are several, and none has metadata.
     """
-    names = [name for name in values if name != SOURCE and not name.endswith(METADATA)]
+    names = [name for name in values if not name.endswith((METADATA, REFERENCE))]
     described = [name for name in names if name + METADATA in values]
     if described:
         return described[0]
     if len(names) > 1:
         raise _Wrong(f"say which attribute is the label: {', '.join(map(repr, names))}")
     return names[0] if names else None
+
+
+def _others(values: dict[str, Any]) -> tuple[str, ...]:
+    return tuple(name for name in values if name.endswith(REFERENCE) and name != SOURCE)
 
 
 def _parse(line: str) -> dict[str, Any]:

@@ -107,6 +107,8 @@ class Format(ABC):
     """The kinds of image that its readers decode, if others end them; None if all are harmless."""
     sealed: ClassVar[bool] = False
     """Whether an encoded sample holds a checksum of its payload; see :meth:`is_intact`."""
+    needs_labels: ClassVar[bool] = False
+    """Whether an encoded sample always has a label; see :meth:`with_labels`."""
     max_class: ClassVar[int | None] = None
     """The largest class number that it holds exactly; None for any."""
 
@@ -164,6 +166,13 @@ class Format(ABC):
 
     def exact(self) -> Self:
         """The same layout, with which samples come back as they were, keys included."""
+        return self
+
+    def with_labels(self, labeled: bool) -> Self:
+        """The same layout for samples that all have labels, or of which none has one.
+
+        A format that needs labels writes placeholders for the latter, and reads them as no labels.
+        """
         return self
 
     @property

@@ -6,6 +6,7 @@ import os
 import stat
 
 from dsprep.errors import BadSample
+from dsprep.stores.local import read_whole
 from dsprep.stores.paths import facts, read_bytes
 from dsprep.stores.urls import is_s3
 
@@ -56,8 +57,6 @@ def read_beside(folder: str, path: str) -> bytes:
     if is_s3(full):
         return read_bytes(full)
     try:
-        fd = os.open(full, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK)
-        with open(fd, "rb") as file:
-            return file.read()
+        return read_whole(full)
     except OSError as error:
         raise BadSample(f"{path!r} cannot be read ({error.strerror})") from None

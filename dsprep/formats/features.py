@@ -234,7 +234,7 @@ def boxes_of(label: Value | None) -> dict[str, Value]:
     Raises:
         BadSample: If it is none, or if a class in it is no whole number.
     """
-    if not is_label(label) or not is_detection_label(label):
+    if not is_label(label) or not (is_detection_label(label) or is_header_alone(label)):
         raise BadSample(
             "--features detection needs a detection label: A B … then class xmin ymin xmax ymax"
         )
@@ -244,6 +244,11 @@ def boxes_of(label: Value | None) -> dict[str, Value]:
         if not number.is_integer() or abs(number) >= 1 << 53:
             raise BadSample(f"the class {number!r} in a detection label is not a whole number")
     return {"classes": classes, **dict(zip(BOXES, sides, strict=True))}
+
+
+def is_header_alone(label: tuple[float, ...]) -> bool:
+    """Whether a label may be one for detection that has a head and no objects."""
+    return len(label) >= 2 and label[0] == len(label) and label[1] >= 5 and label[1].is_integer()
 
 
 def is_detection_label(label: tuple[float, ...]) -> bool:

@@ -31,6 +31,9 @@ if TYPE_CHECKING:
     from dsprep.formats.stream import ShardStream
 
 _LONGEST_ENDING = 200
+_SIZED = 4
+"""Numbers at the head of a detection label, the last two of which are the image's size."""
+
 _FLAGS = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
 
 
@@ -110,14 +113,22 @@ class AugmentedFolder(Folder):
     prefix: str = ""
 
     def manifest(self, samples: Iterable[Listed]) -> str:
-        """The lines of the manifest.
+        """The lines of the manifest, which refer to every file of the folder.
 
         Args:
             samples: What the listing of the folder says.
         """
         from dsprep.formats.augment import format_augmented
 
-        rows = ((each.files[0].path, each.label, each.class_name) for each in samples)
+        rows = (
+            (
+                each.files[0].path,
+                each.label,
+                each.class_name,
+                {file.path[len(each.stem) + 1 :]: file.path for file in each.files[1:]},
+            )
+            for each in samples
+        )
         return format_augmented(rows, self.prefix)
 
 
@@ -147,7 +158,7 @@ class FolderWriter:
         files = tuple(
             File(stem + ending, len(data), google_crc32c.value(data)) for ending, data in parts
         )
-        line = Listed(*_known(sample), stem, files, wanted).to_json()
+        line = Listed(*_known(sample, self._reencoded), stem, files, wanted).to_json()
         for _, data in parts:
             self._write(str(self._count), data)
             self._count += 1
@@ -285,8 +296,16 @@ def _size(sample: Sample) -> dict[str, int]:
     return {"width": header.width, "height": header.height}
 
 
-def _known(sample: Sample) -> tuple[int, str, int | tuple[float, ...] | None, str | None]:
-    """What the listing says of a sample: id, key, label and the name of its class."""
+def _known(
+    sample: Sample, reencoded: bool
+) -> tuple[int, str, int | tuple[float, ...] | None, str | None]:
+    """What the listing says of a sample: id, key, label and the name of its class.
+
+    The size at the head of a detection label is that of the image, if that has another one now.
+    """
     number, label, name = (sample.fields.get(each) for each in ("cls", "label", "class"))
+    if reencoded and is_label(label) and label[:2] == (4, 5) and len(label) >= _SIZED:
+        size = _size(sample)
+        label = (*label[:2], *map(float, size.values() or label[2:4]), *label[4:])
     told = number if isinstance(number, int) else label if is_label(label) else None
     return sample.id, sample.key, told, name if isinstance(name, str) else None

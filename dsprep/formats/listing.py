@@ -7,6 +7,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
 
+from dsprep.stores.local import open_regular
+
 LISTING = "files.jsonl"
 """The listing in the directory of a unit; all other files there have numbers for names."""
 
@@ -86,12 +88,16 @@ class Listed(NamedTuple):
             raise ValueError(f"no line of a listing: {error}") from None
 
 
+_LONGEST_LINE = 1 << 24
+"""Bytes; what dsprep writes for a sample is far shorter."""
+
+
 def read_listing(listing: Path) -> Iterator[Listed]:
     """Read a listing line by line.
 
     Raises:
         ValueError: If a line is none of a listing.
     """
-    with listing.open("rb") as file:
-        for line in file:
+    with open(listing, "rb", opener=open_regular) as file:
+        while line := file.readline(_LONGEST_LINE):
             yield Listed.from_json(line)

@@ -26,6 +26,7 @@ from dsprep.formats.arrow_types import FILES, TYPES, arrow, item_of, schema_of
 from dsprep.formats.base import Entry, Format
 from dsprep.sample import IMAGE_KINDS, UNKNOWN_IMAGE, Sample, key_of
 from dsprep.stores.opened import open_file
+from dsprep.stores.paths import facts
 from dsprep.stores.urls import is_s3
 
 if TYPE_CHECKING:
@@ -241,6 +242,7 @@ def open_parquet(path: str) -> Any:
         pyarrow.ArrowException: If it is not Parquet.
     """
     pa = arrow()
+    facts(path)  # refuses a pipe, which pyarrow would wait for
     # Of a path, pyarrow asks whether it is an address; of its bytes, the system alone.
     source = open_file(path) if is_s3(path) else pa.OSFile(os.fsencode(path))
     try:

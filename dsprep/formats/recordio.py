@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from itertools import accumulate
 from math import isnan, nan
@@ -33,6 +33,7 @@ MAX_RECORD = (1 << 29) - 1
 
 _HELD = frozenset({"cls", "label", "class", "filename", "id", "irheader"})
 _IMAGES = IMAGE_KINDS | {UNKNOWN_IMAGE}
+_LABELS = frozenset({"cls", "label", "irheader"})
 
 _FRAME = struct.Struct("<4sI")
 _HEADER = struct.Struct("<IfQQ")
@@ -43,17 +44,29 @@ _PADDING = (b"", b"\0\0\0", b"\0\0", b"\0")
 
 @dataclass(frozen=True)
 class RecordIO(Format):
-    """Records of a label and an image."""
+    """Records of a label and an image.
+
+    Attributes:
+        labels: Whether the samples have labels. If not, each record says 0, as a record has no way
+            to say that there is none, and that is read as no label.
+    """
+
+    labels: bool = True
 
     name: ClassVar[str] = "recordio"
     suffix: ClassVar[str] = ".rec"
     has_sidecars: ClassVar[bool] = True
     known_by: ClassVar[str] = "id"
+    needs_labels: ClassVar[bool] = True
     readable_images: ClassVar[frozenset[str]] = frozenset({"jpg", "png", "bmp"})
     """What the OpenCV 3.4 built into MXNet 1.9.1 decodes: neither WebP nor GIF, which it does not
     know, nor TIFF, which it knows in some compressions only."""
     max_class: ClassVar[int] = 1 << 24
     """Labels are 32-bit floats: they hold every whole number up to here, not every one above."""
+
+    def with_labels(self, labeled: bool) -> RecordIO:
+        """Records with labels, or with placeholders."""
+        return replace(self, labels=labeled)
 
     @property
     def wants(self) -> frozenset[str]:
@@ -68,6 +81,11 @@ class RecordIO(Format):
         if isinstance(path, str) and not fits_lst(path):
             raise BadSample(
                 "a .lst cannot hold a name with a tab, a line break or blanks at its ends"
+            )
+        if self.labels and not _LABELS & sample.fields.keys():
+            raise BadSample(
+                "has no label, and a record needs one; the manifest of files that dsprep writes "
+                "can say that there is none, a stream cannot"
             )
         head = _header(sample)
         image = sample.image()
@@ -104,7 +122,8 @@ class RecordIO(Format):
         while not stream.at_end():
             offset = stream.offset
             payload = _read_record(stream)
-            yield Entry(offset, stream.offset - offset, _decode(payload, stream, offset))
+            sample = _decode(payload, stream, offset, self.labels)
+            yield Entry(offset, stream.offset - offset, sample)
 
     def spans(self, stream: ShardStream) -> Iterator[Span]:
         """Find the records by their frames, and read the headers of the images."""
@@ -118,7 +137,7 @@ class RecordIO(Format):
                 labels = min(4 * _HEADER.unpack(payload)[0], length - _HEADER.size)
                 payload += stream.read(labels, "the labels of an image")
                 stream.skip(length + -length % 4 - len(payload), "a record")
-            sample = _decode(payload, stream, offset)
+            sample = _decode(payload, stream, offset, self.labels)
             size = stream.offset - offset
             yield Span(offset, size, sample.key, sample.id, sample.label())
 
@@ -252,7 +271,7 @@ def _read_rest(stream: ShardStream, flag: int, length: int) -> bytes:
     return MAGIC.join(parts)
 
 
-def _decode(payload: bytes, stream: ShardStream, offset: int) -> Sample:
+def _decode(payload: bytes, stream: ShardStream, offset: int, labels: bool) -> Sample:
     if len(payload) < _HEADER.size:
         raise stream.damaged("a record too short for the header of an image", offset)
     flag, label, index, _ = _HEADER.unpack_from(payload)
@@ -265,6 +284,8 @@ def _decode(payload: bytes, stream: ShardStream, offset: int) -> Sample:
         fields[sniff(data) or UNKNOWN_IMAGE] = data
     if flag:
         fields["label"] = struct.unpack_from(f"<{flag}f", payload, _HEADER.size)
+    elif label == 0 and not labels:
+        pass  # it is a placeholder
     elif label.is_integer() and abs(label) <= RecordIO.max_class:
         fields["cls"] = int(label)
     else:

@@ -78,6 +78,7 @@ _RAW = ".tensor"
 _MIME = {kind: f"image/{kind}" for kind in IMAGE_KINDS} | {
     "jpg": "image/jpeg",
     "tif": "image/tiff",
+    "ppm": "image/x-portable-anymap",
     UNKNOWN_IMAGE: "application/octet-stream",
 }
 _KINDS = {mime: kind for kind, mime in _MIME.items()}

@@ -9,13 +9,16 @@ from __future__ import annotations
 import io
 import re
 import zlib
+from collections import Counter
+from collections.abc import Mapping
 from types import TracebackType
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 from google_crc32c import extend
 
 from dsprep.errors import DamagedShard, SourceError
 from dsprep.stores.opened import OpenFile, open_file
+from dsprep.units import format_extensions
 
 _BLOCK = 1 << 20
 
@@ -45,6 +48,24 @@ def is_bomb(size: int, packed: int) -> bool:
     return size > max(_BOMB, _MOST_COMPRESSED * packed)
 
 
+def why_no_shard(passed_over: Mapping[str, int], kept: int) -> str:
+    """Say why a tar is not a WebDataset shard; empty if at least half of it are parts of samples.
+
+    Args:
+        passed_over: How many members belong to no sample, by extension.
+        kept: How many members belong to one.
+    """
+    lost = sum(passed_over.values())
+    if lost <= kept:
+        return ""
+    return (
+        f"{lost:,} of {lost + kept:,} members belong to no sample of a WebDataset "
+        f"({format_extensions(passed_over)}): unpack it, or give --from images if images are in "
+        "it; --from webdataset takes only the other members"
+    )
+
+
+@runtime_checkable
 class Readable(Protocol):
     """What bytes can be read from: a file, a pipe, the body of an HTTP response."""
 
@@ -161,10 +182,9 @@ class ShardStream:
         first: The number of the first sample in what is read.
         is_part: Whether this is not the whole shard, so that its end is not the shard's.
         compressed: Whether it is gzip or zlib.
-        passed_over: How many members of a tar belong to no sample, as their names tell no key.
+        passed_over: How many members of a tar belong to no sample, as their names tell no key, by
+            extension.
     """
-
-    passed_over = 0
 
     def __init__(self, path: str, source: Readable | None = None) -> None:
         """Open a shard.
@@ -241,6 +261,7 @@ class ShardStream:
         self._block_size = block
         self._block = b""
         self._at = 0
+        self.passed_over: Counter[str] = Counter()
 
     _file: OpenFile | None = None
 

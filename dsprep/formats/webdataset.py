@@ -26,6 +26,7 @@ from dsprep.formats.to_features import own_feature
 from dsprep.formats.typed_json import Typed, decode_typed, encode_typed
 from dsprep.images.header import sniff
 from dsprep.sample import IMAGE_KINDS, UNKNOWN_IMAGE, Sample, Value, is_label
+from dsprep.units import extension_in
 
 if TYPE_CHECKING:
     import polars as pl
@@ -346,7 +347,7 @@ def groups(stream: ShardStream, with_data: bool) -> Iterator[Group]:
         name = member.name
         match = _NAME.fullmatch(name)
         if match is None or (name.startswith("__") and _PASSED_OVER.match(name)):
-            stream.passed_over += 1
+            stream.passed_over[extension_in(name)] += 1
             continue
         if match[1] != key:
             if key is not None:

@@ -160,10 +160,13 @@ def _no_stderr() -> Iterator[None]:
 
 @cache
 def _openers() -> dict[str, type[ImageFile]]:
+    from PIL.AvifImagePlugin import AvifImageFile
     from PIL.BmpImagePlugin import BmpImageFile
     from PIL.GifImagePlugin import GifImageFile
+    from PIL.Jpeg2KImagePlugin import Jpeg2KImageFile
     from PIL.JpegImagePlugin import JpegImageFile
     from PIL.PngImagePlugin import PngImageFile
+    from PIL.PpmImagePlugin import PpmImageFile
     from PIL.TiffImagePlugin import TiffImageFile
     from PIL.WebPImagePlugin import WebPImageFile
 
@@ -176,6 +179,9 @@ def _openers() -> dict[str, type[ImageFile]]:
         "gif": GifImageFile,
         "bmp": BmpImageFile,
         "tif": TiffImageFile,
+        "avif": AvifImageFile,
+        "jp2": Jpeg2KImageFile,
+        "ppm": PpmImageFile,
     }
 
 

@@ -5,7 +5,8 @@ bytes are not trusted: nothing is read past their end, every loop moves forward,
 wrong with them is a ``BadImage`` whose message says so.
 
 Sources of the facts: JPEG, ITU-T T.81; PNG, W3C PNG (third edition); GIF89a; WebP, RFC 9649; BMP,
-BITMAPFILEHEADER and BITMAPINFOHEADER of the Windows SDK; TIFF, revision 6.0.
+BITMAPFILEHEADER and BITMAPINFOHEADER of the Windows SDK; TIFF, revision 6.0; AVIF, ISO/IEC 14496-12
+and 23008-12; JPEG 2000, ITU-T T.800; PPM, PGM and PBM, Netpbm's manual.
 """
 
 from __future__ import annotations
@@ -18,7 +19,17 @@ from zlib import crc32
 
 from dsprep.errors import BadImage
 
-NAMES = {"jpg": "JPEG", "png": "PNG", "webp": "WebP", "gif": "GIF", "bmp": "BMP", "tif": "TIFF"}
+NAMES = {
+    "jpg": "JPEG",
+    "png": "PNG",
+    "webp": "WebP",
+    "gif": "GIF",
+    "bmp": "BMP",
+    "tif": "TIFF",
+    "avif": "AVIF",
+    "jp2": "JPEG 2000",
+    "ppm": "PPM",
+}
 """The kinds of image that dsprep knows, and what people call them."""
 
 
@@ -50,6 +61,12 @@ def sniff(data: bytes) -> str | None:
         return "tif"
     if data.startswith(b"BM"):
         return "bmp"
+    if data[4:8] == b"ftyp":
+        return "avif" if _brands(data) & _AVIF_BRANDS else None
+    if data.startswith((_JP2_SIGNATURE, _JP2_CODESTREAM)):
+        return "jp2"
+    if _PPM_BEGIN.match(data):
+        return "ppm"
     return None
 
 
@@ -124,6 +141,20 @@ def require_checksums(data: bytes, header: ImageHeader) -> None:
             return
 
 
+NOT_DECODED = "which dsprep does not decode: convert it to JPEG or PNG first"
+
+_OTHERS = {
+    b"\xff\x0a": "JPEG XL",
+    b"\0\0\0\x0cJXL \r\n\x87\n": "JPEG XL",
+    b"8BPS": "a Photoshop file",
+    b"\0\0\1\0": "an icon",
+    b"v/1\x01": "OpenEXR",
+    b"qoif": "QOI",
+    b"DDS ": "DDS",
+}
+"""How images begin that dsprep does not decode."""
+
+
 def _what_else(data: bytes) -> str:
     """Say what bytes are that are no image."""
     if not data:
@@ -135,6 +166,13 @@ def _what_else(data: bytes) -> str:
         return "HTML page, not an image"
     if text.startswith((b"<svg", b"<?xml")):
         return "XML or SVG text, not an image of pixels"
+    name = next((name for start, name in _OTHERS.items() if data.startswith(start)), None)
+    if data[4:8] == b"ftyp" and _brands(data) & _HEIC_BRANDS:
+        name = "HEIC"
+    if data[128:132] == b"DICM":
+        name = "DICOM"
+    if name is not None:
+        return f"{name}, {NOT_DECODED}"
     return f"not an image of a known kind (starts with {data[:8]!r})"
 
 
@@ -363,6 +401,127 @@ def _tiff_missing(data: bytes) -> str | None:
     return _fewer_bytes(data, end)
 
 
+# AVIF: boxes of size, name and content, as in MP4. The first, "ftyp", tells the brands; "meta" has
+# the properties of images. Of these, "ispe" is a size, and the largest is that of the whole image.
+_BOX = struct.Struct(">I4s")
+_BOX_NAME = re.compile(rb"[a-zA-Z0-9 ]{4}")
+_AVIF_BRANDS = frozenset({b"avif", b"avis"})
+_HEIC_BRANDS = frozenset({b"heic", b"heix", b"hevc", b"hevx", b"heim", b"heis", b"mif1", b"msf1"})
+_MAX_BRANDS = 64
+_MAX_BOXES = 10_000
+
+
+def _brands(data: bytes) -> set[bytes]:
+    stop = min(int.from_bytes(data[:4], "big"), 8 + 4 * _MAX_BRANDS)
+    return {data[start : start + 4] for start in (8, *range(16, stop, 4))}
+
+
+def _boxes(data: bytes, start: int, stop: int) -> Iterator[tuple[bytes, int, int]]:
+    """The boxes between two places: name, and where the content begins and, cut or not, ends.
+
+    What has no name that a box can have ends them, as bytes after an image are tolerated.
+    """
+    for _ in range(_MAX_BOXES):
+        if start + _BOX.size > stop:
+            return
+        size, name = _BOX.unpack_from(data, start)
+        begin = start + _BOX.size
+        if size == 1:  # the true one follows
+            (size,) = struct.unpack_from(">Q", data, begin)
+            begin += 8
+        if not _BOX_NAME.fullmatch(name) or (size and size < begin - start):
+            return
+        start = start + size if size else stop
+        yield name, begin, start
+    raise BadImage(f"AVIF or JPEG 2000 with more than {_MAX_BOXES} boxes")
+
+
+def _avif_size(data: bytes) -> tuple[int, int]:
+    edges = [
+        struct.unpack_from(">II", data, begin + 4)
+        for meta, start, stop in _boxes(data, 0, len(data))
+        if meta == b"meta"
+        for iprp, first, last in _boxes(data, start + 4, min(stop, len(data)))
+        if iprp == b"iprp"
+        for ipco, low, high in _boxes(data, first, min(last, len(data)))
+        if ipco == b"ipco"
+        for ispe, begin, _ in _boxes(data, low, min(high, len(data)))
+        if ispe == b"ispe"
+    ]
+    if not edges:
+        raise BadImage("AVIF that does not tell its size")
+    width, height = max(edges, key=lambda edge: edge[0] * edge[1])
+    return width, height
+
+
+def _avif_missing(data: bytes) -> str | None:
+    boxes = list(_boxes(data, 0, len(data)))
+    if not any(name == b"mdat" for name, _, _ in boxes):
+        return "no image data"
+    return _fewer_bytes(data, max(stop for _, _, stop in boxes))
+
+
+# JPEG 2000: a codestream, mostly in a box "jp2c". Its second marker has the place of the image on a
+# grid: right, bottom, left and top. No other bytes can be like its last marker.
+_JP2_SIGNATURE = b"\0\0\0\x0cjP  \r\n\x87\n"
+_JP2_CODESTREAM = b"\xff\x4f\xff\x51"
+_JP2_SIZES = struct.Struct(">IIII")
+
+
+def _jp2_codestream(data: bytes) -> int:
+    if data.startswith(_JP2_CODESTREAM):
+        return 0
+    for name, start, _ in _boxes(data, 0, len(data)):
+        if name == b"jp2c" and data.startswith(_JP2_CODESTREAM, start):
+            return start
+    raise BadImage("JPEG 2000 without an image in it")
+
+
+def _jp2_size(data: bytes) -> tuple[int, int]:
+    right, bottom, left, top = _JP2_SIZES.unpack_from(data, _jp2_codestream(data) + 8)
+    return right - left, bottom - top
+
+
+def _jp2_missing(data: bytes) -> str | None:
+    return "no end marker" if data.rfind(b"\xff\xd9", _jp2_codestream(data)) < 0 else None
+
+
+# PBM, PGM and PPM: the kind of pixel; width, height and, except for PBM, the largest value, with
+# blanks or comments before each; one blank; the pixels, which are text in the first three kinds.
+_PPM_BEGIN = re.compile(rb"P[1-6][ \t\r\n#]")
+_PPM_NUMBER = re.compile(rb"(?:[ \t\r\n]|#[^\r\n]*[\r\n])+([0-9]{1,9})(?=[ \t\r\n#])")
+
+
+def _ppm_header(data: bytes) -> tuple[int, int, int, int]:
+    """The width, the height, the largest value, and where the pixels begin."""
+    numbers, position = [], 2
+    for _ in range(2 if data[1:2] in b"14" else 3):
+        match = _PPM_NUMBER.match(data, position)
+        if match is None:
+            raise struct.error
+        numbers.append(int(match[1]))
+        position = match.end()
+    width, height, largest = (*numbers, 1)[:3]
+    return width, height, largest, position + 1
+
+
+def _ppm_size(data: bytes) -> tuple[int, int]:
+    return _ppm_header(data)[:2]
+
+
+def _ppm_missing(data: bytes) -> str | None:
+    width, height, largest, start = _ppm_header(data)
+    kind = data[1:2]
+    if kind in b"123":
+        wanted = width * height * (3 if kind == b"3" else 1)
+        digits = rb"[01]" if kind == b"1" else rb"[0-9]+"
+        found = sum(1 for _ in re.compile(digits).finditer(data, start))
+        return f"{found} of {wanted} values" if found < wanted else None
+    row = width * (3 if kind in b"36" else 1) * (2 if largest > 255 and kind in b"56" else 1)
+    row = (width + 7) // 8 if kind == b"4" else row
+    return _fewer_bytes(data, start + row * height)
+
+
 def _fewer_bytes(data: bytes, size: int) -> str | None:
     return f"{len(data)} of {size} bytes" if len(data) < size else None
 
@@ -374,6 +533,9 @@ _SIZE: dict[str, Callable[[bytes], tuple[int, int]]] = {
     "webp": _webp_size,
     "bmp": _bmp_size,
     "tif": _tiff_size,
+    "avif": _avif_size,
+    "jp2": _jp2_size,
+    "ppm": _ppm_size,
 }
 
 _MISSING: dict[str, Callable[[bytes], str | None]] = {
@@ -383,4 +545,7 @@ _MISSING: dict[str, Callable[[bytes], str | None]] = {
     "webp": _webp_missing,
     "bmp": _bmp_missing,
     "tif": _tiff_missing,
+    "avif": _avif_missing,
+    "jp2": _jp2_missing,
+    "ppm": _ppm_missing,
 }

@@ -33,6 +33,7 @@ from dsprep.images.pixels import (
     stored_window,
     turn_upright,
 )
+from dsprep.options import given_options, require_effect
 
 if TYPE_CHECKING:
     from PIL.Image import Image
@@ -41,6 +42,8 @@ if TYPE_CHECKING:
 ENCODINGS = ("keep", "jpeg", "png", "webp")
 COLORS = ("keep", "rgb", "gray")
 FILTERS = ("auto", "bilinear", "hamming", "bicubic", "lanczos")
+
+DEFAULT_QUALITY = 90
 
 _KINDS = {"jpeg": "jpg", "png": "png", "webp": "webp"}
 
@@ -76,7 +79,8 @@ class Transform:
         enlarge: Let ``resize`` enlarge, too.
         encode: ``jpeg``, ``png`` or ``webp``: encode every image so. ``keep``: encode only what has
             to change, as what it was; of GIF, BMP and TIFF as PNG.
-        quality: Of JPEG and WebP, 1 to 100. JPEG's colors are halved in both directions (4:2:0) at
+        quality: Of JPEG and WebP, 1 to 100; 90 by default, and None where no image can become
+            either. JPEG's colors are halved in both directions (4:2:0) at
             any quality, as im2rec's are.
         color: ``rgb`` and ``gray`` convert, and put transparent images on white. ``keep`` leaves
             gray images gray and, unless they become JPEG, transparent ones transparent.
@@ -90,23 +94,28 @@ class Transform:
     crop: Size | None = None
     enlarge: bool = False
     encode: str = "keep"
-    quality: int = 90
+    quality: int | None = None
     color: str = "keep"
     filter: str = "auto"
 
     def __post_init__(self) -> None:
         """Refuse what makes no sense."""
+        for field in fields(self):
+            if not _has_type(getattr(self, field.name), field.name):
+                value = getattr(self, field.name)
+                raise OptionError(f"{field.name}={value!r:.60}: cannot be of this type")
         for name, size in (("resize", self.resize), ("crop", self.crop)):
             if size is not None and min(size if isinstance(size, tuple) else (size,)) < 1:
                 raise OptionError(f"--{name}: an edge has at least 1 pixel")
-        if self.enlarge and self.resize is None:
-            raise OptionError("--enlarge says how to resize: give --resize, too")
-        if not 1 <= self.quality <= 100:
+        if self.quality is not None and not 1 <= self.quality <= 100:
             raise OptionError(f"--quality {self.quality}: it can be 1 to 100")
         for name, choices in (("encode", ENCODINGS), ("color", COLORS), ("filter", FILTERS)):
             value = getattr(self, name)
             if value not in choices:
                 raise OptionError(f"--{name} {value}: it can be {', '.join(choices)}")
+        require_effect("", given_options(vars(self)))
+        if self.quality is None and not self.is_copy and self.encode != "png":
+            object.__setattr__(self, "quality", DEFAULT_QUALITY)
 
     @classmethod
     def from_json(cls, values: object) -> Transform:
@@ -133,6 +142,16 @@ class Transform:
     def is_copy(self) -> bool:
         """Whether it changes no image at all."""
         return (self.resize, self.crop, self.encode, self.color) == (None, None, "keep", "keep")
+
+    @property
+    def moves(self) -> bool:
+        """Whether it changes the geometry of images, besides turning them upright."""
+        return self.resize is not None or self.crop is not None
+
+    @property
+    def moving_option(self) -> str:
+        """The option that changes the geometry."""
+        return "--crop" if self.resize is None else "--resize"
 
     def apply(self, data: bytes, max_pixels: int = DEFAULT_MAX_PIXELS) -> Encoded:
         """Transform one image. Whatever comes out has been decoded once, also if it is a copy.
@@ -233,7 +252,9 @@ class Transform:
         out = BytesIO()
         if kind == "png":
             pixels.save(out, "PNG", compress_level=6)
-        elif kind == "webp":
+            return out.getvalue()
+        assert self.quality is not None
+        if kind == "webp":
             pixels.save(out, "WEBP", quality=self.quality, method=4)
         elif pixels.mode == "L":
             pixels.save(out, "JPEG", quality=self.quality)
@@ -242,10 +263,23 @@ class Transform:
         return out.getvalue()
 
 
+def is_turned(data: bytes) -> bool:
+    """Whether an EXIF orientation says that an image is not upright, so that a transform turns it.
+
+    Raises:
+        BadImage: If it cannot be opened.
+    """
+    header = read_header(data)
+    with pillow(f"cannot decode this {NAMES[header.kind]}", header.width * header.height):
+        return orientation_of(open_image(data, header, header.width * header.height)) != 1
+
+
 def _has_type(value: object, name: str) -> bool:
     """Whether an attribute of a transform has the type that it is declared with."""
     if name in ("resize", "crop"):
         if isinstance(value, tuple):
             return [type(edge) for edge in value] == [int, int]
         return value is None or (name == "resize" and type(value) is int)
+    if name == "quality":
+        return value is None or type(value) is int
     return type(value) is type(getattr(Transform, name))

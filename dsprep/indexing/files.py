@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from dsprep.manifests.manifest import FileReceipt
 from dsprep.stores.crc import crc32c
-from dsprep.stores.local import write_whole
+from dsprep.stores.local import open_regular, write_whole
 
 _ROOM = 1 << 16
 _LONGEST_SHOWN = 60
@@ -69,7 +69,7 @@ def _receipt(path: Path, data: bytes) -> FileReceipt:
 def _read(path: Path, most: int) -> bytes | None:
     """What a file holds, at most so many bytes of it; None if it is not there."""
     try:
-        with path.open("rb") as file:
+        with open(path, "rb", opener=open_regular) as file:
             return file.read(most)
     except FileNotFoundError:
         return None

@@ -11,6 +11,7 @@ from itertools import chain
 from pathlib import Path
 from typing import NamedTuple
 
+from dsprep.arguments import AnyPath, public
 from dsprep.errors import OptionError
 from dsprep.formats import Format
 from dsprep.formats.base import ShardFacts
@@ -21,6 +22,7 @@ from dsprep.indexing.manifests import data_set_name, is_of, mismatches, new_mani
 from dsprep.indexing.place import locked_scratch, require_own_names
 from dsprep.indexing.shard import KINDS, IndexedShard, IndexTask, index_name, make_index
 from dsprep.manifests.manifest import FileReceipt
+from dsprep.options import given_options, require_effect
 from dsprep.progress import Progress
 from dsprep.stores.local import sync_directory
 from dsprep.stores.urls import is_s3
@@ -90,8 +92,9 @@ class _Run(NamedTuple):
     progress: Progress
 
 
+@public
 def index(
-    dest: str,
+    dest: AnyPath,
     *,
     kinds: Sequence[str] = (),
     check: bool = False,
@@ -121,6 +124,7 @@ def index(
         OptionError: If a kind does not suit the format, or the shards are on S3.
         DestinationError: If something else is where an index would be, or nothing can be written.
     """
+    require_effect("shard index", given_options(locals()))
     began = time.monotonic()
     if is_s3(dest):
         raise OptionError(
@@ -130,7 +134,7 @@ def index(
     state = "checked" if check else "planned" if dry_run else "indexed"
     found = find_shards(Path(dest))
     lost = [Problem(name, None, "", message) for name, message in strays(Path(dest), found)]
-    if lost and overwrite and not found[0].destination.stem:
+    if lost and overwrite and found[0].destination.single is None:
         found, lost = [shards_of_others(found[0])], []
     with Pool(available_cores() if workers is None else workers) as pool:
         run = _Run(kinds, overwrite, state, pool, progress or Progress())

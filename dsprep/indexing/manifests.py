@@ -14,7 +14,6 @@ from dsprep.indexing.shard import IndexedShard, index_name
 from dsprep.manifests.manifest import FileReceipt, Manifest, ShardReceipt
 from dsprep.manifests.recorded import options_of_others
 from dsprep.sources.classes import read_classes
-from dsprep.stores.crc import crc32c
 from dsprep.verifying.inspection import Problem
 from dsprep.verifying.shards import Shards
 
@@ -85,10 +84,10 @@ def new_manifest(
         rejected=0,
         bytes=sum(shard.bytes for _, shard in made),
         source="",
-        options=options_of_others(shards.made.layout, bool(shards.destination.stem)),
+        options=options_of_others(shards.made.layout, shards.destination.single is not None),
         shards=[_receipt(shards, name, shard) for name, shard in made],
         files=[
-            *([_file(classes)] if classes.is_file() else []),
+            *([FileReceipt.of(classes)] if classes.is_file() else []),
             *(each for each in indexes if each.name not in of_shards),
         ],
     )
@@ -99,13 +98,8 @@ def _receipt(shards: Shards, name: str, shard: IndexedShard) -> ShardReceipt:
     sidecars = [shard.index.receipt] if shard.index else []
     listed = shards.directory / f"{name.removesuffix(RecordIO.suffix)}.lst"
     if isinstance(shards.made.layout, RecordIO) and listed.is_file():
-        sidecars.append(_file(listed))
+        sidecars.append(FileReceipt.of(listed))
     return ShardReceipt(name, shard.bytes, shard.crc32c, shard.samples, tuple(sidecars))
-
-
-def _file(path: Path) -> FileReceipt:
-    data = path.read_bytes()
-    return FileReceipt(path.name, len(data), crc32c(data))
 
 
 def with_indexes(

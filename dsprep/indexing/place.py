@@ -11,7 +11,8 @@ from dsprep.formats import format_of_file
 from dsprep.indexes import wids
 from dsprep.indexing.manifests import data_set_name
 from dsprep.indexing.shard import KINDS, index_name
-from dsprep.stores.local import Lock, destination_errors
+from dsprep.running.place import remove_leftovers
+from dsprep.stores.local import Lock, destination_errors, read_whole
 from dsprep.verifying.shards import Shards
 
 
@@ -36,9 +37,11 @@ def require_own_names(shards: Shards, kinds: frozenset[str], overwrite: bool) ->
                 )
     path = directory / f"{data_set_name(shards)}.json"
     if "wids" in kinds and path.exists() and not overwrite:
-        with destination_errors(path):
-            data = path.read_bytes()
-        if wids.read_index(data) is None:
+        try:
+            is_index = wids.read_index(read_whole(path)) is not None
+        except OSError:
+            is_index = False
+        if not is_index:
             raise DestinationError(
                 f"{path}: has the name of the wids index, but is none; give --overwrite to replace "
                 "it, or --kind to write others"
@@ -53,6 +56,8 @@ def locked_scratch(shards: Shards) -> Iterator[str]:
         DestinationError: If somebody else writes there, or has not finished.
     """
     scratch = shards.destination.scratch
+    if shards.manifest is not None:
+        remove_leftovers(shards.destination, shards.manifest)
     with destination_errors(scratch):
         scratch.mkdir(exist_ok=True)
     lock = Lock(scratch / "lock", shards.directory)

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import os
-import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
 import polars as pl
 
+from dsprep.arguments import AnyPath, public
 from dsprep.errors import DestinationError, OptionError, SourceError
 from dsprep.listing.contents import tell_contents
 from dsprep.lists.class_changes import ClassChange, class_changes, relabelings
@@ -28,7 +28,7 @@ from dsprep.liststore import (
     write_files,
     write_stream,
 )
-from dsprep.text import decode_text, read_text
+from dsprep.text import decode_text, read_stdin, read_text
 
 
 class OtherName(NamedTuple):
@@ -118,15 +118,16 @@ class MergeReport:
     new_classes: Sequence[str]
 
 
+@public
 def diff_lists(
-    a: str,
-    b: str,
+    a: AnyPath,
+    b: AnyPath,
     *,
     ids: bool = True,
     order: bool = True,
     content: bool = False,
-    roots: Sequence[str] = (),
-    classes: str | None = None,
+    roots: Sequence[AnyPath] = (),
+    classes: AnyPath | None = None,
 ) -> DiffReport:
     """Compare two lists.
 
@@ -175,8 +176,9 @@ def diff_lists(
     )
 
 
+@public
 def patch_list(
-    path: str, patch: str, out: str | None = None, *, dry_run: bool = False
+    path: AnyPath, patch: AnyPath, out: AnyPath | None = None, *, dry_run: bool = False
 ) -> PatchReport:
     """Do to a list what a diff says.
 
@@ -211,14 +213,15 @@ def patch_list(
     )
 
 
+@public
 def merge_lists(
-    base: str,
-    ours: str,
-    theirs: str,
-    out: str = STREAM,
+    base: AnyPath,
+    ours: AnyPath,
+    theirs: AnyPath,
+    out: AnyPath = STREAM,
     *,
     decide: Side | None = None,
-    classes: str | None = None,
+    classes: AnyPath | None = None,
 ) -> MergeReport:
     """Merge two people's edits of a list.
 
@@ -266,7 +269,7 @@ def _require_one_stream(*paths: str) -> None:
 
 def _read_patch(patch: str) -> tuple[str, str]:
     if patch == STREAM:
-        return decode_text(sys.stdin.buffer.read(), "<stdin>"), "<stdin>"
+        return decode_text(read_stdin(), "<stdin>"), "<stdin>"
     return read_text(patch), patch
 
 

@@ -9,6 +9,8 @@ from stat import S_ISREG
 
 import polars as pl
 
+from dsprep.stores.local import open_regular
+
 _DIGEST_BYTES = 16
 _THREADS = 16
 
@@ -55,7 +57,7 @@ def _tell(path: Path, size: int | None, read: bool) -> str | None:
         return None if size is None else str(size)
     hashed = blake2b(digest_size=_DIGEST_BYTES)
     try:
-        with path.open("rb") as file:
+        with open(path, "rb", opener=open_regular) as file:
             while block := file.read(1 << 20):
                 hashed.update(block)
     except OSError:

@@ -9,12 +9,13 @@ from dataclasses import dataclass, replace
 
 import polars as pl
 
+from dsprep.arguments import AnyPath, public
 from dsprep.catalog import Catalog
 from dsprep.errors import DestinationError, OptionError, SourceError
-from dsprep.findings import SKIP_KINDS, Finding, Reject, lost
+from dsprep.findings import SKIP_KINDS, Finding, Reject, count_skipped, lost, notes_of
 from dsprep.listing.editing import parse_label
 from dsprep.lists.editing import append_rows, require_one_kind
-from dsprep.lists.listed import listable, rows_of
+from dsprep.lists.listed import listable, note_unlabeled, rows_of
 from dsprep.lists.parts import cut_parts
 from dsprep.lists.rows import format_rows
 from dsprep.liststore import (
@@ -26,8 +27,10 @@ from dsprep.liststore import (
     write_files,
     write_stream,
 )
+from dsprep.options import require_effect
 from dsprep.sources.classes import format_classes
-from dsprep.sources.reading import Source, read_source
+from dsprep.sources.reading import Source, may_be_labeled, read_source, source_of
+from dsprep.stores.local import holds
 from dsprep.stores.urls import require_disk
 from dsprep.workers.pool import Pool, available_cores
 
@@ -52,9 +55,11 @@ class CreateReport:
         per_class: Samples of the source by class number.
         rejects: Samples that are not in the lists, and why.
         skipped: What lies in the source and is no sample.
+        skipped_counts: How many files that is, by kind and extension.
         duplicates: Paths that the source names more than once.
         seed: What the order depends on; None if it is the source's.
         written: Whether anything was; not so for a dry run.
+        notes: What else there is to say.
     """
 
     lists: Sequence[ListWritten]
@@ -64,14 +69,17 @@ class CreateReport:
     per_class: Mapping[int, int]
     rejects: Sequence[Reject]
     skipped: Sequence[Finding]
+    skipped_counts: Mapping[str, Mapping[str, int]]
     duplicates: Sequence[Finding]
     seed: int | None
     written: bool
+    notes: Sequence[str]
 
 
+@public
 def create_list(
-    source: Source,
-    out: str,
+    source: Source | AnyPath,
+    out: AnyPath,
     *,
     under: str = "",
     seed: int | None = 0,
@@ -103,10 +111,13 @@ def create_list(
         DestinationError: If a list is there already, or cannot be written.
     """
     require_disk(out)
+    source = source_of(source)
     catalog, findings = _read(source, workers)
+    require_effect("", {"--classes": source.classes}, labeled=may_be_labeled(catalog))
     catalog, rejects = listable(catalog)
     catalog = _below(catalog, under)
     counts = catalog.samples_per_class()
+    unlabeled = [] if catalog.label_column else [note_unlabeled(len(catalog))]
     rows = rows_of(catalog if seed is None else catalog.shuffle(seed))
     parts = cut_parts(rows.height, chunks, train_ratio, test_ratio)
     if out == STREAM and len(parts) > 1:
@@ -133,15 +144,18 @@ def create_list(
         written=not dry_run,
         rejects=[*lost(findings), *rejects],
         skipped=[each for each in findings if each.kind in SKIP_KINDS],
+        skipped_counts=count_skipped(findings),
         duplicates=[each for each in findings if each.kind == "duplicate"],
+        notes=[*notes_of(findings), *unlabeled],
     )
 
 
+@public
 def append_to_list(
-    path: str,
-    source: Source,
+    path: AnyPath,
+    source: Source | AnyPath,
     *,
-    label: str | None = None,
+    label: str | int | float | None = None,
     dry_run: bool = False,
     workers: int | None = None,
 ) -> CreateReport:
@@ -158,6 +172,8 @@ def append_to_list(
         SourceError: If the source cannot be read, or has a class that the list does not know.
         DestinationError: If the list cannot be written.
     """
+    source = source_of(source)
+    label = None if label is None else str(label)
     with editing(path):
         old = read_list(path, source.classes)
         if label is None and source.classes is None and old.classes is not None:
@@ -170,9 +186,13 @@ def append_to_list(
             )
         catalog, rejects = listable(catalog)
         counts = catalog.samples_per_class() if label is None else {}
-        new = rows_of(catalog)
+        unlabeled: list[str] = []
         if label is not None:
-            new = new.with_columns(label=pl.lit(parse_label(label, old.classes)))
+            same = pl.lit(parse_label(label, old.classes)).alias("label")
+            new = catalog.table.select("index", same, "path")
+        else:
+            new = rows_of(catalog)
+            unlabeled += [] if catalog.label_column else [note_unlabeled(len(catalog))]
         rows = append_rows(old.table, new)
         require_one_kind(old.table, new, path)
         added = rows.height - old.table.height
@@ -188,7 +208,9 @@ def append_to_list(
         written=bool(added) and not dry_run,
         rejects=[*lost(findings), *rejects],
         skipped=[each for each in findings if each.kind in SKIP_KINDS],
+        skipped_counts=count_skipped(findings),
         duplicates=[each for each in findings if each.kind == "duplicate"],
+        notes=[*notes_of(findings), *unlabeled],
     )
 
 
@@ -225,7 +247,7 @@ def _write_new(
             if os.path.exists(path) and not overwrite:
                 raise DestinationError(f"{path}: exists; give --overwrite to replace it")
         if named is not None:
-            if beside.exists() and beside.read_bytes() != named and not overwrite:
+            if beside.exists() and not holds(beside, named) and not overwrite:
                 raise DestinationError(
                     f"{beside}: names other classes; give --classes {beside} to number these as "
                     "there, --overwrite to replace it, or another directory"

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 import polars as pl
 
+from dsprep.arguments import AnyPath, public
 from dsprep.errors import OptionError, SourceError
 from dsprep.lists.canonical import canonical_label
 from dsprep.lists.editing import (
@@ -48,17 +49,18 @@ class EditReport:
     written: bool
 
 
+@public
 def edit_list(
-    path: str,
-    out: str | None,
+    path: AnyPath,
+    out: AnyPath | None = None,
     *,
     paths: Sequence[str] = (),
-    ids: Sequence[str] = (),
+    ids: Sequence[str | int] = (),
     chosen: Sequence[str] = (),
-    label: str | None = None,
+    label: str | int | float | None = None,
     new_path: str | None = None,
     prefix: tuple[str, str] | None = None,
-    classes: str | None = None,
+    classes: AnyPath | None = None,
     dry_run: bool = False,
 ) -> EditReport:
     """Change the rows of a list that are meant, or remove them if nothing says what to change.
@@ -81,10 +83,11 @@ def edit_list(
         DestinationError: If the list cannot be written.
     """
     out = path if out is None else out
+    label = None if label is None else str(label)
     with editing(STREAM if dry_run else out, new=out != path):
         old = read_list(path, classes)
         numbers = tuple(class_number(each, old.classes) for each in chosen)
-        select = Selection(tuple(paths), parse_ids(ids), numbers)
+        select = Selection(tuple(paths), parse_ids([str(each) for each in ids]), numbers)
         rows = _edited(old, select, label, new_path, prefix)
         kept = old.table.join(rows, on="index", suffix="_new")
         changed = kept.filter(

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import os
-import sys
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 import polars as pl
 
+from dsprep.arguments import AnyPath, public
 from dsprep.errors import DestinationError, OptionError, SourceError
 from dsprep.listing.looking import look_up
 from dsprep.lists.checking import check_rows
@@ -31,7 +31,9 @@ from dsprep.liststore import (
     write_stream,
 )
 from dsprep.sources.classes import format_classes
+from dsprep.stores.local import LARGEST_TABLE
 from dsprep.stores.paths import read_bytes
+from dsprep.text import read_stdin
 from dsprep.units import format_count
 
 
@@ -85,8 +87,13 @@ class SampleReport:
     written: bool
 
 
+@public
 def check_list(
-    path: str, *, root: str | None = None, classes: str | None = None, reader: str | None = None
+    path: AnyPath,
+    *,
+    root: AnyPath | None = None,
+    classes: AnyPath | None = None,
+    reader: str | None = None,
 ) -> CheckReport:
     """Find everything that is wrong with a list.
 
@@ -113,7 +120,8 @@ def check_list(
     return CheckReport(_name(path), rows.height, names, root, reader, kinds, faults)
 
 
-def list_stats(path: str, *, classes: str | None = None) -> Statistics:
+@public
+def list_stats(path: AnyPath, *, classes: AnyPath | None = None) -> Statistics:
     """Count what is in a list.
 
     Args:
@@ -127,16 +135,17 @@ def list_stats(path: str, *, classes: str | None = None) -> Statistics:
     return count_list(found.table, found.classes, found.path)
 
 
+@public
 def sample_list(
-    path: str,
-    out: str = STREAM,
+    path: AnyPath,
+    out: AnyPath = STREAM,
     *,
     fraction: float | None = None,
     count: int | None = None,
     per_class: int | None = None,
     balanced: bool = False,
     seed: int = 0,
-    classes: str | None = None,
+    classes: AnyPath | None = None,
     strict: bool = False,
     overwrite: bool = False,
     dry_run: bool = False,
@@ -199,9 +208,9 @@ def _name(path: str) -> str:
 
 def _read(path: str) -> bytes:
     if path == STREAM:
-        return sys.stdin.buffer.read()
+        return read_stdin()
     try:
-        return read_bytes(path)
+        return read_bytes(path, LARGEST_TABLE)
     except OSError as error:
         raise SourceError(f"{path}: cannot be read: {error.strerror}") from None
 

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 
 import polars as pl
 
+from dsprep.arguments import AnyPath, public
 from dsprep.errors import DestinationError, OptionError, SourceError
 from dsprep.listing.creating import ListWritten
 from dsprep.lists.relabeling import Change, Move, parse_map, relabel
@@ -24,6 +25,7 @@ from dsprep.liststore import (
     write_stream,
 )
 from dsprep.sources.classes import format_classes, read_classes
+from dsprep.stores.local import holds
 from dsprep.text import read_text
 
 
@@ -50,13 +52,14 @@ class RelabelReport:
     written: bool
 
 
+@public
 def relabel_lists(
-    paths: Sequence[str],
-    map_file: str,
-    out: str | None = None,
+    paths: Sequence[AnyPath],
+    map_file: AnyPath,
+    out: AnyPath | None = None,
     *,
-    classes: str | None = None,
-    new_classes: str | None = None,
+    classes: AnyPath | None = None,
+    new_classes: AnyPath | None = None,
     keep_unmatched: bool = False,
     renumber: bool = False,
     overwrite: bool = False,
@@ -151,7 +154,7 @@ def _write_relabeled(
     if out is not None and not overwrite:
         if os.path.exists(out):
             raise DestinationError(f"{out}: exists; give --overwrite to replace it")
-        if named is not None and beside.exists() and beside.read_bytes() != named:
+        if named is not None and beside.exists() and not holds(beside, named):
             raise DestinationError(
                 f"{beside}: names other classes; give --overwrite to replace it, or -o with "
                 "another directory"

@@ -9,10 +9,13 @@ import polars as pl
 from dsprep.lists.editing import plain_path
 from dsprep.lists.faults import Fault, faults_of
 from dsprep.lists.objects import objects, why_undetected
-from dsprep.lists.rows import class_numbers, is_detection, label_count, leads_outside
-
-_SHORTEST_DETECTION = 7
-"""A and B, and five values of one object."""
+from dsprep.lists.rows import (
+    any_objects,
+    class_numbers,
+    is_detection,
+    label_count,
+    leads_outside,
+)
 
 
 def check_rows(
@@ -52,7 +55,7 @@ def mostly(rows: pl.DataFrame, expr: pl.Expr) -> bool:
 
 def mostly_detection(rows: pl.DataFrame) -> bool:
     """Whether more than half of the rows have labels for detection."""
-    return mostly(rows, label_count() >= _SHORTEST_DETECTION) and mostly(rows, is_detection())
+    return any_objects(rows) and mostly(rows, is_detection())
 
 
 def usual(column: pl.Series) -> int:

@@ -35,8 +35,27 @@ def listable(catalog: Catalog) -> tuple[Catalog, list[Reject]]:
     return replace(catalog, table=table.filter(~odd)), rejects
 
 
+def note_unlabeled(count: int) -> str:
+    """Say that the labels in the rows of a list are placeholders."""
+    have = "sample has" if count == 1 else "samples have"
+    return (
+        f"{count:,} {have} no label, and get the label 0, as each row of a list needs one; give "
+        "--labels FILE or --list FILE, or put the images of each class into a directory of its own"
+    )
+
+
 def rows_of(catalog: Catalog) -> pl.DataFrame:
-    """List all samples, with their ids, in their order; one without a label gets a 0."""
+    """List all samples, with their ids, in their order; if none has a label, each gets a 0.
+
+    Raises:
+        SourceError: If some have labels and others have not.
+    """
+    labeled = catalog.labeled()
+    if 0 < labeled < len(catalog):
+        raise SourceError(
+            f"{catalog.root}: {len(catalog) - labeled:,} of {len(catalog):,} samples have no "
+            "label, and each row of a list needs one: label these samples, or leave them out"
+        )
     table, column = catalog.table, catalog.label_column
     if column == "cls":
         label = table["cls"].cast(pl.String)

@@ -61,6 +61,6 @@ def why_undetected(label: str) -> str:
         return f"A, the width of the header, is {header:g}: it has to be 2 or more"
     if width < 5 or width % 1:
         return f"B, the values of an object, is {width:g}: it has to be 5 or more"
-    if size <= 0:
-        return "no object, and a reader needs one"
+    if size < 0:
+        return f"A, the width of the header, is {header:g}, but there are only {len(values)} values"
     return f"{size:g} values after the header are no multiple of B, which is {width:g}"

@@ -109,6 +109,11 @@ def _check_detection(rows: pl.DataFrame) -> Iterator[Fault]:
         "detection",
         lambda row: f"B, the values of an object, is {row['width']}; most lines have {width}",
     )
+    yield from faults_of(
+        rows.filter(label_count() == numbers().list.get(0)),
+        "detection",
+        lambda row: "no object: MXNet's ImageDetIter and ImageDetRecordIter stop at this image",
+    )
     yield from _check_boxes(rows)
 
 

@@ -15,6 +15,7 @@ from polars.exceptions import PolarsError
 from dsprep.errors import SourceError
 from dsprep.lists.canonical import canonical_label, canonical_labels
 from dsprep.text import Problem, refuse
+from dsprep.units import quoted
 
 ROWS = pl.Schema({"index": pl.Int64(), "label": pl.String(), "path": pl.String()})
 """The columns of a list: id, labels as text (see :func:`parse_rows`), and path."""
@@ -161,15 +162,15 @@ def wrong_lines() -> Iterator[tuple[pl.Expr, Problem]]:
     )
     yield (
         ~pl.col("id").str.contains(r"^\+?0*[0-9]{1,18}$"),
-        lambda row: f"{row['id']!r} is not an id: a whole number from 0 up",
+        lambda row: f"{quoted(row['id'])} is not an id: a whole number from 0 up",
     )
     yield (
         ~pl.col("words").list.eval(is_number(word)).list.all(),
-        lambda row: f"not all of the labels {row['words']} are numbers",
+        lambda row: f"not all of the labels {quoted(row['words'])} are numbers",
     )
     yield (
         pl.col("words").list.eval(is_too_large(word)).list.any(),
-        lambda row: f"the labels {row['words']}: whole numbers have to be below 2^53",
+        lambda row: f"the labels {quoted(row['words'])}: whole numbers have to be below 2^53",
     )
 
 
@@ -201,15 +202,15 @@ def _refuse_ragged_labels(rows: pl.DataFrame, source: str) -> None:
     if rows["count"].n_unique() < 2:
         return
     usual = rows["count"][0]
-    all_should_be = rows.head(1).select(is_detection()).item()
+    all_should_be = any_objects(rows) and rows.head(1).select(is_detection()).item()
     refuse(
         source,
         rows,
         ~is_detection() if all_should_be else pl.col("count") != usual,
         lambda row: (
             f"{row['count']} labels, where the first line has {usual}: only detection labels may "
-            "differ in length (A, B, A - 2 more values, then B values for each object; A is at "
-            "least 2 and B at least 5)"
+            "differ in length (A, B, A - 2 more values, then B values for each object, if there "
+            "are any; A is at least 2 and B at least 5)"
         ),
     )
 
@@ -219,21 +220,26 @@ def label_count() -> pl.Expr:
     return pl.col("label").str.count_matches("\t", literal=True).cast(pl.Int64) + 1
 
 
+def any_objects(rows: pl.DataFrame) -> bool:
+    """Whether a label is as long as one for detection with an object."""
+    shortest = _LEAST_HEADER + _LEAST_OBJECT
+    return bool(rows.select((label_count() >= shortest).any()).item())
+
+
 def all_detection(rows: pl.DataFrame) -> bool:
     """Whether all labels are ones for detection; told at once where they are too short for that."""
-    if rows.is_empty() or rows.select(label_count().min()).item() < _LEAST_HEADER + _LEAST_OBJECT:
-        return False
-    return bool(rows.select(is_detection().all()).item())
+    return any_objects(rows) and bool(rows.select(is_detection().all()).item())
 
 
 def is_detection() -> pl.Expr:
     """Whether a label is one for detection.
 
     These are A, B, A - 2 more header values, and B values for each object, as MXNet's
-    ``ImageDetIter`` reads them.
+    ``ImageDetIter`` reads them. An image without objects has the header alone; only in a list with
+    :func:`any_objects` is a label like that one for detection.
     """
     words = pl.col("label").str.split("\t")
     header, width = (words.list.get(place, null_on_oob=True).cast(pl.Float64) for place in (0, 1))
     objects = label_count() - header
-    large_enough = (header >= _LEAST_HEADER) & (width >= _LEAST_OBJECT) & (objects >= width)
+    large_enough = (header >= _LEAST_HEADER) & (width >= _LEAST_OBJECT) & (objects >= 0)
     return (large_enough & (width % 1 == 0) & (objects % width == 0)).fill_null(False)

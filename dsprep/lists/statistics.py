@@ -9,7 +9,7 @@ from typing import Literal, NamedTuple
 import polars as pl
 
 from dsprep.lists.objects import objects
-from dsprep.lists.rows import class_numbers, is_detection, label_count
+from dsprep.lists.rows import all_detection, class_numbers, label_count
 
 
 class ClassCount(NamedTuple):
@@ -85,7 +85,7 @@ def count_list(rows: pl.DataFrame, names: Sequence[str] | None, source: str) -> 
     """
     widths = rows.select(width=label_count()).group_by("width").len().sort("width")
     numbers = rows.select(number=class_numbers()).to_series()
-    found = objects(rows) if _all_detection(rows) else None
+    found = objects(rows) if all_detection(rows) else None
     if found is not None:
         counts = _objects_per_class(found)
     elif not numbers.has_nulls():
@@ -108,14 +108,8 @@ def count_list(rows: pl.DataFrame, names: Sequence[str] | None, source: str) -> 
         imbalance=largest.weight / smallest.weight if largest and smallest else None,
         unused=len(classes) - len(used),
         objects=None if found is None else found.height,
-        objects_per_row=None if found is None else _spread(found["row"]),
+        objects_per_row=None if found is None else _spread(found["row"], rows.height),
     )
-
-
-def _all_detection(rows: pl.DataFrame) -> bool:
-    """Whether all labels are for detection; lists of classes are spared the taking apart."""
-    is_long = rows.select((label_count() > 1).all()).item()
-    return bool(is_long and rows.select(is_detection().all()).item())
 
 
 def _objects_per_class(found: pl.DataFrame) -> pl.DataFrame:
@@ -136,6 +130,7 @@ def _named(counts: pl.DataFrame, names: Sequence[str] | None) -> list[ClassCount
 _NAMES = pl.Schema({"number": pl.Int64(), "name": pl.String()})
 
 
-def _spread(places: pl.Series) -> Spread:
+def _spread(places: pl.Series, rows: int) -> Spread:
     counts = places.value_counts()["count"].to_list()
+    counts += [0] * (rows - len(counts))
     return Spread(min(counts), sum(counts) / len(counts), max(counts))

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import os
 
+from dsprep.stores.local import open_regular
+
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
 
 import tensorflow as tf  # noqa: E402
@@ -15,7 +17,7 @@ _IMAGES = ("image/encoded", "image")
 
 def count_samples(path: str) -> int:
     """Read all records, and decode the images of those that TensorFlow can decode."""
-    with open(path, "rb") as file:
+    with open(path, "rb", opener=open_regular) as file:
         head = file.read(512)
     compression = "GZIP" if is_gzip(head) else "ZLIB" if is_zlib(head) else ""
     image = {name: tf.io.FixedLenFeature([], tf.string, "") for name in _IMAGES}

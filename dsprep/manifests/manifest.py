@@ -11,7 +11,8 @@ from typing import Any, TypeVar
 
 from dsprep.errors import SourceError
 from dsprep.findings import Reject
-from dsprep.stores.local import LONGEST_NAME
+from dsprep.stores.crc import crc32c as extend
+from dsprep.stores.local import LONGEST_NAME, open_regular, read_whole
 from dsprep.stores.paths import read_bytes
 
 VERSION = 1
@@ -37,6 +38,20 @@ class FileReceipt:
     name: str
     bytes: int
     crc32c: int
+
+    @staticmethod
+    def of(path: Path) -> FileReceipt:
+        """The receipt of a file that is there, of any size.
+
+        Raises:
+            OSError: If it cannot be read.
+        """
+        crc = size = 0
+        with open(path, "rb", buffering=0, opener=open_regular) as file:
+            while block := file.read(1 << 20):
+                crc = extend(block, crc)
+                size += len(block)
+        return FileReceipt(path.name, size, crc)
 
 
 @dataclass(frozen=True)
@@ -162,7 +177,7 @@ def read_rejects(path: Path) -> list[Reject]:
         SourceError: If it is not one.
     """
     try:
-        data = path.read_bytes()
+        data = read_whole(path)
     except OSError as error:
         raise SourceError(f"{path}: cannot be read ({error.strerror})") from None
     return parse_rejects(data, str(path))

@@ -7,7 +7,7 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from dsprep.errors import OptionError, SourceError
-from dsprep.formats import FORMATS, OTHERS, Format
+from dsprep.formats import FORMATS, Format
 from dsprep.images.check import DEFAULT_MAX_PIXELS
 from dsprep.images.transform import Transform
 from dsprep.manifests.manifest import Manifest
@@ -22,6 +22,7 @@ class Recorded:
         transform: What was done to images; None if their bytes were copied.
         max_pixels: The most pixels that an image could have.
         key: ``path`` or ``index``: where keys came from.
+        keep_fields: The fields that do not depend on the geometry of images.
         known: Whether this was recorded; if not, it is what is most likely.
     """
 
@@ -29,6 +30,7 @@ class Recorded:
     transform: Transform | None = None
     max_pixels: int = DEFAULT_MAX_PIXELS
     key: str = "path"
+    keep_fields: frozenset[str] = frozenset()
     known: bool = True
 
 
@@ -48,19 +50,19 @@ def recorded_options(manifest: Manifest) -> Recorded:
     Raises:
         SourceError: If they are not those of this version.
     """
-    formats = FORMATS | OTHERS
-    if manifest.format not in formats:
+    if manifest.format not in FORMATS:
         raise SourceError(f"the format {manifest.format!r:.40} is not one that dsprep knows")
     try:
         options = manifest.options
         if options.get("indexed") is True:
-            return Recorded(formats[manifest.format](), known=False)
+            return Recorded(FORMATS[manifest.format](), known=False)
         layout = {name: value for name, value in options["format"].items() if name != "name"}
         made = Recorded(
-            formats[manifest.format].from_options(layout),
+            FORMATS[manifest.format].from_options(layout),
             None if options["transform"] is None else Transform.from_json(options["transform"]),
             int(options["max_pixels"]),
             str(options["key"]),
+            frozenset(map(str, options.get("keep_fields", ()))),
         )
         # What was converted to the right type, or left out, is not what was recorded.
         told = json.loads(json.dumps({"name": made.layout.name, **asdict(made.layout)}))

@@ -4,14 +4,19 @@ from __future__ import annotations
 
 import os
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from dsprep.errors import OptionError
 from dsprep.formats import Format, format_of_file
 from dsprep.formats.tfrecord import TFRecord
 from dsprep.stores.local import scratch_name, stage_for
 from dsprep.stores.urls import Location, is_s3, parse_url, require_disk
+
+DEFAULT_NAME = "train"
+"""What names of shards begin with, unless the user says it."""
 
 _FOLDERS = ("folder", "manifest")
 """The formats that are a folder of files, with their companions beside it."""
@@ -26,28 +31,32 @@ _LONGEST_NAME = 200
 class Destination:
     """A directory of shards, or one file with its companions.
 
-    A directory holds one data set: shards, ``manifest.json``, ``classes.txt``, … . With a single
-    file ``train.rec`` the companions are named after it, ``train.manifest.json``, so that
-    ``val.rec`` can stand beside it.
+    A directory holds one data set: shards, ``manifest.json``, ``classes.txt``, … . The companions
+    of a single file carry its whole name, ``train.rec.manifest.json``, so that ``val.rec`` and
+    ``train.tar`` can stand beside it.
 
     On S3, the directory is a stage on this machine: what is written there goes to the bucket, and
     then away.
 
     Attributes:
         directory: Where all files are written.
-        single: The name of the one shard, or None for numbered shards.
-        stem: That name without what tells its format, or the empty string.
+        single: The name of the one shard, or of the folder; None for numbered shards.
         remote: What is before the names of the files on S3; None if they stay in the directory.
     """
 
     directory: Path
     single: str | None = None
-    stem: str = ""
     remote: Location | None = None
 
     def companion(self, name: str) -> Path:
         """The path of ``manifest.json`` and the like."""
-        return self.directory / (f"{self.stem}.{name}" if self.stem else name)
+        return self.directory / (f"{self.single}.{name}" if self.single else name)
+
+    @property
+    def stem(self) -> str:
+        """The name of the one shard without what tells its format; empty for numbered shards."""
+        told = format_of_file(self.single or "")
+        return _stem(self.single, told) if self.single and told else self.single or ""
 
     @property
     def manifest(self) -> Path:
@@ -57,12 +66,22 @@ class Destination:
     @property
     def scratch(self) -> Path:
         """The directory for an unfinished run's state; there is none when it is done."""
-        return self.directory / scratch_name(self.stem)
+        return self.directory / scratch_name(self.single or "")
 
     @property
     def is_gzip(self) -> bool:
         """Whether its name says that the one shard is compressed."""
         return (self.single or "").endswith(".gz")
+
+    def facts(self) -> dict[str, Any]:
+        """What decides which options take effect; see :mod:`dsprep.options`."""
+        return {
+            "single": self.single and str(self),
+            "gzip": self.is_gzip,
+            "remote": self.remote is not None,
+            "stream": False,
+            "stdout": False,
+        }
 
     def prefixes_below(self, root: str) -> tuple[str, ...]:
         """What paths of this data set begin with below a directory; nothing, if it is not there."""
@@ -122,6 +141,21 @@ def require_apart(path: str, source: str) -> None:
         raise OptionError(f"{path}: is the source, too; choose another directory for the shards")
 
 
+def take_sources(sources: str | Sequence[str], dest: str) -> tuple[str, tuple[str, ...]]:
+    """The first of the sources that a command reads, and the others.
+
+    Raises:
+        OptionError: If there is none, or the destination is one of them.
+    """
+    all_of_them = (sources,) if isinstance(sources, str) else tuple(sources)
+    if not all(all_of_them) or not all_of_them:
+        raise OptionError("the source is empty; name a directory, an archive or shards")
+    first, *others = all_of_them
+    for each in all_of_them:
+        require_apart(dest, each)
+    return first, tuple(others)
+
+
 def _real_place(path: str) -> str:
     """A path or a URL in one spelling."""
     if is_s3(path):
@@ -152,11 +186,11 @@ def parse_destination(path: str, format_name: str | None) -> tuple[Destination, 
     if format_name in _FOLDERS:
         if where.name in ("", ".."):  # a folder has a name, after which its companions are called
             where = Path(os.path.abspath(path))
-        return Destination(where.parent, where.name, where.name), format_name
+        return Destination(where.parent, where.name), format_name
     told = None if os.path.isdir(path) else _format_told(path, format_name)
     if told is None:
         return Destination(where), _required(path, format_name)
-    return Destination(where.parent, where.name, _stem(where.name, told)), told.name
+    return Destination(where.parent, where.name), told.name
 
 
 def _parse_remote(path: str, format_name: str | None) -> tuple[Destination, str]:
@@ -169,7 +203,7 @@ def _parse_remote(path: str, format_name: str | None) -> tuple[Destination, str]
         return Destination(stage_for(str(remote)), remote=remote), _required(path, format_name)
     above, slash, name = key.rpartition("/")
     remote, stage = Location(bucket, above + slash), stage_for(str(Location(bucket, key)))
-    return Destination(stage, name, _stem(name, told), remote), told.name
+    return Destination(stage, name, remote), told.name
 
 
 def _format_told(path: str, format_name: str | None) -> type[Format] | None:

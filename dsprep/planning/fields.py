@@ -41,7 +41,9 @@ class FieldChoice:
             known = {name, IMAGE} if name in IMAGE_KINDS or name == UNKNOWN_IMAGE else {name}
             if known & self.dropped or (self.only is not None and not known & self.only):
                 continue
-            kept[self.renamed.get(name, name)] = value
+            # --map image=… means the image, whatever its kind; a field of that name if none is.
+            is_other = name == IMAGE and not fields.keys().isdisjoint(IMAGE_KINDS)
+            kept[name if is_other else self.renamed.get(name, name)] = value
         return kept
 
     def apply_to_counts(self, counts: Mapping[tuple[str, str], int]) -> dict[tuple[str, str], int]:
@@ -51,13 +53,6 @@ class FieldChoice:
             for new in self.apply({name: count}):
                 kept[new, kind] = kept.get((new, kind), 0) + count
         return kept
-
-    def unmatched(self, names: Iterable[str]) -> list[str]:
-        """What is named here and is none of the fields that there are."""
-        there = set(names)
-        if any(name in IMAGE_KINDS or name == UNKNOWN_IMAGE for name in there):
-            there.add(IMAGE)
-        return sorted({*(self.only or ()), *self.dropped, *self.renamed} - there)
 
     def options(self) -> dict[str, object]:
         """The choice as a manifest records it."""
@@ -83,3 +78,15 @@ def choose_fields(
     if len(set(renamed.values())) < len(renamed):
         raise OptionError("--map gives two fields the same name")
     return chosen
+
+
+def kept_fields(names: Iterable[str]) -> frozenset[str]:
+    """The fields that do not depend on the geometry of the image, from what the user gave.
+
+    Raises:
+        OptionError: If the image is among them.
+    """
+    kept = frozenset(names)
+    if IMAGE in kept:
+        raise OptionError("--keep-fields image: the image is what a transform changes")
+    return kept

@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from dsprep.errors import OptionError
-from dsprep.formats import FORMATS, OTHERS, Format
+from dsprep.formats import FORMATS, Format
 from dsprep.formats.features import FIELDS, choose_features
 from dsprep.formats.folder import AugmentedFolder
 from dsprep.formats.tfrecord import TFRecord
 from dsprep.formats.webdataset import RENAMABLE, WebDataset
+from dsprep.planning.fields import IMAGE
 
 
 def make_layout(
@@ -34,25 +35,17 @@ def make_layout(
         whole: Whether TFRecord is to hold keys, too, so that samples come back as they were.
 
     Raises:
-        OptionError: If there is no such format, or an option does not go with it.
+        OptionError: If there is no such format.
     """
-    if format_name not in FORMATS | OTHERS:
-        raise OptionError(f"format {format_name}: choose one of {', '.join(FORMATS | OTHERS)}")
-    if format_name != TFRecord.name and (gzip or features):
-        raise OptionError(f"--features and --compression go with tfrecord, not with {format_name}")
-    if format_name != WebDataset.name and metadata:
-        raise OptionError(f"--metadata goes with webdataset, not with {format_name}")
-    if prefix and format_name != AugmentedFolder.name:
-        raise OptionError(f"--prefix goes with manifest, not with {format_name}")
+    if format_name not in FORMATS:
+        raise OptionError(f"format {format_name}: choose one of {', '.join(FORMATS)}")
     if format_name == TFRecord.name:
         return TFRecord(choose_features(features or "dsprep", rename or {}), gzip, whole)
     if format_name == WebDataset.name:
         return WebDataset(metadata, dict(rename or {}))
-    if rename:
-        raise OptionError(f"--map: {format_name} has no names to map")
     if format_name == AugmentedFolder.name:
         return AugmentedFolder(prefix=prefix)
-    return (FORMATS | OTHERS)[format_name]()
+    return FORMATS[format_name]()
 
 
 def split_names(
@@ -67,4 +60,6 @@ def split_names(
         format_name, frozenset()
     )
     ours = {field: name for field, name in names.items() if field in own}
-    return ours, {field: name for field, name in names.items() if field not in own}
+    # Samples may have a field that is called "image", and no image.
+    others = {field: name for field, name in names.items() if field not in own or field == IMAGE}
+    return ours, others

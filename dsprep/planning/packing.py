@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from dsprep.formats import Format
@@ -36,6 +37,10 @@ class Packing:
         key: ``path`` or ``index``: where keys come from.
         fields: Which fields of whole samples are kept.
         selection: Which samples are taken; None for all.
+        mapped: The fields that ``--map`` names.
+        keep_fields: The fields that do not depend on the geometry of the image.
+        given: The options that were given.
+        command: The name of the command.
         names: Whether file names are kept that do not follow from keys.
         copies: Whether encoded samples are copied as they are.
         first_shard: The number of the first shard, after those that are there already.
@@ -55,6 +60,10 @@ class Packing:
     key: str
     fields: FieldChoice = FieldChoice()
     selection: Selection | None = None
+    mapped: frozenset[str] = frozenset()
+    keep_fields: frozenset[str] = frozenset()
+    given: Mapping[str, Any] = field(default_factory=dict)
+    command: str = ""
     names: bool = False
     copies: bool = False
     first_shard: int = 0
@@ -75,10 +84,14 @@ class Packing:
         }
         if not self.fields.is_all:
             options["fields"] = self.fields.options()
+        if self.keep_fields:
+            options["keep_fields"] = sorted(self.keep_fields)
         if self.selection is not None:
             selection = asdict(self.selection)
             selection["table"] = self.selection.table is not None  # not its path on this machine
             options["selection"] = selection
+        if self.source.class_order == "natural":
+            options["class_order"] = self.source.class_order
         for name in ("names", "copies"):
             if getattr(self, name):
                 options[name] = True
@@ -96,6 +109,7 @@ class Packing:
             classes=catalog.classes,
             key=self.key,
             fields=self.fields,
+            keep_fields=self.keep_fields,
             names=self.names,
             copies=self.copies,
             told=catalog.told,

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
+from posixpath import normpath
 from typing import TYPE_CHECKING
 
 from dsprep.errors import OptionError, SourceError
@@ -12,10 +13,16 @@ from dsprep.findings import SKIP_KINDS, Finding, Reject, lost
 from dsprep.formats import shard_stem
 from dsprep.formats.folder import Folder
 from dsprep.planning.cuts import PlannedShard, plan_shards
+from dsprep.planning.looking import look, require_unspoiled, unmatched
 from dsprep.planning.packing import Packing
 from dsprep.planning.recipe import Recipe
 from dsprep.planning.selection import Chosen
-from dsprep.planning.settle import require_exact_labels, require_held, settle
+from dsprep.planning.settle import (
+    require_exact_labels,
+    require_held,
+    settle,
+    with_chosen_label,
+)
 from dsprep.planning.weigh import pick, try_samples, weigh
 from dsprep.rows import Rows
 from dsprep.sources.reading import read_source
@@ -44,6 +51,7 @@ class Plan:
         shards: The cuts.
         estimated: Whether the shards' bytes are estimates.
         chosen: What the selection left out or repeated; None if there was none.
+        unmatched: Which options name fields that no sample has.
     """
 
     packing: Packing
@@ -53,6 +61,7 @@ class Plan:
     shards: Sequence[PlannedShard]
     estimated: bool
     chosen: Chosen | None = None
+    unmatched: Sequence[str] = ()
 
     @property
     def in_order(self) -> bool:
@@ -125,6 +134,10 @@ def make_plan(packing: Packing, pool: Pool) -> Plan:
     if packing.first_id:
         catalog = catalog.with_ids_from(packing.first_id)
     require_held(packing, catalog)
+    looked = look(packing, catalog, pool)
+    require_unspoiled(packing, catalog, looked)
+    idle = unmatched(packing, catalog, looked)
+    catalog = with_chosen_label(packing, catalog)
     chosen = None
     if packing.selection is not None:
         from dsprep.planning.select import select  # not before polars is there
@@ -139,7 +152,7 @@ def make_plan(packing: Packing, pool: Pool) -> Plan:
     files = catalog.table["file"].to_list() if packing.size.by_file else ()
     name = _shard_namer(packing, catalog)
     shards = plan_shards(weights, packing.size, packing.layout, name, capacity, files)
-    return Plan(packing, catalog, findings, collisions, shards, estimated, chosen)
+    return Plan(packing, catalog, findings, collisions, shards, estimated, chosen, idle)
 
 
 def _shard_namer(packing: Packing, catalog: Catalog) -> Callable[[int, int], str]:
@@ -182,5 +195,9 @@ def require_distinct_keys(plan: Plan) -> None:
     lines += [f"  {key}: {', '.join(paths)}" for key, paths in plan.collisions[:_NAMED]]
     if count > _NAMED:
         lines.append(f"  and {count - _NAMED:,} more")
-    lines.append("rename files, or give --key index to make keys from the samples' numbers")
+    is_repeated = all(len(set(map(normpath, paths))) == 1 for _, paths in plan.collisions)
+    remedy = "rename files"
+    if is_repeated:
+        remedy = "rows name a file again: give --duplicates first to use the first of them only"
+    lines.append(f"{remedy}, or give --key index to make keys from the samples' numbers")
     raise SourceError("\n".join(lines))

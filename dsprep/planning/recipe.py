@@ -13,8 +13,9 @@ from typing import NamedTuple, TypeAlias
 from dsprep.errors import BadSample
 from dsprep.formats.base import Format
 from dsprep.images.check import make_check, require_readable
-from dsprep.images.transform import Transform
+from dsprep.images.transform import Transform, is_turned
 from dsprep.planning.fields import FieldChoice
+from dsprep.planning.geometry import dependent_fields, refusal, why_not_turned
 from dsprep.readers.base import Reader
 from dsprep.rows import Rows
 from dsprep.sample import UNKNOWN_IMAGE, Sample, Value, image_kind_of, key_of
@@ -34,7 +35,9 @@ class Recipe:
         max_pixels: The most pixels that an image may have.
         classes: Class names by number.
         key: ``path`` or ``index``: where keys come from; ``path`` keeps those that samples have.
-        fields: Which fields of whole samples are kept.
+        fields: Which fields are kept.
+        keep_fields: The fields that do not depend on the geometry of the image; None if that is
+            not to be looked at.
         names: Whether file names are kept that do not follow from keys.
         copies: Whether encoded samples are copied as they are, none of this being done to them.
         told: What whole samples take from their rows: ``label``, ``id``.
@@ -49,6 +52,7 @@ class Recipe:
     classes: tuple[str, ...] | None
     key: str
     fields: FieldChoice = FieldChoice()
+    keep_fields: frozenset[str] | None = frozenset()
     names: bool = False
     copies: bool = False
     told: frozenset[str] = frozenset()
@@ -104,6 +108,7 @@ def make_samples(recipe: Recipe, rows: Rows) -> Iterator[Sample | BadSample]:
     """
     make_image = image_maker(recipe)
     finish = sample_finisher(recipe)
+    why_spoiled = _spoil_finder(recipe)
     wants = recipe.layout.wants
     classes = recipe.classes if "class" in wants else None
     with_name, with_size = "filename" in wants, "width" in wants
@@ -131,7 +136,13 @@ def make_samples(recipe: Recipe, rows: Rows) -> Iterator[Sample | BadSample]:
                 fields["class"] = classes[label]
         elif label is not None:
             fields["label"] = label
+        if not recipe.fields.is_all:
+            fields = recipe.fields.apply(fields)
         key = key_of(path) if key_from_path else f"{id:09d}"
+        spoiled = why_spoiled(Sample(key, fields), found)
+        if spoiled is not None:
+            yield spoiled
+            continue
         if with_name or (recipe.names and path != f"{key}.{kind}"):
             fields["filename"] = path
         if with_size:
@@ -149,6 +160,7 @@ def sample_finisher(recipe: Recipe) -> Callable[[Sample, str], Sample | BadSampl
     It takes the sample, and its path for messages, and returns the sample, or why there is none.
     """
     make_image = image_maker(recipe)
+    why_spoiled = _spoil_finder(recipe)
     wants, classes = recipe.layout.wants, recipe.classes
     looks_at_images = recipe.transform is not None or recipe.check != "none" or "width" in wants
 
@@ -170,9 +182,13 @@ def sample_finisher(recipe: Recipe) -> Callable[[Sample, str], Sample | BadSampl
                 return error
             if kind != image[0] and kind in sample.fields:
                 return BadSample(f"holds a field {kind}, which the new image would be, too")
+            spoiled = why_spoiled(sample, image[1])
+            if spoiled is not None:
+                return spoiled
             sample.fields = _with_image(sample.fields, image[0], kind, data)
-            if "width" in wants or "width" in sample.fields:
-                sample.fields["width"], sample.fields["height"] = width, height
+            for name, size in (("width", width), ("height", height)):
+                if name in wants or name in sample.fields:
+                    sample.fields[name] = size
         number = sample.fields.get("cls")
         if classes and isinstance(number, int) and 0 <= number < len(classes):
             if "class" in wants:
@@ -182,6 +198,30 @@ def sample_finisher(recipe: Recipe) -> Callable[[Sample, str], Sample | BadSampl
         return sample
 
     return finish
+
+
+def _spoil_finder(recipe: Recipe) -> Callable[[Sample, bytes], BadSample | None]:
+    """Return a function that tells why a transform would leave fields of a sample stale.
+
+    It takes the sample with its fields under their new names, and the bytes of its image before the
+    transform. A transform that changes the geometry of all images is an OptionError; one that only
+    turns some of them upright makes these samples rejects.
+    """
+    transform, kept = recipe.transform, recipe.keep_fields
+    if transform is None or kept is None:
+        return lambda sample, data: None
+    kept |= {recipe.fields.renamed.get(name, name) for name in kept}
+
+    def why_spoiled(sample: Sample, data: bytes) -> BadSample | None:
+        fields = dependent_fields(sample, kept)
+        if not fields:
+            return None
+        if transform.moves:
+            which = f"as in the sample {sample.key!r}"
+            raise refusal(transform.moving_option, dict.fromkeys(fields, which))
+        return BadSample(why_not_turned(fields)) if is_turned(data) else None
+
+    return why_spoiled
 
 
 def _renamed_copies(

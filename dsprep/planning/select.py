@@ -14,6 +14,9 @@ from dsprep.selecting.filter import filter_catalog, judge
 from dsprep.sources.cells import parse_cells
 from dsprep.sources.table import PATH_COLUMNS
 from dsprep.text import read_text
+from dsprep.units import quoted_names
+
+_BOOLEANS = {"true": True, "false": False}
 
 
 def select(catalog: Catalog, selection: Selection) -> tuple[Catalog, Chosen]:
@@ -49,8 +52,8 @@ def read_columns(path: str, catalog: Catalog) -> pl.DataFrame:
         catalog: The samples.
 
     Returns:
-        The columns of the table for the samples that it names, numbers as numbers, with the
-        column ``path`` of the catalog.
+        The columns of the table for the samples that it names, numbers and booleans as such, with
+        the column ``path`` of the catalog.
 
     Raises:
         SourceError: If it is not such a table, or names none of the samples.
@@ -59,9 +62,12 @@ def read_columns(path: str, catalog: Catalog) -> pl.DataFrame:
     known = {name.lower(): name for name in cells.columns}
     column = next((known[name] for name in ("key", *PATH_COLUMNS) if name in known), None)
     if column is None:
-        raise SourceError(f"{path}: has no column of keys or paths: call one of them key")
+        raise SourceError(
+            f"{path}: has no column of keys or paths: call one of them key; its columns are "
+            f"{quoted_names(cells.columns)}"
+        )
     keys = cells.select(key=key_expr(column)).to_series()
-    told = cells.drop(column).select(_numbers_where_all_are(each) for each in cells.drop(column))
+    told = cells.drop(column).select(_typed(each) for each in cells.drop(column))
     named = pl.DataFrame({"path": catalog.table["path"], "key": catalog.keys()})
     found = told.with_columns(keys).join(named, on="key", how="inner").drop("key")
     if found.is_empty():
@@ -72,10 +78,14 @@ def read_columns(path: str, catalog: Catalog) -> pl.DataFrame:
     return found
 
 
-def _numbers_where_all_are(column: pl.Series) -> pl.Series:
+def _typed(column: pl.Series) -> pl.Series:
+    """A column as numbers or as booleans, if all of its cells are; empty cells become nulls."""
     filled = column.replace("", None)
     numbers = filled.cast(pl.Float64, strict=False)
-    return numbers if numbers.null_count() == filled.null_count() else column
+    if numbers.null_count() == filled.null_count():
+        return numbers
+    booleans = filled.str.to_lowercase().replace_strict(_BOOLEANS, default=None)
+    return booleans if booleans.null_count() == filled.null_count() else column
 
 
 def _with_copies(catalog: Catalog, copies: pl.Series) -> Catalog:

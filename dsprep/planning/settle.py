@@ -6,13 +6,16 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from dsprep.errors import OptionError, SourceError
+from dsprep.formats.base import Format
 from dsprep.formats.folder import Folder
 from dsprep.formats.parquet import Parquet, parquet_for
+from dsprep.options import require_effect
 from dsprep.planning.cuts import ShardSize
 from dsprep.planning.packing import Packing
 from dsprep.readers.parquet import ParquetReader
 from dsprep.readers.shards import ShardReader
-from dsprep.sample import TYPES
+from dsprep.sample import TYPES, UNKNOWN_IMAGE
+from dsprep.sources.reading import may_be_labeled
 from dsprep.units import format_count
 
 if TYPE_CHECKING:
@@ -29,6 +32,7 @@ def settle(packing: Packing, catalog: Catalog) -> Packing:
         layout = _columns(packing, catalog)
     else:
         _require_no_doubles(packing, catalog)
+        layout = _with_labels(packing, catalog)
     if check is None:
         # A reader that dies of an image must not get it. What is whole already is not judged anew.
         guarded = packing.layout.readable_images is not None
@@ -37,6 +41,15 @@ def settle(packing: Packing, catalog: Catalog) -> Packing:
         size = ShardSize()
     if isinstance(packing.layout, Folder):
         size = ShardSize(target=_UNIT)
+    looks = packing.transform is not None or check != "none" or "width" in layout.wants
+    require_effect(
+        packing.command,
+        packing.given,
+        carried=size.by_file,
+        looks=looks,
+        parquet=isinstance(catalog.reader, ParquetReader),
+        labeled=may_be_labeled(catalog),
+    )
     # Not a tar of CIFAR, say, nor samples whose labels a list changes.
     copies = packing.copies and isinstance(catalog.reader, ShardReader) and not catalog.told
     return replace(packing, check=check, size=size, layout=layout, copies=copies)
@@ -53,6 +66,35 @@ def _columns(packing: Packing, catalog: Catalog) -> Parquet:
     return parquet_for(fields, catalog.classes, source=columns)
 
 
+def _with_labels(packing: Packing, catalog: Catalog) -> Format:
+    """The format for samples that have labels, or for samples that have none.
+
+    Raises:
+        SourceError: If some have labels and others have not, and the format needs them; or if the
+            samples to which these are added are of the other kind.
+    """
+    layout, root = packing.layout, packing.source.root
+    if not layout.needs_labels:
+        return layout
+    fields = packing.fields.apply_to_counts(catalog.fields)
+    labeled, count = replace(catalog, fields=fields).labeled(), len(catalog)
+    if 0 < labeled < count:
+        raise SourceError(
+            f"{root}: {count - labeled:,} of {count:,} samples have no label, and {layout.name} "
+            "holds none without: label these, leave them out, or choose another format"
+        )
+    settled = layout.with_labels(labeled > 0)
+    if packing.first_shard and settled != layout:
+        there = packing.destination
+        raise SourceError(
+            f"{root}: its samples have labels, and those of {there} have none"
+            if labeled
+            else f"{root}: its samples have no labels, and those of {there} have: give --labels "
+            "or --list, or put the images of each class into a directory of its own"
+        )
+    return settled
+
+
 def _require_no_doubles(packing: Packing, catalog: Catalog) -> None:
     """Refuse columns of 64-bit floats where they would not survive.
 
@@ -60,8 +102,6 @@ def _require_no_doubles(packing: Packing, catalog: Catalog) -> None:
         OptionError: If there are any, and they are neither dropped nor to be rounded.
     """
     if not isinstance(catalog.reader, ParquetReader):
-        if packing.source.rounded:
-            raise OptionError(f"--round goes with Parquet, which {packing.source.root} is not")
         return
     columns = catalog.reader.columns
     doubles = [
@@ -101,6 +141,24 @@ def require_held(packing: Packing, catalog: Catalog) -> None:
             f"{packing.layout.name} cannot hold {named}; "
             f"give --drop {','.join(unheld)} to leave {'it' if len(unheld) == 1 else 'them'} out"
         )
+
+
+def with_chosen_label(packing: Packing, catalog: Catalog) -> Catalog:
+    """Return the catalog of image files without labels, if these are to be left out.
+
+    Raises:
+        OptionError: If the images are to be left out.
+    """
+    if catalog.reader.whole or packing.fields.is_all:
+        return catalog
+    if not packing.fields.apply({UNKNOWN_IMAGE: None}):
+        raise OptionError(
+            f"{packing.source.root}: holds images and labels; --only and --drop leave no image"
+        )
+    label = catalog.label_column
+    if label is None or packing.fields.apply({label: None}):
+        return catalog
+    return replace(catalog, table=catalog.table.drop(label), classes=None)
 
 
 def require_exact_labels(packing: Packing, catalog: Catalog) -> None:

@@ -11,10 +11,10 @@ import io
 import lzma
 import zlib
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, BinaryIO, Protocol
 
 from dsprep.errors import DamagedShard
-from dsprep.stores.opened import open_file
+from dsprep.stores.opened import OpenFile, open_file
 
 if TYPE_CHECKING:
     from _typeshed import WriteableBuffer
@@ -69,10 +69,10 @@ def compression_of(head: bytes) -> str | None:
 
 
 class _Decompressed(io.RawIOBase):
-    def __init__(self, path: str) -> None:
+    def __init__(self, path: str, file: BinaryIO | OpenFile) -> None:
         super().__init__()
         self._path = path
-        self._file = open_file(path)  # closed with this
+        self._file = file  # closed with this
         head = self._file.read(6) or b""
         self._offset = 0
         kind = next((kind for magic, kind in _KINDS.items() if head.startswith(magic)), None)
@@ -146,13 +146,17 @@ class _Decompressed(io.RawIOBase):
         super().close()
 
 
-def open_compressed(path: str) -> io.BufferedReader:
+def open_compressed(path: str, file: BinaryIO | OpenFile | None = None) -> io.BufferedReader:
     """Open a compressed file for reading from front to back, in constant memory.
 
     What is read raises :class:`~dsprep.errors.DamagedShard` where the compressed data is damaged;
     its offset is that of the decompressed byte.
 
+    Args:
+        path: The file.
+        file: What to read instead; ``path`` is then only its name.
+
     Raises:
         OSError: If it cannot be opened.
     """
-    return io.BufferedReader(_Decompressed(path), _BLOCK)
+    return io.BufferedReader(_Decompressed(path, file or open_file(path)), _BLOCK)

@@ -58,7 +58,7 @@ def read_file(path: str, size: int) -> bytes:
         BadSample: If it cannot be read, or is not as large as it was when it was listed.
     """
     try:
-        fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+        fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
         try:
             data = os.read(fd, size + 1)
             while len(data) < size and (more := os.read(fd, size + 1 - len(data))):

@@ -10,14 +10,15 @@ import os
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import ClassVar, NamedTuple
+from typing import BinaryIO, ClassVar, NamedTuple
 
 from dsprep.errors import BadSample, DamagedShard, SourceError
+from dsprep.readers.archive import ArchiveReader
 from dsprep.readers.base import Reader
 from dsprep.readers.compressed import open_compressed
 from dsprep.readers.places import OpenFiles, read_at
 from dsprep.rows import Rows
-from dsprep.stores.opened import open_file
+from dsprep.stores.opened import OpenFile, open_file
 from dsprep.stores.urls import is_s3
 
 _BLOCK = 1 << 20
@@ -41,6 +42,38 @@ class Array(NamedTuple):
     by_column: bool
 
 
+class Member(NamedTuple):
+    """A member of an archive.
+
+    Attributes:
+        archive: Reads the archive.
+        offset: Where it lies there, as ``archive`` wants it.
+        stored: How many bytes it takes there.
+        size: How many bytes it has.
+    """
+
+    archive: ArchiveReader
+    offset: int
+    stored: int
+    size: int
+
+
+def read_members(members: Sequence[Member]) -> Iterator[bytes]:
+    """Read members of one archive whole, in the order in which they lie there.
+
+    Raises:
+        SourceError: If one cannot be read.
+    """
+    archives, offsets, stored, sizes = zip(
+        *sorted(members, key=lambda each: each.offset), strict=True
+    )
+    rows = Rows([0] * len(sizes), [""] * len(sizes), sizes, None, None, offsets, stored)
+    for data in archives[0].read(rows):
+        if not isinstance(data, bytes):
+            raise SourceError(f"{archives[0].path}: a file in it cannot be read: {data}")
+        yield data
+
+
 class PixelFile(NamedTuple):
     """A file that holds images.
 
@@ -52,6 +85,7 @@ class PixelFile(NamedTuple):
         width: Of each image.
         height: Of each image.
         array: Where the pixels are, if offsets are those in an array.
+        member: The member of an archive that is the file; ``path`` is then the archive.
     """
 
     path: str
@@ -61,11 +95,13 @@ class PixelFile(NamedTuple):
     width: int
     height: int
     array: Array | None = None
+    member: Member | None = None
 
     @property
     def is_laid_out(self) -> bool:
         """Whether images, which are small, can be read from it at random."""
-        return not self.compressed and self.array is None and not is_s3(self.path)
+        apart = self.compressed or self.array is not None or self.member is not None
+        return not apart and not is_s3(self.path)
 
 
 @dataclass(frozen=True)
@@ -177,10 +213,10 @@ def _contents(file: PixelFile) -> Iterator[bytes]:
         SourceError: If it cannot be read, or is not what it was.
     """
     if file.array is None:
-        yield from _blocks(file.path, file.compressed, 0, file.size)
+        yield from _blocks(file, 0, file.size)
         return
     start, stop, images, text, by_column = file.array
-    data = b"".join(_blocks(file.path, file.compressed, start, stop))
+    data = b"".join(_blocks(file, start, stop))
     if text:
         try:
             data = data.decode().encode("latin-1")
@@ -194,22 +230,29 @@ def _contents(file: PixelFile) -> Iterator[bytes]:
         yield from (data[number::images] for number in range(images))
 
 
-def _blocks(path: str, compressed: bool, start: int, stop: int) -> Iterator[bytes]:
+def _blocks(file: PixelFile, start: int, stop: int) -> Iterator[bytes]:
     """The bytes of a file from ``start`` to ``stop``."""
     try:
-        with open_compressed(path) if compressed else open_file(path) as stream:
+        with _open(file) as stream:
             at = 0
             while at < stop:
                 block = stream.read(min(_BLOCK, (start if at < start else stop) - at)) or b""
                 if not block:
-                    raise _changed(path)
+                    raise _changed(file.path)
                 if at >= start:
                     yield block
                 at += len(block)
     except DamagedShard as damage:
         raise SourceError(str(damage)) from None
     except OSError as error:
-        raise SourceError(f"{path}: cannot be read ({error.strerror})") from None
+        raise SourceError(f"{file.path}: cannot be read ({error.strerror})") from None
+
+
+def _open(file: PixelFile) -> BinaryIO | OpenFile:
+    stream = None if file.member is None else io.BytesIO(next(read_members([file.member])))
+    if file.compressed:
+        return open_compressed(file.path, stream)
+    return open_file(file.path) if stream is None else stream
 
 
 def _changed(path: str) -> SourceError:

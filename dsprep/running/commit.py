@@ -18,7 +18,6 @@ from dsprep.planning.packing import Packing
 from dsprep.planning.plan import Plan
 from dsprep.running.folder import (
     join_units,
-    receipt_of,
     require_free,
     require_own_files,
     write_companions,
@@ -150,12 +149,12 @@ def _spare_inputs(plan: Plan, replaced: Manifest | None) -> None:
 
 
 def _require_own(destination: Destination, finished: Manifest) -> None:
-    """Refuse a manifest that belongs to a single file of another format, or to a folder."""
+    """Refuse a manifest that belongs to another file, and was copied or renamed."""
     names = [shard.name for shard in finished.shards] or [finished.name]
-    if destination.single and destination.single not in names:
+    if destination.single and not {destination.single, destination.stem}.intersection(names):
         raise DestinationError(
-            f"{destination.url(destination.manifest.name)}: belongs to {', '.join(names)}; choose "
-            f"another name than {destination.stem}, or another directory"
+            f"{destination.url(destination.manifest.name)}: belongs to {', '.join(names)}; move it "
+            f"away, or choose another name than {destination.single}"
         )
 
 
@@ -173,8 +172,8 @@ def _refuse_files_of_others(plan: Plan, place: Place, may_replace: bool) -> None
         if name.endswith("classes.txt") and place.read(name) == _classes(plan):
             continue
         raise DestinationError(
-            f"{plan.packing.destination.url(name)}: is there already, and no manifest says what "
-            "it is; give --overwrite to replace it, or another destination"
+            f"{plan.packing.destination.url(name)}: is there already, and not by this command; "
+            "give --overwrite to replace it, or another destination"
         )
 
 
@@ -222,7 +221,7 @@ def commit(
     if is_folder(plan):
         joined = join_units(plan, state)
         shards, size = [], joined.bytes
-        files.append(receipt_of(destination.companion(LISTING)))
+        files.append(FileReceipt.of(destination.companion(LISTING)))
         write_companions(plan, write)
     if plan.catalog.classes:
         write(destination.companion("classes.txt").name, _classes(plan))

@@ -6,19 +6,14 @@ import os
 from collections.abc import Callable
 from pathlib import Path
 
-import google_crc32c
-
 from dsprep.errors import BadSample, DestinationError, SourceError
 from dsprep.formats.folder import AugmentedFolder
 from dsprep.formats.listing import LISTING, read_listing
-from dsprep.manifests.manifest import FileReceipt
 from dsprep.planning.destination import Destination
 from dsprep.planning.plan import Plan
 from dsprep.running.names import format_list
 from dsprep.running.state import RunState
 from dsprep.running.tree import Joined, join_tree, publish_tree
-
-_BLOCK = 1 << 20
 
 COMPANIONS = (LISTING, "lst", "manifest")
 """What may stand beside a folder, besides what stands beside every data set."""
@@ -100,13 +95,3 @@ def write_companions(plan: Plan, write: Callable[[str, bytes], None]) -> None:
         except BadSample as error:
             raise SourceError(f"{error}; --to folder needs no such labels") from None
         write(packing.destination.companion("manifest").name, lines.encode())
-
-
-def receipt_of(path: Path) -> FileReceipt:
-    """The size and the checksum of a file that may be large."""
-    crc = size = 0
-    with path.open("rb") as file:
-        while block := file.read(_BLOCK):
-            crc = google_crc32c.extend(crc, block)
-            size += len(block)
-    return FileReceipt(path.name, size, crc)

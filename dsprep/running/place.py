@@ -14,9 +14,9 @@ from dsprep.manifests.manifest import Manifest, parse_manifest, parse_rejects
 from dsprep.planning.destination import Destination
 from dsprep.planning.plan import Plan
 from dsprep.progress import Progress
-from dsprep.running.state import RunState, replaced_in
+from dsprep.running.state import RunState, has_published, replaced_in
 from dsprep.running.tree import remove_tree
-from dsprep.stores.local import Lock, destination_errors, free_bytes
+from dsprep.stores.local import Lock, destination_errors, free_bytes, read_whole
 from dsprep.units import format_size
 
 
@@ -76,7 +76,7 @@ class Directory:
         """A small file."""
         path = self.destination.directory / name
         try:
-            return path.read_bytes()
+            return read_whole(path)
         except OSError as error:
             raise SourceError(f"{path}: cannot be read ({error.strerror})") from None
 
@@ -103,7 +103,7 @@ class Directory:
                 destination.manifest.replace(replaced)
             if replaced.exists():
                 with suppress(SourceError):  # not a manifest of ours, so no other file is
-                    self._remove_files(parse_manifest(replaced.read_bytes(), str(replaced)))
+                    self._remove_files(parse_manifest(read_whole(replaced), str(replaced)))
                 replaced.unlink()
 
     def _remove_files(self, known: Manifest) -> None:
@@ -116,11 +116,7 @@ class Directory:
 
     def remove_leftovers(self, plan: Plan, identity: dict[str, Any], finished: Manifest) -> None:
         """Remove the hidden directory."""
-        scratch = self.destination.scratch
-        if scratch.exists():
-            lock = Lock(scratch / "lock", self.destination.directory)
-            shutil.rmtree(scratch, ignore_errors=True)
-            lock.release()
+        remove_leftovers(self.destination, finished)
 
     def close(self) -> None:
         """Nothing is held."""
@@ -141,8 +137,34 @@ def place_of(destination: Destination, spool: int | None, progress: Progress) ->
     return Prefix(destination, spool, progress)
 
 
-def finished_manifest(place: Place) -> Manifest | None:
+def remove_leftovers(destination: Destination, finished: Manifest) -> None:
+    """Remove what a run left that was killed after it had published this manifest.
+
+    What belongs to a run that has not published its manifest stays: it will go on.
+
+    Raises:
+        DestinationError: If a run is alive, or nothing can be written there.
+    """
+    scratch = destination.scratch
+    if not scratch.is_dir() or replaced_in(destination).exists():
+        return
+    lock = Lock(scratch / "lock", destination.directory)
+    try:
+        with destination_errors(scratch):
+            if has_published(scratch, finished):
+                shutil.rmtree(scratch, ignore_errors=True)
+    finally:
+        lock.release()
+
+
+def finished_manifest(
+    place: Place, advice: str = "give --overwrite to replace it"
+) -> Manifest | None:
     """The manifest of the data set that is at a place, or None if there is none.
+
+    Args:
+        place: The place.
+        advice: What to do with something else that has the manifest's name.
 
     Raises:
         DestinationError: If something else has the manifest's name.
@@ -153,7 +175,7 @@ def finished_manifest(place: Place) -> Manifest | None:
     try:
         return parse_manifest(place.read(name), place.destination.url(name))
     except SourceError as error:
-        raise DestinationError(f"{error}; give --overwrite to replace it") from None
+        raise DestinationError(f"{error}; {advice}") from None
 
 
 def data_set_to_replace(place: Place) -> Manifest | None:

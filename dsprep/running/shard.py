@@ -12,7 +12,6 @@ from array import array
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing
 from dataclasses import dataclass
-from pathlib import Path
 from typing import NamedTuple, TypeAlias
 
 from google_crc32c import extend
@@ -24,7 +23,7 @@ from dsprep.planning.recipe import Recipe, make_samples
 from dsprep.readers.shards import ShardReader
 from dsprep.rows import Rows
 from dsprep.sample import Sample
-from dsprep.stores.local import destination_errors
+from dsprep.stores.local import destination_errors, open_regular
 
 _BUFFER = 1 << 18
 """Bytes per write: few system calls, and still in a core's own cache for the checksum."""
@@ -259,7 +258,7 @@ def join_pieces(task: JoinTask, report: Report) -> Written:
     with destination_errors(task.path), Sink(task.path, compressed=False) as sink:
         for piece, checksum in task.pieces:
             crc = 0
-            with Path(piece).open("rb", buffering=0) as file:
+            with open(piece, "rb", buffering=0, opener=open_regular) as file:
                 while block := file.read(_BUFFER):
                     crc = extend(crc, block)
                     sink.add([block])

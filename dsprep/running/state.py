@@ -23,7 +23,17 @@ from dsprep.manifests.manifest import Manifest
 from dsprep.planning.destination import Destination
 from dsprep.running.shard import Written
 from dsprep.running.tree import is_whole
-from dsprep.stores.local import Lock, destination_errors, free_bytes, sync_directory, write_whole
+from dsprep.stores.local import (
+    APPEND,
+    LARGEST_TABLE,
+    Lock,
+    destination_errors,
+    free_bytes,
+    open_regular,
+    read_whole,
+    sync_directory,
+    write_whole,
+)
 from dsprep.units import format_count, format_size
 
 
@@ -77,7 +87,8 @@ class RunState:
     def _read_receipts(self) -> None:
         if not self._receipts.exists():
             return
-        lines = self._receipts.read_text(errors="replace").splitlines(keepends=True)
+        text = read_whole(self._receipts, LARGEST_TABLE).decode(errors="replace")
+        lines = text.splitlines(keepends=True)
         for number, line in enumerate(lines):
             try:
                 unit, values = json.loads(line)
@@ -100,7 +111,7 @@ class RunState:
             if not self._is_noted:
                 known = json.dumps(self._identity).encode()
                 write_whole(self._scratch / "run.json", known, self.partial)
-            self._log = self._receipts.open("a")
+            self._log = os.fdopen(open_regular(self._receipts, APPEND), "a")
 
     def make_spool_directory(self, size: int) -> Path:
         """The directory for what of the source is laid out anew; a later run finds it there.
@@ -260,9 +271,31 @@ def written_from(values: dict[str, Any]) -> Written:
 
 def _read_json(path: Path) -> Any:
     try:
-        return json.loads(path.read_bytes())
+        return json.loads(read_whole(path))
     except (FileNotFoundError, ValueError):
         return None
+
+
+def has_published(scratch: Path, finished: Manifest) -> bool:
+    """Whether the run whose state is in a hidden directory has published this manifest.
+
+    Args:
+        scratch: The directory. A run that has not noted what it is has written nothing.
+        finished: The manifest beside it.
+    """
+    run = _read_json(scratch / "run.json")
+    if not isinstance(run, dict):
+        return True
+    if (base := run.get("appended to")) is None:
+        known = {**finished.options, "name": finished.name, "source": finished.source}
+        return not differences({**run, **known}, run)
+    added = (finished.options.get("appended") or [None])[-1]
+    shards = [shard.name for shard in finished.shards]
+    return (
+        isinstance(added, dict)
+        and (added.get("source"), added.get("first_shard")) == (run.get("source"), len(base))
+        and shards[: len(base)] == base
+    )
 
 
 def replaced_in(destination: Destination) -> Path:

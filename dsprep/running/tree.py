@@ -20,8 +20,8 @@ from typing import BinaryIO
 
 from dsprep.errors import DestinationError, RunStopped
 from dsprep.formats.listing import LISTING, File, Listed, read_listing
+from dsprep.manifests.manifest import FileReceipt
 from dsprep.running.names import Names
-from dsprep.stores.crc import crc32c
 from dsprep.stores.local import destination_errors, publish, sync_directory
 
 _EXAMPLES = 20
@@ -60,10 +60,9 @@ class Joined:
 def is_whole(unit: Path, written: int) -> bool:
     """Whether a unit's listing is the one that was written, by its crc32c."""
     try:
-        data = (unit / LISTING).read_bytes()
+        return FileReceipt.of(unit / LISTING).crc32c == written
     except OSError:
         return False
-    return crc32c(data) == written
 
 
 def join_tree(units: Sequence[tuple[Path, int]], tree: Path, listing: Path) -> Joined:

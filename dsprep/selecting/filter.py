@@ -7,6 +7,7 @@ harmless, for polars would read files for a subquery.
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
 
 import polars as pl
@@ -14,6 +15,9 @@ import polars as pl
 from dsprep.catalog import Catalog
 from dsprep.errors import OptionError, SourceError
 from dsprep.selecting.words import require_harmless
+from dsprep.units import quoted_names
+
+_QUOTED_BOOLEAN = re.compile(r"'(?:true|false)'", re.IGNORECASE)
 
 
 def filter_catalog(catalog: Catalog, expression: str, extra: pl.DataFrame | None = None) -> Catalog:
@@ -53,6 +57,12 @@ def judge(catalog: Catalog, expression: str, extra: pl.DataFrame | None = None) 
     """
     columns = _columns(catalog, extra)
     require_harmless(expression, columns.columns)
+    booleans = [name for name, kind in columns.schema.items() if kind == pl.Boolean]
+    if booleans and _QUOTED_BOOLEAN.search(expression):
+        raise OptionError(
+            f"--filter {expression!r}: {quoted_names(booleans)} holds true and false, not text: "
+            f"write {booleans[0]}, NOT {booleans[0]}, or {booleans[0]} = TRUE without quotes"
+        )
     try:
         verdicts = columns.select(pl.sql_expr(expression))
     except pl.exceptions.PolarsError as error:

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import os
 import posixpath
+import sys
 from functools import partial
-from importlib import import_module
-from threading import Thread
 from typing import TYPE_CHECKING, NamedTuple
 
 from dsprep.errors import DamagedShard, SourceError
@@ -15,6 +14,7 @@ from dsprep.formats.stream import is_bomb
 from dsprep.readers.archive import ArchiveReader, CompressedTarReader, TarReader, ZipReader
 from dsprep.readers.compressed import compression_of, open_compressed
 from dsprep.readers.places import read_at
+from dsprep.sources.below import importing_polars
 from dsprep.sources.members import Listing
 from dsprep.sources.tarred import PlainTar, StreamedTar, is_tar, list_tar
 from dsprep.sources.zipped import has_directory, list_zip
@@ -29,6 +29,9 @@ KINDS = "zip, tar, tar.gz, tar.bz2, tar.xz"
 """What archives there are, in words."""
 
 _BLOCK = 512
+_FIRST = 1 << 24
+"""Decompressed bytes of a tar that are read for the names of its first files."""
+
 _MOST_TEXT = 1 << 30
 """Bytes of a list or a table that is read out of an archive."""
 
@@ -120,28 +123,52 @@ def open_archive(path: str) -> Archive:
             f"{file}: is not a directory, nor an archive that dsprep knows ({KINDS}); "
             "give a directory or an archive of images, or shards"
         )
+    return _listed(file, below, kind)
+
+
+def first_names(path: str, most: int) -> list[str]:
+    """Return the names of the first files in an archive; none if it is none or is damaged.
+
+    Args:
+        path: Of its file, or of something in it.
+        most: How many names to return, or fewer if they do not begin in the first 16 MiB of a
+            compressed tar.
+    """
+    found = split_path(path)
     try:
-        return _listed(file, below, kind)
+        kind = archive_kind(found[0]) if found else None
+        if found is None or kind is None:
+            return []
+        listing = _listed(*found, kind, most).listing
+    except SourceError:  # whoever reads all of it says why
+        return []
+    return [*listing.names, *(name for name, _ in listing.unreadable)]
+
+
+def _listed(file: str, below: str, kind: str, most: int = sys.maxsize) -> Archive:
+    try:
+        return _list(file, below, kind, most)
     except OSError as error:
         raise SourceError(f"{file}: cannot be read ({error.strerror})") from None
 
 
-def _listed(file: str, below: str, kind: str) -> Archive:
+def _list(file: str, below: str, kind: str, most: int) -> Archive:
     size, mtime = facts(file)
     known = (file, size, mtime)
     if kind == "zip":
         zip_reader = ZipReader(*known)
         with zip_reader.open() as opened:
-            listing = list_zip(opened, file, zip_reader)
+            listing = list_zip(opened, file, zip_reader, most)
         return Archive(file, below, listing, zip_reader)
     if kind == "tar":
         tar_reader = TarReader(*known)
         with tar_reader.open() as opened:
-            listing = list_tar(PlainTar(opened), os.path.basename(file))
+            listing = list_tar(PlainTar(opened), os.path.basename(file), most)
         return Archive(file, below, listing, tar_reader)
     with open_compressed(file) as stream:
-        tar = StreamedTar(stream)
-        listing = list_tar(tar, os.path.basename(file))
+        tar = StreamedTar(stream, sys.maxsize if most == sys.maxsize else _FIRST)
+        listing = list_tar(tar, os.path.basename(file), most)
+        tar.read_padding()
     if tar.damage is not None:
         where = f"at byte {tar.damage.offset}, decompressed: {tar.damage.problem}"
         listing.damage[:] = [Finding("damaged", os.path.basename(file), where)]
@@ -163,12 +190,8 @@ def read_archive(source: Source) -> tuple[Catalog, list[Finding]]:
     Raises:
         SourceError: If it is no archive, cannot be read, is empty or contradicts itself.
     """
-    importing = Thread(target=import_module, args=("polars",))
-    importing.start()
-    try:
+    with importing_polars():
         archive = open_archive(source.root)
-    finally:
-        importing.join()
     from dsprep.sources.archived import files_of
     from dsprep.sources.tree import read_tree
 

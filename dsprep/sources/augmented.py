@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+from collections import Counter
 from collections.abc import Sequence
 from urllib.parse import unquote
 
@@ -24,6 +25,7 @@ from dsprep.sources.scan import RunAll
 from dsprep.stores.paths import common_path, is_dir
 from dsprep.stores.urls import is_s3
 from dsprep.text import read_text, refuse
+from dsprep.units import format_count
 
 _SCHEME = re.compile(r"([a-z][a-z0-9+.-]*)://", re.IGNORECASE)
 _LONGEST_URL = len("s3://") + 63 + 1 + 1024
@@ -42,6 +44,7 @@ def read_augmented(
     attribute: str | None = None,
     classes: tuple[str, ...] | None = None,
     extensions: frozenset[str],
+    duplicates: str | None = None,
     run_all: RunAll = map,
     text: str | None = None,
     files: Files | None = None,
@@ -60,6 +63,8 @@ def read_augmented(
         classes: The classes and their order, if they are fixed already; else they are what the
             manifest calls them.
         extensions: Those of images, in lower case and without the dot.
+        duplicates: What to do with rows that name an image again: ``error`` (also if None),
+            ``first`` or ``keep``.
         run_all: Runs calls, here or in workers.
         text: What stands in the manifest, if it is not to be read from the disk.
         files: What lies below the root, if that is known and needs no scan.
@@ -91,7 +96,12 @@ def read_augmented(
     rows = rows.with_columns(plain_paths(rows["path"]).alias("file"))
     label = _labels(lines, classes, path)
     rows = rows.with_columns(label).with_row_index("index")
-    rows, findings = match_files(rows, files, root, path)
+    rows, findings = match_files(rows, files, root, path, duplicates)
+    others = Counter(name for line in lines for name in line.others)
+    findings += [
+        Finding("unlisted", name, f"{format_count(count, 'reference')} to files that are not read")
+        for name, count in sorted(others.items())
+    ]
     rows = rows.with_columns(pl.col("index").cast(pl.Int64), path="file")
     return chosen(rows, files, root, classes), findings
 

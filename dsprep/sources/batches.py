@@ -11,6 +11,7 @@ import polars as pl
 from dsprep.catalog import Catalog
 from dsprep.errors import SourceError
 from dsprep.readers.pixels import PixelFile, PixelReader
+from dsprep.sources.classes import unknown_classes
 
 PARTS = ("train", "test")
 """The parts of such a data set, in their order."""
@@ -129,9 +130,6 @@ def _classes(
         return labels
     unknown = [name for name in names if name not in classes]
     if unknown:
-        raise SourceError(
-            f"{batch.name}: the class {unknown[0]!r} ({len(unknown)} such) is not among the "
-            f"{len(classes)} classes: add it to their list"
-        )
+        raise unknown_classes(batch.name, unknown, classes)
     renumbered = [classes.index(name) for name in names]
     return labels.replace_strict(range(len(names)), renumbered, return_dtype=pl.Int64)

@@ -4,10 +4,28 @@ from __future__ import annotations
 
 import csv
 import io
+import re
 
 import polars as pl
 
 from dsprep.errors import SourceError
+from dsprep.units import quoted_names
+
+_ANNOTATIONS = [
+    (name, re.compile(pattern, re.DOTALL))
+    for name, pattern in (
+        ("COCO's JSON", r'\s*\{\s*"(?=.*"annotations"\s*:)(?=.*"(?:images|categories)"\s*:)'),
+        ("Label Studio's JSON", r'\s*\[\s*\{\s*"(?=.*"(?:annotations|completions)"\s*:)'),
+        ("JSON", r'\s*[\[{]\s*(?:[\[{]\s*)?["\]}]'),
+        ("Pascal VOC's XML", r"\s*<(?:\?xml[^>]*>\s*<)?annotation\b"),
+        ("XML", r"\s*<\?xml\b"),
+        ("a label file of YOLO", r"(?:[0-9]+(?: [0-9.]+){4,}[ \r]*(?:\n|$)){1,20}"),
+    )
+]
+"""What annotation tools write, by its beginning: the name, and what it is known by."""
+
+
+_AUGMENTED = re.compile(r'\s*\{[^\n]*"[^"\n]*-ref"\s*:')
 
 
 def parse_cells(text: str, source: str) -> tuple[pl.DataFrame, pl.Series]:
@@ -24,11 +42,15 @@ def parse_cells(text: str, source: str) -> tuple[pl.DataFrame, pl.Series]:
     Raises:
         SourceError: If this is not such a file, or has no rows.
     """
+    refuse_annotations(text, source)
     separator = _separator(text)
     reader = csv.reader(io.StringIO(text, newline=""), delimiter=separator)
     header = [name.strip() for name in next(filter(None, reader), [])]
     if len(set(header)) < len(header):
-        raise SourceError(f"{source}:{reader.line_num}: two columns have one name, of {header}")
+        raise SourceError(
+            f"{source}:{reader.line_num}: two columns have one name, of {quoted_names(header)}: "
+            "the first line has to name the columns, such as path,label"
+        )
     try:
         cells = pl.read_csv(text.encode(), separator=separator, infer_schema=False)
         cells.columns = header
@@ -41,6 +63,26 @@ def parse_cells(text: str, source: str) -> tuple[pl.DataFrame, pl.Series]:
     if not given.any():
         raise SourceError(f"{source}: names no files: there is nothing below its header")
     return cells.filter(given), lines.filter(given)
+
+
+def refuse_annotations(text: str, source: str) -> None:
+    """Refuse the files of annotation tools that are no tables and no lists.
+
+    Raises:
+        SourceError: If this is one of them; the message says which, and what to do.
+    """
+    if _AUGMENTED.match(text):
+        raise SourceError(
+            f"{source}: is an augmented manifest of SageMaker: give it with --list, or as SOURCE "
+            "with --from manifest"
+        )
+    for name, pattern in _ANNOTATIONS:
+        if pattern.match(text):
+            raise SourceError(
+                f"{source}: is {name}, which dsprep does not read yet: give a CSV or TSV file with "
+                "a header line and a row for each image, such as path,label; for boxes, give an "
+                "MXNet .lst with detection labels with --list"
+            )
 
 
 def _separator(text: str) -> str:

@@ -8,22 +8,18 @@ NumPy array.
 
 from __future__ import annotations
 
-import os
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 from dsprep.errors import SourceError
 from dsprep.readers.pixels import Array, PixelFile
 from dsprep.sources import pickles
 from dsprep.sources.batches import Batch
-from dsprep.sources.held import Held, first_bytes, members_of, read_whole
-from dsprep.stores.paths import facts, is_file
+from dsprep.sources.held import Held, read_whole
 
 SIDE = 32
 _PIXELS = 3 * SIDE * SIDE
-_DIRECTORIES = re.compile(rb"(\./)?cifar-10(-batches-(bin|py)|0-(binary|python))/")
-_ARCHIVES = (".tar", ".tar.gz", ".tgz")
 
 
 class Version(NamedTuple):
@@ -51,31 +47,8 @@ _VERSIONS = (
 )
 
 
-def is_archive(path: str) -> bool:
-    """Whether a file is an archive of CIFAR, by its name and its first entry."""
-    return path.endswith(_ARCHIVES) and _DIRECTORIES.match(first_bytes(path, 100)) is not None
-
-
-def in_archive(path: str) -> list[Held]:
-    """The files in an archive of CIFAR.
-
-    Raises:
-        SourceError: If it is damaged, or has two files of one name.
-    """
-    return members_of(path, _is_any_part)
-
-
-def in_directory(directory: str, names: Iterable[str]) -> list[Held]:
-    """Those of some files in a directory that may be CIFAR's."""
-    found = []
-    for name in sorted(names):
-        path = os.path.join(directory, name)
-        if _is_any_part(name) and is_file(path):
-            found.append(Held(name, path, False, 0, *facts(path)))
-    return found
-
-
-def _is_any_part(name: str) -> bool:
+def is_part(name: str) -> bool:
+    """Whether a file may be one of CIFAR's, by its name."""
     return any(name == each.names or each.batches.fullmatch(name) for each in _VERSIONS)
 
 
@@ -99,7 +72,7 @@ def _looks_like(held: Held, version: Version) -> bool:
     """Whether a file is such a batch, where its name may be that of anything."""
     if version.labels:
         return held.size > 0 and held.size % (version.labels + _PIXELS) == 0
-    return first_bytes(held.path, 1) == b"\x80"
+    return held.first_bytes(1) == b"\x80"
 
 
 def read_batches(
@@ -124,7 +97,8 @@ def read_batches(
         if version.batches.fullmatch(each.name)
         and chosen in (None, each.name, _directory(each.name).partition("/")[0])
     ]
-    stop = max((each.start + each.size for each in wanted), default=0)
+    # That of all files, so that the parts of one tar, if both are read, are spooled once.
+    stop = max((each.member.offset + each.size for each in held if each.member), default=0)
     names: tuple[str, ...] | None = None
     batches: list[Batch] = []
     told = [each for each in held if each.name == version.names]
@@ -175,9 +149,9 @@ def _binary(held: Held, data: bytes, version: Version, stop: int) -> Batch:
         raise SourceError(
             f"{held}: has {len(data)} bytes, which is no multiple of {step}: download it again"
         )
-    start = held.start + version.labels
+    file, start = held.pixel_file(stop, "RGB", SIDE, SIDE)
     labels = list(data[version.labels - 1 :: step])
-    return _batch(held, _file(held, stop), start, step, labels, None)
+    return _batch(held, file, start + version.labels, step, labels, None)
 
 
 def _pickled(held: Held, data: bytes, version: Version, stop: int) -> Batch:
@@ -201,13 +175,12 @@ def _pickled(held: Held, data: bytes, version: Version, stop: int) -> Batch:
         names = [_text(each) for each in names]
     else:
         names = None
+    file, before = held.pixel_file(stop, "RGB", SIDE, SIDE)
+    first = before + start
     if not text and (not array.by_column or count == 1):
-        file = _file(held, stop)
-        return _batch(held, file, held.start + start, _PIXELS, labels, names)
-    first = held.start + start
+        return _batch(held, file, first, _PIXELS, labels, names)
     within = Array(first, first + size, count, text, array.by_column)
-    file = PixelFile(held.path, held.compressed, length, "RGB", SIDE, SIDE, within)
-    return _batch(held, file, 0, _PIXELS, labels, names)
+    return _batch(held, file._replace(size=length, array=within), 0, _PIXELS, labels, names)
 
 
 def _numbers(held: Held, key: str, labels: Any, count: int) -> list[int]:
@@ -226,11 +199,6 @@ def _characters(data: bytes) -> int:
         return len(data.decode().encode("latin-1"))
     except UnicodeError:
         return -1
-
-
-def _file(held: Held, stop: int) -> PixelFile:
-    size = stop if held.compressed else held.start + held.size
-    return PixelFile(held.path, held.compressed, size, "RGB", SIDE, SIDE)
 
 
 def _batch(

@@ -2,10 +2,36 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import os
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 
-from dsprep.errors import SourceError
+import polars as pl
+
+from dsprep.catalog import Catalog
+from dsprep.errors import SourceError, UnknownClass
+from dsprep.findings import Finding
+from dsprep.stores.local import LARGEST
 from dsprep.text import read_text
+from dsprep.units import format_count, format_some
+
+_SHOWN = 5
+"""Names that show what an order is."""
+
+_SIDES = {
+    **dict.fromkeys(("train", "training"), "train"),
+    **dict.fromkeys(("val", "valid", "validation", "dev"), "val"),
+    **dict.fromkeys(("test", "testing", "eval", "holdout"), "test"),
+}
+"""What directories of the sides of a split are called, in lower case, and which side that is."""
+
+_FILE_KINDS = dict.fromkeys(("images", "image", "imgs", "img", "jpegimages", "pngimages"), "image")
+_FILE_KINDS |= dict.fromkeys(("masks", "mask", "segmentationclass"), "mask")
+_FILE_KINDS |= {
+    name: name for name in ("labels", "annotations", "segmentationobject", "depth", "gt", "json")
+}
+"""What directories are called that hold one kind of file, in lower case, and which that is."""
 
 
 def number_classes(names: Iterable[str], source: str) -> tuple[str, ...]:
@@ -27,6 +53,116 @@ def number_classes(names: Iterable[str], source: str) -> tuple[str, ...]:
     return classes
 
 
+def unknown_classes(place: str, names: Sequence[str], classes: Sequence[str]) -> UnknownClass:
+    """Return the error for classes of a source that are not in the list of classes."""
+    be, count = "is" if len(names) == 1 else "are", format_count(len(classes), "class")
+    more = f" and {len(names) - 3:,} more" if len(names) > 3 else ""
+    shown = ", ".join(map(repr, names[:3]))
+    return UnknownClass(f"{place}: {shown}{more} {be} not among the {count}")
+
+
+def natural_order(names: Iterable[str]) -> tuple[str, ...]:
+    """Sort names so that numbers in them count as numbers: ``1``, ``2``, ``10``."""
+
+    def key(name: str) -> tuple[list[tuple[int, str]], str]:
+        # Texts and numbers alternate, so that only like is compared with like.
+        parts = re.split("([0-9]+)", name)
+        stripped = [each.lstrip("0") if at % 2 else each for at, each in enumerate(parts)]
+        return [(len(each) * (at % 2), each) for at, each in enumerate(stripped)], name
+
+    return tuple(sorted(names, key=key))
+
+
+def renumbered(catalog: Catalog, classes: tuple[str, ...]) -> Catalog:
+    """Number the classes of a catalog as another list does, which has the same names or more."""
+    known = catalog.classes or ()
+    numbers = {name: number for number, name in reversed(list(enumerate(classes)))}
+    column = pl.col("cls").replace_strict(
+        range(len(known)), [numbers[name] for name in known], return_dtype=pl.Int64
+    )
+    return replace(catalog, table=catalog.table.with_columns(column), classes=classes)
+
+
+def in_order(catalog: Catalog, order: str) -> tuple[Catalog, list[Finding]]:
+    """Number the classes of a catalog by their names.
+
+    Args:
+        catalog: Its classes are in plain sorted order.
+        order: ``name`` leaves that, ``natural`` is :func:`natural_order`.
+
+    Returns:
+        The catalog, and a note if the two orders differ and nobody has chosen.
+    """
+    classes = catalog.classes or ()
+    natural = natural_order(classes)
+    if natural == classes:
+        return catalog, []
+    if order == "natural":
+        return renumbered(catalog, natural), []
+    first = next(at for at, name in enumerate(classes) if name != natural[at])
+    start = max(0, first - 2)
+    shown = (names[start : start + _SHOWN] for names in (classes, natural))
+    plain, other = (", ".join(names) + ", …" * (len(names) == _SHOWN) for names in shown)
+    detail = (
+        f"classes are numbered in plain order of their names ({plain}), as torchvision does; "
+        f"--class-order natural gives {other}"
+    )
+    return catalog, [Finding("note", "", detail)]
+
+
+def notes_on_directories(classes: Sequence[str], root: str) -> Iterator[Finding]:
+    """Say which directories are hardly classes: sides of a split, or kinds of files.
+
+    Args:
+        classes: The paths of the directories that images lie in, below the root.
+        root: What the user named.
+    """
+    root = root.rstrip("/")
+    if sides := _called(classes, _SIDES):
+        names = format_some([f"{side}/" for side in sides])
+        if _lie_together(sides):
+            advice = f"to read one side, name it as the source: dsprep pack {root}/{sides[0]}"
+            advice += "".join(f", or {root}/{side}" for side in sides[1:])
+        else:
+            advice = "to read one side, move it to a directory of its own, or list it with --list"
+        detail = f"{names} look like sides of a split, and are part of the names of classes here"
+        yield Finding("note", "", f"{detail}; {advice}")
+    kinds = _called(classes, _FILE_KINDS)
+    if kinds and _lie_together(kinds):
+        names = format_some([f"{kind}/" for kind in kinds])
+        detail = (
+            f"{names}: called like a kind of file, and part of the names of classes here; if "
+            f"the classes lie in it, name {root}/{kinds[0]} as the source; if each holds a part of "
+            f"every sample, name the parts: "
+            f"--pair 'image={kinds[0]}/*.jpg' --pair 'mask.png={[*kinds, 'masks'][1]}/*.png'"
+        )
+        yield Finding("note", "", detail)
+
+
+def _lie_together(paths: Sequence[str]) -> bool:
+    return len(set(map(os.path.dirname, paths))) == 1
+
+
+def _called(classes: Sequence[str], meanings: Mapping[str, str]) -> list[str]:
+    """Find directories by their names, in the paths of classes.
+
+    Returns:
+        Their paths, in the order of the meanings. None if all mean the same and are classes among
+        others: ``train`` may stand beside ``car`` and ``bus``.
+    """
+    found: dict[str, str] = {}
+    for name in classes:
+        parts = name.split("/")
+        for depth, part in enumerate(parts, 1):
+            if meaning := meanings.get(part.lower()):
+                found["/".join(parts[:depth])] = meaning
+                break
+    others = set(classes) - set(found)
+    is_class = others and set(found) <= set(classes) and len(set(found.values())) == 1
+    order = list(meanings.values())
+    return [] if is_class else sorted(found, key=lambda path: order.index(found[path]))
+
+
 def format_classes(classes: Iterable[str]) -> str:
     """Write the names one a line, the class number being the line number from 0."""
     return "".join(f"{name}\n" for name in classes)
@@ -44,7 +180,7 @@ def read_classes(path: str) -> tuple[str, ...]:
     Raises:
         SourceError: If the file cannot be read, is empty, or has a blank or a repeated line.
     """
-    names = [line.removesuffix("\r") for line in read_text(path).split("\n")]
+    names = [line.removesuffix("\r") for line in read_text(path, LARGEST).split("\n")]
     while names and not names[-1].strip():
         names.pop()
     if not names:

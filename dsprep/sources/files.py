@@ -10,9 +10,12 @@ import polars as pl
 
 from dsprep.catalog import Catalog
 from dsprep.findings import Finding
+from dsprep.images.header import NOT_DECODED
 from dsprep.lists.editing import plain_paths
 from dsprep.readers.base import Reader
+from dsprep.sample import IMAGE_EXTENSIONS, OTHER_IMAGES
 from dsprep.sources.scan import Scanned, printable
+from dsprep.units import extension_in
 
 FILES = pl.Schema({"path": pl.String(), "size": pl.Int64(), "mtime": pl.Int64()})
 """The columns of a table of files; they are those of the same names in a catalog."""
@@ -70,6 +73,22 @@ class Files(NamedTuple):
             ),
             top="",
         )
+
+    def with_unreadable(self, extensions: frozenset[str]) -> Files:
+        """The same with images of kinds that dsprep does not decode as unreadable samples.
+
+        Args:
+            extensions: Those of images; if the user chose them, other files are not samples.
+        """
+        if extensions != frozenset(IMAGE_EXTENSIONS):
+            return self
+        findings = []
+        for each in self.findings:
+            name = OTHER_IMAGES.get(extension_in(each.path))
+            if each.kind == "not-an-image" and not each.detail and name is not None:
+                each = each._replace(kind="unreadable", detail=f"{name}, {NOT_DECODED}")
+            findings.append(each)
+        return self._replace(findings=findings)
 
     def fitting(self, paths: pl.Series) -> Files:
         """These, or those :meth:`below_top` if it is there that paths of a list begin.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable
 
 import polars as pl
@@ -10,10 +11,12 @@ from dsprep.catalog import Catalog
 from dsprep.errors import SourceError
 from dsprep.findings import Finding
 from dsprep.readers.files import FileReader
+from dsprep.sample import IMAGE_EXTENSIONS
 from dsprep.sources.below import scan_below
-from dsprep.sources.classes import number_classes
+from dsprep.sources.classes import number_classes, unknown_classes
 from dsprep.sources.files import Files, list_files
 from dsprep.sources.scan import Scanned
+from dsprep.units import extension_in, format_extensions
 
 
 def read_folder(
@@ -45,18 +48,31 @@ def read_folder(
     """
     if files is None:
         files = list_files(scan_below(root, extensions) if scans is None else scans)
+    files = files.with_unreadable(extensions)
     if files.table.is_empty():
-        others = len(files.findings)
-        found = (
-            f"but {others:,} other files and hidden directories" if others else "nor anything else"
-        )
-        raise SourceError(f"{root}: holds no images ({', '.join(sorted(extensions))}), {found}")
+        raise SourceError(f"{root}: holds no images{_what_else(files, extensions)}")
     table = files.table.sort("path").with_row_index("index")
     table = table.with_columns(pl.col("index").cast(pl.Int64))
     numbers, classes = classes_of_directories(table["path"], root, classes)
     columns = [] if numbers is None else [numbers]
     reader = files.reader or FileReader(root)
     return Catalog(table.with_columns(columns), root, classes, reader), files.findings
+
+
+def _what_else(files: Files, extensions: frozenset[str]) -> str:
+    """Say what is in a folder without images, from a blank or a comma on."""
+    if not files.findings:
+        return ", nor anything else"
+    counts = Counter(extension_in(each.path) for each in files.findings if each.kind != "hidden")
+    hidden = len(files.findings) - counts.total()
+    counted = [format_extensions(counts)] if counts else []
+    counted += [f"{hidden:,} hidden"] if hidden else []
+    unreadable = next((each.detail for each in files.findings if each.kind == "unreadable"), "")
+    found = f" that dsprep reads, but {' and '.join(counted)}"
+    if unreadable:
+        return f"{found} ({unreadable})"
+    is_chosen = extensions != frozenset(IMAGE_EXTENSIONS)
+    return f"{found} (images are .{', .'.join(sorted(extensions))})" if is_chosen else found
 
 
 def classes_of_directories(
@@ -96,9 +112,6 @@ def classes_of_directories(
         classes = found
     unknown = sorted(set(found).difference(classes))
     if unknown:
-        raise SourceError(
-            f"{root}: the directory {unknown[0]!r} ({len(unknown)} such) is not among the "
-            f"{len(classes)} classes: add it to their list, or move it away"
-        )
+        raise unknown_classes(root, unknown, classes)
     numbers = directories.replace_strict(classes, range(len(classes)), return_dtype=pl.Int64)
     return numbers.alias("cls"), classes

@@ -1,4 +1,4 @@
-"""Files that are read whole: those in a directory, or the members of an archive."""
+"""Files of known data sets, in a directory or in an archive, and reading them whole."""
 
 from __future__ import annotations
 
@@ -8,17 +8,21 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import BinaryIO, NamedTuple
 
 from dsprep.errors import DamagedShard, SourceError
-from dsprep.formats.stream import ShardStream
-from dsprep.formats.tar import members
+from dsprep.readers.archive import CompressedTarReader, ZipReader
 from dsprep.readers.compressed import compression_of, open_compressed
+from dsprep.readers.pixels import Member, PixelFile, read_members
 from dsprep.readers.places import read_at
-from dsprep.stores.opened import open_file
-from dsprep.stores.paths import facts
+from dsprep.sources.archive import open_archive
+from dsprep.stores.opened import OpenFile, open_file
+from dsprep.stores.paths import entries, facts
 
 _LARGEST = 1 << 30
 """Bytes of the largest file that is read; CIFAR-100's training images are 155 million."""
 
 _BLOCK = 1 << 20
+
+_MOST_FILES = 1000
+"""Files in a directory that may still be a known data set."""
 
 
 class Held(NamedTuple):
@@ -26,117 +30,170 @@ class Held(NamedTuple):
 
     Attributes:
         name: Its name without a directory.
+        directory: The directory in the archive that it lies in; empty for a file.
         path: The file, or the archive.
-        compressed: Whether that is compressed.
-        start: Where its bytes begin in the (decompressed) archive.
-        size: How many they are.
+        size: Its bytes.
         mtime: When the file was last changed, in nanoseconds since 1970.
+        member: Where it lies in the archive; None for a file.
     """
 
     name: str
+    directory: str
     path: str
-    compressed: bool
-    start: int
     size: int
     mtime: int
+    member: Member | None = None
 
     def __str__(self) -> str:
         return self.path if self.path.endswith(self.name) else f"{self.path}: {self.name}"
 
+    def pixel_file(self, stop: int, mode: str, width: int, height: int) -> tuple[PixelFile, int]:
+        """Return the file that holds its pixels, and where its bytes begin there.
 
-def is_compressed(path: str) -> bool:
-    """Whether a file is compressed, by its first bytes.
+        Args:
+            stop: Where the last of all files that are read from the same tar ends there.
+            mode: Pillow's name for the kind of pixel.
+            width: Of each image.
+            height: Of each image.
+        """
+        image = mode, width, height
+        if self.member is None:
+            return PixelFile(self.path, False, self.size, *image), 0
+        if isinstance(self.member.archive, ZipReader):
+            return PixelFile(self.path, False, self.size, *image, member=self.member), 0
+        is_compressed = isinstance(self.member.archive, CompressedTarReader)
+        return PixelFile(self.path, is_compressed, stop, *image), self.member.offset
 
-    Raises:
-        OSError: If it cannot be read.
-    """
-    with open_file(path) as file:
-        return compression_of(read_at(file, 6, 0)) is not None
+    def first_bytes(self, count: int) -> bytes:
+        """Return its first bytes.
+
+        Raises:
+            SourceError: If it cannot be read, or is a member of more bytes than any is read of.
+        """
+        try:
+            with self._open() as file:
+                return file.read(count) or b""
+        except OSError as error:
+            raise SourceError(f"{self}: cannot be read ({error.strerror})") from None
+
+    def open(self) -> BinaryIO | OpenFile:
+        """Open it from front to back, decompressed if it is compressed.
+
+        Raises:
+            OSError: If it cannot be opened.
+            SourceError: As :meth:`first_bytes`.
+        """
+        is_packed = is_compressed(self)
+        file = self._open()
+        return open_compressed(str(self), file) if is_packed else file
+
+    def _open(self) -> BinaryIO | OpenFile:
+        if self.member is None:
+            return open_file(self.path)
+        self.require_usual_size()
+        return io.BytesIO(next(read_members([self.member])))
+
+    def require_usual_size(self) -> None:
+        """Refuse a file that is too large to be read whole.
+
+        Raises:
+            SourceError: If it is.
+        """
+        if self.size > _LARGEST:
+            raise SourceError(f"{self}: has {self.size} bytes, far more than any of such files")
 
 
-def open_any(path: str) -> BinaryIO:
-    """Open a file from front to back, decompressing it if it is compressed.
-
-    Raises:
-        OSError: If it cannot be read.
-    """
-    return open_compressed(path) if is_compressed(path) else io.BufferedReader(open_file(path))
-
-
-def first_bytes(path: str, count: int) -> bytes:
-    """The first (decompressed) bytes of a file; none if it is damaged there.
-
-    Raises:
-        SourceError: If it cannot be read.
-    """
-    try:
-        with open_any(path) as file:
-            return file.read(count)
-    except DamagedShard:
-        return b""
-    except OSError as error:
-        raise SourceError(f"{path}: cannot be read ({error.strerror})") from None
-
-
-def members_of(path: str, wanted: Callable[[str], bool]) -> list[Held]:
-    """Some of the files in a tar, plain or gzip.
+def files_in(directory: str, wanted: Callable[[str], bool]) -> list[Held]:
+    """Return some of the files in a directory; none if it holds too many for a known data set.
 
     Args:
-        path: The tar.
+        directory: The directory.
+        wanted: Whether to take one, by its name.
+    """
+    found: list[Held] = []
+    try:
+        for number, entry in enumerate(entries(directory)):
+            if number >= _MOST_FILES:
+                return []
+            if wanted(entry.name) and entry.is_file():
+                path = os.path.join(directory, entry.name)
+                found.append(Held(entry.name, "", path, *facts(path)))
+    except OSError:
+        return []  # whoever reads it next will say so
+    return sorted(found)
+
+
+def members_in(path: str, wanted: Callable[[str], bool]) -> list[Held]:
+    """Return some of the files in an archive.
+
+    Args:
+        path: The archive.
         wanted: Whether to take one, by its name without a directory.
 
     Raises:
         SourceError: If it is damaged, or two of those have one name.
     """
-    found: dict[str, Held] = {}
-    try:
-        mtime = facts(path).mtime_ns
-        compressed = is_compressed(path)
-        with ShardStream.of_headers(path) as stream:
-            for member in members(stream, with_data=False):
-                name = os.path.basename(member.name)
-                if wanted(name):
-                    if name in found:
-                        raise SourceError(f"{path}: holds two files called {name}")
-                    found[name] = Held(name, path, compressed, member.at, member.size, mtime)
-    except DamagedShard as damage:
-        raise SourceError(f"{damage}: download it again") from None
-    except OSError as error:
-        raise SourceError(f"{path}: cannot be read ({error.strerror})") from None
-    return list(found.values())
+    _, _, listing, archive = open_archive(path)
+    for damage in listing.damage:
+        raise SourceError(f"{path}: {damage.detail}: download it again")
+    for name, reason in listing.unreadable:
+        if wanted(os.path.basename(name)):
+            raise SourceError(f"{path}: {name} cannot be read ({reason})")
+    found: dict[tuple[str, str], Held] = {}
+    for at, full_name in enumerate(listing.names):
+        directory, name = os.path.split(os.path.normpath(full_name))
+        if not wanted(name):
+            continue
+        if (directory, name) in found:
+            raise SourceError(f"{path}: holds two files called {name}")
+        member = Member(archive, listing.offsets[at], listing.stored[at], listing.sizes[at])
+        found[directory, name] = Held(
+            name, directory, path, listing.sizes[at], archive.mtime or 0, member
+        )
+    return sorted(found.values(), key=lambda each: (each.directory, each.name))
 
 
 def read_whole(held: Sequence[Held]) -> Iterator[tuple[Held, bytes]]:
-    """The bytes of files, or of members of one archive, in the order in which they lie there.
+    """Read files whole, those of an archive in the order in which they lie there.
 
     Raises:
-        SourceError: If one cannot be read, or is beyond all measure.
+        SourceError: If one cannot be read, or is too large.
     """
     for each in held:
-        if each.size > _LARGEST:
-            raise SourceError(f"{each}: has {each.size} bytes, far more than any of CIFAR's files")
-    if held and held[0].compressed:
-        yield from _read_compressed(sorted(held, key=lambda each: each.start))
+        each.require_usual_size()
+    members = [each.member for each in held if each.member is not None]
+    if members:
+        ordered = sorted(held, key=lambda each: each.member.offset if each.member else 0)
+        yield from zip(ordered, read_members(members), strict=True)
         return
     for each in held:
         try:
             with open_file(each.path) as file:
-                yield each, read_at(file, each.size, each.start)
+                yield each, read_at(file, each.size, 0)
         except OSError as error:
             raise SourceError(f"{each}: cannot be read ({error.strerror})") from None
 
 
-def _read_compressed(held: Sequence[Held]) -> Iterator[tuple[Held, bytes]]:
+def is_compressed(held: Held) -> bool:
+    """Whether a file is compressed, by its first bytes.
+
+    Raises:
+        SourceError: If it cannot be read.
+    """
+    return compression_of(held.first_bytes(6)) is not None
+
+
+def blocks_of(held: Held) -> Iterator[bytes]:
+    """Read the (decompressed) bytes of a file from front to back.
+
+    Raises:
+        SourceError: If it cannot be read, or is damaged.
+    """
     try:
-        with open_compressed(held[0].path) as file:
-            at = 0
-            for each in held:
-                while at < each.start and (block := file.read(min(_BLOCK, each.start - at))):
-                    at += len(block)
-                data = file.read(each.size)
-                at += len(data)
-                yield each, data
+        with held.open() as file:
+            while block := file.read(_BLOCK):
+                yield block
     except DamagedShard as damage:
         raise SourceError(f"{damage}: download it again") from None
     except OSError as error:
-        raise SourceError(f"{held[0].path}: cannot be read ({error.strerror})") from None
+        raise SourceError(f"{held}: cannot be read ({error.strerror})") from None

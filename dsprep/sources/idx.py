@@ -7,20 +7,17 @@ KMNIST and EMNIST are made of such files, too; gzip, mostly.
 
 from __future__ import annotations
 
-import os
 import re
 import struct
-from collections.abc import Iterable, Iterator
+from collections.abc import Sequence
 from math import prod
 from typing import NamedTuple
 
-from dsprep.errors import DamagedShard, SourceError
+from dsprep.errors import SourceError
 from dsprep.readers.pixels import PixelFile
 from dsprep.sources.batches import Batch
-from dsprep.sources.held import is_compressed, open_any
-from dsprep.stores.paths import facts, is_file
+from dsprep.sources.held import Held, blocks_of, is_compressed
 
-_BLOCK = 1 << 20
 _MOST_IMAGES = 10_000_000
 _MOST_PIXELS = 100_000_000
 _FILE = re.compile(
@@ -31,33 +28,53 @@ _PARTS = {"train": "train", "test": "test", "t10k": "test"}
 
 
 class ImagesFile(NamedTuple):
-    """An idx file of images, by its name.
+    """An idx file of images.
 
     Attributes:
-        path: The file.
+        held: The file.
+        labels: The file of their labels; None if there is none.
         set: What its name begins with, ``emnist-letters``; mostly nothing.
         part: ``train``, ``test``, or nothing if its name does not tell.
     """
 
-    path: str
+    held: Held
+    labels: Held | None
     set: str
     part: str
 
 
-def images_file(path: str) -> ImagesFile | None:
-    """What the name of a file tells, if it is that of such images."""
-    match = _FILE.fullmatch(os.path.basename(path))
-    if match is None:
-        return None
-    return ImagesFile(path, match["set"] or match["single"] or "", _PARTS.get(match["part"], ""))
+def is_part(name: str) -> bool:
+    """Whether a file is one of images or labels, by its name."""
+    return _FILE.fullmatch(_images_name(name)) is not None
 
 
-def images_files(directory: str, names: Iterable[str]) -> list[ImagesFile]:
-    """The files of images among those in a directory; a compressed one only if it is alone."""
-    there = set(names)
-    chosen = [name for name in sorted(there) if name.removesuffix(".gz") not in there - {name}]
-    found = (images_file(os.path.join(directory, name)) for name in chosen)
-    return [each for each in found if each is not None]
+def images_files(held: Sequence[Held], name: str | None = None) -> list[ImagesFile]:
+    """Return the files of images among those of one directory.
+
+    Args:
+        held: The files.
+        name: The one that was named. Without it, a compressed file beside the same one, unpacked,
+            does not count.
+    """
+    there = {each.name: each for each in held}
+    found = []
+    for each in sorted(there):
+        match = _FILE.fullmatch(each)
+        bare = each.removesuffix(".gz")
+        if match is None or (bare in there.keys() - {each} if name is None else each != name):
+            continue
+        labels = there.get(_labels_name(bare)) or there.get(_labels_name(bare) + ".gz")
+        prefix = match["set"] or match["single"] or ""
+        found.append(ImagesFile(there[each], labels, prefix, _PARTS.get(match["part"], "")))
+    return found
+
+
+def _labels_name(images: str) -> str:
+    return "labels".join(images.rsplit("images", 1)).replace("idx3", "idx1")
+
+
+def _images_name(labels: str) -> str:
+    return "images".join(labels.rsplit("labels", 1)).replace("idx1", "idx3")
 
 
 def read_batch(images: ImagesFile) -> Batch:
@@ -66,65 +83,47 @@ def read_batch(images: ImagesFile) -> Batch:
     Raises:
         SourceError: If it, or the file of its labels, is damaged or cannot be read.
     """
-    path = images.path
-    (count, height, width), size = _look_into(path, 3)
+    held = images.held
+    (count, height, width), size = _look_into(held, 3)
     if not height or not width or height * width > _MOST_PIXELS:
-        raise SourceError(f"{path}: holds images of {width} by {height} pixels, it says")
-    file = PixelFile(path, is_compressed(path), size, "L", width, height)
-    labels = _read_labels(path, count)
-    mtime = facts(path).mtime_ns
-    return Batch(path, images.part, file, mtime, 16, height * width, labels, count)
+        raise SourceError(f"{held}: holds images of {width} by {height} pixels, it says")
+    file = PixelFile(held.path, is_compressed(held), size, "L", width, height, member=held.member)
+    labels = None if images.labels is None else _read_labels(images.labels, count)
+    step = height * width
+    return Batch(str(held), images.part, file, held.mtime, 16, step, labels, count)
 
 
-def _read_labels(images: str, count: int) -> list[int] | None:
-    """The labels in the file beside the images; None if there is none."""
-    directory, name = os.path.split(images)
-    name = name.removesuffix(".gz").replace("images", "labels").replace("idx3", "idx1")
-    for path in (os.path.join(directory, name), os.path.join(directory, name + ".gz")):
-        if is_file(path):
-            (labels,), _ = _look_into(path, 1)
-            if labels != count:
-                raise SourceError(f"{path}: has {labels} labels, but there are {count} images")
-            return list(b"".join(_blocks(path))[8:])
-    return None
+def _read_labels(held: Held, count: int) -> list[int]:
+    (labels,), _ = _look_into(held, 1)
+    if labels != count:
+        raise SourceError(f"{held}: has {labels} labels, but there are {count} images")
+    return list(b"".join(blocks_of(held))[8:])
 
 
-def _look_into(path: str, dimensions: int) -> tuple[tuple[int, ...], int]:
+def _look_into(held: Held, dimensions: int) -> tuple[tuple[int, ...], int]:
     """The dimensions that a file says it has, and its (decompressed) size, which has to fit."""
-    blocks = _blocks(path)
+    blocks = blocks_of(held)
     first = next(blocks, b"")
     head = first[: 4 + 4 * dimensions]
     if head[:4] != bytes((0, 0, 8, dimensions)):
         raise SourceError(
-            f"{path}: is no idx file of bytes in {dimensions} dimensions: its first bytes are "
+            f"{held}: is no idx file of bytes in {dimensions} dimensions: its first bytes are "
             f"{head[:4].hex(' ')}"
         )
     if len(head) < 4 + 4 * dimensions:
-        raise SourceError(f"{path}: ends within its head: download it again")
+        raise SourceError(f"{held}: ends within its head: download it again")
     shape: tuple[int, ...] = struct.unpack(f">{dimensions}I", head[4:])
     if shape[0] > _MOST_IMAGES:
-        raise SourceError(f"{path}: says it has {shape[0]} images; {_MOST_IMAGES} are the most")
+        raise SourceError(f"{held}: says it has {shape[0]} images; {_MOST_IMAGES} are the most")
     wanted, size = len(head) + prod(shape), len(first)
-    if not is_compressed(path):
-        size = facts(path).size
+    if not is_compressed(held):
+        size = held.size
     else:
         while size <= wanted and (block := next(blocks, b"")):
             size += len(block)
     if size != wanted:
         raise SourceError(
-            f"{path}: says it has {' x '.join(map(str, shape))} bytes, so {wanted} with its head, "
+            f"{held}: says it has {' x '.join(map(str, shape))} bytes, so {wanted} with its head, "
             f"but {'there are more' if size > wanted else f'ends after {size}'}: download it again"
         )
     return shape, size
-
-
-def _blocks(path: str) -> Iterator[bytes]:
-    """The (decompressed) bytes of a file."""
-    try:
-        with open_any(path) as file:
-            while block := file.read(_BLOCK):
-                yield block
-    except DamagedShard as damage:
-        raise SourceError(f"{damage}: download it again") from None
-    except OSError as error:
-        raise SourceError(f"{path}: cannot be read ({error.strerror})") from None

@@ -9,6 +9,7 @@ from dsprep.findings import Finding
 from dsprep.lists.editing import plain_paths
 from dsprep.lists.rows import parse_rows
 from dsprep.sources.below import scan_below
+from dsprep.sources.cells import refuse_annotations
 from dsprep.sources.files import Files, list_files
 from dsprep.sources.labels import labels_from_numbers
 from dsprep.sources.match import chosen, match_files
@@ -22,6 +23,7 @@ def read_lst(
     *,
     classes: tuple[str, ...] | None = None,
     extensions: frozenset[str],
+    duplicates: str | None = None,
     run_all: RunAll = map,
     text: str | None = None,
     files: Files | None = None,
@@ -37,6 +39,8 @@ def read_lst(
         root: The directory that its paths start from.
         classes: The names of the classes, if there are any.
         extensions: Those of images, in lower case and without the dot.
+        duplicates: What to do with rows that name an image again: ``error`` (also if None),
+            ``first`` or ``keep``.
         run_all: Runs calls, here or in workers.
         text: What stands in the list, if it is not to be read from the disk.
         files: What lies below the root, if that is known and needs no scan.
@@ -49,7 +53,9 @@ def read_lst(
         SourceError: If a line cannot be understood, an id stands twice, a path leads out of the
             root, a label is not the number of a class, or no listed file is there.
     """
-    rows = parse_rows(read_text(list_path) if text is None else text, list_path)
+    text = read_text(list_path) if text is None else text
+    refuse_annotations(text, list_path)
+    rows = parse_rows(text, list_path)
     files_named = plain_paths(rows["path"]).alias("file")
     numbers = pl.col("label").str.split("\t").cast(pl.List(pl.Float64)).alias("labels")
     labels = labels_from_numbers(rows.select("line", numbers), classes, list_path)
@@ -58,7 +64,7 @@ def read_lst(
         listed = _directories(files_named)
         files = list_files(scan_below(root, extensions, run_all, listed), listed)
     files = files.fitting(files_named)
-    rows, findings = match_files(rows, files, root, list_path)
+    rows, findings = match_files(rows, files, root, list_path, duplicates)
     return chosen(rows, files, root, classes), findings
 
 

@@ -19,13 +19,19 @@ from dsprep.stores.ahead import ahead
 from dsprep.stores.paths import Facts, facts
 from dsprep.stores.urls import is_s3
 from dsprep.text import refuse
+from dsprep.units import format_count, quoted
 
 _FILE = "in file"
 """What a catalog calls ``file`` is called here while ``file`` is what a list names."""
 
 
 def match_files(
-    rows: pl.DataFrame, files: Files, root: str, source: str
+    rows: pl.DataFrame,
+    files: Files,
+    root: str,
+    source: str,
+    duplicates: str | None = None,
+    advice: str = "",
 ) -> tuple[pl.DataFrame, list[Finding]]:
     """Give every listed sample its file, and say what is left over on either side.
 
@@ -35,13 +41,15 @@ def match_files(
         files: What a scan of the root found.
         root: The directory that paths start from.
         source: The list's name, for messages.
+        duplicates: What to do with rows that name a file again; see :func:`settle_duplicates`.
+        advice: What else a message about such rows says.
 
     Returns:
         The samples that have a file, in their order, with what :func:`chosen` takes; and the
         findings.
 
     Raises:
-        SourceError: If not one of them has a file.
+        SourceError: If not one of them has a file, or rows name a file again.
     """
     if files.samples is not None:
         rows = rows.with_columns(file=_find_samples(rows, files, files.samples, source))
@@ -66,9 +74,10 @@ def match_files(
     # Findings reach the reports that stand beside the shards, which name no path of this machine.
     name = os.path.basename(source)
     named = {*missing["file"].to_list(), *elsewhere["path"].to_list()}
+    found, repeated = settle_duplicates(found, "place", source, duplicates, advice)
     return found, [
         *_missing(missing, name, "missing" if files.samples is None else "unknown"),
-        *_duplicates(found, name),
+        *repeated,
         *_unlisted(found, files),
         *(finding for finding in _of_scan(files.findings) if finding.path not in named),
     ]
@@ -236,16 +245,50 @@ def _missing(rows: pl.DataFrame, source: str, kind: str) -> list[Finding]:
     return [Finding(kind, path, f"{source}:{line}") for path, line in lines]
 
 
-def _duplicates(rows: pl.DataFrame, source: str) -> list[Finding]:
-    if rows["place"].n_unique() == rows.height:
-        return []
-    repeated = rows.filter(pl.col("place").is_duplicated())
-    firsts = repeated.with_columns(first=pl.col("line").first().over("place"))
-    again = firsts.filter(pl.col("line") != pl.col("first"))
-    return [
-        Finding("duplicate", path, f"{source}:{line}, and in line {first} already")
-        for path, line, first in again.select("path", "line", "first").iter_rows()
-    ]
+def settle_duplicates(
+    rows: pl.DataFrame, by: str, source: str, duplicates: str | None, advice: str = ""
+) -> tuple[pl.DataFrame, list[Finding]]:
+    """Decide about rows that name a file again.
+
+    Args:
+        rows: The rows with the columns ``path``, ``by`` and ``line``; or ``index``, if nothing
+            tells the lines.
+        by: The column that is the same for the rows of one file.
+        source: The list's name, for messages.
+        duplicates: ``first`` leaves out all but the first row of each file, ``keep`` leaves all
+            rows in; otherwise such rows are refused.
+        advice: What else the message says.
+
+    Returns:
+        The rows that are used, and a finding for each row that names a file again.
+
+    Raises:
+        SourceError: If there are such rows and ``duplicates`` does not say what to do.
+    """
+    if rows[by].n_unique() == rows.height:
+        return rows, []
+    at, word = ("line", "line") if "line" in rows.columns else ("index", "the row of id")
+    labels = [name for name in ("cls", "label") if name in rows.columns]
+    firsts = pl.col(at, *labels).first().over(by).name.prefix("first ")
+    told = rows.with_columns(firsts)
+    is_again = told[at] != told[f"first {at}"]
+    again = told.filter(is_again)
+    if duplicates in ("first", "keep"):
+        kind = "repeated" if duplicates == "first" else "duplicate"
+        name = os.path.basename(source)
+        findings = [
+            Finding(kind, path, f"{name}:{place}, and in {word} {first} already")
+            for path, place, first in again.select("path", at, f"first {at}").iter_rows()
+        ]
+        return (rows.filter(~is_again) if duplicates == "first" else rows), findings
+    example = again.row(0, named=True)
+    differs = any(example[name] != example[f"first {name}"] for name in labels)
+    raise SourceError(
+        f"{source}{f':{example[at]}' if at == 'line' else ''}: {quoted(example['path'])} stands in "
+        f"{word} {example[f'first {at}']} already{', with another label' if differs else ''} "
+        f"({format_count(again.height, 'row')} like this): give --duplicates first to use only the "
+        "first row of each image, or --duplicates keep to make a sample of each row" + advice
+    )
 
 
 def _unlisted(rows: pl.DataFrame, files: Files) -> list[Finding]:

@@ -125,7 +125,7 @@ def read_pairs(
     unread = [finding for finding in files.findings if finding.kind in REJECT_KINDS]
     findings = [finding for finding in files.findings if finding.kind not in REJECT_KINDS]
     findings += [
-        Finding("unlisted", path) for path in placed.filter(pl.col("part").is_null())["path"]
+        Finding("no-part", path) for path in placed.filter(pl.col("part").is_null())["path"]
     ]
     stems, others = _unread_stems(unread, patterns)
     findings += others
@@ -180,7 +180,7 @@ def _unread_stems(
     others, odd = [], set()
     for finding, stem in zip(unread, placed["stem"], strict=True):
         if stem is None:
-            others.append(finding._replace(kind="unlisted"))
+            others.append(finding._replace(kind="no-part"))
         elif finding.kind == "bad-name" and stem not in odd:  # each sample is lost once
             odd.add(stem)
             others.append(finding)

@@ -69,7 +69,7 @@ def read_parquet(
         SourceError: If a file cannot be read, has other columns than the first, or columns that no
             sample can hold; if a class is not among those given; or if there are no rows.
     """
-    columns = _shared_columns(paths, dropped, image_column, label_column)
+    columns, left_out = _shared_columns(paths, dropped, image_column, label_column)
     columns = replace(columns, rounded=_require_doubles(rounded, columns, paths[0]))
     indexed = list(run_all(index_rows, [RowsTask(path, columns) for path in paths]))
     findings = [
@@ -102,6 +102,7 @@ def read_parquet(
         for path, rows in zip(paths, indexed, strict=True)
     )
     fields = _fields(columns, indexed, names)
+    fields.update({(name, ""): len(names) for name in left_out})
     return Catalog(table, root, classes, ParquetReader(files, columns), fields), findings
 
 
@@ -111,19 +112,20 @@ def _joined(indexed: Sequence[IndexedRows], name: str) -> list[Any]:
 
 def _shared_columns(
     paths: Sequence[str], dropped: frozenset[str], image: str | None, label: str | None
-) -> Columns:
-    """The columns that all files have.
+) -> tuple[Columns, set[str]]:
+    """The columns that all files have, and those of the dropped ones that there are.
 
     Raises:
         SourceError: If they do not have the same.
     """
     shared: Columns | None = None
     first = ""
-    empty = set[str]()
+    empty, left_out = set[str](), set[str]()
     for path in paths:
         with open_or_refuse(path) as file:
             schema = file.schema_arrow
         names = {each.name for each in schema}
+        left_out |= names & dropped
         wanted = (image if image in names else None, label if label in names else None)
         found = choose_columns(schema, path, dropped=dropped, image=wanted[0], label=wanted[1])
         nulls = names.difference(found.kind_of, dropped)
@@ -157,7 +159,7 @@ def _shared_columns(
     for asked in filter(None, (image, label)):
         if asked not in shared.kind_of:
             raise SourceError(f"{first}: has no column {asked!r} that holds values")
-    return shared
+    return shared, left_out
 
 
 def _require_doubles(names: frozenset[str], columns: Columns, path: str) -> frozenset[str]:

@@ -2,19 +2,23 @@
 
 from __future__ import annotations
 
+import re
+import shlex
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 from operator import attrgetter
 
 import polars as pl
+import polars.selectors as cs
 
 from dsprep.catalog import Catalog
-from dsprep.errors import SourceError
+from dsprep.errors import OptionError, SourceError
 from dsprep.findings import REJECT_KINDS, Finding
 from dsprep.readers.parts import SharedStems, read_facts, stem_of
 from dsprep.sample import IMAGE_EXTENSIONS
 from dsprep.sources.below import scan_below
+from dsprep.sources.classes import notes_on_directories
 from dsprep.sources.files import Files, list_files
 from dsprep.sources.folder import classes_of_directories
 from dsprep.sources.labels import label_column, require_known
@@ -23,6 +27,9 @@ from dsprep.sources.scan import RunAll
 
 _MOST_SUFFIXES = 256
 """A worker looks for each of them, for every sample."""
+
+_SHOWN = 5
+"""Parts that a message suggests to name."""
 
 _READ_AT_ONCE = 1000
 """Samples that a worker reads for their fields before it takes more."""
@@ -99,12 +106,14 @@ def _read_stems(
         raise SourceError(f"{root}: holds no files that could be parts of samples")
     fields = _fields_of(named["suffix"].unique(), root)
     parts, passed_over = _parts(named, fields)
+    _require_together(parts, root)
     samples, numbers = _samples(parts), None
     if not (fields["field"] == "cls").any():
         samples, numbers, classes = _with_classes(samples, root, classes)
+        findings += notes_on_directories(classes or (), root)
         has_class = pl.col("sample").is_in(samples["sample"].implode())
         findings += [
-            Finding("not-an-image", path, "of no image, nor in the directory of a class")
+            Finding("no-part", path, "of no image, nor in the directory of a class")
             for path in parts.filter(~has_class)["path"]
         ]
         parts = parts.filter(has_class)
@@ -125,7 +134,7 @@ def _named(files: pl.DataFrame) -> tuple[pl.DataFrame, list[Finding]]:
     suffix = pl.col("path").str.extract(_SUFFIX).alias("suffix")
     named = files.lazy().with_columns(suffix).collect(engine="streaming")
     findings = [
-        Finding("not-an-image", path, "no extension, so no part of a sample")
+        Finding("no-part", path, "its name has no extension")
         for path in named.filter(pl.col("suffix").is_null())["path"]
     ]
     key = pl.col("path").str.strip_suffix("." + pl.col("suffix"))
@@ -143,10 +152,77 @@ def _parts(named: pl.DataFrame, fields: pl.DataFrame) -> tuple[pl.DataFrame, lis
     is_first = is_new | (pl.col("field") != pl.col("field").shift())
     files = files.with_columns(sample=is_new.cum_sum(), is_first=is_first)
     findings = [
-        Finding("incomplete", path, f"passed over: the sample has another file that is its {field}")
+        Finding("no-part", path, f"the sample has another file that is its {field}")
         for path, field in files.filter(~pl.col("is_first")).select("path", "field").iter_rows()
     ]
     return files.filter("is_first"), findings
+
+
+def _require_together(parts: pl.DataFrame, root: str) -> None:
+    """Refuse samples whose parts lie in different directories, as those of VOC do.
+
+    ``Annotations`` holds parts of the images in ``JPEGImages``, and is no class, if it has no kind
+    of file that lies there, and at least half of its files are called like one of the images.
+
+    Raises:
+        OptionError: If there is such a directory; the message shows how to name the parts.
+    """
+    key = pl.col("key")
+    files = parts.select(
+        "path",
+        "suffix",
+        "field",
+        directory=key.str.replace("/?[^/]*$", ""),
+        name=key.str.replace("^.*/", ""),
+        below=key.str.replace("^[^/]*/", ""),
+    )
+    kinds = files.group_by("directory").agg(kinds=pl.col("field").unique().sort().str.join(" "))
+    if kinds["kinds"].n_unique() == 1:
+        return
+    files = files.join(kinds, on="directory", maintain_order="left")
+    images = files.filter(pl.col("field").is_in(list(_IMAGE_RANKS)))
+    images = files if images.is_empty() else images
+    commonest = images["kinds"].mode().min()
+    images = images.filter(pl.col("kinds") == commonest)
+    held = set(str(commonest).split(" "))
+    other = [each for each in kinds["kinds"].unique() if held.isdisjoint(each.split(" "))]
+    files = files.filter(pl.col("kinds").is_in(other))
+    for column in ("name", "below"):
+        named = images.filter(pl.col(column).is_unique()).select(column, image="path")
+        files = files.join(named, on=column, how="left", suffix=f" by {column}")
+    files = files.with_columns(image=pl.coalesce(cs.starts_with("image")))
+    shares = files.group_by("directory").agg(pl.col("image").count() * 2 >= pl.len())
+    apart = files.drop_nulls("image").filter(
+        pl.col("directory").is_in(shares.filter("image")["directory"].implode())
+    )
+    if apart.is_empty():
+        return
+    firsts = apart.sort("path").unique("directory", keep="first", maintain_order=True)
+    pairs = list(firsts.select("image", "path").iter_rows())
+    options = dict.fromkeys(
+        option for image, path in pairs for option in _pair_options(image, path)
+    )
+    image, path = pairs[0]
+    raise OptionError(
+        f"{root}: --parts takes files that lie side by side, and {path} lies in another directory "
+        f"than {image}; name the parts: {' '.join(list(options)[:_SHOWN])}"
+    )
+
+
+def _pair_options(image: str, path: str) -> Iterator[str]:
+    """Write the ``--pair`` options of an image and of another part, which lies elsewhere."""
+    ours, theirs = image.split("/"), path.split("/")
+    differ = [at for at, (one, other) in enumerate(zip(ours, theirs, strict=False)) if one != other]
+    depth = differ[0] if len(ours) == len(theirs) and len(differ) == 2 else -1
+    for parts in (ours, theirs):
+        above = parts[:-1] if depth < 0 else parts[: depth + 1]
+        suffix = parts[-1].partition(".")[2]
+        wild = "*" if len(above) == len(parts) - 1 else "**"
+        name = re.sub("[^a-z0-9_-]", "", "".join(above[-1:]).lower())
+        field = f"{name}.{suffix.lower()}" if name else suffix.lower()
+        field = "image" if parts is ours and suffix.lower() in IMAGE_EXTENSIONS else field
+        pattern = "/".join([*above, f"{wild}.{suffix}"])
+        yield f"--pair {shlex.quote(f'{field}={pattern}')}"
 
 
 def _fields_of(suffixes: pl.Series, root: str) -> pl.DataFrame:
@@ -246,7 +322,7 @@ def _of_samples(findings: Iterable[Finding], samples: pl.DataFrame) -> Iterator[
         key = stem_of(finding.path)
         suffix = finding.path[len(key) + 1 :]
         if not suffix:
-            yield finding._replace(kind="not-an-image")
+            yield finding._replace(kind="no-part")
         elif key in paths:
             yield Finding("incomplete", paths[key], f"lacks {suffix}: {finding.detail}")
         elif key not in lost:

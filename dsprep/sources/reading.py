@@ -5,13 +5,14 @@ from __future__ import annotations
 import os
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
-from importlib import import_module
-from threading import Thread
 from typing import TYPE_CHECKING
 
-from dsprep.errors import OptionError
+from dsprep.arguments import AnyPath, public
+from dsprep.errors import OptionError, SourceError, UnknownClass
+from dsprep.formats.augmented import MANIFESTS
+from dsprep.options import given_options, require_effect
 from dsprep.sample import IMAGE_EXTENSIONS
-from dsprep.sources.below import scan_below
+from dsprep.sources.below import importing_polars, scan_below
 from dsprep.sources.scan import RunAll, Scanned
 from dsprep.stores.objects import asked_once
 from dsprep.stores.paths import is_dir
@@ -19,6 +20,19 @@ from dsprep.stores.paths import is_dir
 if TYPE_CHECKING:
     from dsprep.catalog import Catalog
     from dsprep.findings import Finding
+
+CLASS_ORDERS = ("name", "natural")
+"""How class names can be put into the order that numbers them."""
+
+
+LABEL_TYPES = ("class", "float")
+"""What ``--label-type`` takes: the name or number of a class, or numbers kept as they are."""
+
+DUPLICATES = ("error", "first", "keep")
+"""What ``--duplicates`` takes."""
+
+
+_MAY_HOLD_LABELS = ("cls", "label", "label.json", "json", "features.json")
 
 
 @dataclass(frozen=True)
@@ -38,7 +52,13 @@ class Source:
         table: A CSV or TSV file, if labels come from one.
         path_column: The table's column of paths or ids; None to find it by its name.
         label_columns: The table's columns of labels; empty to find one by its name.
+        label_separator: Separates several labels in a cell of that column; None if each has one.
+        label_type: What the labels are, if the user says it: one of :data:`LABEL_TYPES`.
+        duplicates: What to do with rows that name an image again, if the user says it: one of
+            :data:`DUPLICATES`.
         classes: A file of class names, one a line: the list is closed and its order is kept.
+        class_order: Otherwise, the order of the names that numbers them: ``name``, by code point
+            (so is None), or ``natural``, in which numbers in names count as numbers.
         extensions: Those of images, in lower case.
         own_state: Where the run that reads this keeps its state, which may be in the root, too.
     """
@@ -55,7 +75,11 @@ class Source:
     table: str | None = None
     path_column: str | None = None
     label_columns: tuple[str, ...] = ()
+    label_separator: str | None = None
+    label_type: str | None = None
+    duplicates: str | None = None
     classes: str | None = None
+    class_order: str | None = None
     extensions: frozenset[str] = frozenset(IMAGE_EXTENSIONS)
     own_state: str = ""
 
@@ -77,22 +101,62 @@ class Source:
         """
         if self.list and self.table:
             raise OptionError("labels come from --list or from --labels, not from both")
-        if not self.table and (self.path_column or self.label_columns):
-            raise OptionError("--path-column and --label-column go with --labels")
+        columns = {
+            "path_column": self.path_column,
+            "label_columns": self.label_columns,
+            "label_separator": self.label_separator,
+            "label_type": self.label_type,
+        }
+        require_effect("", given_options({"labels": self.table, **columns}))
+        self._require_clear_labels()
+        of_rows = self.list or self.table or self.kind == "manifest"
+        if self.duplicates and not (of_rows or self.root.endswith(MANIFESTS)):
+            raise OptionError("--duplicates goes with --list and --labels")
         if self.parts and self.pairs:
             raise OptionError("give --parts or --pair, not both")
+        if self.classes and self.class_order:
+            raise OptionError(
+                f"--class-order {self.class_order}: the classes have the order of {self.classes}; "
+                "leave one of the two options out"
+            )
+
+    def _require_clear_labels(self) -> None:
+        for option, value, choices in (
+            ("--label-type", self.label_type, LABEL_TYPES),
+            ("--duplicates", self.duplicates, DUPLICATES),
+            ("--class-order", self.class_order, CLASS_ORDERS),
+        ):
+            if value not in (None, *choices):
+                raise OptionError(f"{option} {value}: choose one of {', '.join(choices)}")
+        separated = self.label_separator is not None
+        if self.label_separator == "":
+            raise OptionError("--label-separator '': give the text that stands between two labels")
+        if separated and len(self.label_columns) > 1:
+            raise OptionError("--label-separator goes with one --label-column")
+        if self.label_type == "class" and (separated or len(self.label_columns) > 1):
+            raise OptionError(
+                "--label-type class: an image has one class, so leave out --label-separator and "
+                "name one --label-column"
+            )
+        if self.label_type == "float" and self.classes:
+            raise OptionError("--label-type float: numbers have no classes; leave out --classes")
 
 
+@public
 def make_source(
-    root: str,
+    root: AnyPath,
     *,
-    list_file: str | None = None,
-    labels: str | None = None,
+    list_file: AnyPath | None = None,
+    labels: AnyPath | None = None,
     path_column: str | None = None,
     label_columns: Sequence[str] = (),
-    classes: str | None = None,
+    label_separator: str | None = None,
+    label_type: str | None = None,
+    duplicates: str | None = None,
+    classes: AnyPath | None = None,
+    class_order: str | None = None,
     extensions: Sequence[str] = (),
-    others: Sequence[str] = (),
+    others: Sequence[AnyPath] = (),
     kind: str | None = None,
     parts: bool = False,
     pairs: Mapping[str, str] | None = None,
@@ -115,9 +179,18 @@ def make_source(
         table=labels,
         path_column=path_column,
         label_columns=tuple(label_columns),
+        label_separator=label_separator,
+        label_type=label_type,
+        duplicates=duplicates,
         classes=classes,
+        class_order=class_order,
         extensions=chosen or frozenset(IMAGE_EXTENSIONS),
     )
+
+
+def source_of(given: Source | str) -> Source:
+    """A source as it was made, or of what a user named, without labels beside it."""
+    return make_source(given) if isinstance(given, str) else given
 
 
 def read_source(source: Source, run_all: RunAll = map) -> tuple[Catalog, list[Finding]]:
@@ -131,18 +204,55 @@ def read_source(source: Source, run_all: RunAll = map) -> tuple[Catalog, list[Fi
         The catalog, and what was noticed.
 
     Raises:
+        OptionError: If an option does not go with the source.
         SourceError: If the source is missing, unreadable, empty or contradicts itself.
     """
-    with asked_once():
-        return _read(source, run_all)
+    try:
+        with asked_once():
+            catalog, findings = _read(source, run_all)
+    except UnknownClass as unknown:
+        raise SourceError(
+            f"{unknown} in {source.classes}: add a line for each to that file, or move its images "
+            "away"
+        ) from None
+    if source.extensions != frozenset(IMAGE_EXTENSIONS):
+        given = {"--extensions": sorted(source.extensions)}
+        reader = catalog.reader
+        require_effect("", given, image_files=not (reader.whole or reader.encodes))
+    return catalog, findings
+
+
+def may_be_labeled(catalog: Catalog) -> bool:
+    """Whether samples have labels, as far as indexing tells."""
+    if catalog.label_column is not None:
+        return True
+    fields = {name for name, _ in catalog.fields}
+    unknown = catalog.reader.whole and not fields
+    return unknown or not fields.isdisjoint(_MAY_HOLD_LABELS)
 
 
 def _read(source: Source, run_all: RunAll) -> tuple[Catalog, list[Finding]]:
     from dsprep.sources.whole import read_whole
 
     found = read_whole(source, run_all)
-    if found is not None:
-        return found
+    # Samples that are whole and chosen by a table keep labels that are the same: see `chosen`.
+    is_parts = source.parts or source.kind == "parts"
+    named = found is None or (is_parts and not source.chooses)
+    catalog, findings = _read_tree(source, run_all) if found is None else found
+    if source.class_order and not (named and catalog.classes):
+        raise OptionError(
+            f"--class-order {source.class_order}: goes with classes that are numbered by the names "
+            f"of directories or in a table, and those of {source.root} are not; leave it out"
+        )
+    if not named or source.classes:
+        return catalog, findings
+    from dsprep.sources.classes import in_order  # not before polars is there
+
+    catalog, notes = in_order(catalog, source.class_order)
+    return catalog, [*findings, *notes]
+
+
+def _read_tree(source: Source, run_all: RunAll) -> tuple[Catalog, list[Finding]]:
     if not is_dir(source.root):
         from dsprep.sources.archive import read_archive
 
@@ -154,10 +264,6 @@ def _read(source: Source, run_all: RunAll) -> tuple[Catalog, list[Finding]]:
 
 
 def _scan_ahead(source: Source, run_all: RunAll) -> list[Scanned]:
-    """Scan a folder while polars is being imported, which takes a quarter of a second."""
-    importing = Thread(target=import_module, args=("polars",))
-    importing.start()
-    try:
+    """Scan a folder while polars is being imported."""
+    with importing_polars():
         return list(scan_below(source.root, source.extensions, run_all))
-    finally:
-        importing.join()

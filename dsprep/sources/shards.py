@@ -11,6 +11,7 @@ import polars as pl
 from dsprep.catalog import Catalog
 from dsprep.errors import SourceError
 from dsprep.findings import Finding
+from dsprep.formats.stream import why_no_shard
 from dsprep.readers.shards import ShardReader
 from dsprep.sources.labels import label_column, require_known
 from dsprep.sources.scan import RunAll
@@ -18,7 +19,7 @@ from dsprep.sources.shardset import ShardSet
 from dsprep.sources.spans import IndexedShard, IndexTask, index_shard
 from dsprep.stores.paths import is_file, short_names
 from dsprep.text import read_text
-from dsprep.units import format_count
+from dsprep.units import format_count, format_extensions
 
 _LARGEST_ID = 2**63 - 1
 
@@ -58,11 +59,14 @@ def read_shards(
         for path, shard in zip(shards.files, indexed, strict=True)
         for finding in _lost(os.path.basename(path), shard, shards.samples.get(path, 0))
     ]
-    findings += [
-        Finding("keyless", os.path.basename(path), f"{shard.passed_over} members")
-        for path, shard in zip(shards.files, indexed, strict=True)
-        if shard.passed_over
-    ]
+    for path, shard in zip(shards.files, indexed, strict=True):
+        why = why_no_shard(shard.passed_over, sum(shard.fields.values()))
+        if why and not shards.known:
+            raise SourceError(f"{path}: {why}")
+        if shard.passed_over:
+            count = format_count(sum(shard.passed_over.values()), "member")
+            detail = f"{count} ({format_extensions(shard.passed_over)})"
+            findings.append(Finding("keyless", os.path.basename(path), detail))
     names = short_names(shards.files)
     table = pl.concat([_rows(number, names[number], shard) for number, shard in enumerate(indexed)])
     if table.is_empty():

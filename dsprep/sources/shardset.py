@@ -5,12 +5,13 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from itertools import chain, product
 from math import prod
 
 from dsprep.errors import OptionError, SourceError
-from dsprep.formats import FORMATS, Format, format_of_source
+from dsprep.formats import CONCATENATIVE, Format, format_of_source
 from dsprep.manifests.manifest import read_manifest
 from dsprep.manifests.recorded import recorded_options
 from dsprep.sample import image_kind_of
@@ -53,7 +54,8 @@ def joined(sets: Sequence[ShardSet]) -> ShardSet:
     for other in sets[1:]:
         if other.layout != first.layout:
             raise SourceError(
-                f"{other.name}: is {other.layout.name} of another layout than {first.name}"
+                f"{other.name}: is {other.layout.name} of another layout than {first.name}: "
+                "features, keys or labels differ"
                 if other.layout.name == first.layout.name
                 else f"{other.name}: is {other.layout.name}, but {first.name} {first.layout.name}"
             )
@@ -128,8 +130,7 @@ def find_shards(source: str, format_name: str | None = None) -> ShardSet | None:
         return _of_directory(source, format_name)
     if source.endswith("manifest.json"):
         return _of_manifest(source)
-    stem = source.removesuffix(".gz")
-    beside = os.path.splitext(stem)[0] + ".manifest.json"
+    beside = f"{source}.manifest.json"
     is_shard = format_of_source(source) is not None
     if is_shard and is_file(beside) and read_manifest(beside).has_shard(os.path.basename(source)):
         return _of_manifest(beside)
@@ -137,13 +138,13 @@ def find_shards(source: str, format_name: str | None = None) -> ShardSet | None:
 
 
 def _of_files(name: str, files: Sequence[str], format_name: str | None) -> ShardSet | None:
+    told = {format_of_source(os.path.basename(path)) for path in files}
+    if format_name is None and None in told:
+        return None
     missing = absent(files)
     if missing:
         raise SourceError(f"{missing[0]}: there is no such shard ({name})")
     if format_name is None:
-        told = {format_of_source(os.path.basename(path)) for path in files}
-        if None in told:
-            return None
         if len(told) > 1:
             names = " and ".join(sorted(each.name for each in told if each))
             raise SourceError(f"{name}: shards of {names}; name those of one format")
@@ -152,13 +153,38 @@ def _of_files(name: str, files: Sequence[str], format_name: str | None) -> Shard
     else:
         layout = _known(format_name)
     classes = _classes_beside(files)
-    return ShardSet(name, tuple(files), layout().exact(), classes, known=format_name is not None)
+    made = layout()
+    if made.needs_labels:
+        unlabeled = without_labels(files)
+        if unlabeled and (others := set(files) - unlabeled):
+            raise SourceError(
+                f"{name}: the samples of {min(unlabeled)} have no labels, and those of "
+                f"{min(others)} have; read them one after the other"
+            )
+        made = made.with_labels(not unlabeled)
+    return ShardSet(name, tuple(files), made.exact(), classes, known=format_name is not None)
+
+
+def without_labels(files: Sequence[str]) -> set[str]:
+    """Find the shards whose labels are placeholders, as manifests beside them say."""
+    beside = {os.path.splitext(path)[0] + ".manifest.json" for path in files}
+    beside |= {os.path.join(os.path.dirname(path), "manifest.json") for path in files}
+    found: set[str] = set()
+    for path in beside.difference(absent(sorted(beside))):
+        with suppress(SourceError):  # another program may have written a file of that name
+            manifest = read_manifest(path)
+            layout = recorded_options(manifest).layout
+            if layout.needs_labels and layout == layout.with_labels(False):
+                directory = os.path.dirname(path)
+                found.update(os.path.join(directory, shard.name) for shard in manifest.shards)
+    return found.intersection(files)
 
 
 def _known(format_name: str) -> type[Format]:
-    if format_name not in FORMATS:
-        raise OptionError(f"--from {format_name}: unknown; choose one of {', '.join(FORMATS)}")
-    return FORMATS[format_name]
+    if format_name not in CONCATENATIVE:
+        choices = ", ".join(CONCATENATIVE)
+        raise OptionError(f"--from {format_name}: unknown; choose one of {choices}")
+    return CONCATENATIVE[format_name]
 
 
 def _of_directory(directory: str, format_name: str | None) -> ShardSet | None:
@@ -209,8 +235,7 @@ def _classes_beside(files: Sequence[str]) -> tuple[str, ...] | None:
     directory = os.path.dirname(files[0])
     names = ["classes.txt"]
     if len(files) == 1:
-        stem = os.path.splitext(os.path.basename(files[0].removesuffix(".gz")))[0]
-        names.insert(0, f"{stem}.classes.txt")
+        names.insert(0, f"{os.path.basename(files[0])}.classes.txt")
     for name in names:
         path = os.path.join(directory, name)
         if is_file(path):

@@ -44,7 +44,7 @@ class IndexedShard:
             the number of a record without a name.
         labels: The label of each; empty if they were not read.
         fields: How many samples have each field, and the kind of its values, as far as it is known.
-        passed_over: How many members belong to no sample, as their names tell no key.
+        passed_over: How many members belong to no sample, as their names tell no key, by extension.
         damage: Where samples, or the shard itself, break the format, and how.
     """
 
@@ -57,7 +57,7 @@ class IndexedShard:
     keys: str = ""
     labels: list[int | tuple[float, ...] | None] = field(default_factory=list)
     fields: Counter[tuple[str, str]] = field(default_factory=Counter)
-    passed_over: int = 0
+    passed_over: Counter[str] = field(default_factory=Counter)
     damage: list[tuple[int, str]] = field(default_factory=list)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from typing import NamedTuple
 
@@ -12,13 +13,23 @@ from dsprep.errors import OptionError
 from dsprep.findings import Finding
 from dsprep.lists.editing import plain_paths
 from dsprep.lists.rows import is_too_large, leads_outside
+from dsprep.sample import IMAGE_EXTENSIONS
 from dsprep.sources.below import scan_below
 from dsprep.sources.cells import parse_cells
 from dsprep.sources.files import Files, list_files
-from dsprep.sources.labels import labels_from_names, labels_from_numbers
+from dsprep.sources.labels import (
+    labels_from_cells,
+    labels_from_names,
+    labels_from_numbers,
+    numbers_in,
+    refuse_labels,
+    refuse_mixture,
+    refuse_tags,
+)
 from dsprep.sources.match import chosen, find_spelled, match_files, more_than_names
 from dsprep.sources.scan import RunAll
 from dsprep.text import read_text, refuse
+from dsprep.units import quoted, quoted_names
 
 PATH_COLUMNS = (
     *("path", "filepath", "file_path", "image_path", "img_path"),
@@ -32,6 +43,15 @@ LABEL_COLUMNS = (
     *("category", "category_id", "breed", "species", "diagnosis"),
 )
 """What columns of labels are called, in any case; of several, the user has to choose."""
+
+_BOX_COLUMNS = frozenset(
+    ("xmin", "x_min", "xmax", "x_max", "ymin", "y_min", "bbox", "box", "bndbox", "x1", "x2")
+)
+"""What columns of boxes are called, in lower case."""
+
+_FOR_BOXES = "make an MXNet .lst with detection labels, and give it with --list"
+
+_IMAGE_NAME = re.compile(rf"[.](?:{'|'.join(IMAGE_EXTENSIONS)})$", re.IGNORECASE)
 
 _NOT_GIVEN = ("", "nan")
 
@@ -49,8 +69,11 @@ def read_table(
     *,
     path_column: str | None = None,
     label_columns: Sequence[str] = (),
+    label_separator: str | None = None,
+    label_type: str | None = None,
     classes: tuple[str, ...] | None = None,
     extensions: frozenset[str],
+    duplicates: str | None = None,
     run_all: RunAll = map,
     text: str | None = None,
     files: Files | None = None,
@@ -66,8 +89,13 @@ def read_table(
         root: The directory that its paths start from.
         path_column: The column of paths or ids; None to find it by its name.
         label_columns: The columns of labels; empty to find one by its name.
+        label_separator: Separates several labels in a cell; None if each cell holds one.
+        label_type: ``class`` if each cell is the name or the number of a class, ``float`` if labels
+            are numbers that are kept as they are; None to find out.
         classes: The classes and their order, if they are fixed already.
         extensions: Those of images, in lower case and without the dot.
+        duplicates: What to do with rows that name an image again: ``error`` (also if None),
+            ``first`` or ``keep``.
         run_all: Runs calls, here or in workers.
         text: What stands in the table, if it is not to be read from the disk.
         files: What lies below the root, if that is known and needs no scan.
@@ -83,7 +111,9 @@ def read_table(
     """
     cells, lines = parse_cells(read_text(table_path) if text is None else text, table_path)
     columns = find_columns(cells.columns, path_column, label_columns, table_path)
-    labels, classes = _labels(cells.select(columns.labels), lines, classes, table_path)
+    labels, classes = _labels(
+        cells.select(columns.labels), lines, classes, label_separator, label_type, table_path
+    )
     rows = pl.DataFrame([lines, cells[columns.path].alias("path"), labels]).with_row_index("index")
     path = pl.col("path")
     refuse(table_path, rows, path == "", lambda row: f"no path in the column {columns.path!r}")
@@ -97,7 +127,9 @@ def read_table(
         files = list_files(scan_below(root, extensions, run_all))
     files = files.fitting(plain_paths(rows["path"]))
     rows = rows.with_columns(file=_find_files(rows, files.table, table_path))
-    rows, findings = match_files(rows, files, root, table_path)
+    boxes = [name for name in cells.columns if name.lower() in _BOX_COLUMNS]
+    advice = f"; for rows of one box each ({quoted_names(boxes)}), {_FOR_BOXES}" if boxes else ""
+    rows, findings = match_files(rows, files, root, table_path, duplicates, advice)
     rows = rows.with_columns(pl.col("index").cast(pl.Int64), path="file")
     return chosen(rows, files, root, classes, told=["label"]), findings
 
@@ -116,16 +148,25 @@ def find_columns(
     Raises:
         OptionError: If a column does not exist, or it is not clear which is meant.
     """
-    columns = ", ".join(map(repr, header))
-    for name in filter(None, [path, *labels]):
-        if name not in header:
-            raise OptionError(f"{source}: has no column {name!r}; its columns are {columns}")
+    columns = quoted_names(header)
+    unknown = [name for name in (path, *labels) if name is not None and name not in header]
+    if any(map(_IMAGE_NAME.search, header)) and (unknown or path is None):
+        raise OptionError(
+            f"{source}: its first line has to name the columns, but looks like data: {columns}. "
+            "Put a line above it, such as path,label"
+        )
+    if unknown:
+        raise OptionError(
+            f"{source}: has no column {quoted(unknown[0])}; its columns are {columns}"
+        )
     known = {name.lower(): name for name in header if name != path and name not in labels}
     paths = [path] if path else [known[name] for name in PATH_COLUMNS if name in known][:1]
     found = list(labels) or [known[name] for name in LABEL_COLUMNS if name in known]
     if len(header) == 2 and len(paths) + len(found) == 1:
         rest = [name for name in header if name not in (*paths, *found)]
         paths, found = paths or rest, found or rest
+    if numbers_in(pl.Series(header)).any():
+        columns += ". If its first line is data already, put a line above it, such as path,label"
     if not paths:
         raise OptionError(f"{source}: name its column of paths with --path-column: {columns}")
     if len(found) != (len(labels) or 1):
@@ -134,43 +175,55 @@ def find_columns(
 
 
 def _labels(
-    cells: pl.DataFrame, lines: pl.Series, classes: tuple[str, ...] | None, source: str
+    cells: pl.DataFrame,
+    lines: pl.Series,
+    classes: tuple[str, ...] | None,
+    separator: str | None,
+    kind: str | None,
+    source: str,
 ) -> tuple[pl.Series, tuple[str, ...] | None]:
     """Make the labels from the columns that hold them.
 
     Returns:
         The column ``cls`` or ``label`` of a catalog, and its classes.
     """
-    several = cells.width > 1
-    are_numbers = [_are_numbers(column, lines, several, source) for column in cells]
-    names = cells.to_series().alias("name")
-    if all(are_numbers) and (several or not classes or not names.is_in(classes).all()):
-        for column in cells:
-            _refuse_too_large(column, lines, source)
-        labels = cells.select(lines, labels=pl.concat_list(pl.all().cast(pl.Float64)))
-        return labels_from_numbers(labels, classes, source), classes
-    return labels_from_names(pl.DataFrame([lines, names]), classes, source)
+    for column in cells:
+        _refuse_missing(column, lines, separator is not None, source)
+    first = cells.to_series()
+    if separator is not None:
+        return labels_from_cells(first, lines, separator, kind, classes, source)
+    must_be_numbers = cells.width > 1 or kind == "float"
+    if not must_be_numbers and classes and first.is_in(classes).all():
+        return labels_from_names(pl.DataFrame([lines, first.alias("name")]), classes, source)
+    are_numbers = [numbers_in(column) for column in cells]
+    if must_be_numbers:
+        for column, is_number in zip(cells, are_numbers, strict=True):
+            reason = "is not a number, as each of these labels must be"
+            refuse_labels(column, lines, ~is_number, reason, source)
+    elif kind is None and not are_numbers[0].all():
+        refuse_tags(first, lines, source)
+        way_out = "give --label-type class if all labels are names of classes"
+        refuse_mixture(first, lines, are_numbers[0], way_out, source)
+    if not all(each.all() for each in are_numbers):
+        return labels_from_names(pl.DataFrame([lines, first.alias("name")]), classes, source)
+    for column in cells:
+        reason = "is too large: whole numbers have to be below 2^53"
+        refuse_labels(column, lines, is_too_large(column), reason, source)
+    labels = cells.select(lines, labels=pl.concat_list(pl.all().cast(pl.Float64)))
+    if kind == "float":
+        return labels["labels"].alias("label"), None
+    label = labels_from_numbers(labels, classes, source)
+    if kind == "class" and label.name != "cls":
+        fractions = first.cast(pl.Float64) % 1 != 0
+        refuse_labels(first, lines, fractions, "is not the number of a class", source)
+    return label, classes
 
 
-def _are_numbers(column: pl.Series, lines: pl.Series, must_be: bool, source: str) -> bool:
-    """Whether all labels of a column are numbers; refuses missing ones."""
-    label = pl.col("label")
-    is_number = label.cast(pl.Float64, strict=False).is_finite().fill_null(False)
-    rows = pl.DataFrame([lines, column.alias("label")]).with_columns(is_number=is_number)
+def _refuse_missing(column: pl.Series, lines: pl.Series, may_be_empty: bool, source: str) -> None:
+    missing = column.str.to_lowercase().is_in(_NOT_GIVEN[may_be_empty:])
+    rows = pl.DataFrame([lines, missing.alias("missing")])
     where = f"in the column {column.name!r}"
-    missing = label.str.to_lowercase().is_in(_NOT_GIVEN)
-    refuse(source, rows, missing, lambda row: f"no label {where}")
-    if must_be:
-        reason = f"{where} is not a number, as each of several labels must be"
-        refuse(source, rows, ~pl.col("is_number"), lambda row: f"{row['label']!r} {reason}")
-    return bool(rows["is_number"].all())
-
-
-def _refuse_too_large(column: pl.Series, lines: pl.Series, source: str) -> None:
-    rows = pl.DataFrame([lines, column.alias("label")])
-    reason = f"in the column {column.name!r} is too large: whole numbers have to be below 2^53"
-    wrong = is_too_large(pl.col("label"))
-    refuse(source, rows, wrong, lambda row: f"{row['label']!r} {reason}")
+    refuse(source, rows, pl.col("missing"), lambda row: f"no label {where}")
 
 
 def _find_files(rows: pl.DataFrame, files: pl.DataFrame, source: str) -> pl.Series:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import io
 import re
+import sys
 from typing import NamedTuple, Protocol
 from zlib import adler32
 
@@ -27,6 +28,9 @@ _AHEAD = 1 << 18
 """Bytes read at once where headers lie close to each other."""
 
 _FAR = 1 << 15
+
+_MOST_PADDING = 1 << 20
+"""Bytes after the end blocks that are read; tar pads to 10240, or to the blocks of a tape."""
 
 _OCTAL = re.compile(rb" *([0-7]*)[ \0]*(?:\0.*)?", re.DOTALL)
 _DECIMAL = re.compile(rb"[0-9]{1,20}")
@@ -81,9 +85,10 @@ class StreamedTar:
         damage: Where the compressed data is damaged, if it is; the tar ends there.
     """
 
-    def __init__(self, file: io.BufferedIOBase) -> None:
-        """Read from a file that is at its beginning."""
+    def __init__(self, file: io.BufferedIOBase, most: int = sys.maxsize) -> None:
+        """Read from a file that is at its beginning, and end after ``most`` bytes of it."""
         self._file = file
+        self._most = most
         self._offset = 0
         self._last = b""
         self.damage: DamagedShard | None = None
@@ -102,6 +107,7 @@ class StreamedTar:
 
     def _take(self, count: int) -> bytes:
         data = b""
+        count = min(count, self._most - self._offset)
         try:
             while len(data) < count and (more := self._file.read1(count - len(data))):
                 data += more
@@ -109,6 +115,10 @@ class StreamedTar:
         except DamagedShard as error:
             self.damage = error
         return data
+
+    def read_padding(self) -> None:
+        """Read what follows the end blocks, and so the checksum of the compressed data."""
+        self._take(_MOST_PADDING)
 
     def size(self) -> int:
         """The bytes that were read."""
@@ -146,27 +156,28 @@ def is_tar(block: bytes) -> bool:
     return True
 
 
-def list_tar(tar: Tar, name: str) -> Listing:
+def list_tar(tar: Tar, name: str, most: int = sys.maxsize) -> Listing:
     """List the members of a tar, and of the tars in it.
 
     Args:
         tar: Its bytes.
         name: What findings call it.
+        most: Stop after this number of files.
     """
     listing = Listing()
-    _walk(tar, name, 0, None, "", listing)
+    _walk(tar, name, 0, None, "", listing, most)
     return listing
 
 
 def _walk(
-    tar: Tar, name: str, start: int, stop: int | None, directory: str, listing: Listing
+    tar: Tar, name: str, start: int, stop: int | None, directory: str, listing: Listing, most: int
 ) -> None:
     """List a tar that lies between two places of a file; ``stop`` is None for the file's end."""
     at = start
     pax: dict[bytes, bytes] = {}
     kept = len(listing.names)
     try:
-        while True:
+        while len(listing.names) < most:
             block = tar.read(BLOCK, at)
             if len(block) < BLOCK or (stop is not None and at + BLOCK > stop):
                 end = tar.size() if stop is None else min(stop, tar.size())
@@ -200,7 +211,7 @@ def _walk(
                 at = stop  # the member is cut; what follows is the next of the outer tar
             inner = _add(tar, name, header, data, directory, listing, pax)
             if inner is not None:
-                _walk(tar, name, data, data + header.size, inner, listing)
+                _walk(tar, name, data, data + header.size, inner, listing, most)
                 kept = len(listing.names)
             pax = {}
     except _Bad as problem:

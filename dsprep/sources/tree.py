@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING
 
 from dsprep.readers.parts import PartReader
-from dsprep.sources.classes import read_classes
+from dsprep.sources.classes import notes_on_directories, read_classes
 from dsprep.sources.folder import read_folder
 from dsprep.sources.lst import read_lst
 from dsprep.sources.scan import RunAll, Scanned
@@ -53,6 +54,7 @@ def read_tree(
             source.root,
             classes=classes,
             extensions=source.extensions,
+            duplicates=source.duplicates,
             run_all=run_all,
             text=text_of(source.list),
             files=files,
@@ -63,14 +65,20 @@ def read_tree(
             source.root,
             path_column=source.path_column,
             label_columns=source.label_columns,
+            label_separator=source.label_separator,
+            label_type=source.label_type,
             classes=classes,
             extensions=source.extensions,
+            duplicates=source.duplicates,
             run_all=run_all,
             text=text_of(source.table),
             files=files,
         )
+    place = source.root
     if files is not None:
+        place = os.path.join(place, files.top)
         files = files.below_top()
-    return read_folder(
+    catalog, findings = read_folder(
         source.root, classes=classes, extensions=source.extensions, scans=scans, files=files
     )
+    return catalog, [*findings, *notes_on_directories(catalog.classes or (), place)]

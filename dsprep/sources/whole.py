@@ -15,10 +15,11 @@ from itertools import islice
 from typing import TYPE_CHECKING
 
 from dsprep.errors import DsprepError, OptionError, SourceError
-from dsprep.formats import FORMATS
+from dsprep.formats import CONCATENATIVE
+from dsprep.formats.augmented import MANIFESTS
 from dsprep.formats.stream import ShardStream
 from dsprep.formats.webdataset import WebDataset
-from dsprep.sample import IMAGE_KINDS, image_kind_of
+from dsprep.sample import IMAGE_EXTENSIONS, OTHER_IMAGES, image_kind_of
 from dsprep.sources.scan import RunAll
 from dsprep.stores.paths import Entry, entries, exists, is_dir
 
@@ -28,14 +29,14 @@ if TYPE_CHECKING:
     from dsprep.sources.reading import Source
     from dsprep.sources.shardset import ShardSet
 
-KINDS = (*FORMATS, "images", "parts", "pixels", "parquet", "manifest")
+KINDS = (*CONCATENATIVE, "images", "parts", "pixels", "parquet", "manifest")
 """What ``--from`` names; without it, what a source is shows."""
 
-_MANIFESTS = (".manifest", ".jsonl")
-"""How the names of SageMaker's augmented manifests end."""
-
-_PIXELS = re.compile(r"cifar|idx[13]-ubyte|^(data|test)_batch|^batches.meta|mnist", re.IGNORECASE)
+_PIXELS = re.compile(r"cifar|idx[13]-ubyte|_batch|^batches.meta|mnist", re.IGNORECASE)
 """What names of CIFAR's and MNIST's files hold."""
+
+_CIFAR_100 = frozenset({"meta", "fine_label_names.txt"})
+"""Names of files of CIFAR-100 that tell it, as its batches are called ``train`` and ``test``."""
 
 _LOOKED_AT = 64
 """Samples of a tar, or names in a directory, that tell what it holds."""
@@ -92,7 +93,11 @@ def _require_alone(source: Source) -> None:
     """
     if source.others:
         gone = [each for each in (source.root, *source.others) if not exists(each)]
-        what = "does not exist" if gone else "several sources have to be shards or Parquet"
+        what = (
+            "does not exist"
+            if gone
+            else "several sources have to be shards, Parquet, or parts of CIFAR or MNIST"
+        )
         raise SourceError(f"{(gone or source.others)[0]}: {what}")
 
 
@@ -119,7 +124,7 @@ def shards_of(source: Source) -> ShardSet | None:
     Raises:
         SourceError: If they are of several formats, or not there.
     """
-    if source.kind not in (None, *FORMATS):
+    if source.kind not in (None, *CONCATENATIVE):
         return None
     from dsprep.sources.shardset import find_shards, joined
 
@@ -149,7 +154,7 @@ def _is_tree(shards: ShardSet, is_chosen_from: bool) -> bool:
             sample.fields or () for sample in islice(shards.layout.spans(stream), _LOOKED_AT)
         )
     firsts = [names[0].lower() for names in fields if names]
-    has_images = any(name == "tar" or image_kind_of(name) in IMAGE_KINDS for name in firsts)
+    has_images = any(name in {"tar", *IMAGE_EXTENSIONS, *OTHER_IMAGES} for name in firsts)
     return (has_images or is_chosen_from) and all(len(names) == 1 for names in fields)
 
 
@@ -173,7 +178,7 @@ def _parts(source: Source, run_all: RunAll) -> tuple[Catalog, list[Finding]] | N
 def _manifest(source: Source, run_all: RunAll) -> tuple[Catalog, list[Finding]] | None:
     """An augmented manifest, as the source or as the list that goes with a directory of images."""
     path = source.list or source.root
-    if source.kind != "manifest" and not path.endswith(_MANIFESTS):
+    if source.kind != "manifest" and not path.endswith(MANIFESTS):
         return None
     from dsprep.sources.augmented import read_augmented
 
@@ -182,7 +187,12 @@ def _manifest(source: Source, run_all: RunAll) -> tuple[Catalog, list[Finding]] 
         raise OptionError(f"{path}: is a manifest, which goes with images, not --parts and --pair")
     root = source.root if source.list else None
     return read_augmented(
-        path, root, classes=_classes(source), extensions=source.extensions, run_all=run_all
+        path,
+        root,
+        classes=_classes(source),
+        extensions=source.extensions,
+        duplicates=source.duplicates,
+        run_all=run_all,
     )
 
 
@@ -234,7 +244,7 @@ def _holds_images(directory: str, depth: int = 1) -> bool:
 
 
 def _may_be_pixels(path: str) -> bool:
-    """Whether a name is that of CIFAR or of idx files, or one below such."""
+    """Whether CIFAR's or idx files are at a path, by names; or the path is that of one of them."""
     above = path.rstrip("/")
     names = [os.path.basename(above)]
     for _ in range(2):
@@ -242,14 +252,25 @@ def _may_be_pixels(path: str) -> bool:
         names.append(os.path.basename(above))
     if is_dir(path):
         names += [entry.name for entry in islice(entries(path), _LOOKED_AT)]
-    return any(_PIXELS.search(name) for name in names)
+    elif not any(mark in path for mark in "*?[{"):
+        from dsprep.sources.archive import first_names
+
+        inside = first_names(path, _LOOKED_AT)
+        if any(map(image_kind_of, inside)):
+            return False  # known without listing all of it
+        names += [part for name in inside for part in name.split("/")]
+    return any(_PIXELS.search(name) or name in _CIFAR_100 for name in names)
 
 
 def _pixels(source: Source) -> tuple[Catalog, list[Finding]] | None:
-    if source.others or source.kind not in (None, "pixels"):
+    if source.kind not in (None, "pixels"):
         return None
-    if source.kind is None and not _may_be_pixels(source.root):
+    named = (source.root, *source.others)
+    if source.kind is None and not all(map(_may_be_pixels, named)):
         return None  # known without importing what is slow to import
     from dsprep.sources.pixels import read_pixels
+    from dsprep.sources.shardset import expand
 
-    return read_pixels(source.root, _classes(source))
+    paths = [path for name in named for path in expand(name)]
+    catalog = read_pixels(paths, _classes(source), may_mix=source.chooses)
+    return None if catalog is None else (catalog, [])

@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 import stat
 import struct
+import sys
 from array import array
 from operator import add, lt
 
@@ -45,13 +46,14 @@ def has_directory(file: OpenFile) -> bool:
     return _find_end(file, file.facts().size) is not None
 
 
-def list_zip(file: OpenFile, path: str, reader: ZipReader) -> Listing:
+def list_zip(file: OpenFile, path: str, reader: ZipReader, most: int = sys.maxsize) -> Listing:
     """List the members of a zip.
 
     Args:
         file: The open file.
         path: Its path, for messages.
         reader: Reads what links in it lead to.
+        most: Stop after this number of members.
 
     Raises:
         SourceError: If it has no directory that makes sense.
@@ -62,7 +64,7 @@ def list_zip(file: OpenFile, path: str, reader: ZipReader) -> Listing:
     listing = Listing()
     links: list[int] = []
     position = seen = 0
-    while position < length:
+    while position < length and seen < most:
         try:
             entry = _ENTRY.unpack_from(directory, position)
         except struct.error:
@@ -75,7 +77,7 @@ def list_zip(file: OpenFile, path: str, reader: ZipReader) -> Listing:
         _add(directory, position, entry, shift, start, listing, links)
         position = after
         seen += 1
-    if position < length or seen != count:
+    if seen < most and (position < length or seen != count):
         listing.damage.append(
             Finding(
                 "damaged",

@@ -27,7 +27,11 @@ class Asked:
     labels: str | None
     path_column: str | None
     label_columns: tuple[str, ...]
+    label_separator: str | None
+    label_type: str | None
+    duplicates: str | None
     classes: str | None
+    class_order: str | None
     extensions: tuple[str, ...]
     kind: str | None
     parts: bool
@@ -65,7 +69,6 @@ class Asked:
             (self.folds is not None and self.ratios is not None, "give --ratio or --folds"),
             (self.folds is not None and self.folds < 2, f"--folds {self.folds}: 2 at least"),
             (self.leaks not in (None, *LEAKS), f"--leaks {self.leaks}: is none of {LEAKS}"),
-            (self.near and self.leaks is None, "--near goes with --leaks report or together"),
             (
                 not 0 <= self.near_distance <= WIDEST_DISTANCE,
                 f"--near-distance {self.near_distance}: is not from 0 to {WIDEST_DISTANCE}",
@@ -82,10 +85,6 @@ class Asked:
             (
                 self.materialize is not None and self.folds is not None,
                 "--materialize goes with sides, not with --folds, where a file has several places",
-            ),
-            (
-                self.assign is None and (self.assign_column is not None or self.skip_unmatched),
-                "--assign-column and --skip-unmatched go with --assign",
             ),
         ]
 

@@ -14,6 +14,7 @@ from dsprep.sources.cells import parse_cells
 from dsprep.sources.match import find_spelled, more_than_names
 from dsprep.sources.table import find_columns
 from dsprep.text import refuse
+from dsprep.units import quoted_names
 
 SIDE_COLUMNS = ("split", "fold", "side", "subset", "partition", "set")
 """What columns of sides are called, in any case; of several, the user has to choose."""
@@ -39,7 +40,11 @@ class Assignment:
 
 
 def parse_assignment(
-    text: str, source: str, column: str | None, path_column: str | None = None
+    text: str,
+    source: str,
+    column: str | None,
+    path_column: str | None = None,
+    is_shared: bool = False,
 ) -> Assignment:
     """Read a file that assigns samples.
 
@@ -52,6 +57,8 @@ def parse_assignment(
         source: Its name, for messages.
         column: The column of sides; None to find it by its name.
         path_column: The column of paths or ids; None to find it by its name.
+        is_shared: Whether the user named that column for another table, too, so that this one may
+            lack it.
 
     Raises:
         OptionError: If it is not clear which columns are meant.
@@ -66,6 +73,8 @@ def parse_assignment(
         refuse(source, values, wrong, lambda row: f"{row['value']!r} is no class number from 1")
         return Assignment("number", values)
     cells, numbers = parse_cells(text, source)
+    if is_shared and path_column not in cells.columns:
+        path_column = None
     prediction = next((name for name in cells.columns if name.lower() == _PREDICTION), None)
     if column is None and prediction is not None:
         return Assignment("class", _predictions(cells, numbers, prediction, path_column, source))
@@ -110,13 +119,16 @@ def assigned_values(
             lost,
             lambda row: f"{row['name']!r} names no sample; --skip-unmatched passes over such rows",
         )
-    found = found.filter(~lost).with_columns(first=pl.col("line").first().over("path"))
+    found = found.filter(~lost).with_columns(
+        pl.col("line", "value").first().over("path").name.prefix("first_")
+    )
     refuse(
         source,
         found,
-        pl.col("line") != pl.col("first"),
-        lambda row: f"{row['path']!r} is assigned in line {row['first']} already",
+        pl.col("value") != pl.col("first_value"),
+        lambda row: f"{row['path']!r} is assigned in line {row['first_line']} already",
     )
+    found = found.unique("path", keep="first", maintain_order=True)
     values = known.join(found.select("path", "value"), on="path", how="left", maintain_order="left")
     missing = values.filter(pl.col("value").is_null())["path"]
     if len(missing):
@@ -190,8 +202,9 @@ def _predictions(
 def _side_column(header: Sequence[str], source: str) -> str:
     found = [name for name in header if name.lower() in SIDE_COLUMNS]
     if len(found) != 1:
-        columns = ", ".join(map(repr, header))
-        raise OptionError(f"{source}: name its column of sides with --assign-column: {columns}")
+        raise OptionError(
+            f"{source}: name its column of sides with --assign-column: {quoted_names(header)}"
+        )
     return found[0]
 
 

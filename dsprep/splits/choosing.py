@@ -106,10 +106,9 @@ def given_sides(asked: Asked, values: pl.Series) -> Sides:
         OptionError: If something else is said, or the names cannot be those of files.
         SourceError: If there are not as many folds as asked for.
     """
-    if asked.ratios or asked.group or asked.stable or asked.leaks == "together":
+    if asked.leaks == "together":
         raise OptionError(
-            f"{asked.assign}: tells the side of each sample, so --ratio, --group, --stable and "
-            "--leaks together have nothing to decide"
+            f"--leaks together: {asked.assign} tells the side of each sample; give --leaks report"
         )
     found = values.unique().to_list()
     names = tuple(sorted(found, key=lambda name: (len(name) if name.isdecimal() else 0, name)))

@@ -35,9 +35,10 @@ def read_inputs(asked: Asked, look: Look) -> tuple[Samples, pl.Series | None]:
     """
     if asked.assign is None:
         return _read_samples(asked, None, look), None
-    column = None if asked.labels else asked.path_column
     text = read_text(asked.assign)
-    assignment = parse_assignment(text, asked.assign, asked.assign_column, column)
+    assignment = parse_assignment(
+        text, asked.assign, asked.assign_column, asked.path_column, is_shared=bool(asked.labels)
+    )
     samples = _read_samples(asked, assignment, look)
     paths = samples.rows["path"]
     values = assigned_values(assignment, paths, asked.assign, asked.skip_unmatched)
@@ -53,8 +54,6 @@ def read_inputs(asked: Asked, look: Look) -> tuple[Samples, pl.Series | None]:
 
 def _read_samples(asked: Asked, assignment: Assignment | None, look: Look) -> Samples:
     if asked.others or not is_list(asked.source):
-        if asked.root is not None:
-            raise OptionError("--root goes with a list as SOURCE; a directory is the root itself")
         gives_classes = assignment is not None and assignment.gives != "side"
         is_of_assignment = assignment is not None and asked.labels is None
         return look(
@@ -65,7 +64,11 @@ def _read_samples(asked: Asked, assignment: Assignment | None, look: Look) -> Sa
                 labels=asked.labels,
                 path_column=None if is_of_assignment else asked.path_column,
                 label_columns=asked.label_columns,
+                label_separator=asked.label_separator,
+                label_type=asked.label_type,
+                duplicates=asked.duplicates,
                 classes=None if gives_classes else asked.classes,
+                class_order=asked.class_order,
                 extensions=asked.extensions,
                 kind=asked.kind,
                 parts=asked.parts,
@@ -73,16 +76,11 @@ def _read_samples(asked: Asked, assignment: Assignment | None, look: Look) -> Sa
                 whole=True,
             )
         )
-    of_others = (asked.list_file, asked.labels, asked.label_columns, asked.extensions)
-    if any((*of_others, asked.kind, asked.parts, asked.pairs)):
-        raise OptionError("--list, --labels, --from and their like go with a directory as SOURCE")
-    if asked.path_column is not None and assignment is None:
-        raise OptionError("--path-column goes with --labels or --assign")
     if asked.root is not None:
-        return look(list_source(asked.source, asked.root, asked.classes))
+        return look(list_source(asked.source, asked.root, asked.classes, asked.duplicates))
     if asked.leaks is not None or asked.materialize is not None:
         raise OptionError(
             "--leaks and --materialize need the files: give --root, the directory that the paths "
             "of the list start from"
         )
-    return read_rows(asked.source, asked.classes)
+    return read_rows(asked.source, asked.classes, asked.duplicates)

@@ -9,7 +9,6 @@ from contextlib import closing
 from dataclasses import dataclass
 from functools import partial
 from hashlib import blake2b
-from stat import S_ISREG
 
 import polars as pl
 
@@ -17,6 +16,7 @@ from dsprep.errors import SourceError
 from dsprep.progress import Progress
 from dsprep.splits.hamming import clusters
 from dsprep.stores.ahead import ahead
+from dsprep.stores.local import open_regular
 from dsprep.stores.objects import read_object
 from dsprep.stores.urls import is_s3
 from dsprep.transfers.flag import Flag
@@ -187,11 +187,8 @@ def _digest(path: str, size: int) -> bytes:
             if data is None:
                 raise SourceError(f"{path}: has changed; give the same command again")
             return blake2b(data, digest_size=_DIGEST_BYTES).digest()
-        # Opening a pipe that took a file's place would wait for ever.
-        descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
-        with open(descriptor, "rb", buffering=0) as file:
-            status = os.fstat(descriptor)
-            if not S_ISREG(status.st_mode) or status.st_size != size:
+        with open(path, "rb", buffering=0, opener=open_regular) as file:
+            if os.fstat(file.fileno()).st_size != size:
                 raise SourceError(f"{path}: has changed; give the same command again")
             while block := file.read(_BLOCK):
                 hashed.update(block)

@@ -19,7 +19,7 @@ from typing import TypeVar
 
 from dsprep.errors import DestinationError, SourceError
 from dsprep.progress import Progress
-from dsprep.stores.local import destination_errors
+from dsprep.stores.local import destination_errors, open_regular
 
 T = TypeVar("T")
 
@@ -209,7 +209,7 @@ def _move(put: _Put) -> None:
 
 def _copy_whole(put: _Put, sync: bool = False) -> None:
     """Copy a file so that its name never stands for a part of it."""
-    source = _source_errors(put.source, _open_regular)
+    source = _source_errors(put.source, open_regular)
     try:
         status = os.fstat(source)
         flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
@@ -233,22 +233,13 @@ def _copy_whole(put: _Put, sync: bool = False) -> None:
 def _same_content(put: _Put, present: os.stat_result) -> bool:
     if not S_ISREG(present.st_mode):
         return False
-    source = _source_errors(put.source, _open_regular)
-    target = os.open(put.name, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=put.into)
-    with open(source, "rb") as left, open(target, "rb") as right:
+    source = _source_errors(put.source, open_regular)
+    target = open_regular(put.name, os.O_RDONLY | os.O_NOFOLLOW, put.into)
+    with os.fdopen(source, "rb") as left, os.fdopen(target, "rb") as right:
         while (block := left.read(_BLOCK)) == right.read(_BLOCK):
             if not block:
                 return True
     return False
-
-
-def _open_regular(path: str) -> int:
-    """Open a file for reading; a pipe that took its place would make others wait for ever."""
-    descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
-    if not S_ISREG(os.fstat(descriptor).st_mode):
-        os.close(descriptor)
-        raise OSError(errno.EINVAL, "is no regular file", path)
-    return descriptor
 
 
 def _source_errors(path: str, read: Callable[[str], T]) -> T:

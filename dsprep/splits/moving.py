@@ -11,7 +11,13 @@ from typing import Any
 
 from dsprep.errors import DestinationError
 from dsprep.splits.materialize import Place
-from dsprep.stores.local import destination_errors, publish, sync_directory
+from dsprep.stores.local import (
+    LARGEST_TABLE,
+    destination_errors,
+    publish,
+    read_whole,
+    sync_directory,
+)
 
 _JOURNAL = ".split.moves"
 
@@ -39,7 +45,8 @@ def write_journal(out: Path, journal: Journal) -> None:
     """
     begun = out / (_JOURNAL + ".partial")
     with destination_errors(begun):
-        with begun.open("w", encoding="utf-8") as file:
+        begun.unlink(missing_ok=True)
+        with open(begun, "x", encoding="utf-8") as file:
             file.write(json.dumps([journal.command, journal.report]) + "\n")
             file.writelines(f"{path}\t{target}\n" for path, target in journal.places)
         publish(begun, out / _JOURNAL)
@@ -57,7 +64,7 @@ def read_journal(out: Path, command: Mapping[str, Any]) -> Journal | None:
     if not path.exists():
         return None
     try:
-        first, *lines = path.read_text("utf-8").removesuffix("\n").split("\n")
+        first, *lines = read_whole(path, LARGEST_TABLE).decode().removesuffix("\n").split("\n")
         begun, report = json.loads(first)
         journal = Journal(begun, dict(report), [_place(line) for line in lines])
     except (OSError, ValueError, TypeError):

@@ -8,13 +8,16 @@ from dataclasses import dataclass
 import polars as pl
 
 from dsprep.errors import OptionError
-from dsprep.findings import SKIP_KINDS, Finding, Reject, lost
+from dsprep.findings import SKIP_KINDS, Finding, Reject, lost, notes_of
+from dsprep.lists.editing import plain_paths
 from dsprep.lists.listed import listable, rows_of
 from dsprep.liststore import STREAM, classes_path, read_list
+from dsprep.options import require_effect
 from dsprep.readers.files import FileReader
 from dsprep.sources.archive import read_text_beside
 from dsprep.sources.cells import parse_cells
-from dsprep.sources.reading import Source, read_source
+from dsprep.sources.match import settle_duplicates
+from dsprep.sources.reading import Source, may_be_labeled, read_source
 from dsprep.sources.scan import RunAll
 from dsprep.splits.groups import group_by_pattern, require_groups
 from dsprep.stores.paths import is_file
@@ -35,6 +38,7 @@ class Samples:
         table: The table that they come from, if they do.
         rejects: Samples of the source that are not here, and why.
         skipped: What lies in the source and is no sample.
+        notes: What else there is to say of the source.
     """
 
     rows: pl.DataFrame
@@ -47,6 +51,7 @@ class Samples:
     table: str | None = None
     rejects: Sequence[Reject] = ()
     skipped: Sequence[Finding] = ()
+    notes: Sequence[str] = ()
 
 
 def is_list(source: str) -> bool:
@@ -64,29 +69,34 @@ def is_list(source: str) -> bool:
     return False
 
 
-def read_rows(path: str, classes: str | None) -> Samples:
+def read_rows(path: str, classes: str | None, duplicates: str | None) -> Samples:
     """Read a list and look at no files.
 
     Args:
         path: The ``.lst``, or ``-`` for stdin.
         classes: The file of class names; by default ``classes.txt`` beside the list.
+        duplicates: What to do with rows that name a file again.
     """
     found = read_list(path, classes)
-    return Samples(found.table, classes=found.classes)
+    plain = found.table.with_columns(plain_paths(found.table["path"]).alias("file"))
+    rows, repeated = settle_duplicates(plain, "file", found.path, duplicates)
+    skipped = [each for each in repeated if each.kind in SKIP_KINDS]
+    return Samples(rows.drop("file"), classes=found.classes, skipped=skipped)
 
 
-def list_source(path: str, root: str, classes: str | None) -> Source:
+def list_source(path: str, root: str, classes: str | None, duplicates: str | None) -> Source:
     """A list and the directory that its paths start from, as a source."""
     if path == STREAM:
         raise OptionError("--root goes with a list that is a file, not with stdin")
     if classes is None and is_file(beside := classes_path(path)):
         classes = beside
-    return Source(root, list=path, classes=classes)
+    return Source(root, list=path, classes=classes, duplicates=duplicates)
 
 
 def read_files(source: Source, run_all: RunAll) -> Samples:
     """Read a source and look for its files."""
     catalog, findings = read_source(source, run_all)
+    require_effect("", {"--classes": source.classes}, labeled=may_be_labeled(catalog))
     catalog, odd_names = listable(catalog)
     in_files = isinstance(catalog.reader, FileReader)
     return Samples(
@@ -100,6 +110,7 @@ def read_files(source: Source, run_all: RunAll) -> Samples:
         table=source.table,
         rejects=[*lost(findings), *odd_names],
         skipped=[each for each in findings if each.kind in SKIP_KINDS],
+        notes=notes_of(findings),
     )
 
 

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
 
-from dsprep.findings import Finding, Reject
+from dsprep.findings import Finding, Reject, count_skipped
+from dsprep.lists.listed import note_unlabeled
 from dsprep.splits.asked import Asked
 from dsprep.splits.choosing import Sides, stratum_numbers
 from dsprep.splits.facts import ClassFacts, class_facts, how_far_off
@@ -64,6 +65,7 @@ class SplitReport:
         leaks: Samples that show the same and are on different sides.
         rejects: Samples of the source that are on no side, and why.
         skipped: What lies in the source and is no sample.
+        skipped_counts: How many files that is, by kind and extension.
         materialized: How files were placed in directories of the sides; None if they were not.
         notes: What else there is to say.
         seconds: How long it took.
@@ -82,6 +84,7 @@ class SplitReport:
     leaks: Sequence[Leak]
     rejects: Sequence[Reject]
     skipped: Sequence[Finding]
+    skipped_counts: Mapping[str, Mapping[str, int]]
     materialized: str | None
     notes: Sequence[str]
     seconds: float
@@ -125,6 +128,7 @@ def planned_report(
         classes = class_facts(
             numbers, sides.numbers, len(counts), sides.ratios, samples.classes or ()
         )
+    unlabeled = [] if samples.labeled else [note_unlabeled(samples.rows.height)]
     small = [each.name for each in classes if 0 in each.counts]
     if small:
         where = "on all sides" if asked.folds is None else "in all folds"
@@ -147,8 +151,9 @@ def planned_report(
         leaks=leaks,
         rejects=samples.rejects,
         skipped=samples.skipped,
+        skipped_counts=count_skipped(samples.skipped),
         materialized=asked.materialize,
-        notes=[*sides.notes, *notes],
+        notes=[*samples.notes, *unlabeled, *sides.notes, *notes],
         seconds=0.0,
     )
 

@@ -9,7 +9,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from dsprep.errors import DestinationError, OptionError
-from dsprep.stores.local import Lock, destination_errors, sync_directory
+from dsprep.stores.local import Lock, destination_errors, holds, sync_directory
 
 _LOCK = ".split.lock"
 _SCRATCH = ".split"
@@ -67,7 +67,7 @@ def write_together(
             _clear(scratch)
             for name, make in files.items():
                 final, data = directory / name, make()
-                if final.is_file() and final.read_bytes() == data:
+                if holds(final, data):
                     continue
                 if os.path.lexists(final):
                     _require_replaceable(final, overwrite, read)

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from typing import NamedTuple, Protocol, TypeVar
 
 from dsprep.errors import StoreError
+from dsprep.units import format_size
 
 
 @dataclass(frozen=True, slots=True)
@@ -164,9 +165,19 @@ class Reading(Protocol):
 _AT_ONCE = 1 << 20
 
 
-def read_all(reading: Reading) -> bytes:
-    """All bytes of a small file, or of a range, that have not been read yet."""
-    parts = list(iter(lambda: reading.read(_AT_ONCE), b""))
+def read_all(reading: Reading, limit: int | None = None) -> bytes:
+    """All bytes of a small file, or of a range, that have not been read yet.
+
+    Raises:
+        StoreError: If there are more than ``limit``.
+    """
+    parts, size = [], 0
+    while part := reading.read(_AT_ONCE):
+        parts.append(part)
+        size += len(part)
+        if limit is not None and size > limit:
+            key, most = reading.stored.key, format_size(limit)
+            raise StoreError(f"{key}: is larger than the {most} that are read of such a file")
     return parts[0] if len(parts) == 1 else b"".join(parts)
 
 

@@ -13,7 +13,7 @@ from uuid import uuid4
 
 from dsprep.errors import StoreError
 from dsprep.stores.base import Pages, Refused, RefusedKeys, Stored
-from dsprep.stores.local import SCRATCH
+from dsprep.stores.local import SCRATCH, open_regular
 
 _PAGE = 1000
 
@@ -69,7 +69,7 @@ class FolderStore:
     ) -> Iterator[FolderReading]:
         """Read a file, or a range of it; an ETag is not known here."""
         try:
-            file = self._path(key).open("rb")
+            file = os.fdopen(open_regular(self._path(key)), "rb")
         except OSError as error:
             raise self._error(key, "cannot be read", error) from None
         with file:

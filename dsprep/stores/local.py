@@ -1,4 +1,10 @@
-"""Files on a local disk: nothing has its final name before it is whole and on the disk."""
+"""Files on a local disk: nothing has its final name before it is whole and on the disk.
+
+Whatever is opened here may have been put there by somebody else: to open a pipe waits for whoever
+writes to it, and a device never ends. So only regular files are opened, and whole files are read
+only up to a limit. All of dsprep opens files for reading through this module and
+:mod:`dsprep.stores.opened`; a test checks that.
+"""
 
 from __future__ import annotations
 
@@ -8,17 +14,32 @@ import hashlib
 import os
 import shutil
 import stat
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import BinaryIO
 
 from dsprep.errors import DestinationError
+from dsprep.units import format_size
 
 SCRATCH = ".dsprep"
 """What hidden directories are called, or end with, that hold what is not finished."""
 
 LONGEST_NAME = 255
 """Bytes of a file name, as nearly all file systems have it."""
+
+LARGEST = 1 << 28
+"""Maximum size of a file that is read whole: a manifest of a million shards is smaller."""
+
+LARGEST_TABLE = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") // 4
+"""Maximum size of a list or a table: its columns take several times as much memory."""
+
+APPEND = os.O_WRONLY | os.O_CREAT | os.O_APPEND
+"""Flags of :func:`open_regular` for a file to which lines are added."""
+
+_OPEN_ALREADY = ("/dev/fd/", "/dev/stdin", "/proc/self/fd/")
+"""Where the streams are that a user gave to this process: ``<(command)`` is ``/dev/fd/63``."""
 
 _ADVICE = {
     errno.ENOSPC: "the disk is full; make room and give the same command again to continue",
@@ -31,13 +52,14 @@ _ADVICE = {
 }
 
 
-def scratch_name(stem: str) -> str:
+def scratch_name(single: str) -> str:
     """What the hidden directory of an unfinished run is called.
 
     Args:
-        stem: What the data set's files are named after; empty if it has the directory for itself.
+        single: The name of the one file that the data set is; empty if it has the directory for
+            itself.
     """
-    return f".{stem}{SCRATCH}" if stem else SCRATCH
+    return f".{single}{SCRATCH}" if single else SCRATCH
 
 
 def is_scratch(path: str) -> bool:
@@ -66,13 +88,83 @@ def destination_errors(path: str | Path) -> Iterator[None]:
         raise DestinationError(f"{error.filename or path}: cannot be written: {advice}") from None
 
 
+def sync_file(path: Path) -> None:
+    """Make the bytes of a file survive a power cut."""
+    _sync(open_regular(path))
+
+
 def sync_directory(path: Path) -> None:
     """Make the names in a directory survive a power cut."""
-    fd = os.open(path, os.O_RDONLY)
+    _sync(os.open(path, os.O_RDONLY | os.O_DIRECTORY))
+
+
+def _sync(fd: int) -> None:
     try:
         os.fsync(fd)
     finally:
         os.close(fd)
+
+
+def open_regular(path: str | Path, flags: int = os.O_RDONLY, dir_fd: int | None = None) -> int:
+    """Open a regular file, waiting for nobody; also an ``opener`` for :func:`open`.
+
+    Raises:
+        OSError: If it cannot be opened, or is a pipe, a device or a directory.
+    """
+    irregular = OSError(errno.EINVAL, "not a regular file", str(path))
+    try:
+        fd = os.open(path, flags | os.O_CLOEXEC | os.O_NONBLOCK, 0o666, dir_fd=dir_fd)
+    except OSError as error:
+        raise irregular if error.errno == errno.ENXIO else error from None  # a pipe or a socket
+    if not stat.S_ISREG(os.fstat(fd).st_mode):
+        os.close(fd)
+        raise irregular
+    return fd
+
+
+def read_whole(path: str | Path, limit: int = LARGEST) -> bytes:
+    """Read a whole file: a regular one, or a stream that the user gave to this process.
+
+    Args:
+        path: The file.
+        limit: The most bytes that it may have.
+
+    Raises:
+        OSError: If it cannot be read, is not a regular file, or is larger.
+    """
+    if str(path).startswith(_OPEN_ALREADY) and stat.S_ISFIFO(os.stat(path).st_mode):
+        with open(path, "rb") as stream:
+            return read_stream(stream, limit)
+    with open(path, "rb", opener=open_regular) as file:
+        size = os.fstat(file.fileno()).st_size
+        data = b"" if size > limit else file.read(size + 1)
+    if len(data) != size:
+        told = f"has {format_size(size)}" if size > limit else "changes while it is read, or grew"
+        raise OSError(errno.EINVAL, f"{told}; at most {format_size(limit)} are read", str(path))
+    return data
+
+
+def read_stream(stream: BinaryIO, limit: int = LARGEST_TABLE) -> bytes:
+    """Read a stream to its end.
+
+    Raises:
+        OSError: If it cannot be read, or does not end before the limit.
+    """
+    parts, left = [], limit
+    while part := stream.read(min(1 << 20, left + 1)):
+        left -= len(part)
+        if left < 0:
+            raise OSError(errno.EINVAL, f"does not end after {format_size(limit)}")
+        parts.append(part)
+    return b"".join(parts)
+
+
+def holds(path: Path, data: bytes) -> bool:
+    """Whether a regular file is there that holds exactly these bytes."""
+    try:
+        return read_whole(path, len(data)) == data
+    except OSError:
+        return False
 
 
 def publish(temporary: Path, final: Path) -> None:
@@ -82,11 +174,7 @@ def publish(temporary: Path, final: Path) -> None:
         DestinationError: If they do not get there.
     """
     with destination_errors(final):
-        fd = os.open(temporary, os.O_RDONLY)
-        try:
-            os.fsync(fd)
-        finally:
-            os.close(fd)
+        sync_file(temporary)
         temporary.replace(final)
 
 
@@ -148,29 +236,37 @@ class Lock:
     The lock is the kernel's (``flock``), so a killed run leaves none behind.
     """
 
-    def __init__(self, path: Path, guarded: Path | str) -> None:
+    def __init__(self, path: Path, guarded: Path | str, patience: float = 0.0) -> None:
         """Take the lock.
 
         Args:
             path: The file to lock, which is made if it is not there.
             guarded: What it guards, for the message.
+            patience: Seconds to wait for another run to end.
 
         Raises:
-            DestinationError: If another run holds it.
+            DestinationError: If another run holds it, or there can be no lock.
         """
+        until = time.monotonic() + patience
+        while not self._take(path):
+            if time.monotonic() >= until:
+                raise DestinationError(
+                    f"{guarded}: another dsprep run is writing there; wait for it to end"
+                )
+            time.sleep(0.01)
+
+    def _take(self, path: Path) -> bool:
         with destination_errors(path):
-            self._file = path.open("a")
+            self._file = os.fdopen(open_regular(path, APPEND), "a")
         try:
             fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
             # A run that has just ended removed the file between our opening and our locking it.
-            current = path.exists() and os.path.samestat(path.stat(), os.fstat(self._file.fileno()))
+            if os.path.samestat(path.stat(), os.fstat(self._file.fileno())):
+                return True
         except OSError:
-            current = False
-        if not current:
-            self._file.close()
-            raise DestinationError(
-                f"{guarded}: another dsprep run is writing there; wait for it to end"
-            )
+            pass
+        self._file.close()
+        return False
 
     def release(self) -> None:
         """Let other runs in."""

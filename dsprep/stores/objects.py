@@ -174,12 +174,13 @@ def read_range(url: str, start: int, size: int, etag: str) -> bytes:
         return data
 
 
-def read_object(url: str, size: int | None = None) -> bytes | None:
+def read_object(url: str, size: int | None = None, limit: int | None = None) -> bytes | None:
     """All of an object, in one request.
 
     Args:
         url: The object.
         size: The bytes that it should have; None for any number.
+        limit: The most bytes that it may have; None for any number.
 
     Returns:
         Its bytes; None if it has another number of them.
@@ -195,7 +196,7 @@ def read_object(url: str, size: int | None = None) -> bytes | None:
             with store.open(key) as reading:
                 if size not in (None, reading.stored.size):
                     return None
-                data = read_all(reading)
+                data = read_all(reading, limit)
             if reading.stored.crc32c in (None, crc32c(data)):
                 return data
             failed += 1

@@ -6,6 +6,7 @@ import io
 import os
 from typing import TypeAlias
 
+from dsprep.stores.local import open_regular
 from dsprep.stores.objects import Facts
 from dsprep.stores.ranges import ObjectFile
 from dsprep.stores.urls import is_s3
@@ -13,6 +14,14 @@ from dsprep.stores.urls import is_s3
 
 class LocalFile(io.FileIO):
     """A file on a disk, which nothing is held back of."""
+
+    def __init__(self, path: str) -> None:
+        """Open a regular file.
+
+        Raises:
+            OSError: If it cannot be opened, or is a pipe or a device.
+        """
+        super().__init__(path, opener=open_regular)
 
     def facts(self) -> Facts:
         """Its size, and when it was last changed."""

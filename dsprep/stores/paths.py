@@ -15,6 +15,7 @@ from itertools import takewhile
 from typing import NamedTuple, TypeAlias
 
 from dsprep.stores.ahead import ahead
+from dsprep.stores.local import LARGEST, read_whole
 from dsprep.stores.objects import Facts as Facts
 from dsprep.stores.objects import facts_of, levels, look_up, no_object, read_object
 from dsprep.stores.urls import is_s3
@@ -130,15 +131,18 @@ def short_names(paths: Sequence[str]) -> list[str]:
     return [path.removeprefix(top).lstrip("/") for path in whole]
 
 
-def read_bytes(path: str) -> bytes:
-    """All of a file.
+def read_bytes(path: str, limit: int = LARGEST) -> bytes:
+    """Read a whole file.
+
+    Args:
+        path: A regular file, a stream that the user gave to this process, or an object.
+        limit: The most bytes that it may have.
 
     Raises:
-        OSError: If it is not there, or cannot be read.
+        OSError: If it is not there, cannot be read, or is larger.
     """
     if is_s3(path):
-        data = read_object(path)
+        data = read_object(path, limit=limit)
         assert data is not None  # of any size
         return data
-    with open(path, "rb") as file:
-        return file.read()
+    return read_whole(path, limit)

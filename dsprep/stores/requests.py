@@ -58,13 +58,14 @@ class Requests:
         wait: Callable[[float], object] = time.sleep,
         on_retry: Callable[[StoreError, float], object] = ignore,
         on_fallback: Callable[[str], object] = ignore,
+        role: type[StoreError] = StoreError,
     ) -> None:
         """Connect, which sends nothing yet; the arguments are those of `S3Store`.
 
         Raises:
             StoreError: If there is no such profile, or the configuration cannot be read.
         """
-        self._bucket = bucket
+        self._bucket, self._role = bucket, role
         self._retries, self._wait = retries, wait
         self._on_retry, self._on_fallback = on_retry, on_fallback
         self._always = config.to_all()
@@ -73,7 +74,7 @@ class Requests:
         try:
             self._connection = Connection(config)
         except Exception as error:  # whatever is wrong in AWS's files
-            raise self._failure("", "", error, 1).to_error() from None
+            raise self._failure("", "", error, 1).to_error(self._role) from None
 
     def close(self) -> None:
         """Let go of connections."""
@@ -127,7 +128,7 @@ class Requests:
                 failure = self._failure(operation, key, error, attempt)
             if body is not None:
                 progress(-body.tell())
-            refused = failure.to_error()
+            refused = failure.to_error(self._role)
             checksums = any("Checksum" in name for name in args)
             if refused.kind == "unsupported" and checksums:
                 self._fall_back(failure.code)
@@ -139,11 +140,11 @@ class Requests:
     def failure(self, operation: str, key: str, entry: dict[str, Any]) -> StoreError:
         """The error of one object among those of a request."""
         code, message = entry.get("Code", ""), entry.get("Message", "")
-        return Failure(operation, self._bucket, key, 0, code, message).to_error()
+        return Failure(operation, self._bucket, key, 0, code, message).to_error(self._role)
 
     def broken(self, key: str, error: Exception, failed: int) -> StoreError:
         """The error of an answer that ends, or stops, before it is whole, for so many times now."""
-        return self._failure("GetObject", key, error, failed).to_error()
+        return self._failure("GetObject", key, error, failed).to_error(self._role)
 
     def _quickly(self, operation: str, key: str, args: Mapping[str, Any]) -> Any:
         """The answer of a request that can be made without boto3; else None."""
@@ -210,7 +211,7 @@ class Requests:
         if name in _CREDENTIALS:
             kind = "expired" if name in _EXPIRED else "other"
             told = _CREDENTIALS[name].format(**getattr(error, "kwargs", {}))
-            raise StoreError(f"{Location(self._bucket, key)}: {told}", kind)
+            raise self._role(f"{Location(self._bucket, key)}: {told}", kind)
         if isinstance(error, TypeError) or name == "ParamValidationError":
             raise error  # ours
         text = _POOL.sub(r"\1:\2: ", f"{inner or error!s:.300}")

@@ -38,6 +38,7 @@ class BucketRequests:
         wait: Callable[[float], object] = time.sleep,
         on_retry: Callable[[StoreError, float], object] = ignore,
         on_fallback: Callable[[str], object] = ignore,
+        role: type[StoreError] = StoreError,
     ) -> None:
         """Connect, which sends nothing yet.
 
@@ -48,6 +49,7 @@ class BucketRequests:
             wait: Sleeps so many seconds; may raise, to stop.
             on_retry: Told of each failure that is tried again, and after how many seconds.
             on_fallback: Told once of what the server cannot do and is done without.
+            role: The class of its errors: whether the bucket is read or written.
 
         Raises:
             StoreError: If there is no such profile, or the configuration cannot be read.
@@ -56,7 +58,7 @@ class BucketRequests:
         self.config = config or S3Config()
         self.checksums: bool | None = None
         self._requests = Requests(
-            bucket, self.config, retries or Retries(), wait, on_retry, on_fallback
+            bucket, self.config, retries or Retries(), wait, on_retry, on_fallback, role
         )
         self._call = self._requests.call
         self.again = self._requests.again

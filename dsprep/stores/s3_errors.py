@@ -136,8 +136,8 @@ class Failure:
             self.status, "other"
         )
 
-    def to_error(self) -> StoreError:
-        """The message for the user."""
+    def to_error(self, role: type[StoreError] = StoreError) -> StoreError:
+        """The message for the user, as the error of what is read or written there."""
         what = _DOES.get(self.operation, f"{self.operation} failed")
         said = self.message if self.message not in ("", "None", "Unknown") else ""
         facts = [self.code if not self.code.isdigit() else "", f"HTTP {self.status}"]
@@ -149,7 +149,7 @@ class Failure:
             parts.append(f"{said.rstrip('.')[:500]}")
         message = ": ".join(parts) + (f" ({', '.join(facts)})" if facts else "")
         advice = self._advice()
-        return StoreError(f"{message}; {advice}" if advice else message, self.kind)
+        return role(f"{message}; {advice}" if advice else message, self.kind)
 
     def _advice(self) -> str:
         if self.kind == "denied":

@@ -8,7 +8,8 @@ other sizes                              it is sent: ``size``
 ``--size-only``                          it is not sent: ``size``
 equal ETags of two objects               it is not sent: ``etag``
 an ETag that is the other's MD5          it is not sent: ``etag``
-a full checksum that S3 keeps            the crc32c of the other: ``checksum``
+a full checksum that S3 keeps            the crc32c of the other: ``checksum``; its bytes, if they
+                                         differ and dsprep has not noted the same: ``download``
 the crc32c that dsprep noted with it     the crc32c of the other: ``metadata``
 an ETag that looks like an MD5           it is sent: ``etag``
 nothing of all that                      sent if the source is the newer one: ``time``
@@ -25,10 +26,10 @@ from typing import NamedTuple, Protocol
 
 from dsprep.stores.base import Stored
 
-BY = ("missing", "size", "etag", "checksum", "metadata", "time", "withdrawn")
+BY = ("missing", "size", "etag", "checksum", "metadata", "download", "time", "withdrawn")
 """What can decide; the last, that a manifest is removed as long as what it names is replaced."""
 
-BY_CHECKSUM = ("checksum", "metadata")
+BY_CHECKSUM = ("checksum", "metadata", "download")
 BY_CONTENT = ("etag", *BY_CHECKSUM)
 """What proves that a file which is not sent is the same; equal sizes and times do not."""
 
@@ -55,6 +56,10 @@ class Content(Protocol):
     @property
     def has_md5(self) -> bool:
         """Whether the MD5 can be learnt."""
+
+    @property
+    def may_be_wrong(self) -> bool:
+        """Whether the crc32c that is told is no proof that the bytes are others."""
 
     def md5(self) -> bytes:
         """The MD5 of all bytes."""
@@ -117,7 +122,8 @@ def is_as_told(crc32c: int, contents: Iterable[Content]) -> bool:
     for content in (cheapest, *others):
         known = content.crc32c()
         if known is not None:
-            return known[0] == crc32c
+            is_same = known[0] == crc32c
+            return is_same or (content.may_be_wrong and content.read_crc32c() == crc32c)
     return cheapest.read_crc32c() == crc32c
 
 
@@ -128,5 +134,12 @@ def _by_checksum(source: Content, found: Content, told: bool) -> Verdict | None:
     other = last.crc32c(told) if one else None
     if not one or not other:
         return None
+    # Where MD5s differ as well, no server is doubted.
+    if told and one[0] != other[0] and (first.may_be_wrong or last.may_be_wrong):
+        values = [
+            content.read_crc32c() if content.may_be_wrong else known[0]
+            for content, known in ((first, one), (last, other))
+        ]
+        return Verdict(values[0] != values[1], "download")
     by = "metadata" if "metadata" in (one[1], other[1]) else "checksum"
     return Verdict(one[0] != other[0], by)

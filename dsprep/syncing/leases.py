@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Collection, Mapping
+from os.path import splitext
 
 from dsprep.errors import DestinationError, StoreError
 from dsprep.running.remote.lease import DEAD_AFTER, LONG_AGO
@@ -70,4 +71,6 @@ def _require_dead(
 def _guarded(lease: str) -> str:
     """What the paths of the files begin with that a lease is for."""
     above, scratch, _ = f"/{lease}".rsplit("/", 2)
-    return f"{above}/{scratch.removesuffix(SCRATCH).removeprefix('.')}".removeprefix("/")
+    single = scratch.removesuffix(SCRATCH).removeprefix(".")
+    stem, _ = splitext(single)  # train.idx stands beside train.rec
+    return f"{above}/{stem}".removeprefix("/")

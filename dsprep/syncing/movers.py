@@ -20,7 +20,7 @@ from dsprep.transfers.events import Events
 from dsprep.transfers.pace import Pace
 from dsprep.transfers.parts import plan_copy, plan_parts
 from dsprep.transfers.preflight import require_rights
-from dsprep.transfers.proof import crc32c_of
+from dsprep.transfers.proof import crc32c_of, may_be_wrong
 from dsprep.transfers.publish import publish
 from dsprep.transfers.upload import upload
 
@@ -233,7 +233,7 @@ class Across:
         if stored is None or stored.etag != pair.source.etag:
             raise StoreError(f"{name}: has changed since it was listed", "exists")
         if crc32c is not None:
-            _require(crc32c, crc32c_of(stored), name)
+            _require(crc32c, self.source, stored, name)
         copied = copy(
             self.source.store,
             pair.source.key,
@@ -243,10 +243,7 @@ class Across:
             events=way.events,
         )
         if crc32c is not None:
-            known = crc32c_of(copied.stored)
-            if known is None:
-                known = self.destination.content(copied.stored, None).read_crc32c()
-            _require(crc32c, known, name)
+            _require(crc32c, self.destination, copied.stored, name, proven=True)
         return Moved(copied.size, 0)
 
     def publish(self, pair: Pair, data: bytes, new: bool, way: Way) -> Moved:
@@ -258,8 +255,20 @@ class Across:
         return _delete(self.destination, paths)
 
 
-def _require(told: int, known: int | None, name: str) -> None:
-    """Refuse an object that is not what its manifest tells, if that is known."""
+def _require(told: int, side: Prefix, stored: Stored, name: str, proven: bool = False) -> None:
+    """Refuse an object that is not what its manifest tells.
+
+    Args:
+        told: The crc32c that the manifest tells.
+        side: Where the object is.
+        stored: The object.
+        name: What users call it.
+        proven: Whether to read it if nothing else tells its crc32c.
+    """
+    known = crc32c_of(stored)
+    doubtful = proven if known is None else known != told and may_be_wrong(stored)
+    if doubtful:
+        known = side.content(stored, None).read_crc32c()
     if known not in (None, told):
         raise StoreError(
             f"{name}: is not what its manifest tells: its crc32c is {known:08x}, and "

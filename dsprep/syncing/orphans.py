@@ -34,7 +34,7 @@ class Orphan:
     aborted: bool
 
 
-def clean_uploads(
+def abort_uploads(
     store: S3Store, place: str, older_than: float = 0.0, dry_run: bool = False
 ) -> list[Orphan]:
     """Abort one's own unfinished uploads; those of others are left alone.

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
+from dsprep.stores.base import Stored
 from dsprep.syncing.cost import Requests
 from dsprep.syncing.sides import Left
+from dsprep.units import format_count, format_size, format_some
 
 
 class Failure(NamedTuple):
@@ -76,3 +78,23 @@ class SyncReport:
     requests: Requests = Requests()
     notes: list[str] = field(default_factory=list)
     seconds: float = 0.0
+
+
+def read_back_notes(
+    files: Mapping[str, Stored], right: Sequence[str], changed: Sequence[str] = ()
+) -> Iterator[str]:
+    """Say which objects were read back, as the server tells a checksum that is not the file's.
+
+    Args:
+        files: All files, by path.
+        right: Paths of the objects whose bytes are right.
+        changed: Paths of those whose bytes differ.
+    """
+    for paths, found in (
+        (right, "the server keeps a wrong checksum, and the bytes are right"),
+        (changed, "the bytes differ"),
+    ):
+        if paths:
+            size = format_size(sum(files[path].size for path in paths))
+            count = format_count(len(paths), "object")
+            yield f"{count} read back ({size}): {found}: {format_some(sorted(paths))}"

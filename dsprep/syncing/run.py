@@ -21,7 +21,7 @@ from dsprep.syncing.leases import require_idle
 from dsprep.syncing.movers import Moved, Mover, Way
 from dsprep.syncing.plan import Pair, SyncPlan, plan_sync, why_not
 from dsprep.syncing.ranks import INDEXES, MANIFEST, SHARDS
-from dsprep.syncing.report import Failure, Send, SyncReport
+from dsprep.syncing.report import Failure, Send, SyncReport, read_back_notes
 from dsprep.syncing.seeing import Seen, see
 from dsprep.syncing.sides import Side
 from dsprep.syncing.threads import each
@@ -173,6 +173,9 @@ class Sync:
             for path in others
             if self._wishes.filters.admit(path)
         ]
+        right = [path for path, by in plan.same if by == "download"]
+        changed = [pair.path for pair, by in plan.sends if by == "download"]
+        self._notes += read_back_notes(seen.ours.files, right, changed)
         self._notes += [
             f"{self._destination.name(path)}: removed while what it names is replaced"
             for path in sorted(withdrawn)
@@ -269,12 +272,13 @@ class Sync:
     def _why_untrue(self, told: Mapping[str, FileReceipt], plan: SyncPlan, seen: Seen) -> str:
         """Why a manifest would tell of other files than are there; empty if it would not."""
         same = {path for path, by in plan.same if by in BY_CONTENT}
+        read = {path for path, by in plan.same if by == "download"}
 
         def is_true(path: str) -> bool:
             if path in self._arrived:
                 return seen.checksums[path] == told[path].crc32c
             there = seen.theirs.files[path]
-            contents = [self._destination.content(there, None)]
+            contents = [] if path in read else [self._destination.content(there, None)]
             if path in same:
                 contents.append(self._source.content(seen.ours.files[path], None))
             return there.size == told[path].bytes and is_as_told(told[path].crc32c, contents)

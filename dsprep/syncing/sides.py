@@ -8,6 +8,7 @@ import os
 import stat
 from collections.abc import Collection, Iterator
 from dataclasses import dataclass, field
+from functools import cached_property
 from pathlib import Path
 from shlex import quote
 from typing import Protocol
@@ -17,10 +18,17 @@ from dsprep.running.remote.lease import LEASE
 from dsprep.stores.base import Stored
 from dsprep.stores.bucket import S3Store
 from dsprep.stores.crc import crc32c
-from dsprep.stores.local import LONGEST_NAME, SCRATCH, is_scratch
+from dsprep.stores.local import (
+    LONGEST_NAME,
+    SCRATCH,
+    is_scratch,
+    open_regular,
+    read_whole,
+)
 from dsprep.syncing.compare import Content
+from dsprep.transfers.checksums import md5
 from dsprep.transfers.pace import Pace
-from dsprep.transfers.proof import crc32c_of, known_crc32c
+from dsprep.transfers.proof import confirmed_by, known_crc32c, may_be_wrong
 from dsprep.transfers.readback import read_back, read_small
 
 _AT_ONCE = 1 << 20
@@ -195,7 +203,7 @@ class Directory:
     def read(self, path: str) -> bytes:
         """A small file."""
         try:
-            return self.path(path).read_bytes()
+            return read_whole(self.path(path))
         except FileNotFoundError:
             raise StoreError(f"{self.path(path)}: is not there", "missing") from None
         except OSError as error:
@@ -292,10 +300,7 @@ def unfit(path: str) -> str:
 
 def _is_whole(data: bytes, stored: Stored) -> bool:
     """Whether bytes are those of an object, as far as S3 tells."""
-    known = crc32c_of(stored)
-    if known is not None:
-        return known == crc32c(data)
-    return stored.md5 in (None, hashlib.md5(data, usedforsecurity=False).digest())
+    return bool(confirmed_by(stored, crc32c(data), lambda: md5(data)))
 
 
 def _is_text(name: str) -> bool:
@@ -318,6 +323,7 @@ class _ReadContent:
 
     is_read = True
     has_md5 = True
+    may_be_wrong = False
 
     def md5(self) -> bytes:
         digest = hashlib.md5(usedforsecurity=False)
@@ -340,7 +346,7 @@ class _ReadContent:
         """All bytes, in one buffer that is filled again and again."""
         buffer = memoryview(bytearray(_AT_ONCE))
         try:
-            with self.path.open("rb", buffering=0) as file:
+            with open(self.path, "rb", buffering=0, opener=open_regular) as file:
                 while got := file.readinto(buffer):
                     self.pace.check()
                     yield buffer[:got]
@@ -364,9 +370,16 @@ class _AskedContent:
         assert self.stored.md5 is not None
         return self.stored.md5
 
+    @cached_property
+    def looked(self) -> Stored | None:
+        return self.store.stat(self.stored.key)
+
+    @property
+    def may_be_wrong(self) -> bool:
+        return self.looked is not None and may_be_wrong(self.looked)
+
     def crc32c(self, told: bool = True) -> tuple[int, str] | None:
-        looked = self.store.stat(self.stored.key)
-        return None if looked is None else known_crc32c(looked)
+        return None if self.looked is None else known_crc32c(self.looked)
 
     def read_crc32c(self) -> int:
         (value,) = read_back(self.store, [self.stored], self.pace)

@@ -8,15 +8,25 @@ from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
 
-from dsprep.errors import DestinationError, Interrupted, OptionError, SourceError, StoreError
+from dsprep.arguments import AnyPath, public
+from dsprep.errors import (
+    DestinationError,
+    DestinationStoreError,
+    Interrupted,
+    OptionError,
+    SourceError,
+    SourceStoreError,
+    StoreError,
+)
+from dsprep.options import given_options, require_effect
 from dsprep.stores.bucket import S3Store
 from dsprep.stores.s3_config import S3Config
 from dsprep.stores.urls import is_s3, parse_url
 from dsprep.syncing.filters import Filters, Rule
 from dsprep.syncing.movers import Across, Down, Mover, Up, Way
 from dsprep.syncing.moving import remove_sources
-from dsprep.syncing.orphans import Orphan, clean_uploads
-from dsprep.syncing.report import Failure, SyncReport
+from dsprep.syncing.orphans import Orphan, abort_uploads
+from dsprep.syncing.report import Failure, SyncReport, read_back_notes
 from dsprep.syncing.run import Outcome, Sync, Wishes
 from dsprep.syncing.sides import Directory, Prefix
 from dsprep.syncing.tally import Tally
@@ -27,9 +37,10 @@ from dsprep.transfers.pace import DEFAULT_CONCURRENCY, Pace
 from dsprep.transfers.parts import DEFAULT_PART
 
 
+@public
 def sync(
-    source: str,
-    destination: str,
+    source: AnyPath,
+    destination: AnyPath,
     *,
     rules: Sequence[Rule] = (),
     size_only: bool = False,
@@ -75,29 +86,35 @@ def sync(
         OptionError: If the arguments make no sense.
         SourceError: If the source is not there or cannot be read.
         DestinationError: If the destination refuses, or too much would be deleted.
-        StoreError: If S3 refuses what all files need.
+        StoreError: If S3 refuses what all files need: a :class:`SourceError` too, or a
+            :class:`DestinationError`.
         Interrupted: If it is stopped; calling again goes on.
     """
+    facts = {"local_source": not is_s3(source), "remote": is_s3(destination)}
+    require_effect("sync", given_options(locals()), **facts)
     tally = Tally(events or Events())
     if bandwidth:  # few parts at once, so that some are whole if it is stopped
         concurrency = min(concurrency, max(1, round(2 * bandwidth / DEFAULT_PART)))
     pace = Pace(concurrency, bandwidth)
     config = replace(config or S3Config(), connections=concurrency + _SPARE)
-    stores: dict[str, S3Store] = {}
+    stores: list[S3Store] = []
 
-    def place(text: str, to_files: bool, follow: bool) -> Directory | Prefix:
+    def place(
+        text: str, role: type[StoreError], to_files: bool, follow: bool
+    ) -> Directory | Prefix:
         if not is_s3(text):
             return _directory(text, follow, pace)
         url = parse_url(text)
-        if url.bucket not in stores:
-            stores[url.bucket] = S3Store(
-                url.bucket,
-                config,
-                wait=pace.wait,
-                on_retry=tally.retry,
-                on_fallback=tally.fallback,
-            )
-        return Prefix(stores[url.bucket], _prefix_of(url.key), to_files, pace)
+        store = S3Store(
+            url.bucket,
+            config,
+            wait=pace.wait,
+            on_retry=tally.retry,
+            on_fallback=tally.fallback,
+            role=role,
+        )
+        stores.append(store)
+        return Prefix(store, _prefix_of(url.key), to_files, pace)
 
     def once(last: bool) -> SyncReport:
         now = replace(wishes, delete=delete and last)
@@ -111,14 +128,10 @@ def sync(
 
     _require_apart(source, destination, watch)
     try:
-        ours = place(source, to_files=not is_s3(destination), follow=follow_links)
-        theirs = place(destination, to_files=False, follow=True)
-        if (move or watch) and isinstance(ours, Prefix):
-            raise OptionError(f"{source}: --move and --watch go with a local source")
+        ours = place(source, SourceStoreError, not is_s3(destination), follow_links)
+        theirs = place(destination, DestinationStoreError, to_files=False, follow=True)
         if (delete or watch) and isinstance(ours, Directory) and ours.single is not None:
             raise OptionError(f"{source}: is a file; --delete and --watch go with a directory")
-        if max_delete is not None and not delete:
-            raise OptionError("--max-delete goes with --delete")
         if move and delete:
             raise OptionError(
                 "--move and --delete do not go together: what was moved would be deleted next time"
@@ -136,18 +149,20 @@ def sync(
     except StoreError as error:
         if not tally.planned:
             raise
-        raise StoreError(f"{error}\n{tally.so_far(not abort_on_exit)}", error.kind) from None
+        message = f"{error}\n{tally.so_far(not abort_on_exit)}"
+        raise type(error)(message, error.kind) from None
     finally:
         pace.stop()
         pace.close()
-        for store in stores.values():
+        for store in stores:
             store.close()
 
 
-def clean(
-    place: str, older_than: float = 0.0, dry_run: bool = False, config: S3Config | None = None
+@public
+def clean_uploads(
+    place: AnyPath, older_than: float = 0.0, dry_run: bool = False, config: S3Config | None = None
 ) -> list[Orphan]:
-    """Abort one's own unfinished uploads; see :func:`~dsprep.syncing.orphans.clean_uploads`.
+    """Abort one's own unfinished uploads; see :func:`~dsprep.syncing.orphans.abort_uploads`.
 
     Args:
         place: ``s3://bucket/prefix``.
@@ -160,8 +175,8 @@ def clean(
         StoreError: If it is refused.
     """
     url = parse_url(place)
-    with closing(S3Store(url.bucket, config)) as store:
-        return clean_uploads(store, url.key, older_than, dry_run)
+    with closing(S3Store(url.bucket, config, role=DestinationStoreError)) as store:
+        return abort_uploads(store, url.key, older_than, dry_run)
 
 
 _SPARE = 2
@@ -171,12 +186,18 @@ _SPARE = 2
 def _prove(run: Outcome, ours: Directory | Prefix, theirs: Directory | Prefix, level: str) -> None:
     """Prove all files, not only those that were sent."""
     report = run.report
-    for path, proof in prove(run, ours, theirs, level).items():
+    proofs = prove(run, ours, theirs, level)
+    for path, proof in proofs.items():
         if proof.problem:
             report.failures.append(Failure(path, proof.problem))
             report.state = "incomplete"
         else:
             report.verified[proof.by] += 1
+    if level == "heads":
+        read = [path for path, proof in proofs.items() if proof.by == "download"]
+        wrong = [path for path in read if proofs[path].problem]
+        right = [path for path in read if not proofs[path].problem]
+        report.notes += read_back_notes(run.files, right, wrong)
 
 
 def _directory(text: str, follow_links: bool, pace: Pace) -> Directory:

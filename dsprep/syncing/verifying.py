@@ -12,7 +12,7 @@ from dsprep.syncing.compare import Content
 from dsprep.syncing.run import Outcome, stops_all
 from dsprep.syncing.sides import Directory, Prefix, Side
 from dsprep.syncing.threads import each
-from dsprep.transfers.proof import known_crc32c
+from dsprep.transfers.proof import known_crc32c, may_be_wrong
 
 LEVELS = ("heads", "download")
 """How a file can be proven."""
@@ -64,7 +64,8 @@ def prove(run: Outcome, source: Side, destination: Side, level: str) -> dict[str
             return prove_one(
                 content,
                 remote.store.stat(remote.key(path)),
-                read if level == "download" else None,
+                read,
+                level,
             )
         except DsprepError as error:
             if stops_all(error):
@@ -75,19 +76,20 @@ def prove(run: Outcome, source: Side, destination: Side, level: str) -> dict[str
 
 
 def prove_one(
-    source: Content, stored: Stored | None, read: Callable[[Stored], int] | None
+    source: Content, stored: Stored | None, read: Callable[[Stored], int], level: str
 ) -> Proof:
     """Prove that an object is what it should be.
 
     Args:
         source: What it should be.
         stored: What a HEAD tells of it; None if it is not there.
-        read: Reads it and returns its crc32c; None to go by the HEAD alone.
+        read: Reads it and returns its crc32c.
+        level: ``heads`` to read it only if the server tells another crc32c; or ``download``.
     """
     if stored is None:
         return Proof("", "is not there")
     told = known_crc32c(stored)
-    if read is not None:
+    if level == "download":
         theirs, by = read(stored), "download"
     elif told is not None:
         theirs, by = told
@@ -98,6 +100,8 @@ def prove_one(
     ours = source.crc32c()
     if ours is None:
         return Proof("", "cannot be proven, as nothing tells the checksum of its source")
+    if theirs != ours[0] and by == "checksum" and may_be_wrong(stored):
+        theirs, by = read(stored), "download"
     if theirs != ours[0]:
         return Proof(by, f"has the crc32c {theirs:08x}, and {ours[0]:08x} is right")
     return Proof(by)

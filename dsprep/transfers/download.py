@@ -14,7 +14,7 @@ from dsprep.transfers.events import Events
 from dsprep.transfers.landing import Landing
 from dsprep.transfers.pace import Pace
 from dsprep.transfers.parts import PartPlan, Range, plan_parts
-from dsprep.transfers.proof import crc32c_of, said_mtime_ns
+from dsprep.transfers.proof import confirmed_by, said_mtime_ns
 
 _AT_ONCE = 1 << 20
 _TRIES = 2
@@ -209,12 +209,13 @@ class _Task:
 
     def proof(self, value: int) -> str:
         """What proves that the file is the object; empty if it is not."""
-        known = self.expected if self.expected is not None else crc32c_of(self.stored)
-        if known is not None:
-            return "crc32c" if known == value else ""
-        if self.stored.md5 is None:
-            return "size"
+        if self.expected is not None:
+            return "crc32c" if self.expected == value else ""
+        return confirmed_by(self.stored, value, self.md5)
+
+    def md5(self) -> bytes:
+        """The MD5 of what has arrived."""
         digest = hashlib.md5(usedforsecurity=False)
         for start in range(0, self.stored.size, _AT_ONCE):
             digest.update(self.landing.read(min(_AT_ONCE, self.stored.size - start), start))
-        return "md5" if digest.digest() == self.stored.md5 else ""
+        return digest.digest()

@@ -17,7 +17,7 @@ from types import TracebackType
 
 from dsprep.errors import DestinationError
 from dsprep.stores.base import Stored
-from dsprep.stores.local import LONGEST_NAME, SCRATCH, destination_errors
+from dsprep.stores.local import LONGEST_NAME, SCRATCH, destination_errors, open_regular, read_whole
 
 
 class Landing:
@@ -132,7 +132,7 @@ class Landing:
         flags = os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW
         while True:
             with suppress(FileNotFoundError):  # whose file was the last there may just tidy up
-                return os.open(self._partial, flags, 0o666)
+                return open_regular(self._partial, flags)
             os.makedirs(self._hidden, exist_ok=True)
 
     def _lock(self) -> bool:
@@ -153,7 +153,7 @@ class Landing:
 
     def _read_journal(self) -> dict[int, int]:
         try:
-            head, *lines = Path(self._journal).read_text("utf-8", "replace").split("\n")
+            head, *lines = read_whole(self._journal).decode("utf-8", "replace").split("\n")
         except OSError:
             return {}
         if head != self._head or os.fstat(self._fd).st_size != self._size:

@@ -59,9 +59,8 @@ def _naming_options(config: S3Config) -> Iterator[None]:
         asked = " ".join(_asked(config))
         if not asked or error.kind not in ("other", "denied", "unsupported"):
             raise
-        raise StoreError(
-            f"{error}; what is refused may be an option: {asked}", error.kind
-        ) from None
+        message = f"{error}; what is refused may be an option: {asked}"
+        raise type(error)(message, error.kind) from None
 
 
 def _asked(config: S3Config) -> Iterator[str]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import string
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 
 from dsprep.stores.base import Part, Stored
 from dsprep.transfers.checksums import etag_of_parts
@@ -53,6 +53,36 @@ def crc32c_of(stored: Stored) -> int | None:
     """The crc32c of an object's bytes, whatever tells it; None if nothing does."""
     known = known_crc32c(stored)
     return None if known is None else known[0]
+
+
+def may_be_wrong(stored: Stored) -> bool:
+    """Whether only the server tells an object's crc32c, and dsprep has not noted the same.
+
+    Some servers compute a wrong one for objects in parts. What they tell proves that two objects
+    are the same, but not that they differ: their bytes do.
+    """
+    return stored.crc32c is not None and said_crc32c(stored.metadata) != stored.crc32c
+
+
+def confirmed_by(stored: Stored, crc32c: int, md5: Callable[[], bytes]) -> str:
+    """Tell what confirms that bytes are those of an object.
+
+    Args:
+        stored: The object.
+        crc32c: Of the bytes.
+        md5: Computes theirs.
+
+    Returns:
+        ``crc32c``, ``md5``, or ``size`` if nothing tells more; empty if they are others.
+    """
+    said = said_crc32c(stored.metadata)
+    if crc32c in (stored.crc32c, said):
+        return "crc32c"
+    if said is not None:
+        return ""
+    if stored.md5 is not None:
+        return "md5" if stored.md5 == md5() else ""
+    return "size" if stored.crc32c is None else ""
 
 
 def is_made_of(stored: Stored, parts: Iterable[Part]) -> bool:

@@ -9,6 +9,7 @@ from dsprep.errors import StoreError
 from dsprep.stores.base import FATAL, Stored, ignore, read_all
 from dsprep.stores.bucket import S3Store
 from dsprep.stores.crc import crc32c
+from dsprep.stores.local import LARGEST
 from dsprep.transfers.checksums import combine_all
 from dsprep.transfers.pace import Pace
 from dsprep.transfers.parts import Range, plan_parts
@@ -23,7 +24,7 @@ def read_small(store: S3Store, key: str) -> tuple[bytes, Stored]:
         StoreError: If it cannot be read.
     """
     with store.open(key) as reading:
-        return read_all(reading), reading.stored
+        return read_all(reading, LARGEST), reading.stored
 
 
 def read_back(

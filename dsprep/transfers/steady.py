@@ -8,6 +8,7 @@ from types import TracebackType
 
 from dsprep.errors import SourceError
 from dsprep.stores.crc import crc32c
+from dsprep.stores.local import open_regular
 
 _AT_ONCE = 1 << 20
 """Bytes read and hashed at once: they are still in the processor's cache when they are hashed."""
@@ -30,7 +31,7 @@ class SteadyFile:
         """
         self.path = path
         try:
-            self._fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+            self._fd = open_regular(path)
         except OSError as error:
             raise SourceError(f"{path}: cannot be read ({error.strerror})") from None
         self._was = self._facts()

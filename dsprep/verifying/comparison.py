@@ -63,9 +63,11 @@ def compare(
     found, source = (_numbered(table, on[0]) for table in (found, source))
     pairs = found.join(source, on=on, how="inner", suffix="_source")
     expected = source.filter(~pl.col("path").is_in(list(rejected)))
+    has_none = labeled and catalog.label_column is None and not catalog.reader.whole
     return [
         *_other_images(pairs),
         *_other_labels(pairs, labeled=labeled or (found["label"] != "").any()),
+        *(_invented_labels(pairs) if has_none else ()),
         *_extra(found.join(source, on=on, how="anti")),
         *_missing(expected.join(found, on=on, how="anti")),
     ]
@@ -135,6 +137,11 @@ def _other_labels(pairs: pl.DataFrame, labeled: bool) -> Iterator[Problem]:
     known = (pl.col("label_source") != "") & labeled
     other = pairs.filter(known & (pl.col("label") != pl.col("label_source")))
     yield from _problems(other, lambda row: f"its label is not that of {row['path']}")
+
+
+def _invented_labels(pairs: pl.DataFrame) -> Iterator[Problem]:
+    other = pairs.filter(pl.col("label") != "")
+    yield from _problems(other, lambda row: f"has a label, and {row['path']} has none")
 
 
 def _extra(table: pl.DataFrame) -> Iterator[Problem]:

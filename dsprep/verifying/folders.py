@@ -16,6 +16,7 @@ from dsprep.formats.listing import LISTING, Listed, read_listing
 from dsprep.images.check import make_check
 from dsprep.running.shard import Report
 from dsprep.sample import IMAGE_EXTENSIONS
+from dsprep.stores.local import LARGEST, read_whole
 from dsprep.verifying.inspection import Problem
 from dsprep.verifying.shards import Shards
 from dsprep.workers.pool import Pool
@@ -70,7 +71,7 @@ def look_at_folder(
         report: Is told how far that is.
     """
     listing = shards.destination.companion(LISTING)
-    folder = shards.directory / shards.destination.stem
+    folder = shards.directory / (shards.destination.single or "")
     whole = Looked()
     named: set[str] = set()
     try:
@@ -79,7 +80,8 @@ def look_at_folder(
             for samples in _batches(read_listing(listing))
         ]
     except (OSError, ValueError) as error:
-        whole.problems.append(Problem(listing.name, None, "", f"cannot be read: {error}"))
+        why = error.strerror if isinstance(error, OSError) else error
+        whole.problems.append(Problem(listing.name, None, "", f"cannot be read: {why}"))
         return whole
     for task in tasks:
         named.update(file.path for sample in task.samples for file in sample.files)
@@ -106,7 +108,7 @@ def look_at_samples(task: FolderTask, report: Report) -> Looked:
                 if path.is_symlink():
                     problems.append(Problem(file.path, None, sample.key, _LINKS))
                     continue
-                data = path.read_bytes()
+                data = read_whole(path, max(file.bytes, LARGEST))
             except OSError as error:
                 message = f"cannot be read ({error.strerror})"
                 problems.append(Problem(file.path, None, sample.key, message))

@@ -19,6 +19,7 @@ from dsprep.planning.recipe import Recipe, make_samples
 from dsprep.rows import Rows
 from dsprep.running.shard import Report
 from dsprep.sample import Sample
+from dsprep.stores.local import read_whole
 
 _REPORT_EVERY = 256
 """Samples between two progress reports."""
@@ -201,7 +202,7 @@ def _labels(sample: Sample) -> Sequence[float]:
 def _check_index(path: str, positions: list[tuple[int, int]]) -> str | None:
     """Say what is wrong with an ``.idx``, given the id and the offset of every sample."""
     try:
-        index = Path(path).read_bytes()
+        index = read_whole(path)
     except OSError as error:
         return f"cannot be read ({error.strerror})"
     ids, offsets = [id for id, _ in positions], [offset for _, offset in positions]

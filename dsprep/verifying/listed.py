@@ -23,7 +23,7 @@ def claims_of_folder(published: Published) -> tuple[list[Claim], list[Problem]]:
     Raises:
         StoreError: If S3 refuses.
     """
-    place, name = published.place, f"{published.stem}.{LISTING}"
+    place, name = published.place, f"{published.single}.{LISTING}"
     told = {claim.file.name: claim.file for claim in published.claims()}.get(name)
     try:
         data, _ = read_small(place.store, place.key(name))
@@ -35,13 +35,13 @@ def claims_of_folder(published: Published) -> tuple[list[Claim], list[Problem]]:
         message = "is not as it was written: the files that it names are not looked at"
         return [], [Problem(place.url(name), None, "", message)]
     try:
-        claims = list(_claims(data, f"{published.stem}/"))
+        claims = list(_claims(data, f"{published.single}/"))
     except ValueError as error:
         return [], [Problem(place.url(name), None, "", f"cannot be read: {error}")]
     known = {place.key(claim.file.name) for claim in claims}
     strays = [
         Problem(place.store.url(stored.key), None, "", "is there, but not in the listing")
-        for page in place.store.list(place.key(f"{published.stem}/"))
+        for page in place.store.list(place.key(f"{published.single}/"))
         for stored in page
         if stored.key not in known
     ]

@@ -17,7 +17,8 @@ from dsprep.stores.connected import store_of
 from dsprep.stores.crc import crc32c
 from dsprep.stores.local import scratch_name
 from dsprep.stores.urls import parse_url
-from dsprep.transfers.proof import crc32c_of
+from dsprep.transfers.checksums import md5
+from dsprep.transfers.proof import confirmed_by
 from dsprep.transfers.readback import read_small
 from dsprep.verifying.inspection import Problem
 from dsprep.verifying.receipts import unnamed
@@ -83,14 +84,14 @@ class Published:
     shard: str = ""
 
     @property
-    def stem(self) -> str:
-        """What its companions are named after; empty if it has the place for itself."""
-        return self.manifest_name.removesuffix(_MANIFEST).rstrip(".")
+    def single(self) -> str:
+        """The one file or folder that it is; empty if it has the place for itself."""
+        return self.manifest_name.removesuffix(_MANIFEST).removesuffix(".")
 
     @property
     def scratch(self) -> str:
         """Below what a run keeps its notes that is not finished."""
-        return scratch_name(self.stem)
+        return scratch_name(self.single)
 
     def claims(self) -> Iterator[Claim]:
         """The files that the manifest names."""
@@ -132,8 +133,7 @@ def find_published(url: str) -> Named:
     if is_manifest:
         found = [_read(place, name)] if name in place.names else []
     elif layout is not None:
-        stem = name.removesuffix(".gz").removesuffix(layout.suffix)
-        found = _of_shard(place, stem, name)
+        found = _of_shard(place, name)
     else:
         found = _of_prefix(place)
     if not found:
@@ -168,9 +168,9 @@ def _of_prefix(place: Place) -> list[Published | Problem]:
     return [_read(place, each) for each in sorted(singles)]
 
 
-def _of_shard(place: Place, stem: str, shard: str) -> list[Published | Problem]:
+def _of_shard(place: Place, shard: str) -> list[Published | Problem]:
     """A data set in one file, or the one that this is a shard of."""
-    for name in (f"{stem}.{_MANIFEST}", _MANIFEST):
+    for name in (f"{shard}.{_MANIFEST}", _MANIFEST):
         if name in place.names:
             found = _read(place, name, shard if name == _MANIFEST else "")
             if isinstance(found, Problem) or found.manifest.has_shard(shard):
@@ -182,7 +182,7 @@ def _read(place: Place, name: str, shard: str = "") -> Published | Problem:
     """Read a manifest, or say what is wrong with it."""
     url = place.url(name)
     data, stored = read_small(place.store, place.key(name))
-    if crc32c_of(stored) not in (None, crc32c(data)):
+    if not confirmed_by(stored, crc32c(data), lambda: md5(data)):
         return Problem(url, None, "", "its bytes are not those of its checksum")
     try:
         manifest = parse_manifest(data, url)

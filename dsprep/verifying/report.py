@@ -26,6 +26,7 @@ class VerifyReport:
             the ``checksum`` that S3 keeps, the one that dsprep has noted in the ``metadata``,
             ``download``, which reads all bytes; or by no more than their ``size``, which is no
             proof.
+        notes: What else there is to say.
     """
 
     destination: str
@@ -38,3 +39,4 @@ class VerifyReport:
     problems: Sequence[Problem]
     seconds: float
     proof: Mapping[str, int] = field(default_factory=dict)
+    notes: Sequence[str] = ()

@@ -14,6 +14,8 @@ from dsprep.manifests.recorded import Recorded, recorded_options
 from dsprep.planning.destination import Destination
 from dsprep.verifying.receipts import unnamed
 
+UNFINISHED = "a run is writing there, or was stopped: wait for it, or give its command again"
+
 
 @dataclass(frozen=True)
 class Shards:
@@ -58,13 +60,14 @@ def _look(path: Path) -> list[Shards]:
         layout = format_of_file(path.name)
         if layout is None:
             raise SourceError(f"{path}: its name is not that of a shard ({SUFFIXES})")
-        stem = path.name.removesuffix(".gz").removesuffix(layout.suffix)
-        companion = Destination(path.parent, path.name, stem)
+        companion = Destination(path.parent, path.name)
         known = companion.manifest
         if known.exists() and read_manifest(known).has_shard(path.name):
             return [_with_manifest(known)]
         return [Shards(Recorded(layout(), known=False), [path.name], None, companion)]
     if not path.is_dir():
+        if Destination(path.parent, path.name).scratch.is_dir():
+            raise SourceError(f"{path}: is not finished; {UNFINISHED}")
         raise SourceError(f"{path}: does not exist; give a directory of shards, or a shard")
     beside = path.resolve().with_name(f"{path.resolve().name}.manifest.json")
     if (path / "manifest.json").exists():
@@ -81,8 +84,8 @@ def _with_manifest(path: Path) -> Shards:
         made = recorded_options(manifest)
     except SourceError as error:
         raise SourceError(f"{path}: {error}") from None
-    stem = path.name.removesuffix("manifest.json").rstrip(".")
-    destination = Destination(path.parent, stem=stem)
+    single = path.name.removesuffix("manifest.json").removesuffix(".")
+    destination = Destination(path.parent, single or None)
     names = [shard.name for shard in manifest.shards]
     return Shards(made, names, manifest, destination, path.name)
 
@@ -93,6 +96,8 @@ def _without_manifest(directory: Path) -> Shards:
         layout = format_of_file(name)
         if layout is not None and not name.startswith("."):
             by_format.setdefault(layout.name, []).append(name)
+    if not by_format and Destination(directory).scratch.is_dir():
+        raise SourceError(f"{directory}: holds no finished shard; {UNFINISHED}")
     if not by_format:
         raise SourceError(f"{directory}: holds no shards ({SUFFIXES})")
     if len(by_format) > 1:
@@ -130,7 +135,7 @@ def shards_of_others(shards: Shards) -> Shards:
     Raises:
         SourceError: If there are no shards, or shards of several formats.
     """
-    if not shards.destination.stem:
+    if shards.destination.single is None:
         return _without_manifest(shards.directory)
     present = [name for name in shards.names if (shards.directory / name).is_file()]
     return Shards(

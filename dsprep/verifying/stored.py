@@ -17,6 +17,7 @@ from dsprep.transfers.pace import Pace
 from dsprep.transfers.parts import Range
 from dsprep.transfers.proof import known_crc32c
 from dsprep.transfers.readback import read_back
+from dsprep.units import format_count, format_size, format_some
 from dsprep.verifying.inspection import Problem
 from dsprep.verifying.listed import claims_of_folder
 from dsprep.verifying.published import Claim, Published, find_published
@@ -36,12 +37,14 @@ class _File:
         stored: What is there; None if nothing is, or nobody knows.
         by: What shows that it is right, as in the report.
         wrong: What is wrong with it; empty if nothing is.
+        doubted: What was wrong by the server's checksum, before its bytes were read.
     """
 
     claim: Claim
     stored: Stored | None = None
     by: str = ""
     wrong: str = ""
+    doubted: str = ""
 
     def look(self, published: Published) -> None:
         """Compare it by a HEAD.
@@ -62,8 +65,18 @@ class _File:
             return
         crc32c, self.by = known_crc32c(self.stored) or (None, "size")
         self.wrong = difference(file, self.stored.size, crc32c)
-        if self.wrong and self.by == "metadata" and self.stored.size == file.bytes:
+        if self.wrong and self.by == "metadata" and self.has_size:
             self.wrong += ", as its metadata has it"
+
+    @property
+    def is_doubtful(self) -> bool:
+        """Whether only the server's checksum tells that it is another file."""
+        return bool(self.wrong and self.by == "checksum" and self.has_size)
+
+    @property
+    def has_size(self) -> bool:
+        """Whether it is as large as it should be."""
+        return self.stored is not None and self.stored.size == self.claim.file.bytes
 
     def compare_bytes(self, crc32c: int | StoreError, url: str) -> None:
         """Compare it by its bytes, whatever a HEAD has told."""
@@ -110,6 +123,7 @@ def verify_stored(dest: str, download: bool, progress: Progress) -> VerifyReport
         problems=[*chain.from_iterable(each.problems for each in reports), *named.problems],
         seconds=time.monotonic() - began,
         proof=proof,
+        notes=list(chain.from_iterable(each.notes for each in reports)),
     )
 
 
@@ -128,6 +142,7 @@ class _Found:
     bytes: int
     problems: Sequence[Problem]
     proof: Counter[str]
+    notes: Sequence[str]
 
 
 def _verify(published: Published, download: bool, pace: Pace, progress: Progress) -> _Found:
@@ -149,8 +164,10 @@ def _verify(published: Published, download: bool, pace: Pace, progress: Progress
                 told(file.claim.samples, 0)
 
         pace.each(look, files)
-        if download:
-            _read_back(published, files, pace, told)
+        for file in files:
+            file.doubted = file.wrong if file.is_doubtful else ""
+        doubted = [file for file in files if file.doubted]
+        _read_back(published, files if download else doubted, pace, told if download else ignore)
     finally:
         progress.end()
     url = published.place.url
@@ -164,7 +181,19 @@ def _verify(published: Published, download: bool, pace: Pace, progress: Progress
         bytes=sum(each.stored.size for each in data if each.stored),
         problems=problems,
         proof=Counter(each.by for each in files if not each.wrong),
+        notes=list(_notes(doubted)),
     )
+
+
+def _notes(doubted: Sequence[_File]) -> Iterator[str]:
+    """Say which files were read back, as the server's checksum is not that of the manifest."""
+    right = sorted(file.claim.file.name for file in doubted if not file.wrong)
+    if doubted:
+        size = format_size(sum(file.claim.file.bytes for file in doubted))
+        count = format_count(len(doubted), "file")
+        yield f"{count} read back ({size}), whose checksum on the server is not the manifest's"
+    if right:
+        yield f"the server keeps a wrong checksum, and the bytes are right: {format_some(right)}"
 
 
 def _problems_of_set(published: Published) -> Iterator[Problem]:
@@ -182,11 +211,7 @@ def _read_back(
 ) -> None:
     """Read all files back that can be what they should be."""
     place = published.place
-    left = [
-        (file, file.stored)
-        for file in files
-        if file.stored is not None and file.stored.size == file.claim.file.bytes
-    ]
+    left = [(file, file.stored) for file in files if file.stored is not None and file.has_size]
 
     def on_part(index: int, part: Range) -> None:
         (file, stored), end = left[index], part.start + part.size

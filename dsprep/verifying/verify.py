@@ -4,31 +4,37 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterable, Sequence
+from contextlib import suppress
 from itertools import chain
 from pathlib import Path
 
-from dsprep.errors import OptionError, RunStopped, SourceError
+from dsprep.arguments import AnyPath, public
+from dsprep.errors import DestinationError, OptionError, RunStopped, SourceError
 from dsprep.formats.folder import Folder
 from dsprep.loaders import count_samples, require_loader
-from dsprep.manifests.manifest import Manifest, read_rejects
+from dsprep.manifests.manifest import FileReceipt, Manifest, read_rejects
+from dsprep.options import given_options, require_effect
 from dsprep.planning.recipe import Recipe
 from dsprep.progress import Progress
-from dsprep.sources.reading import Source, read_source
-from dsprep.stores.crc import crc32c
+from dsprep.running.place import remove_leftovers
+from dsprep.sources.classes import renumbered
+from dsprep.sources.reading import Source, may_be_labeled, read_source, source_of
+from dsprep.stores.objects import as_source
 from dsprep.stores.urls import is_s3
 from dsprep.verifying.folders import look_at_folder
 from dsprep.verifying.inspection import Inspected, Problem, ShardTask, inspect_shard
 from dsprep.verifying.receipts import difference, false_totals
 from dsprep.verifying.report import VerifyReport
-from dsprep.verifying.shards import Shards, find_shards, strays
+from dsprep.verifying.shards import UNFINISHED, Shards, find_shards, strays
 from dsprep.workers.pool import Pool, available_cores
 
 
+@public
 def verify(
-    dest: str,
+    dest: AnyPath,
     *,
     decode: bool = False,
-    against: Source | None = None,
+    against: Source | AnyPath | None = None,
     loader: str | None = None,
     max_pixels: int | None = None,
     download: bool = False,
@@ -40,7 +46,8 @@ def verify(
     Args:
         dest: A directory of shards, one shard, or a manifest; on S3, what a manifest names.
         decode: Whether to decode every image.
-        against: The source that the shards must hold the samples of.
+        against: The source that the shards must hold the samples of: what :func:`dsprep.pack`
+            takes, or, with its labels, what :func:`dsprep.make_source` makes of it.
         loader: A framework to read the shards with: ``mxnet``, ``tensorflow`` or ``webdataset``.
         max_pixels: The most pixels that an image may have; by default what the manifest says.
         download: Whether to read what is on S3, rather than compare the checksums that it keeps.
@@ -54,19 +61,15 @@ def verify(
         SourceError: If there are no shards to verify.
         OptionError: If the arguments make no sense for these shards.
     """
+    require_effect("verify", given_options(locals()), remote=is_s3(dest))
     began = time.monotonic()
     progress = progress or Progress()
+    against = None if against is None else source_of(against)
     if is_s3(dest):
-        if decode or against is not None or loader is not None or max_pixels is not None:
-            raise OptionError(
-                f"{dest}: is on S3, and --decode, --against, --loader and --max-pixels look into "
-                "shards on a disk: fetch them with dsprep sync, and verify them there"
-            )
         from dsprep.verifying.stored import verify_stored  # local runs do without S3
 
-        return verify_stored(dest, download, progress)
-    if download:
-        raise OptionError(f"{dest}: --download goes with s3://; files on a disk are always read")
+        with as_source(dest):
+            return verify_stored(dest, download, progress)
     found = find_shards(Path(dest))
     if against is not None and len(found) > 1:
         raise OptionError(f"{dest}: --against goes with one data set; name one of these manifests")
@@ -193,9 +196,11 @@ def _compare_files(shards: Shards) -> list[Problem]:
     """Which files are missing or too many, and which of the small ones are not as written."""
     problems = []
     scratch = shards.destination.scratch
+    if shards.manifest is not None:
+        with suppress(DestinationError):  # a run is alive, or the directory is only to be read
+            remove_leftovers(shards.destination, shards.manifest)
     if scratch.exists():
-        message = "an unfinished run is there: give its command again"
-        problems.append(Problem(scratch.name, None, "", message))
+        problems.append(Problem(scratch.name, None, "", UNFINISHED))
     if shards.manifest is None:
         return problems
     if not isinstance(shards.made.layout, Folder):
@@ -207,9 +212,12 @@ def _compare_files(shards: Shards) -> list[Problem]:
         if not path.is_file():
             problems.append(Problem(name, None, "", "is in the manifest, but not there"))
         elif name not in shards.names:
-            data = path.read_bytes()
-            if (len(data), crc32c(data)) != (file.bytes, file.crc32c):
-                problems.append(Problem(name, None, "", "is not as it was written"))
+            try:
+                same = path.stat().st_size == file.bytes and FileReceipt.of(path) == file
+                wrong = "" if same else "is not as it was written"
+            except OSError as error:
+                wrong = f"cannot be read ({error.strerror})"
+            problems += [Problem(name, None, "", wrong)] if wrong else []
     return problems
 
 
@@ -237,6 +245,10 @@ def _compare_source(
 
     made = shards.made
     catalog, _ = read_source(against, pool.map)
+    require_effect("", {"--classes": against.classes}, labeled=may_be_labeled(catalog))
+    known, named = catalog.classes, shards.manifest.classes if shards.manifest else None
+    if known and named and set(known) <= set(named) and catalog.label_column == "cls":
+        catalog = renumbered(catalog, named)  # the order of the classes was an option of the run
     recipe = Recipe(
         reader=catalog.reader,
         layout=made.layout,
@@ -246,6 +258,7 @@ def _compare_source(
         max_pixels=made.max_pixels,
         classes=catalog.classes,
         key=made.key,
+        keep_fields=None,
     )
     progress.begin("reading the source", len(catalog), 0)
     try:

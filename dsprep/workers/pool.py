@@ -17,6 +17,7 @@ from types import TracebackType
 from typing import Any, TypeVar
 
 from dsprep.errors import OptionError, RunStopped
+from dsprep.units import format_count
 from dsprep.waits import WAITS
 from dsprep.workers.worker import receive, send
 
@@ -34,41 +35,67 @@ def available_cores() -> int:
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
-class Pool:
-    """A fixed number of worker processes; use it as a context manager, which ends them.
+def most_workers() -> int:
+    """The most processes that a user may ask for on this machine."""
+    return max(64, 4 * available_cores())
 
-    Functions must be importable by name, and their arguments and results picklable.
+
+class Pool:
+    """Some worker processes; use it as a context manager, which ends them.
+
+    Functions must be importable by name, and their arguments and results picklable. A worker is
+    started when there is a task for it that no other is free for.
+
+    Attributes:
+        size: The most workers that there may be.
     """
 
     def __init__(self, workers: int) -> None:
-        """Start the workers; they are usable at once, and ready some tens of milliseconds later.
+        """Start none yet; a worker is ready some tens of milliseconds after its start.
 
         Raises:
-            OptionError: If there would be none.
+            OptionError: If there would be none, or more than this machine can use.
         """
         if workers < 1:
             raise OptionError(f"--workers {workers}: one at least is needed")
-        main = "from dsprep.workers.worker import main; main()"
+        if workers > most_workers():
+            raise OptionError(
+                f"--workers {workers}: give at most {most_workers()} on this machine, which has "
+                f"{format_count(available_cores(), 'core')}"
+            )
+        self.size = workers
+        self._workers: list[subprocess.Popen[bytes]] = []
+        self._alive: tuple[int, ...] = ()
+
+    def _start(self) -> int:
+        """Start one more worker, and return its number.
+
+        Raises:
+            RunStopped: If the system refuses.
+        """
+        # Nothing is ever written to this pipe: it ends with this process, and so do the workers.
+        self._alive = self._alive or os.pipe()
+        main = f"from dsprep.workers.worker import main; main({self._alive[0]})"
         code = f"import sys; sys.path[:] = {sys.path!r}; {main}"
         # Workers inherit what is blocked. Ctrl-C, and some schedulers' SIGTERM, reach every process
         # of a run, but this one alone decides what they mean.
         before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT, signal.SIGTERM})
         try:
-            self._workers = [
-                subprocess.Popen(
-                    [sys.executable, "-P", "-c", code],
-                    stdin=subprocess.PIPE,
-                    stdout=subprocess.PIPE,
-                )
-                for _ in range(workers)
-            ]
+            worker = subprocess.Popen(
+                [sys.executable, "-P", "-c", code],
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                pass_fds=self._alive[:1],
+            )
+        except OSError as error:
+            raise RunStopped(
+                f"a worker process cannot be started ({error.strerror}); try fewer --workers, or "
+                "raise the limits on processes (ulimit -u) and memory (ulimit -v)"
+            ) from None
         finally:
             signal.pthread_sigmask(signal.SIG_SETMASK, before)
-
-    @property
-    def size(self) -> int:
-        """The number of workers."""
-        return len(self._workers)
+        self._workers.append(worker)
+        return len(self._workers) - 1
 
     def map(self, function: Callable[[A], R], arguments: Iterable[A]) -> list[R]:
         """Call a function with each of the arguments; the results are in their order."""
@@ -110,16 +137,19 @@ class Pool:
     ) -> Iterator[tuple[int, R]]:
         waiting = enumerate(arguments)
         following: tuple[int, A] | None = None
-        idle = list(range(self.size))
+        idle = list(range(len(self._workers)))
         busy: dict[int, int] = {}
         name = (function.__module__, function.__qualname__)
 
         def hand_out() -> None:
             nonlocal following
-            while idle:
+            while idle or len(self._workers) < self.size:
                 following = following or next(waiting, None)
                 if following is None or not (may_begin is None or may_begin(following[0])):
                     return
+                if not idle:
+                    idle.append(self._start())
+                    listen(idle[0])
                 position, argument = following
                 number, following = idle.pop(0), None
                 busy[number] = position
@@ -129,8 +159,12 @@ class Pool:
                     raise self._death(number) from None
 
         with selectors.DefaultSelector() as selector:
-            for number in range(self.size):
+
+            def listen(number: int) -> None:
                 selector.register(self._stream(number, "stdout"), selectors.EVENT_READ, number)
+
+            for number in idle:
+                listen(number)
             hand_out()
             while busy or following is not None:
                 for ready, _ in selector.select(None if following is None else _ASK_AGAIN):
@@ -199,6 +233,10 @@ class Pool:
                         stream.close()
                 except BrokenPipeError:
                     pass
+        self._workers.clear()
+        for end in self._alive:
+            os.close(end)
+        self._alive = ()
 
 
 class _Unbuffered:

@@ -1,7 +1,7 @@
 """What a worker process runs: calls come in on stdin, results go out on stdout, both pickled.
 
 Nothing heavy is imported here, so that a worker is ready in some tens of milliseconds. A worker
-whose parent is gone ends by itself: at once if idle, else at its next progress report.
+whose parent is gone, be it by a kill or by an abort in a library, ends by itself at once.
 """
 
 from __future__ import annotations
@@ -49,9 +49,19 @@ def receive(file: Reader) -> Any:
     return pickle.loads(data)
 
 
-def main() -> None:
-    """Answer calls until stdin is closed."""
-    parent = os.getppid()
+def _end_with(alive: int) -> None:
+    os.read(alive, 1)
+    os._exit(1)
+
+
+def main(alive: int) -> None:
+    """Answer calls until stdin is closed.
+
+    Args:
+        alive: A pipe that ends when the parent does.
+    """
+    with suppress(RuntimeError):  # no thread can be started: it ends when it sends something
+        threading.Thread(target=_end_with, args=(alive,), daemon=True).start()
     calls = os.fdopen(os.dup(0), "rb")
     results = os.fdopen(os.dup(1), "wb")
     os.dup2(2, 1)  # whatever a library prints must not get among the messages
@@ -63,8 +73,6 @@ def main() -> None:
             send(results, (kind, content))
 
     def report(*progress: object) -> None:
-        if os.getppid() != parent:
-            os._exit(1)
         answer_with("progress", progress)
 
     def waits(text: str) -> None:

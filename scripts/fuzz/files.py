@@ -42,9 +42,9 @@ def _pixels(name: str) -> Callable[[bytes, Path], None]:
     def check(data: bytes, directory: Path) -> None:
         path = directory / name
         path.write_bytes(data)
-        found = read_pixels(str(path), None)
+        found = read_pixels([str(path)], None)
         if found is not None:
-            _check_catalog(found[0], directory)
+            _check_catalog(found, directory)
 
     return check
 

@@ -23,7 +23,7 @@ from hypothesis import strategies as st
 from dsprep.catalog import Catalog
 from dsprep.errors import BadSample, DsprepError, SourceError
 from dsprep.findings import Finding
-from dsprep.formats import FORMATS, Format
+from dsprep.formats import CONCATENATIVE, Format
 from dsprep.readers.archive import CompressedTarReader
 from dsprep.sample import Sample
 from dsprep.sources.reading import Source, make_source, read_source
@@ -433,7 +433,7 @@ def test_a_bomb_that_says_its_size_is_not_read(tmp_path: Path, suffix: str) -> N
 
 
 @pytest.mark.usefixtures("small_bombs")
-@pytest.mark.parametrize("layout", [layout() for layout in FORMATS.values()])
+@pytest.mark.parametrize("layout", [layout() for layout in CONCATENATIVE.values()])
 def test_a_bomb_in_a_shard_is_damage(tmp_path: Path, layout: Format) -> None:
     images = (A, B, bytes(2 << 20))
     encoded = [layout.encode(Sample(str(at), {"jpg": each})) for at, each in enumerate(images)]

@@ -48,17 +48,6 @@ class TestInputsAreSpared:
         assert "train.lst: is read by this command" in refused.err
         assert listed.read_bytes() == text
 
-    def test_a_single_file_of_another_format(
-        self, run_here: RunCli, folder: Path, tmp_path: Path
-    ) -> None:
-        assert run_here("pack", folder, tmp_path / "train.tar").code == 0
-        before = (tmp_path / "train.tar").read_bytes()
-        for options in ((), ("--overwrite",)):
-            refused = run_here("pack", folder, tmp_path / "train.rec", *options)
-            assert refused.code == 5
-            assert "belongs to train.tar" in refused.err
-        assert (tmp_path / "train.tar").read_bytes() == before
-
 
 def test_a_piece_that_was_damaged_is_written_again(
     run_here: RunCli, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
@@ -79,7 +68,7 @@ def test_a_piece_that_was_damaged_is_written_again(
     dest = tmp_path / "train.rec"
     with pytest.raises(dsprep.DsprepError, match="zz.jpg: empty file"):
         dsprep.pack(str(source), str(dest), on_error="fail", **options)
-    pieces = sorted((tmp_path / ".train.dsprep" / "pieces").iterdir())
+    pieces = sorted((tmp_path / ".train.rec.dsprep" / "pieces").iterdir())
     assert len(pieces) > 3
     data = bytearray(pieces[1].read_bytes())
     data[100] ^= 1
@@ -110,7 +99,8 @@ class TestDryRun:
         path = next(folder.rglob("*.jp*g")).relative_to(folder)
         listed = tmp_path / "two.lst"
         listed.write_text(f"0\t0\t{path}\n1\t0\t{path}\n")
-        done = run_here("pack", folder, tmp_path / "x.rec", "--list", listed, "--dry-run", "--json")
+        command = ("pack", folder, tmp_path / "x.rec", "--list", listed, "--dry-run", "--json")
+        done = run_here(*command, "--duplicates", "keep")
         report = json.loads(done.out)
         assert [each["path"] for each in report["duplicates"]] == [str(path)]
         assert "two.lst:2" in report["duplicates"][0]["detail"]

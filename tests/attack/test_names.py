@@ -199,7 +199,8 @@ def test_what_is_hidden_is_skipped_and_said(run_here: RunCli, tmp_path: Path) ->
     lines = contents(dest)["skipped.jsonl"].decode().splitlines()
     assert {json.loads(line)["path"] for line in lines} == set(skipped)
     plain = run_here("pack", source, tmp_path / "again", "--format", "webdataset")
-    assert "7 hidden" in plain.out
+    assert "3 hidden: 1 .db, 1 .jpg, 1 without extension (" in plain.out
+    assert "; 4 directories hidden (" in plain.out
     assert ".ipynb_checkpoints/" in plain.out
 
 

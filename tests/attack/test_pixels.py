@@ -36,7 +36,7 @@ BATCH = python2(ONE)
 
 def refused(path: Path, problem: str) -> None:
     with pytest.raises(SourceError, match=problem) as error:
-        read_pixels(str(path), None)
+        read_pixels([str(path)], None)
     assert path.name in str(error.value)
 
 
@@ -142,20 +142,20 @@ class TestPickles:
         files = {"data_batch_1": BATCH, "batches.meta": python2({b"label_names": names})}
         path = write_directory(tmp_path / "py", files)
         with pytest.raises(SourceError, match=f"batches.meta: {problem}"):
-            read_pixels(str(path), None)
+            read_pixels([str(path)], None)
 
     def test_a_label_beyond_the_names(self, tmp_path: Path) -> None:
         files = {"data_batch_1": BATCH, "batches.meta": python2({b"label_names": [b"cat"]})}
         path = write_directory(tmp_path / "py", files)
         with pytest.raises(SourceError, match="image 0 has the label 3, which is none of the 1"):
-            read_pixels(str(path), None)
+            read_pixels([str(path)], None)
 
     def test_cut_anywhere(self, tmp_path: Path) -> None:
         path = tmp_path / "data_batch_1"
         for size in [*range(300), *range(len(BATCH) - 100, len(BATCH))]:
             path.write_bytes(BATCH[:size])
             with pytest.raises(SourceError):
-                read_pixels(str(path), None)
+                read_pixels([str(path)], None)
 
     def test_any_flipped_bit(self, tmp_path: Path) -> None:
         path = tmp_path / "data_batch_1"
@@ -198,7 +198,7 @@ class TestPickles:
 
 def only_source_errors(path: Path) -> None:
     try:
-        read_pixels(str(path), None)
+        read_pixels([str(path)], None)
     except SourceError as error:
         assert str(error)
 
@@ -216,13 +216,13 @@ class TestArchives:
         whole = tmp_path / "cifar.tar.gz"
         write_archive(whole, "cifar-10-batches-bin", cifar10_binary())
         data = whole.read_bytes()
-        assert read_pixels(str(whole), None) is not None
+        assert read_pixels([f"{whole}/train"], None) is not None
         cut = tmp_path / "cut.tar.gz"
         for size in range(40, len(data), 997):
             cut.write_bytes(data[:size])
             found = None
             with pytest.raises(SourceError, match="download it again"):
-                found = read_pixels(str(cut), None)
+                found = read_pixels([str(cut)], None)
                 if found is None:  # too short to tell what it was
                     raise SourceError("download it again")
 
@@ -236,7 +236,7 @@ class TestArchives:
 
     def test_one_with_other_files_only(self, tmp_path: Path) -> None:
         path = write_archive(tmp_path / "a.tar.gz", "cifar-10-batches-bin", {"readme": b""})
-        refused(path, "holds none of CIFAR's batches")
+        assert read_pixels([str(path)], None) is None
 
     def test_a_member_that_would_fill_the_memory(self, tmp_path: Path) -> None:
         files = {"data_batch_1": b""}
@@ -288,7 +288,7 @@ class TestIdx:
         files = mnist() | {"train-labels-idx1-ubyte": data}
         path = write_directory(tmp_path / "m", files)
         with pytest.raises(SourceError, match=f"train-labels-idx1-ubyte: .*{problem}"):
-            read_pixels(str(path), None)
+            read_pixels([str(path)], None)
 
     def test_gzip_cut_and_damaged(self, tmp_path: Path) -> None:
         path = tmp_path / "train-images-idx3-ubyte.gz"
@@ -296,7 +296,7 @@ class TestIdx:
         for size in range(2, len(data)):
             path.write_bytes(data[:size])
             with pytest.raises(SourceError):
-                read_pixels(str(path), None)
+                read_pixels([str(path)], None)
         path.write_bytes(data[:-8] + bytes(8))
         refused(path, "download it again")
 

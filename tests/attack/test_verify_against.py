@@ -85,12 +85,11 @@ def test_a_file_may_be_listed_twice(tmp_path: Path, options: dict[str, Any]) -> 
     image_folder(tmp_path / "source", (".",), per_class=4)
     table = tmp_path / "labels.csv"
     table.write_text("path,label\n" + "".join(f"{n % 3:03d}.jpg,{n}\n" for n in range(6)))
-    dsprep.pack(
-        str(tmp_path / "source"), str(tmp_path / "a"), labels=str(table), workers=1, **options
-    )
-    assert problems(tmp_path / "a", tmp_path / "source", labels=str(table)) == []
+    told = {"labels": str(table), "duplicates": "keep"}
+    dsprep.pack(str(tmp_path / "source"), str(tmp_path / "a"), workers=1, **told, **options)
+    assert problems(tmp_path / "a", tmp_path / "source", **told) == []
     table.write_text(table.read_text().replace("002.jpg,5", "002.jpg,7"))
-    (label,) = problems(tmp_path / "a", tmp_path / "source", labels=str(table))
+    (label,) = problems(tmp_path / "a", tmp_path / "source", **told)
     assert "its label is not that of 002.jpg" in label
 
 

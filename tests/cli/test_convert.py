@@ -8,7 +8,11 @@ import tarfile
 from collections.abc import Callable
 from pathlib import Path
 
+import pytest
+
+from dsprep.formats import FORMATS
 from tests.conftest import Finished
+from tests.images import image_folder, jpeg, png
 
 RunHere = Callable[..., Finished]
 
@@ -24,3 +28,50 @@ def test_members_that_belong_to_no_sample_are_said(run_here: RunHere, tmp_path: 
     assert "skipped   1 with members that belong to no sample (train.tar)" in done.out
     (skipped,) = (tmp_path / "out" / "skipped.jsonl").read_text().splitlines()
     assert json.loads(skipped) == {"kind": "keyless", "path": "train.tar", "detail": "2 members"}
+
+
+@pytest.mark.parametrize("name", FORMATS)
+def test_images_of_one_key(run_here: RunHere, tmp_path: Path, name: str) -> None:
+    source, dest = tmp_path / "in", tmp_path / "out"
+    source.mkdir()
+    (source / "one.jpg").write_bytes(jpeg(0))
+    (source / "one.png").write_bytes(png(1))
+    refused = FORMATS[name].keys_must_differ
+    done = run_here("convert", source, dest, "--to", name, "--dry-run", "-j1")
+    assert (done.code, "--key index" in done.err) == ((4, True) if refused else (0, False))
+    done = run_here("convert", source, dest, "--to", name, "-j1")
+    assert done.code == (4 if refused else 0)
+    if not refused:
+        (dest / "manifest.json").unlink(missing_ok=True)
+        assert run_here("verify", dest, "-j1").code == 0
+
+
+def test_a_manifest_refers_to_every_file_that_is_written(run_here: RunHere, tmp_path: Path) -> None:
+    parts = {"jpg": jpeg(), "cls": b"1", "mask.png": png(), "txt": b"a cat", "json": b'{"a": 1}'}
+    with tarfile.open(tmp_path / "train.tar", "w") as tar:
+        for name, data in parts.items():
+            member = tarfile.TarInfo(f"0.{name}")
+            member.size = len(data)
+            tar.addfile(member, io.BytesIO(data))
+    out = tmp_path / "out"
+    assert run_here("convert", tmp_path / "train.tar", out, "--to", "manifest", "-j1").code == 0
+    line = json.loads((tmp_path / "out.manifest").read_text("utf-8"))
+    referred = {value for name, value in line.items() if name.endswith("-ref")}
+    written = {path.relative_to(out).as_posix() for path in out.rglob("*.*")}
+    assert referred == written == {f"1/0.{name}" for name in ("jpg", "mask.png", "txt", "json")}
+    assert line["mask-ref"] == "1/0.mask.png"
+
+
+def test_a_manifest_of_resized_images_states_their_size(run_here: RunHere, tmp_path: Path) -> None:
+    image_folder(tmp_path / "images", ("a",), 1, size=(64, 48))
+    boxes = "4\t5\t64\t48\t1\t0.25\t0.25\t0.5\t0.5"
+    (tmp_path / "train.lst").write_text(f"0\t{boxes}\ta/000.jpg\n", "utf-8")
+    done = run_here(
+        *("convert", tmp_path / "images", tmp_path / "out", "--list", tmp_path / "train.lst"),
+        *("--to", "manifest", "--resize", "24", "--keep-fields", "label", "-j1"),
+    )
+    assert (done.code, done.err) == (0, "")
+    told = json.loads((tmp_path / "out.manifest").read_text("utf-8"))["class"]
+    assert told["image_size"] == [{"width": 32, "height": 24, "depth": 3}]
+    box = told["annotations"][0]
+    assert (box["left"], box["top"], box["width"], box["height"]) == (8, 6, 8, 6)

@@ -16,7 +16,7 @@ import pytest
 
 import dsprep
 from dsprep.errors import DsprepError
-from dsprep.formats import FORMATS
+from dsprep.formats import CONCATENATIVE, FORMATS
 from dsprep.sample import Sample
 from dsprep.streaming import Converted
 from tests.conftest import Finished
@@ -25,7 +25,7 @@ from tests.limits import no_memory_above
 
 RunCli = Callable[..., Finished]
 
-STREAMED = [name for name, layout in FORMATS.items() if layout.concatenative]
+STREAMED = list(CONCATENATIVE)
 PAIRS = [*product(STREAMED, STREAMED)]
 
 

@@ -15,6 +15,13 @@ from tests.images import image_folder
 
 RunCli = Callable[..., Finished]
 
+
+@pytest.fixture
+def run_cli(run_here: RunCli) -> RunCli:
+    """The command in this process: how it starts and ends is not what these tests are about."""
+    return run_here
+
+
 MONDAY = """\
 0\t0.000000\tcat/1.jpg
 1\t0.000000\tcat/2.jpg

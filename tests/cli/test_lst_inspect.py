@@ -19,6 +19,13 @@ from tests.images import image_folder
 
 RunCli = Callable[..., Finished]
 
+
+@pytest.fixture
+def run_cli(run_cli: RunCli, run_here: RunCli) -> RunCli:
+    """The command in this process, unless it reads its environment when it starts."""
+    return lambda *args, **options: (run_cli if options else run_here)(*args, **options)
+
+
 GOOD = "".join(f"{i}\t{i % 3}\tphotos/{i}.jpg\n" for i in range(30))
 BAD = "0\t0\ta.jpg\n0\t1\tb.jpg\nx\t1\tc.jpg\n4\t3\ta.jpg\n"
 

@@ -14,6 +14,13 @@ from tests.conftest import Finished
 
 RunCli = Callable[..., Finished]
 
+
+@pytest.fixture
+def run_cli(run_here: RunCli) -> RunCli:
+    """The command in this process: how it starts and ends is not what these tests are about."""
+    return run_here
+
+
 BASE = "".join(f"{i}\t{i % 3}\timages/{i}.jpg\n" for i in range(12))
 """Short enough for git's own merge to fail on neighbors."""
 

@@ -54,7 +54,7 @@ def test_an_endpoint_of_the_environment(
 
 def test_a_profile_that_is_not_there(run_here: Callable[..., Finished]) -> None:
     done = run_here("sync", ".", "s3://some-bucket/x", "--profile", "nobody")
-    assert done.code == 1
+    assert done.code == 5
     assert "there is no profile nobody in AWS's configuration files" in done.err
 
 

@@ -10,7 +10,7 @@ from types import ModuleType
 
 import pytest
 
-from dsprep.formats import FORMATS
+from dsprep.formats import CONCATENATIVE, FORMATS
 from dsprep.formats.stream import ShardStream
 from tests.attack.trees import contents, manifest, names
 from tests.conftest import Finished
@@ -20,7 +20,7 @@ RunHere = Callable[..., Finished]
 
 COUNTS = {"cat": 3, "dog": 6, "owl": 12}
 TOTAL = sum(COUNTS.values())
-COPIED = [name for name, layout in FORMATS.items() if layout.concatenative]
+COPIED = list(CONCATENATIVE)
 """The formats whose samples are copied as they are."""
 
 
@@ -35,7 +35,7 @@ def sets(tmp_path_factory: pytest.TempPathFactory, run_here: RunHere) -> dict[st
             data = jpeg(100 * number + each, (16 + 8 * each, 12))
             (photos / name / f"{each:03}.jpg").write_bytes(data)
     found = {}
-    for name in FORMATS:
+    for name in CONCATENATIVE:
         found[name] = root / name
         size = ("--samples-per-shard", 5) if name != "folder" else ()
         assert run_here("convert", photos, found[name], "--to", name, *size, "-qj1").code == 0

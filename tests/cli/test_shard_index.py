@@ -293,7 +293,7 @@ class TestManifest:
         assert set(states(report)) == {
             "photos-0000.idx",
             "photos-0000.json",
-            "photos-0000.manifest.json",
+            "photos-0000.tar.manifest.json",
         }
         assert run_here("verify", tars / "photos-0000.tar").code == 0
 

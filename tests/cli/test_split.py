@@ -197,7 +197,11 @@ class TestAList:
     ) -> None:
         lines = [f"{number}\t0\t{number // 2}.jpg\n" for number in range(100)]
         (tmp_path / "a.lst").write_text("".join(lines))
-        done = run_cli("split", tmp_path / "a.lst", "-o", tmp_path / "out")
+        refused = run_cli("split", tmp_path / "a.lst", "-o", tmp_path / "out")
+        assert refused.code == 4
+        assert "'0.jpg' stands in the row of id 0 already (50 rows like this)" in refused.err
+        options = ("--duplicates", "keep")
+        done = run_cli("split", tmp_path / "a.lst", "-o", tmp_path / "out", *options)
         assert "50 paths listed more than once, kept on one side" in done.out
         sides = list(paths(tmp_path / "out").values())
         assert sum(map(len, sides)) == len(set().union(*sides)) == 50
@@ -554,13 +558,13 @@ class TestAnAssignment:
         (("--group", "nowhere"), 4, "matches nothing in '99.jpg'"),
         (("--group", "jpg"), 4, "1 groups leave 2 sides empty"),
         (("--stable", "--leaks", "together"), 2, "contradict each other"),
-        (("--near",), 2, "--near goes with --leaks"),
+        (("--near",), 2, "--near has no effect"),
         (("--leaks", "report", "--near", "--near-distance", "17"), 2, "--near-distance 17"),
         (("--materialize", "copy", "--folds", "2"), 2, "--materialize goes with sides"),
         (("--materialize", "copy"), 2, "give --root"),
-        (("--skip-unmatched",), 2, "go with --assign"),
-        (("--labels", "x.csv"), 2, "go with a directory as SOURCE"),
-        (("--path-column", "x"), 2, "--path-column goes with"),
+        (("--skip-unmatched",), 2, "--skip-unmatched has no effect"),
+        (("--labels", "x.csv"), 2, "it goes with a directory"),
+        (("--path-column", "x"), 2, "--path-column x has no effect"),
         (("--seed", "9" * 40), 2, "too large"),
         (("--root", "nowhere"), 4, "nowhere: does not exist"),
         (("--assign", "nowhere"), 4, "nowhere: cannot be read"),

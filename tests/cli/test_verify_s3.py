@@ -17,6 +17,7 @@ import dsprep
 from tests.attack.trees import contents
 from tests.conftest import Finished
 from tests.servers.bucket import Bucket
+from tests.servers.proxy import Proxy
 
 PREFIX = "a set/ねこ+100%/"
 
@@ -134,6 +135,24 @@ def test_what_is_wrong_is_named(shelf: Shelf) -> None:
     assert shelf.wrong("--download") == dict.fromkeys(sizes, "is in the manifest, but not there")
 
 
+def test_a_wrong_checksum_of_the_server_is_no_problem(
+    on_ceph: Shelf, proxy: Proxy, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    name = "train-00001.rec"
+    data = on_ceph.files[name]
+    on_ceph.sync()
+    headers = {"x-amz-checksum-crc32c": "AAAAAA==", "x-amz-checksum-type": "FULL_OBJECT"}
+    proxy.add("headers", method="HEAD", match=name, times=100, headers=headers)
+    monkeypatch.setenv("AWS_ENDPOINT_URL", proxy.endpoint)
+    for option in ((), ("--download",)):
+        report = on_ceph.verify(*option)
+        assert report["problems"] == []
+        assert report["notes"][-1].endswith(f"the bytes are right: {name}")
+    assert proxy.counted("GET", match="train-00000.rec") == 1  # by --download
+    on_ceph.put(name, flipped(data), said=data)
+    assert "bytes have changed" in on_ceph.wrong()[name]
+
+
 def test_a_size_is_no_proof(shelf: Shelf) -> None:
     shelf.copy()
     first, *others = shelf.named
@@ -217,7 +236,7 @@ def test_data_sets_in_one_file_each(on_ceph: Shelf, photos: Path, tmp_path: Path
     assert (both["format"], both["shards"]) == ("recordio and webdataset", 2)
     on_ceph.put("val.tar", b"")
     assert list(on_ceph.wrong()) == ["val.tar"]
-    for name in ("train.rec", "train.manifest.json"):
+    for name in ("train.rec", "train.rec.manifest.json"):
         assert on_ceph.verify(name=name)["shards"] == 1
     assert on_ceph.verify(name="val.tar", code=3)["shards"] == 1
 
@@ -255,7 +274,7 @@ def test_rights_that_are_missing(on_ceph: Shelf) -> None:
     for actions, keys, missing in rights:
         env = on_ceph.bucket.allow(*actions, keys=keys)
         done = on_ceph.run("verify", on_ceph.url, env=env)
-        assert done.code == 1
+        assert done.code == 4
         assert f"the right {missing} is missing" in done.err
 
 
@@ -271,7 +290,7 @@ def test_what_needs_the_bytes(args: tuple[str, ...], run_here: Callable[..., Fin
 def test_download_is_for_s3(packed: Path, run_here: Callable[..., Finished]) -> None:
     done = run_here("verify", packed, "--download")
     assert done.code == 2
-    assert "--download goes with s3://" in done.err
+    assert "--download has no effect: it goes with s3://" in done.err
 
 
 def test_files_on_a_disk_need_no_client_of_s3(packed: Path) -> None:

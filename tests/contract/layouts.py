@@ -14,7 +14,7 @@ from pathlib import Path
 
 import polars as pl
 
-from dsprep.formats import FORMATS, Entry, Format
+from dsprep.formats import CONCATENATIVE, Entry, Format
 from dsprep.formats.features import PRESETS, choose_features
 from dsprep.formats.recordio import RecordIO
 from dsprep.formats.stream import ShardStream
@@ -39,7 +39,7 @@ VARIANTS: dict[str, dict[str, Format]] = {
 
 LAYOUTS: dict[str, Format] = {
     "-".join((name, variant)).rstrip("-"): layout
-    for name, kind in FORMATS.items()
+    for name, kind in CONCATENATIVE.items()
     for variant, layout in ({"": kind()} | VARIANTS.get(name, {})).items()
 }
 """Every layout by its name: the format's, and the variant's."""
@@ -111,9 +111,14 @@ def sample_of(layout: Format, picture: Picture) -> Sample:
     return Sample(key_of(picture.path), fields, picture.index)
 
 
+def layout_for(layout: Format, picture: Picture) -> Format:
+    """The layout of a data set of such samples."""
+    return layout.with_labels(picture.label is not None)
+
+
 def encode(layout: Format, picture: Picture) -> bytes:
     """The bytes of one sample in a shard."""
-    return b"".join(layout.encode(sample_of(layout, picture)))
+    return b"".join(layout_for(layout, picture).encode(sample_of(layout, picture)))
 
 
 def shard(layout: Format, samples: Iterable[Picture]) -> bytes:
@@ -126,7 +131,7 @@ def write(layout: Format, samples: Iterable[Picture], path: Path) -> Path:
     """Write a shard as a worker does; returns the path."""
     with Sink(str(path), layout.compressed) as sink:
         for each in samples:
-            sink.add(layout.encode(sample_of(layout, each)))
+            sink.add(layout_for(layout, each).encode(sample_of(layout, each)))
         sink.add([layout.trailer(sink.content)])
         sink.finish()
     return path

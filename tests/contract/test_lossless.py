@@ -484,7 +484,7 @@ class TestRefused:
             (REC, "k", {"jpg": JPEG, "png": PNG}, "cannot hold its field 'png' as well"),
             (REC, "k", {"jpg": JPEG, "mask.png": PNG}, "cannot hold its field 'mask.png'"),
             (REC, "k", {"jpg": JPEG, "cls": 1, "label": (1.0,)}, "cannot hold its field 'label'"),
-            (REC, "k", {"jpg": JPEG, "id": -1}, "the id -1 is not a number from 0"),
+            (REC, "k", {"jpg": JPEG, "cls": 1, "id": -1}, "the id -1 is not a number from 0"),
             (REC, "k", {"jpg": JPEG, "irheader": b"x"}, "is not the header of a record"),
         ],
     )

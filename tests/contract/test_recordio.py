@@ -17,6 +17,7 @@ from hypothesis import strategies as st
 
 from dsprep.errors import BadSample, DamagedShard
 from dsprep.formats.recordio import MAX_RECORD, RecordIO, _split
+from dsprep.formats.stream import ShardStream
 from dsprep.planning.cuts import ShardSize, plan_shards
 from dsprep.rows import Rows
 from dsprep.sample import Sample
@@ -286,6 +287,21 @@ class TestMagicInPayloads:
         assert len(shard(LAYOUT, samples)) == target
 
 
+@pytest.mark.parametrize(
+    ("label", "fields"), [(0.0, {}), (1.0, {"cls": 1}), (0.5, {"label": (0.5,)})]
+)
+def test_placeholders_are_no_labels(label: float, fields: dict[str, object]) -> None:
+    """Only 0 stands for no label; what else a record says is not lost."""
+    layout, data = RecordIO(labels=False), part(struct.pack("<IfQQ", 0, label, 2, 0) + JPEG)
+    (entry,) = read(layout, data)
+    assert entry.sample.fields == {"jpg": JPEG} | fields
+    with ShardStream.of_sample("a.rec", data, 0, 0) as stream:
+        (span,) = layout.spans(stream)
+    assert span.label == entry.sample.label()
+    if not fields:
+        assert b"".join(layout.encode(entry.sample)) == data
+
+
 class TestRefuses:
     @pytest.mark.parametrize(
         "path", ["a\tb.jpg", "a\nb.jpg", "a\rb.jpg", " a.jpg", "a.jpg ", "\u3000a.jpg", "a.jpg\xa0"]
@@ -316,12 +332,16 @@ class TestRefuses:
 
     def test_records_of_2_to_the_29_bytes(self) -> None:
         largest = bytes(MAX_RECORD - 24)
-        assert sum(map(len, LAYOUT.encode(Sample("a", {"jpg": largest})))) == 1 << 29 | 8
+        assert sum(map(len, LAYOUT.encode(Sample("a", {"jpg": largest, "cls": 1})))) == 1 << 29 | 8
         with pytest.raises(BadSample, match="536870912 bytes, but a RecordIO record holds"):
-            LAYOUT.encode(Sample("a", {"jpg": bytes(MAX_RECORD - 23)}))
+            LAYOUT.encode(Sample("a", {"jpg": bytes(MAX_RECORD - 23), "cls": 1}))
+
+    def test_a_sample_without_a_label(self) -> None:
+        with pytest.raises(BadSample, match="has no label, and a record needs one"):
+            LAYOUT.encode(Sample("a", {"jpg": JPEG}))
 
     def test_an_image_of_an_unknown_kind_is_kept(self) -> None:
-        (entry,) = read(LAYOUT, b"".join(LAYOUT.encode(Sample("k", {"bin": b"what?"}))))
+        (entry,) = read(LAYOUT, b"".join(LAYOUT.encode(Sample("k", {"bin": b"what?", "cls": 1}))))
         assert entry.sample.image() == ("bin", b"what?")
 
 

@@ -5,15 +5,17 @@ from __future__ import annotations
 import io
 import os
 import re
+import shlex
 import subprocess
 import sys
 import tarfile
 import zipfile
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 
 import pytest
 
+from tests.conftest import Finished
 from tests.images import image_folder, jpeg
 from tests.servers.bucket import Bucket
 
@@ -21,7 +23,7 @@ GUIDES = Path(__file__).parents[2] / "docs" / "guides"
 
 
 def write_data_set(root: Path) -> None:
-    """Write what the guides speak of: images/, val/, train.lst and train.csv."""
+    """Write what the guides speak of: images/, val/, train.lst, train.csv and tags.csv."""
     files = image_folder(root / "images", ("birds/owl", "cat", "dog"), 16, size=(320, 240))
     image_folder(root / "val", ("cat", "dog"), 4)
     rows = list(enumerate(files))
@@ -31,6 +33,13 @@ def write_data_set(root: Path) -> None:
         f"{path.removesuffix('.jpg')},{'pug' if i % 2 else 'corgi'}\n" for i, path in rows
     )
     (root / "train.csv").write_text(f"id,breed\n{csv}", "utf-8")
+    image_folder(root / "numbered", ("1", "2", "10"), 2)
+    for directory, extension in (("JPEGImages", "jpg"), ("SegmentationClass", "png")):
+        (root / "voc" / directory).mkdir(parents=True)
+        for number, data in enumerate(list(files.values())[:3]):
+            (root / "voc" / directory / f"{number}.{extension}").write_bytes(data)
+    tags = ("clear", "clear primary", "clear primary water", "haze primary")
+    write_lines(root / "tags.csv", ("id,tags", *(f"{path},{tags[i % 4]}" for i, path in rows)))
 
 
 def write_imagenet(root: Path) -> None:
@@ -109,12 +118,12 @@ ON_S3 = {"sagemaker.md": "amzn-s3-demo-bucket"}
 """The bucket of each guide that has one."""
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("guide", sorted(GUIDES.glob("*.md")), ids=lambda path: path.name)
 def test_guide(
     guide: Path,
     tmp_path: Path,
     command: Path,
+    run_here: Callable[..., Finished],
     monkeypatch: pytest.MonkeyPatch,
     request: pytest.FixtureRequest,
 ) -> None:
@@ -122,29 +131,31 @@ def test_guide(
         ceph: Bucket = request.getfixturevalue("ceph")
         ceph.s3.create_bucket(Bucket=ON_S3[guide.name])
         monkeypatch.setenv("AWS_ENDPOINT_URL", ceph.endpoint)
+    monkeypatch.setenv("PATH", str(command.parent), prepend=os.pathsep)
     DOWNLOADS.get(guide.name, write_data_set)(tmp_path)
     for kind, block in re.findall(
         r"^```(sh|python)\n(.*?)^```", guide.read_text("utf-8"), re.M | re.S
     ):
         if kind == "python":
-            done = subprocess.run(
-                [sys.executable, "-c", block],
-                cwd=tmp_path,
-                capture_output=True,
-                text=True,
-                check=False,
-            )
-            assert done.returncode == 0, f"{block}\n{done.stderr}"
+            done = run([sys.executable, "-c", block], tmp_path)
+            assert done.code == 0, f"{block}\n{done.err}"
             continue
         for line in block.replace("\\\n", " ").splitlines():
             told = re.search(r"# exits with ([0-9]+)", line)
-            done = subprocess.run(
-                ["bash", "-o", "pipefail", "-c", line],
-                cwd=tmp_path,
-                env={**os.environ, "PATH": f"{command.parent}:{os.environ['PATH']}"},
-                capture_output=True,
-                text=True,
-                check=False,
-            )
-            assert done.returncode == int(told[1] if told else 0), f"{line}\n{done.stderr}"
-            assert "Traceback" not in done.stderr
+            if PLAIN.fullmatch(line):
+                _, *args = shlex.split(line, comments=True)
+                done = run_here(*args, cwd=tmp_path)
+            else:
+                done = run(["bash", "-o", "pipefail", "-c", line], tmp_path)
+            assert done.code == int(told[1] if told else 0), f"{line}\n{done.err}"
+            assert "Traceback" not in done.err
+
+
+PLAIN = re.compile(r"dsprep ([-\w./:= ,@%]|'[^']*')+(#.*)?")
+"""A command that means without a shell what it means in one: it is called in this process."""
+
+
+def run(command: list[str], place: Path) -> Finished:
+    """Run a command to its end."""
+    done = subprocess.run(command, cwd=place, capture_output=True, text=True, check=False)
+    return Finished(done.returncode, done.stdout, done.stderr)

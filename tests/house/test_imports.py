@@ -18,7 +18,7 @@ PACKAGE = Path(__file__).parents[2] / "dsprep"
 # Lowest first. A module imports its own layer and those above it in this table, never those below.
 # A name is a module of dsprep, or a package with all its modules; dsprep itself is `__init__`.
 LAYERS = [
-    "errors findings lst progress rows sample units waits",
+    "arguments errors findings lst options progress rows sample units waits",
     "images catalog formats readers stores text workers",
     "lists manifests transfers",
     "sources",
@@ -47,7 +47,7 @@ ALLOWED_IN = {
 
 # What a worker process imports: it starts in tens of milliseconds, and polars is not fork-safe.
 WORKER = [
-    *("errors", "findings", "lst", "rows", "sample", "units", "waits"),
+    *("arguments", "errors", "findings", "lst", "options", "rows", "sample", "units", "waits"),
     *("workers", "workers.worker"),
     *("formats", "formats.*", "images", "images.*", "readers", "readers.*", "stores", "stores.*"),
     *("planning", "planning.fields", "planning.recipe"),

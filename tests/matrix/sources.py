@@ -301,26 +301,31 @@ CIFAR10 = {
 CIFAR100 = {"train": pixels.TRAIN[0], "test": pixels.TEST}
 
 
+def both_parts(path: Path) -> tuple[Path, ...]:
+    """Both parts of a data set, which would not be mixed unless both are named."""
+    return (path / "{train,test}",)
+
+
 def cifar10_python(where: Path, samples: Samples, peers: Peers) -> Given:
     path = where / "cifar-10-python.tar.gz"
     pixels.write_archive(path, "cifar-10-batches-py", pixels.cifar10_python())
-    return Given((path,), cifar_items(CIFAR10, by_file_name), pixels.NAMES)
+    return Given(both_parts(path), cifar_items(CIFAR10, by_file_name), pixels.NAMES)
 
 
 def cifar10_binary(where: Path, samples: Samples, peers: Peers) -> Given:
     path = pixels.write_directory(where / "cifar-10-batches-bin", pixels.cifar10_binary())
-    return Given((path,), cifar_items(CIFAR10, by_number), pixels.NAMES)
+    return Given(both_parts(path), cifar_items(CIFAR10, by_number), pixels.NAMES)
 
 
 def cifar100_python(where: Path, samples: Samples, peers: Peers) -> Given:
     path = pixels.write_directory(where / "cifar-100-python", pixels.cifar100_python())
-    return Given((path,), cifar_items(CIFAR100, by_file_name, 9), pixels.FINE)
+    return Given(both_parts(path), cifar_items(CIFAR100, by_file_name, 9), pixels.FINE)
 
 
 def cifar100_binary(where: Path, samples: Samples, peers: Peers) -> Given:
     path = where / "cifar-100-binary.tar.gz"
     pixels.write_archive(path, "cifar-100-binary", pixels.cifar100_binary())
-    return Given((path,), cifar_items(CIFAR100, by_number, 9), pixels.FINE)
+    return Given(both_parts(path), cifar_items(CIFAR100, by_number, 9), pixels.FINE)
 
 
 def idx(where: Path, samples: Samples, peers: Peers) -> Given:
@@ -332,7 +337,7 @@ def idx(where: Path, samples: Samples, peers: Peers) -> Given:
     items = (
         Item(key, label, pixels.pixels(seed, 12), is_pixels=True) for key, (label, seed) in entries
     )
-    return Given((where / "mnist",), tuple(items), ())
+    return Given(both_parts(where / "mnist"), tuple(items), ())
 
 
 def parquet(where: Path, samples: Samples, peers: Peers) -> Given:

@@ -2,15 +2,22 @@
 
 from __future__ import annotations
 
+import os
+import shutil
+import tempfile
 import uuid
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
+from tests.missing import leave_out, need_commands
 from tests.servers.bucket import Bucket
 from tests.servers.proxy import Proxy
-from tests.servers.start import Facts, shared, start_ceph, start_localstack
+from tests.servers.start import LOCALSTACK, Facts, shared, start_ceph, start_localstack, stop
+
+PLACE = "DSPREP_TEST_SERVERS"
+"""The variable with the directory of the servers of this run."""
 
 ENVIRONMENT = {
     "AWS_ACCESS_KEY_ID": "OWNER",
@@ -22,23 +29,35 @@ ENVIRONMENT = {
 }
 
 
-@pytest.fixture(scope="session")
-def run_directory(tmp_path_factory: pytest.TempPathFactory, worker_id: str) -> Path:
-    """A directory that all processes of this run share."""
-    base = tmp_path_factory.getbasetemp()
-    return base if worker_id == "master" else base.parent
+CEPH = ("radosgw", "radosgw-admin", "ceph", "ceph-mon", "ceph-osd", "openssl")
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    if not hasattr(config, "workerinput"):
+        os.environ[PLACE] = tempfile.mkdtemp(prefix="dsprep-servers-")
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_unconfigure(config: pytest.Config) -> None:
+    if not hasattr(config, "workerinput"):
+        place = Path(os.environ.pop(PLACE))
+        for server in place.glob("*/server"):
+            stop(server)
+        for _ in range(5):  # a server that is killed may write a last file
+            shutil.rmtree(place, ignore_errors=True)
 
 
 @pytest.fixture(scope="session")
-def ceph_server(run_directory: Path) -> Iterator[Facts]:
-    with shared(run_directory / "ceph", start_ceph) as facts:
-        yield facts
+def ceph_server() -> Facts:
+    need_commands("Ceph", *CEPH)
+    return shared(Path(os.environ[PLACE], "ceph"), start_ceph)
 
 
 @pytest.fixture(scope="session")
-def localstack_server(run_directory: Path) -> Iterator[Facts]:
-    with shared(run_directory / "localstack", start_localstack) as facts:
-        yield facts
+def localstack_server() -> Facts:
+    if not LOCALSTACK.joinpath(".pins").exists():
+        leave_out("LocalStack is not installed: run scripts/servers.sh")
+    return shared(Path(os.environ[PLACE], "localstack"), start_localstack)
 
 
 def new_bucket(

@@ -10,7 +10,7 @@ import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 from urllib.parse import urlsplit
@@ -27,7 +27,7 @@ class Fault:
         kind: ``reset`` and ``stall`` while the request's body comes, ``flip`` a bit of it; ``lose``
             the answer; ``reset-answer``, ``stall-answer``, ``truncate`` and ``flip-answer`` while
             the answer's body goes; ``answer`` with `status` and `code` instead; ``wait`` so many
-            seconds.
+            seconds; ``headers`` besides its own in the answer.
         method: The requests that it befalls.
         match: What is in their URLs.
         times: How many of them.
@@ -35,6 +35,7 @@ class Fault:
         seconds: For ``wait``.
         status: For ``answer``.
         code: For ``answer``.
+        headers: For ``headers``.
     """
 
     kind: str
@@ -45,6 +46,7 @@ class Fault:
     seconds: float = 0.0
     status: int = 0
     code: str = ""
+    headers: dict[str, str] = field(default_factory=dict)
 
 
 class Proxy:
@@ -165,6 +167,8 @@ class _Handler(BaseHTTPRequestHandler):
         for name, value in answer.getheaders():
             if name.lower() not in FOR_ONE_HOP:
                 self.send_header(name, value)
+        for name, value in fault.headers.items():
+            self.send_header(name, value)
         told = answer.getheader("Content-Length") if self.command == "HEAD" else size
         if answer.status != 204:
             self.send_header("Content-Length", str(len(rest) if answer.chunked else told or 0))

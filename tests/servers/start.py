@@ -1,4 +1,4 @@
-"""Start Ceph and LocalStack, let the processes of one run share them, stop them with the last.
+"""Start Ceph and LocalStack, for all processes of a run of pytest.
 
 A server that does not start is a failure, never a skip.
 """
@@ -14,12 +14,12 @@ import subprocess
 import time
 import urllib.error
 import urllib.request
-from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager, suppress
+from collections.abc import Callable
+from contextlib import ExitStack, suppress
 from pathlib import Path
 
 HERE = Path(__file__).parent
-ROOT = HERE.parents[1]
+LOCALSTACK = HERE.parents[1] / ".cache" / "localstack"
 
 Facts = dict[str, str]
 
@@ -40,7 +40,7 @@ def start_ceph(directory: Path) -> Facts:
 def start_localstack(directory: Path) -> Facts:
     """Start LocalStack; returns its address."""
     (port,) = free_ports(1)
-    _run(HERE / "localstack.sh", ROOT / ".cache" / "localstack", directory, port)
+    _run(HERE / "localstack.sh", LOCALSTACK, directory, port)
     facts = {"http": f"http://127.0.0.1:{port}"}
     _wait_for(f"{facts['http']}/_localstack/health", directory)
     return facts
@@ -79,41 +79,30 @@ def _wait_for(url: str, directory: Path) -> None:
             return  # it answers
         except OSError:
             time.sleep(0.1)
-    raise AssertionError(f"{url} does not answer; see the logs in {directory}")
+    logs = "".join(each.read_text(errors="replace")[-2000:] for each in directory.rglob("*log*"))
+    raise AssertionError(f"{url} does not answer; the logs of its server end with:\n{logs}")
 
 
-@contextmanager
-def shared(place: Path, start: Callable[[Path], Facts]) -> Iterator[Facts]:
-    """Start a server, or use that which another process of this run has started.
+def shared(place: Path, start: Callable[[Path], Facts]) -> Facts:
+    """Start a server, unless another process of this run has done so; return its facts.
 
     Args:
-        place: A directory of the run, the same in all processes, that is not there yet.
+        place: A directory of the run, the same in all processes.
         start: Starts the server in a directory.
     """
     place.mkdir(exist_ok=True)
     told = place / "facts.json"
-    with (place / "users").open("a") as users:
-        with _first(place):
-            if not told.exists():
-                told.write_text(json.dumps(start(place / "server")))
-            fcntl.flock(users, fcntl.LOCK_SH)
-        try:
-            yield json.loads(told.read_text())
-        finally:
-            with _first(place):
-                fcntl.flock(users, fcntl.LOCK_UN)
-                with suppress(BlockingIOError):  # others still use it
-                    fcntl.flock(users, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                    told.unlink()
-                    stop(place / "server")
-                    (place / "server").rename(place / f"stopped-{os.getpid()}")
-
-
-@contextmanager
-def _first(place: Path) -> Iterator[None]:
     with (place / "lock").open("a") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
-        yield
+        if not told.exists():
+            try:
+                facts = start(place / "server")
+            except (AssertionError, OSError, subprocess.SubprocessError) as error:
+                facts = {"failed": str(error)}  # the others need not try again
+            told.write_text(json.dumps(facts))
+    facts = json.loads(told.read_text())
+    assert "failed" not in facts, facts["failed"]
+    return facts
 
 
 def stop(directory: Path) -> None:

@@ -53,11 +53,16 @@ class Known:
     digest: bytes | None = None
     crc: tuple[int, str] | None = None
     is_read: bool = False
+    bytes: int | None = None
     asked: int = 0
 
     @property
     def has_md5(self) -> bool:
         return self.digest is not None
+
+    @property
+    def may_be_wrong(self) -> bool:
+        return self.bytes is not None
 
     def md5(self) -> bytes:
         assert self.digest is not None
@@ -68,7 +73,8 @@ class Known:
         return self.crc
 
     def read_crc32c(self) -> int:
-        raise AssertionError("is not to be read")
+        assert self.bytes is not None, "is not to be read"
+        return self.bytes
 
 
 @pytest.mark.parametrize(
@@ -82,6 +88,21 @@ class Known:
         (Known(crc=(1, "checksum")), Known(crc=(2, "checksum")), Verdict(True, "checksum")),
         (Known(crc=(1, "checksum")), Known(crc=(1, "metadata")), Verdict(False, "metadata")),
         (Known(b"1", (1, "checksum")), Known(crc=(2, "metadata")), Verdict(True, "metadata")),
+        (
+            Known(crc=(1, "checksum")),
+            Known(crc=(2, "checksum"), bytes=1),
+            Verdict(False, "download"),
+        ),
+        (
+            Known(crc=(1, "checksum")),
+            Known(crc=(2, "checksum"), bytes=3),
+            Verdict(True, "download"),
+        ),
+        (
+            Known(crc=(1, "checksum")),
+            Known(crc=(1, "checksum"), bytes=3),
+            Verdict(False, "checksum"),
+        ),
         (Known(crc=(1, "checksum")), Known(), Verdict(True, "time")),
     ],
 )

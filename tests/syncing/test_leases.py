@@ -89,7 +89,7 @@ def test_what_a_killed_one_has_left_is_watched(monkeypatch: pytest.MonkeyPatch) 
     ("path", "lease"),
     [
         ("b/x.tar", "a/.dsprep/lease.json"),
-        ("a/x.tar", "a/.val.dsprep/lease.json"),
+        ("a/x.tar", "a/.val.tar.dsprep/lease.json"),
         ("ab/x.tar", "a/.dsprep/lease.json"),
     ],
 )
@@ -101,8 +101,9 @@ def test_other_places_are_no_matter(path: str, lease: str) -> None:
     ("path", "lease"),
     [
         ("x.tar", ".dsprep/lease.json"),
-        ("val.tar", ".val.dsprep/lease.json"),
-        ("a/b/val.manifest.json", "a/b/.val.dsprep/lease.json"),
+        ("val.tar", ".val.tar.dsprep/lease.json"),
+        ("a/b/val.rec.manifest.json", "a/b/.val.rec.dsprep/lease.json"),
+        ("a/b/val.idx", "a/b/.val.rec.dsprep/lease.json"),
     ],
 )
 def test_what_a_lease_is_for(path: str, lease: str) -> None:

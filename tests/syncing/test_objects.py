@@ -140,7 +140,7 @@ def test_a_refused_option_is_named(
 ) -> None:
     file_of(tmp_path / "file", 10)
     done = run_here("sync", tmp_path, localstack.url, "-q", *localstack.options, *options)
-    assert done.code == 1
+    assert done.code == 5
     assert f"what is refused may be an option: {' '.join(options)}" in done.err
     assert not localstack.contents()
 

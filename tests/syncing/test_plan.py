@@ -45,9 +45,9 @@ def test_what_is_left_out_is_neither_sent_nor_deleted() -> None:
         ("train.idx", INDEXES),
         ("a/train.lst", INDEXES),
         ("classes.txt", INDEXES),
-        ("train.classes.txt", INDEXES),
+        ("train.tar.classes.txt", INDEXES),
         ("manifest.json", MANIFEST),
-        ("a/train.manifest.json", MANIFEST),
+        ("a/train.tar.manifest.json", MANIFEST),
         ("my-manifest.json", SHARDS),
     ],
 )

@@ -14,7 +14,7 @@ import pytest
 from dsprep.stores.requests import Requests
 from dsprep.stores.s3_config import S3Config
 from dsprep.stores.s3_errors import RIGHTS
-from dsprep.syncing.sync import clean, sync
+from dsprep.syncing.sync import clean_uploads, sync
 from tests.servers.bucket import Bucket
 from tests.syncing.folders import data_set, tree
 from tests.transfers import PART
@@ -107,7 +107,7 @@ def across(limited: Limited, use: str) -> None:
 def tidy(limited: Limited, use: str) -> None:
     limited.become(use)
     begun(limited.bucket, "set/a.tar")
-    assert len(clean(f"{limited.bucket.url}/set", config=limited.config)) == 1
+    assert len(clean_uploads(f"{limited.bucket.url}/set", config=limited.config)) == 1
     assert limited.bucket.uploads() == []
 
 

@@ -140,7 +140,9 @@ def test_it_has_to_be_clear_which_file_is_meant(root: Path) -> None:
 
 
 def test_the_same_image_twice_is_noted(root: Path) -> None:
-    catalog, findings = read(root, line("s3://b/c.jpg"), line("s3://b/c.jpg"))
+    twice = line("s3://b/c.jpg"), line("s3://b/c.jpg")
+    assert refusal(root, *twice).startswith(":2: 'c.jpg' stands in line 1 already (1 row like")
+    catalog, findings = read(root, *twice, duplicates="keep")
     assert len(catalog) == 2
     assert findings[0].kind == "duplicate"
 
@@ -417,3 +419,33 @@ def test_any_label_is_read_or_refused(label: Any, metadata: Any, names: Any) -> 
         assert str(error).startswith("manifest:1:")
     else:
         assert parsed.label
+
+
+@pytest.mark.parametrize(
+    ("others", "attributes"),
+    [
+        ({"mask.png": "0.mask.png"}, ["mask-ref"]),
+        ({"json": "0.json", "label.json": "0.label.json"}, ["json-ref", "label.json-ref"]),
+        ({"mask.png": "0.mask.png", "mask.jpg": "0.mask.jpg"}, ["mask-ref", "mask.jpg-ref"]),
+        ({"source.png": "0.source.png", "png": "0.png"}, ["source.png-ref", "png-ref"]),
+    ],
+)
+def test_other_files_are_referred_to(others: dict[str, str], attributes: list[str]) -> None:
+    text = format_augmented([("0.jpg", 3, "cat", others)], "s3://b/")
+    values = json.loads(text)
+    assert list(values) == ["source-ref", *attributes, "class", "class-metadata"]
+    assert [values[name] for name in attributes] == [f"s3://b/{path}" for path in others.values()]
+    (read,) = parse_augmented(text, "manifest")
+    assert (read.ref, read.label, read.others) == ("s3://b/0.jpg", (3.0,), tuple(attributes))
+
+
+def test_references_that_are_not_read_are_said(tmp_path: Path) -> None:
+    (tmp_path / "train").mkdir()
+    (tmp_path / "train" / "a.jpg").write_bytes(b"x")
+    line = {"source-ref": "a.jpg", "out-ref": "s3://b/a.png", "out-ref-metadata": {"x": 1}}
+    (tmp_path / "train.manifest").write_text(json.dumps(line), "utf-8")
+    catalog, findings = read_augmented(
+        str(tmp_path / "train.manifest"), None, extensions=frozenset({"jpg"})
+    )
+    assert catalog.label_column is None
+    assert findings == [Finding("unlisted", "out-ref", "1 reference to files that are not read")]

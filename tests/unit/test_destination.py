@@ -23,9 +23,9 @@ from dsprep.planning.destination import Destination, parse_destination, require_
 def test_a_file_tells_its_format(tmp_path: Path, name: str, format_name: str, stem: str) -> None:
     destination, told = parse_destination(str(tmp_path / name), None)
     assert told == format_name
-    assert destination == Destination(tmp_path, name, stem)
-    assert destination.manifest == tmp_path / f"{stem}.manifest.json"
-    assert destination.scratch == tmp_path / f".{stem}.dsprep"
+    assert (destination, destination.stem) == (Destination(tmp_path, name), stem)
+    assert destination.manifest == tmp_path / f"{name}.manifest.json"
+    assert destination.scratch == tmp_path / f".{name}.dsprep"
 
 
 def test_a_folder_is_called_as_the_user_calls_it(
@@ -81,8 +81,8 @@ def test_a_source_may_be_on_s3() -> None:
         ("s3://bkt", "s3://bkt/manifest.json", ".dsprep"),
         ("s3://bkt/p", "s3://bkt/p/manifest.json", ".dsprep"),
         ("S3://bkt/p/x.rec/", "s3://bkt/p/x.rec/manifest.json", ".dsprep"),
-        ("s3://bkt/x.rec", "s3://bkt/x.manifest.json", ".x.dsprep"),
-        ("s3://bkt/p//x y.rec", "s3://bkt/p//x y.manifest.json", ".x y.dsprep"),
+        ("s3://bkt/x.rec", "s3://bkt/x.rec.manifest.json", ".x.rec.dsprep"),
+        ("s3://bkt/p//x y.rec", "s3://bkt/p//x y.rec.manifest.json", ".x y.rec.dsprep"),
     ],
 )
 def test_a_place_on_s3(path: str, manifest: str, scratch: str) -> None:

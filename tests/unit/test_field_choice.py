@@ -1,40 +1,113 @@
-"""Which fields are kept, and what a misspelled name of one leads to."""
+"""Which fields are kept, and what a name that no field has leads to."""
 
 from __future__ import annotations
 
+import io
+import json
+import tarfile
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 import dsprep
-from dsprep.planning.fields import choose_fields
-from tests.images import image_folder
+from dsprep.errors import OptionError
+from tests.conftest import Finished
+from tests.images import image_folder, jpeg, png
+from tests.unit.parquet_files import images, write_table
+
+RunHere = Callable[..., Finished]
+
+
+@pytest.fixture(scope="module")
+def sources(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    root = tmp_path_factory.mktemp("fields")
+    image_folder(root / "images", ("a", "b"), 1)
+    for name in ("shard.tar", "records.tfrecord", "columns.parquet"):
+        dsprep.pack(str(root / "images"), str(root / name), workers=1)
+    with tarfile.open(root / "other.tar", "w") as tar:
+        for name, data in (("0.image", png()), ("0.cls", b"1"), ("1.image", jpeg())):
+            member = tarfile.TarInfo(name)
+            member.size = len(data)
+            tar.addfile(member, io.BytesIO(data))
+    return root
 
 
 @pytest.mark.parametrize(
-    ("only", "drop", "rename", "unmatched"),
+    ("source", "to"),
     [
-        ((), (), {}, []),
-        (("image", "cls"), (), {}, []),
-        (("jpg",), ("txt",), {}, ["txt"]),
-        ((), ("image",), {"class": "b"}, ["class"]),
+        ("images", "tfrecord"),
+        ("shard.tar", "parquet"),
+        ("records.tfrecord", "webdataset"),
+        ("columns.parquet", "webdataset"),
     ],
 )
-def test_names_that_no_field_has(
-    only: tuple[str, ...], drop: tuple[str, ...], rename: dict[str, str], unmatched: list[str]
+@pytest.mark.parametrize(
+    ("options", "note"),
+    [
+        (("--drop", "clss,cls"), "--drop clss: no sample has this field"),
+        (("--only", "image,x,y"), "--only x,y: no sample has these"),
+        (("--keep-fields", "mask.png"), "--keep-fields mask.png: no sample has this field"),
+        (("--map", "label=caption"), "--map label: no sample has this field"),
+    ],
+)
+def test_a_name_that_no_field_has_is_said(
+    run_here: RunHere,
+    sources: Path,
+    tmp_path: Path,
+    source: str,
+    to: str,
+    options: tuple[str, ...],
+    note: str,
 ) -> None:
-    assert choose_fields(only, drop, rename).unmatched(["jpg", "cls"]) == unmatched
+    args = (sources / source, tmp_path / "out", "--to", to, "--dry-run", "--json", "-j1")
+    assert json.loads(run_here("convert", *args, *options).out)["notes"] == [note]
 
 
-def test_without_an_image_there_is_none_to_name() -> None:
-    assert choose_fields(("image",), (), {}).unmatched(["cls"]) == ["image"]
+def test_a_sample_in_which_no_field_is_called_image(
+    run_here: RunHere, sources: Path, tmp_path: Path
+) -> None:
+    shard = tmp_path / "new.tar"
+    done = run_here("convert", sources / "other.tar", shard, "--map", "image=png", "-j1")
+    assert (done.code, done.err) == (0, "")
+    assert "note" not in done.out
+    with tarfile.open(shard) as tar:
+        assert sorted(tar.getnames()) == ["0.cls", "0.png", "1.png"]
 
 
-def test_a_misspelled_field_is_said(tmp_path: Path) -> None:
-    image_folder(tmp_path / "images", ("a",), 2)
-    shard = str(tmp_path / "train.tar")
-    dsprep.pack(str(tmp_path / "images"), shard, workers=1)
+def test_map_names_the_image_whatever_it_is_called(sources: Path, tmp_path: Path) -> None:
     report = dsprep.convert(
-        shard, str(tmp_path / "out"), to="tfrecord", drop=["clss"], dry_run=True, workers=1
+        str(sources / "shard.tar"), str(tmp_path / "x.tar"), rename={"image": "photo"}, workers=1
     )
-    assert report.notes == ["no sample has the field clss"]
+    assert report.notes == []
+    with tarfile.open(tmp_path / "x.tar") as tar:
+        assert sorted(tar.getnames()) == ["a/000.cls", "a/000.photo", "b/000.cls", "b/000.photo"]
+
+
+@pytest.mark.parametrize("options", [("--drop", "cls"), ("--only", "image")])
+def test_labels_of_image_files_are_left_out(
+    run_here: RunHere, sources: Path, tmp_path: Path, options: tuple[str, str]
+) -> None:
+    for name in ("x.tar", "y.tfrecord"):
+        done = run_here("convert", sources / "images", tmp_path / name, *options, "-j1")
+        assert (done.code, done.err) == (0, "")
+        assert "classes" not in done.out
+    with tarfile.open(tmp_path / "x.tar") as tar:
+        assert sorted(tar.getnames()) == ["a/000.jpg", "b/000.jpg"]
+    assert b"image/class" not in (tmp_path / "y.tfrecord").read_bytes()
+
+
+def test_images_are_not_left_out_of_image_files(sources: Path, tmp_path: Path) -> None:
+    with pytest.raises(OptionError, match="--only and --drop leave no image"):
+        dsprep.convert(str(sources / "images"), str(tmp_path / "x.tar"), drop=["image"], workers=1)
+
+
+def test_a_column_that_is_dropped_is_there(tmp_path: Path) -> None:
+    columns = {"image": images([jpeg()]), "EventTime": [1.5], "hour": [None]}
+    report = dsprep.convert(
+        write_table(tmp_path / "x.parquet", columns),
+        str(tmp_path / "x.tar"),
+        drop=["EventTime", "hour", "minute"],
+        workers=1,
+    )
+    assert report.notes == ["--drop minute: no sample has this field"]

@@ -33,6 +33,9 @@ KINDS = {
     "gif": gif(),
     "bmp": bmp(),
     "tif": encode(draw(), "TIFF"),
+    "avif": encode(draw(), "AVIF"),
+    "jp2": encode(draw(), "JPEG2000"),
+    "ppm": encode(draw(), "PPM"),
 }
 every_kind = pytest.mark.parametrize("kind", KINDS)
 

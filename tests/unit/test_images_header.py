@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import struct
+import time
 
 import pytest
 from hypothesis import given
@@ -74,7 +75,29 @@ IMAGES = {
     "tiff big-endian": ("tif", tiff(mode="I;16B")),
     "tiff lzw": ("tif", tiff(compression="tiff_lzw")),
     "tiff strips": ("tif", tiff(strip_size=400)),
+    "avif": ("avif", encode(draw(size=SIZE), "AVIF")),
+    "avif alpha": ("avif", encode(draw(size=SIZE, mode="RGBA"), "AVIF")),
+    "avif turned": ("avif", encode(draw(size=SIZE), "AVIF", orientation=6)),
+    "avif animated": (
+        "avif",
+        encode(draw(size=SIZE), "AVIF", save_all=True, append_images=[draw(1, SIZE)]),
+    ),
+    "jpeg 2000": ("jp2", encode(draw(size=SIZE), "JPEG2000")),
+    "jpeg 2000 codestream": ("jp2", encode(draw(size=SIZE), "JPEG2000", no_jp2=True)),
+    "jpeg 2000 tiles": (
+        "jp2",
+        encode(draw(size=SIZE, mode="L"), "JPEG2000", tile_size=(16, 16), offset=(3, 2)),
+    ),
+    "ppm": ("ppm", encode(draw(size=SIZE), "PPM")),
+    "pgm": ("ppm", encode(draw(size=SIZE, mode="L"), "PPM")),
+    "pgm 16 bits": ("ppm", encode(draw(size=SIZE, mode="I;16"), "PPM")),
+    "pbm": ("ppm", encode(draw(size=SIZE, mode="1"), "PPM")),
 }
+TEXTS = [
+    b"P1\n37 23\n" + b"01 1" * 284,
+    b"P2 # by hand\n37\n# tall\n23 255 " + b"17 " * 851,
+    b"P3 37 23 255\n" + b"17\n" * 851 * 3,
+]
 every_image = pytest.mark.parametrize(("kind", "data"), list(IMAGES.values()), ids=list(IMAGES))
 
 
@@ -315,3 +338,48 @@ def test_damaged_images(data: bytes, changes: list[tuple[float, bytes]], keep: f
         damaged[at : at + len(written)] = written
     looks_whole(bytes(damaged))
     looks_whole(bytes(damaged[: int(keep * len(damaged))]))
+
+
+@pytest.mark.parametrize("data", TEXTS)
+def test_ppm_as_text(data: bytes) -> None:
+    header = read_header(data)
+    assert header == ImageHeader("ppm", *SIZE)
+    assert Image.open(io.BytesIO(data)).size == SIZE
+    require_whole(data, header)
+    with pytest.raises(BadImage, match=r"truncated PPM: \d+ of \d+ values"):
+        require_whole(data[:-8], header)
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        b"P5 " + b"#" * 1_000_000,
+        b"P5 " + b" " * 1_000_000,
+        b"P5 " + b"1" * 1_000_000,
+        b"P2 1 1 1 " + b"x" * 1_000_000,
+        b"\0\0\0\x0cftypavif" + b"\0\0\0\x08free" * 100_000,
+        b"\0\0\0\x0cftypavif" + b"\0\0\0\x01free\0\0\0\0\0\0\0\x10" * 100_000,
+        b"\xff\xff\xff\xffftypavif" + bytes(1_000_000),
+        b"\0\0\0\x0cjP  \r\n\x87\n" + b"\0\0\0\x08free" * 100_000,
+    ],
+)
+def test_hostile_lengths_take_no_time(data: bytes) -> None:
+    began = time.process_time()
+    with pytest.raises(BadImage):
+        require_whole(data, read_header(data))
+    assert time.process_time() - began < 1
+
+
+@pytest.mark.parametrize(
+    ("data", "name"),
+    [
+        (b"\0\0\0\x18ftypheic\0\0\0\0mif1heic" + bytes(90), "HEIC"),
+        (b"\0\0\0\x18ftypmif1\0\0\0\0mif1heix" + bytes(90), "HEIC"),
+        (b"\xff\x0a" + bytes(90), "JPEG XL"),
+        (b"8BPS\0\1" + bytes(90), "a Photoshop file"),
+        (bytes(128) + b"DICM" + bytes(90), "DICOM"),
+    ],
+)
+def test_images_that_dsprep_does_not_decode_are_named(data: bytes, name: str) -> None:
+    with pytest.raises(BadImage, match=f"^{name}, which dsprep does not decode: convert it to"):
+        read_header(data)

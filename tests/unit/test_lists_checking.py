@@ -83,7 +83,7 @@ PLANTED: dict[str, tuple[list[bytes], bytes, str]] = {
     "one label of two": (SEVERAL, b"4\t1\tphotos/4.jpg", "width"),
     "three labels of two": (SEVERAL, b"4\t1\t1\t1\tphotos/4.jpg", "width"),
     "a class among boxes": (DETECTION, b"4\t1\tphotos/4.jpg", "detection"),
-    "no box": (DETECTION, b"4\t2\t5\tphotos/4.jpg", "detection"),
+    "a header that is cut": (DETECTION, b"4\t4\t5\t100\tphotos/4.jpg", "detection"),
     "half a box": (DETECTION, b"4\t" + BOX + b"\t1\t0\tphotos/4.jpg", "detection"),
 }
 
@@ -123,6 +123,13 @@ def test_a_fault_is_found_at_its_line(tmp_path: Path, name: str) -> None:
     good, wrong, kind = PLANTED[name]
     assert found(tmp_path, planted(good, wrong)) == [(5, kind)]
     assert found(tmp_path, planted(good, good[4])) == []
+
+
+@pytest.mark.parametrize("header", [b"2\t5", b"4\t5\t100\t100"])
+def test_images_without_objects_are_no_fault(tmp_path: Path, header: bytes) -> None:
+    empty = [b"%d\t%s\tphotos/%d.jpg" % (i, header, i) for i in range(9)]
+    assert found(tmp_path, planted(DETECTION, empty[4])) == []
+    assert found(tmp_path, b"\n".join([*empty[:4], *DETECTION[4:], b""])) == []
 
 
 @pytest.mark.parametrize("name", PLANTED_FOR)

@@ -79,14 +79,39 @@ def test_the_workers_end_with_the_pool() -> None:
     assert not any(Path(f"/proc/{pid}").exists() for pid in pids)
 
 
-def test_orphans_end_by_themselves(tmp_path: Path) -> None:
+def test_a_worker_is_started_for_a_task_and_no_earlier() -> None:
+    with Pool(50) as pool:
+        assert pool.map(called.pid, []) == []
+        assert not pool._workers
+        (first,) = pool.map(called.pid, [0])
+        assert len(set(pool.map(called.pid, [0, 0, 0])) - {first}) <= 2
+        assert len(pool._workers) <= 3
+
+
+def test_more_workers_than_a_machine_can_use_are_refused(run_here: Any, tmp_path: Path) -> None:
+    done = run_here("pack", tmp_path, tmp_path / "out", "--format", "webdataset", "-j", 5000)
+    assert done.code == 2
+    assert "--workers 5000: give at most" in done.err
+
+
+def test_a_worker_that_cannot_be_started_stops_the_run(monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(*_: object, **__: object) -> None:
+        raise BlockingIOError(11, "Resource temporarily unavailable")
+
+    monkeypatch.setattr(subprocess, "Popen", refuse)
+    with Pool(2) as pool, pytest.raises(RunStopped, match="cannot be started .* fewer --workers"):
+        pool.map(called.pid, [0])
+
+
+@pytest.mark.parametrize("at_work", ["report_for_ever", "sleep_for_ever"])
+def test_orphans_end_by_themselves(at_work: str, tmp_path: Path) -> None:
     """Kill the parent of workers that are in the middle of something."""
-    script = """
+    script = f"""
         import sys
         from dsprep.workers.pool import Pool
         from tests.unit import called
         with Pool(2) as pool:
-            for _ in pool.run(called.report_for_ever, [sys.argv[1]] * 2, lambda *_: None):
+            for _ in pool.run(called.{at_work}, [sys.argv[1]] * 2, lambda *_: None):
                 pass
     """
     parent = subprocess.Popen([sys.executable, "-c", textwrap.dedent(script), str(tmp_path)])

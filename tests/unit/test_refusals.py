@@ -25,9 +25,21 @@ def shards(tmp_path_factory: pytest.TempPathFactory) -> str:
     ("call", "options", "said"),
     [
         (dsprep.convert, {}, "its name tells no format"),
-        (dsprep.convert, {"to": "tfrecord", "prefix": "s3://b/"}, "--prefix goes with manifest"),
-        (dsprep.convert, {"to": "tfrecord", "rounded": ("x",)}, "--round goes with Parquet, which"),
-        (dsprep.convert, {"to": "folder", "shards": 2}, "out: is not cut into shards"),
+        (
+            dsprep.convert,
+            {"to": "tfrecord", "prefix": "s3://b/"},
+            "--prefix s3://b/ has no effect: it goes with man",
+        ),
+        (
+            dsprep.convert,
+            {"to": "tfrecord", "rounded": ("x",)},
+            "--round x has no effect: SOURCE is not Parquet",
+        ),
+        (
+            dsprep.convert,
+            {"to": "folder", "shards": 2},
+            "--shards 2 has no effect: .*out is",
+        ),
         (dsprep.convert, {"to": "recordio", "rename": {"cls": "x"}}, r"hold x \(4 samples\); give"),
         (dsprep.convert, {"to": "tfrecord", "parts": True, "list_file": "x.manifest"}, "not --parts"),
         (dsprep.shard, {"shards": 9}, "there are 4 samples to put into them"),

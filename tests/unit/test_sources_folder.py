@@ -95,7 +95,7 @@ def test_images_beside_class_directories_are_refused(tmp_path: Path) -> None:
 
 def test_a_folder_without_images_is_refused(tmp_path: Path) -> None:
     fill(tmp_path, "a/read.txt", ".hidden/1.jpg")
-    with pytest.raises(SourceError, match="holds no images .*but 2 other files"):
+    with pytest.raises(SourceError, match="no images that dsprep reads, but 1 .txt and 1 hidden"):
         read(tmp_path)
 
 
@@ -112,7 +112,7 @@ def test_given_classes_keep_their_numbers(tmp_path: Path) -> None:
 
 def test_unknown_classes_are_refused(tmp_path: Path) -> None:
     fill(tmp_path, "cat/1.jpg", "wolf/1.jpg", "ape/1.jpg")
-    with pytest.raises(SourceError, match=r"'ape' \(2 such\) is not among the 1 classes"):
+    with pytest.raises(SourceError, match="'ape', 'wolf' are not among the 1 class"):
         read(tmp_path, classes=("cat",))
 
 

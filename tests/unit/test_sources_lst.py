@@ -148,7 +148,7 @@ def test_what_cannot_be_right_is_refused_by_line(
     [
         [1, 5, 0, 0.1, 0.2, 0.3, 0.4],
         [2, 4, 0, 0.1, 0.2, 0.3],
-        [2, 5],
+        [4, 5],
         [2],
         [2, 5, 0, 0.1, 0.2, 0.3],
         [2, 5, 0, 0.1, 0.2, 0.3, 0.4, 0],
@@ -163,6 +163,20 @@ def test_labels_of_different_lengths_must_be_for_detection(
     lines = [[0, *right, "a/1.jpg"], [1, *label, "a/2.jpg"]]
     problem = refusal(images, "".join("\t".join(map(str, line)) + "\n" for line in lines))
     assert problem.startswith(f"train.lst:2: {len(label)} labels, where the first line has 17:")
+
+
+@pytest.mark.parametrize("header", [[2, 5], [4, 5, 500, 375]])
+@pytest.mark.parametrize("is_first", [True, False])
+def test_images_without_objects_have_a_header_alone(
+    images: Path, header: list[float], is_first: bool
+) -> None:
+    labels = [header, [2, 5, *range(15)]]
+    if not is_first:
+        labels.reverse()
+    lines = [[0, *labels[0], "a/1.jpg"], [1, *labels[1], "a/2.jpg"]]
+    catalog, _ = read(images, "".join("\t".join(map(str, line)) + "\n" for line in lines))
+    assert catalog.table["label"].to_list() == labels
+    assert catalog.without_objects() == 1
 
 
 def test_labels_are_exact_below_2_to_the_53rd(images: Path) -> None:
@@ -251,7 +265,8 @@ def test_paths_are_matched_however_they_are_written(images: Path) -> None:
 
 
 def test_duplicates_are_kept_and_said(images: Path) -> None:
-    catalog, findings = read(images, ALL + "8\t1\t./a/1.jpg\n\n9\t2\ta/1.jpg\n10\t0\tx\n11\t0\tx\n")
+    text = ALL + "8\t1\t./a/1.jpg\n\n9\t2\ta/1.jpg\n10\t0\tx\n11\t0\tx\n"
+    catalog, findings = read(images, text, duplicates="keep")
     assert catalog.table["path"].to_list()[4:] == ["./a/1.jpg", "a/1.jpg"]
     source = "train.lst"
     assert findings == [
@@ -260,6 +275,9 @@ def test_duplicates_are_kept_and_said(images: Path) -> None:
         Finding("duplicate", "./a/1.jpg", f"{source}:5, and in line 1 already"),
         Finding("duplicate", "a/1.jpg", f"{source}:7, and in line 1 already"),
     ]
+    catalog, findings = read(images, text, duplicates="first")
+    assert catalog.digest() == read(images, ALL)[0].digest()
+    assert [each.kind for each in findings] == ["missing", "missing", "repeated", "repeated"]
 
 
 def test_unreadable_files_are_lost_only_if_they_are_listed(images: Path) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import pickle
+import shlex
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -160,9 +161,9 @@ def test_two_files_for_one_part(tmp_path: Path) -> None:
     catalog, findings = read(tmp_path)
     assert fields(catalog) == {"1": {"jpg": b"1.jpg"}, "2": {"jpg": b"2.JPEG"}}
     assert catalog.table["size"].to_list() == [5, 6]
-    passed_over = "passed over: the sample has another file that is its jpg"
     assert findings == [
-        Finding("incomplete", path, passed_over) for path in ("1.JPG", "1.jpeg", "2.JPG")
+        Finding("no-part", path, "the sample has another file that is its jpg")
+        for path in ("1.JPG", "1.jpeg", "2.JPG")
     ]
 
 
@@ -195,9 +196,9 @@ def test_what_is_no_part(tmp_path: Path) -> None:
         Finding("hidden", ".git/"),
         Finding("hidden", ".hidden.jpg"),
         Finding("not-an-image", "1.pipe", "not a regular file"),
-        Finding("not-an-image", "README", "no extension, so no part of a sample"),
+        Finding("no-part", "README", "its name has no extension"),
         Finding("hidden", "Thumbs.db"),
-        Finding("not-an-image", "end.", "no extension, so no part of a sample"),
+        Finding("no-part", "end.", "its name has no extension"),
     ]
 
 
@@ -256,7 +257,7 @@ def test_parts_that_cannot_be_had(tmp_path: Path) -> None:
         Finding("incomplete", "2.jpg", "lacks m\\xe9: the name is not UTF-8"),
         Finding("missing", "4.jpg", broken),
         Finding("bad-name", "caf\\xe9.jpg", "the name is not UTF-8"),
-        Finding("not-an-image", "directory", broken),
+        Finding("no-part", "directory", broken),
     ]
 
 
@@ -286,10 +287,63 @@ def test_what_lies_beside_the_classes_is_no_sample(tmp_path: Path) -> None:
     assert catalog.classes == ("cat", "dog")
     assert len(catalog) == 2
     assert findings == [
-        Finding("not-an-image", path, "of no image, nor in the directory of a class")
+        Finding("no-part", path, "of no image, nor in the directory of a class")
         for path in ("README.md", "notes/a.b.txt", "notes/a.md")
     ]
     assert set(catalog.fields) == {("jpg", ""), ("cls", "int")}
+
+
+@pytest.mark.parametrize(
+    ("images", "others", "options"),
+    [
+        (
+            "JPEGImages/{}.jpg",
+            ("Annotations/{}.xml", "SegmentationClass/{}.png"),
+            "'image=JPEGImages/*.jpg' --pair 'annotations.xml=Annotations/*.xml' "
+            "--pair 'segmentationclass.png=SegmentationClass/*.png'",
+        ),
+        (
+            "images/train/{}.jpg",
+            ("labels/train/{}.txt",),
+            "'image=images/**.jpg' --pair 'labels.txt=labels/**.txt'",
+        ),
+        ("{}.JPG", ("ann/{}.a.xml",), "'image=*.JPG' --pair 'ann.a.xml=ann/*.a.xml'"),
+        ("a/{}.jpg", ("{}.json",), "'image=a/*.jpg' --pair 'json=*.json'"),
+        ("a/{}.jpg", ("b's/{}.cls",), """'image=a/*.jpg' --pair 'bs.cls=b'"'"'s/*.cls'"""),
+        ("a/{}.wav", ("b/{}.txt",), "'b.txt=b/*.txt'"),
+    ],
+)
+def test_parts_in_different_directories_are_refused(
+    tmp_path: Path, images: str, others: tuple[str, ...], options: str
+) -> None:
+    for number in range(4):
+        fill(tmp_path, images.format(number))
+        fill(tmp_path, *(each.format(number) for each in others if number % 2))
+    fill(tmp_path, "ImageSets/train.md", others[0].format("of no image"))
+    with pytest.raises(OptionError) as caught:
+        read(tmp_path)
+    message = str(caught.value)
+    assert f"{others[0].format(1)} lies in another directory than {images.format(1)}" in message
+    assert options in message
+    pairs = [each.partition("=") for each in shlex.split(message.partition("name the parts: ")[2])]
+    catalog, _ = read(tmp_path, {name: pattern for name, _, pattern in pairs if pattern})
+    assert len(catalog) == 2
+
+
+@pytest.mark.parametrize(
+    "names",
+    [
+        ("cat/{}.jpg", "cat/{}.json", "dog/{}.png", "dog/{}.json"),  # they share a kind of file
+        ("cat/{}.jpg", "dog/{}.jpg", "notes/{}.txt"),  # of which image would that be a part?
+        ("cat/{}.jpg", "dog/{}.jpg", "notes/n{}.txt"),
+    ],
+)
+def test_classes_are_no_parts(tmp_path: Path, names: tuple[str, ...]) -> None:
+    fill(tmp_path, *(name.format(number) for name in names for number in range(3)))
+    catalog, findings = read(tmp_path)
+    assert catalog.classes == ("cat", "dog")
+    assert len(catalog) == 6
+    assert {finding.kind for finding in findings} <= {"no-part"}
 
 
 def test_a_cls_part_is_the_class(tmp_path: Path) -> None:
@@ -304,7 +358,7 @@ def test_given_classes(tmp_path: Path) -> None:
     fill(tmp_path, "cat/1.jpg", "dog/1.jpg")
     catalog, _ = read(tmp_path, classes=("dog", "ape", "cat"))
     assert catalog.table["cls"].to_list() == [2, 0]
-    with pytest.raises(SourceError, match="'dog' .* is not among the 1 classes"):
+    with pytest.raises(SourceError, match="'dog' is not among the 1 class"):
         read(tmp_path, classes=("cat",))
     fill(tmp_path, "3.jpg")
     with pytest.raises(SourceError, match=r"1 of 3 images lie in no directory.*'3\.jpg'"):
@@ -388,9 +442,9 @@ def test_the_image_is_what_its_bytes_are(tmp_path: Path) -> None:
     assert list(fields(read(tmp_path, PAIRS)[0])["1"]) == ["png", "mask.png"]
     pairs = {"image": "images/*.jpg", "png": "masks/*.png"}
     assert list(fields(read(tmp_path, pairs)[0])["1"]) == ["jpg", "png"]
-    (tmp_path / "images/1.ppm").write_bytes(jpeg())
-    (tmp_path / "images/2.ppm").write_bytes(b"P6")
-    found = fields(read(tmp_path, {"image": "images/*.ppm"})[0])
+    (tmp_path / "images/1.img").write_bytes(jpeg())
+    (tmp_path / "images/2.img").write_bytes(b"P6")
+    found = fields(read(tmp_path, {"image": "images/*.img"})[0])
     assert [list(found["1"]), list(found["2"])] == [["jpg"], ["bin"]]
 
 
@@ -439,7 +493,7 @@ def test_one_star_stays_in_its_directory(tmp_path: Path) -> None:
     fill(tmp_path, "a/1.jpg", "a/b/2.jpg", "a.jpg")
     catalog, findings = read(tmp_path, {"image": "a/*.jpg"})
     assert list(fields(catalog)) == ["1"]
-    assert findings == [Finding("unlisted", "a.jpg"), Finding("unlisted", "a/b/2.jpg")]
+    assert findings == [Finding("no-part", "a.jpg"), Finding("no-part", "a/b/2.jpg")]
 
 
 def test_a_stem_is_at_least_one_character(tmp_path: Path) -> None:
@@ -490,10 +544,10 @@ def test_files_that_are_no_part(tmp_path: Path) -> None:
     assert sorted(findings) == [
         Finding("bad-name", "images/\\xe9.jpg", not_utf8),
         Finding("hidden", "images/.x.jpg"),
-        Finding("unlisted", "README"),
-        Finding("unlisted", "\\xe9.txt", not_utf8),
-        Finding("unlisted", "broken", "a broken link: No such file or directory"),
-        Finding("unlisted", "images/1.txt"),
+        Finding("no-part", "README"),
+        Finding("no-part", "\\xe9.txt", not_utf8),
+        Finding("no-part", "broken", "a broken link: No such file or directory"),
+        Finding("no-part", "images/1.txt"),
     ]
 
 
@@ -574,10 +628,6 @@ def test_every_file_is_in_a_sample_or_reported(
         assert not any("." in name.rstrip(".") for name in names)
         return
     packed = [value for parts in fields(catalog).values() for value in parts.values()]
-    reported = [
-        finding.path.encode()
-        for finding in findings
-        if finding.kind == "not-an-image" or finding.detail.startswith("passed over")
-    ]
+    reported = [finding.path.encode() for finding in findings if finding.kind == "no-part"]
     assert sorted(packed + reported) == sorted(name.encode() for name in names)
     assert sum(catalog.table["size"]) == sum(map(len, packed))

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import csv
 import io
+import json
 from pathlib import Path
+from random import Random
 from typing import Any
 
 import pytest
@@ -16,6 +18,7 @@ from dsprep.errors import OptionError, SourceError
 from dsprep.findings import Finding
 from dsprep.sample import IMAGE_EXTENSIONS
 from dsprep.sources.cells import parse_cells
+from dsprep.sources.labels import find_separator
 from dsprep.sources.table import Columns, find_columns, read_table
 
 
@@ -136,6 +139,7 @@ def test_columns_are_those_that_are_given(
         ("a,b", {}, "--path-column: 'a', 'b'"),
         ("a,b,label", {}, "--path-column: 'a', 'b', 'label'"),
         ("path,a,b", {}, "--label-column: 'path', 'a', 'b'"),
+        ("000bec18,3", {}, "'000bec18', '3'. If its first line is data already, put a line above"),
         ("path,label,class", {}, "--label-column: 'path', 'label', 'class'"),
         ("path", {}, "--label-column: 'path'"),
         ("path,label", {"path_column": "file"}, "has no column 'file'; its columns are 'path', "),
@@ -155,7 +159,8 @@ def test_columns_that_are_not_clear(
 
 def test_ids_find_their_images(images: Path) -> None:
     fill(images / "images", "x.y.jpg")
-    catalog, findings = read(images, "id,label\n1,a\n2,b\n3,a\nc/4,b\nb/c/4,a\n4.jpg,a\nx.y,a\n")
+    text = "id,label\n1,a\n2,b\n3,a\nc/4,b\nb/c/4,a\n4.jpg,a\nx.y,a\n"
+    catalog, findings = read(images, text, duplicates="keep")
     assert catalog.table["path"].to_list() == [
         *("1.jpg", "2.png", "a/3.jpg"),
         *("b/c/4.jpg", "b/c/4.jpg"),
@@ -228,12 +233,177 @@ def test_whole_numbers_that_would_change_are_refused(images: Path, label: str) -
     assert refusal(images, text, label_columns=("x", "label")) == f"train.csv:3: {label!r} {reason}"
     catalog, _ = read(images, text.replace(label, "1.5e300"))
     assert catalog.table["label"].to_list() == [[2.0**53 - 1], [1.5e300]]
-    catalog, _ = read(images, text + "a/3,cat,1\n")
+    catalog, _ = read(images, text + "a/3,cat,1\n", label_type="class")
     assert catalog.classes == tuple(sorted([str(2**53 - 1), label, "cat"]))
 
 
+@pytest.mark.parametrize(
+    ("labels", "line", "problem"),
+    [
+        (["0", "1", "unknown"], 4, "'unknown' in the column 'label' is not a number, but 2 labels"),
+        (["cat", "dog", "7"], 4, "'7' in the column 'label' is a number, but 2 labels"),
+        (["1", "cat"], 3, "'cat' in the column 'label' is not a number, but 1 label"),
+        (["0", "inf", "2"], 3, "'inf' in the column 'label' is not a number"),
+        (["0.5", "1e3", "?"], 4, "'?' in the column 'label' is not a number"),
+    ],
+)
+def test_numbers_beside_names_are_refused(
+    images: Path, labels: list[str], line: int, problem: str
+) -> None:
+    ids = ("1", "2", "a/3")
+    text = "id,label\n" + "".join(map("{},{}\n".format, ids, labels))
+    told = refusal(images, text)
+    assert told.startswith(f"train.csv:{line}: {problem}")
+    assert "--label-type class" in told
+    assert refusal(images, text, classes=("cat", "x")) == told
+    for options in ({"label_type": "class"}, {"classes": tuple(sorted(labels))}):
+        catalog, _ = read(images, text, **options)
+        assert catalog.classes == tuple(sorted(labels))
+
+
+@pytest.mark.parametrize("labels", [("1", "1.0", "2"), ("007", "7", "0"), ("1e1", " 3 ", "-1")])
+def test_numbers_are_numbers_in_any_spelling(images: Path, labels: tuple[str, ...]) -> None:
+    text = "id,label\n" + "".join(map("{},{}\n".format, ("1", "2", "a/3"), labels))
+    expected = [int(float(label)) for label in labels]
+    for kind in (None, "class"):
+        catalog, _ = read(images, text, label_type=kind)
+        assert catalog.table["cls"].to_list() == expected
+
+
+def test_the_type_of_labels_decides(images: Path) -> None:
+    text = "id,label\n1,3\n2,4\n"
+    catalog, _ = read(images, text, label_type="float")
+    assert catalog.table["label"].to_list() == [[3.0], [4.0]]
+    told = refusal(images, "id,label\n1,3\n2,4.5\n", label_type="class")
+    assert told == "train.csv:3: '4.5' in the column 'label' is not the number of a class"
+    told = refusal(images, "id,label\n1,3\n2,cat\n", label_type="float")
+    assert told.startswith("train.csv:3: 'cat' in the column 'label' is not a number")
+
+
+# Several labels in a cell
+
+
+def cells(*tags: str, separator: str = " ", most: int = 4, seed: int = 0) -> list[str]:
+    random = Random(seed)
+    made = (random.sample(tags, random.randint(1, most)) for _ in range(40))
+    return [separator.join(sorted(each)) for each in made]
+
+
+PLANET = ("agriculture", "bare_ground", "clear", "cloudy", "haze", "primary", "road", "water")
+
+TAGS = {
+    " ": cells(*PLANET),
+    "|": ["Mass|Nodule", "Nodule", "Mass|Edema", "Edema|Nodule"],
+    ";": ["cat;dog", "dog", "cat"] + ["dog;bird", "bird"],
+    ",": [text.replace(" ", ", ") for text in cells(*PLANET, seed=1)],
+}
+
+NAMES = {
+    "dogs": "golden retriever|toy poodle|standard poodle|toy terrier|standard schnauzer|poodle",
+    "places": "New York|New Jersey|New Mexico|Mexico|York|Jersey",
+    "sides": "left lung|right lung|lung|left kidney|right kidney|kidney|left eye|right eye|eye",
+    "colors": "dark red car|red car|dark blue car|blue car|dark red bus|red bus|blue bus|bus|car",
+    "synonyms": "tench, Tinca tinca|tiger, Panthera tigris|lion, king of beasts, Panthera leo",
+    "towns": "Springfield, IL|Springfield, MA|Boston, MA|Chicago, IL|Albany, NY|Boston, NY",
+    "signs": "stop|no entry|no entry for trucks|speed limit 30|speed limit 50|end of limit 50",
+    "one": "golden retriever",
+}
+
+
+@pytest.mark.parametrize("separator", TAGS)
+def test_tags_are_told_from_names(separator: str) -> None:
+    assert find_separator(TAGS[separator]) == separator
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_names_of_several_words_are_names(images: Path, name: str) -> None:
+    texts = NAMES[name].split("|")
+    assert find_separator(texts) is None
+    text = "id,label\n1," + f'"{texts[0]}"\n'
+    assert read(images, text)[0].classes == (texts[0],)
+
+
+@pytest.mark.parametrize(
+    ("texts", "separator"),
+    [
+        (["7 1", "3", "7 3"], " "),
+        (["7|1", "0.5"], "|"),
+        (["1,5", "2"], ","),
+        (["[1, 5]", "[2]"], ","),
+        (["2", "3"], None),
+    ],
+)
+def test_several_numbers_in_a_cell_are_told(texts: list[str], separator: str | None) -> None:
+    assert find_separator(texts) == separator
+
+
+def test_a_column_of_tags_is_refused_with_the_options(images: Path) -> None:
+    text = 'id,label\n1,cat\n2,cat|dog\na/3,"dog|bird"\n'
+    assert refusal(images, text) == (
+        "train.csv:3: 'cat|dog' in the column 'label' looks like several tags (3 different ones in "
+        "3 combinations): give --label-separator '|' for labels of a 0 or a 1 for each, or give "
+        "--label-type class if each text is the name of one class"
+    )
+    assert read(images, text, label_type="class")[0].classes == ("cat", "cat|dog", "dog|bird")
+    told = refusal(images, "id,label\n1,7\n2,7 1\n")
+    assert told.startswith("train.csv:3: '7 1' in the column 'label' looks like several numbers")
+    assert "add --label-type float to keep numbers as they are" in told
+
+
+MANY = "id,tags\n1,haze  primary\n2,\na/3,clear primary clear\n"
+
+
+def test_tags_are_a_one_for_each(images: Path) -> None:
+    catalog, _ = read(images, MANY, label_separator=" ")
+    assert catalog.classes == ("clear", "haze", "primary")
+    assert catalog.table["label"].to_list() == [[0, 1, 1], [0, 0, 0], [1, 0, 1]]
+    given = ("primary", "water", "haze", "clear")
+    catalog, _ = read(images, MANY, label_separator=" ", classes=given)
+    assert catalog.classes == given
+    assert catalog.table["label"].to_list() == [[1, 0, 1, 0], [0, 0, 0, 0], [1, 0, 0, 1]]
+    text = 'id,tags\n1,"[\'haze\', \'primary\']"\n2,[]\na/3,"[""clear"",""primary""]"\n'
+    catalog, _ = read(images, text, label_separator=",")
+    assert catalog.table["label"].to_list() == [[0, 1, 1], [0, 0, 0], [1, 0, 1]]
+
+
+def test_tags_that_are_numbers_are_class_numbers(images: Path) -> None:
+    text = "id,tags\n1,3 0\n2,1\n"
+    catalog, _ = read(images, text, label_separator=" ")
+    assert catalog.classes is None
+    assert catalog.table["label"].to_list() == [[1, 0, 0, 1], [0, 1, 0, 0]]
+    catalog, _ = read(images, text, label_separator=" ", classes=("a", "b", "c", "d", "e"))
+    assert catalog.table["label"].to_list() == [[1, 0, 0, 1, 0], [0, 1, 0, 0, 0]]
+    text = "id,x\n1,0.5;-3\n2,2;7\n"
+    catalog, _ = read(images, text, label_separator=";", label_type="float", label_columns=("x",))
+    assert catalog.table["label"].to_list() == [[0.5, -3], [2, 7]]
+
+
+@pytest.mark.parametrize(
+    ("text", "options", "problem"),
+    [
+        ("1,a b\n2,c d", {"classes": ("a", "b", "c")}, ":3: 'd' in the column 'tags' is none of"),
+        ("1,1 2\n2,0 5", {"classes": ("a", "b", "c")}, ":3: '5' in the column 'tags' is none of"),
+        ("1,1 2\n2,3 x", {}, ":3: 'x' in the column 'tags' is not a number, but 3 labels"),
+        ("1,1 2\n2,0.5", {}, ":3: '0.5' in the column 'tags' is not the number of a class"),
+        ("1,1 2\n2,1e300", {}, ":3: '1e300' in the column 'tags' is not the number of a class"),
+        ("1,1 2\n2,9007199254740993", {}, ":3: '9007199254740993' in the column 'tags' is too"),
+        ("1,1 2\n2,-1", {}, ":3: '-1' in the column 'tags' is not the number of a class"),
+        ("1,a b\n2,nan", {}, ":3: no label in the column 'tags'"),
+        ("1,\n2,", {}, ": no label in the column 'tags'"),
+        ("1,0 2\n2,9999999999", {}, ": labels of 10,000,000,000 classes for 2 rows are more than"),
+        ("1,1 2\n2,x", {"label_type": "float"}, ":3: 'x' in the column 'tags' is not a number"),
+        ("1,1 2\n2,3", {"label_type": "float"}, ":3: 1 numbers in the column 'tags', where the"),
+    ],
+)
+def test_wrong_tags_are_refused(
+    images: Path, text: str, options: dict[str, Any], problem: str
+) -> None:
+    told = refusal(images, f"id,tags\n{text}\n", label_separator=" ", **options)
+    assert told.startswith(f"train.csv{problem}")
+
+
 def test_names_are_numbered_by_byte(images: Path) -> None:
-    catalog, _ = read(images, "id,label\n1,é\n2,a b\n3,Z\n4,10\n")
+    catalog, _ = read(images, "id,label\n1,é\n2,a b\n3,Z\n4,10\n", label_type="class")
     assert catalog.classes == ("10", "Z", "a b", "é")
     assert catalog.table["cls"].to_list() == [3, 2, 1, 0]
 
@@ -277,7 +447,7 @@ def test_paths_that_lead_outside_are_refused(images: Path, path: str) -> None:
 
 def test_missing_unlisted_and_duplicates(images: Path) -> None:
     fill(images / "images", "notes.txt", "b/.hidden.jpg")
-    catalog, findings = read(images, "id,label\n1,a\n9,b\n./1.jpg,a\n")
+    catalog, findings = read(images, "id,label\n1,a\n9,b\n./1.jpg,a\n", duplicates="keep")
     assert catalog.table.select("index", "path").rows() == [(0, "1.jpg"), (2, "1.jpg")]
     assert catalog.classes == ("a", "b")
     assert findings == [
@@ -288,6 +458,26 @@ def test_missing_unlisted_and_duplicates(images: Path) -> None:
         Finding("unlisted", "b/c/4.jpg"),
         Finding("hidden", "b/.hidden.jpg"),
         Finding("not-an-image", "notes.txt"),
+    ]
+
+
+def test_rows_that_repeat_an_image_are_asked_about(images: Path) -> None:
+    text = "id,label\n1,a\n2,b\n./1.jpg,b\n1,a\n"
+    assert refusal(images, text) == (
+        "train.csv:4: './1.jpg' stands in line 2 already, with another label (2 rows like this): "
+        "give --duplicates first to use only the first row of each image, or --duplicates keep to "
+        "make a sample of each row"
+    )
+    boxes = "id,xmin,xmax,label\n1,0,5,a\n1,2,9,a\n"
+    assert refusal(images, boxes).endswith(
+        "make a sample of each row; for rows of one box each ('xmin', 'xmax'), make an MXNet .lst "
+        "with detection labels, and give it with --list"
+    )
+    catalog, findings = read(images, text, duplicates="first")
+    assert catalog.table.select("index", "path", "cls").rows() == [(0, "1.jpg", 0), (1, "2.png", 1)]
+    assert [each for each in findings if each.kind == "repeated"] == [
+        Finding("repeated", "./1.jpg", "train.csv:4, and in line 2 already"),
+        Finding("repeated", "1", "train.csv:5, and in line 2 already"),
     ]
 
 
@@ -315,6 +505,57 @@ def test_a_table_of_other_images(images: Path) -> None:
 )
 def test_a_wrong_table(images: Path, text: str | bytes, problem: str) -> None:
     assert refusal(images, text).startswith(f"train.csv{problem}")
+
+
+@pytest.mark.parametrize(
+    ("text", "options"),
+    [
+        ("1.jpg,cat\n2.png,dog\n", {}),
+        ("1.jpg,y\n2.png,n\n", {}),
+        ("a/3.jpg,0,1\n2.png,1,2\n", {"path_column": "path", "label_columns": ("label",)}),
+    ],
+)
+def test_a_table_without_a_header_is_told(images: Path, text: str, options: dict[str, Any]) -> None:
+    with pytest.raises(
+        OptionError, match="has to name the columns, but looks like data: '"
+    ) as told:
+        read(images, text, **options)
+    assert str(told.value).endswith("Put a line above it, such as path,label")
+
+
+COCO = {"info": {}, "images": [{"id": 1}] * 200, "annotations": [], "categories": []}
+
+
+@pytest.mark.parametrize(
+    ("text", "what"),
+    [
+        (json.dumps(COCO), "COCO's JSON"),
+        (json.dumps(COCO, indent=1), "COCO's JSON"),
+        ('[{"id": 1, "annotations": [], "data": {}}]', "Label Studio's JSON"),
+        ('{"a.jpg": "cat"}', "JSON"),
+        ("<annotation>\n<folder>x</folder>", "Pascal VOC's XML"),
+        ("<?xml version='1.0'?>\n<annotation>", "Pascal VOC's XML"),
+        ("0 0.5 0.5 0.25 0.125\n3 0.1 0.1 0.1 0.1\n", "a label file of YOLO"),
+    ],
+)
+def test_files_of_annotation_tools_are_known(images: Path, text: str, what: str) -> None:
+    told = refusal(images, text)
+    assert told.startswith(f"train.csv: is {what}, which dsprep does not read yet: give a CSV or")
+    assert len(told) < 400
+
+
+def test_a_manifest_is_no_table(images: Path) -> None:
+    told = refusal(images, '{"source-ref": "s3://b/1.jpg", "label": 1}\n')
+    assert told.startswith("train.csv: is an augmented manifest of SageMaker: give it with --list")
+
+
+def test_long_values_are_shortened(images: Path) -> None:
+    names = ",".join(f"pixel{n}" for n in range(785))
+    with pytest.raises(OptionError, match=r"'pixel0', .*'pixel19' and 765 more$"):
+        read(images, f"{names}\n1\n")
+    told = refusal(images, f"id,label\n1,3\n2,4\na/3,{'x' * 5000}\n")
+    assert "(5,002 characters)" in told
+    assert len(told) < 300
 
 
 def test_a_table_that_is_not_there(tmp_path: Path) -> None:

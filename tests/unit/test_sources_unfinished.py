@@ -69,7 +69,7 @@ def test_one_file_of_a_directory(images: str, stopped: Kill, tmp_path: Path) -> 
     dsprep.pack(images, str(out / "train.tar"), workers=1)
     stopped(out / "val.tar")
     (out / "val.tar").unlink()
-    with pytest.raises(SourceError, match=r"unfinished run has left \.val\.dsprep there"):
+    with pytest.raises(SourceError, match=r"unfinished run has left \.val\.tar\.dsprep there"):
         read_source(make_source(str(out)))
     assert len(read_source(make_source(str(out / "train.tar")))[0]) == 4
 
@@ -80,7 +80,7 @@ def test_a_run_that_writes_into_its_source_goes_on(
     out = tmp_path / "out"
     dsprep.pack(images, str(out), format="webdataset", shards=2, workers=1)
     (out / "manifest.json").unlink()
-    ours = out / ".all.dsprep"
+    ours = out / ".all.tfrecord.dsprep"
     ours.mkdir()
     (ours / "run.json").write_text("{}")
     monkeypatch.chdir(tmp_path)

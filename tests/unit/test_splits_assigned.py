@@ -46,6 +46,12 @@ def test_a_column_gives_sides(names: tuple[str, ...], separator: str) -> None:
     assert values(text, "x") == ["z", "x", "y"]
 
 
+def test_rows_that_agree_may_repeat_a_sample() -> None:
+    assert values("image,fold\na,1\nb,2\na,1\nc,1\n") == ["1", "1", "2"]
+    with pytest.raises(SourceError, match=r"f:4: 'val/a\.JPEG' is assigned in line 2 already"):
+        values("image,fold\na,1\nb,2\na,2\nc,1\n")
+
+
 def test_numbers_follow_the_sorted_order_and_count_from_1() -> None:
     assert values("7\n3\n7\n") == ["7", "7", "3"]
     assert labels("7\n3\n7\n") == (["6", "6", "2"], ("1", "2", "3", "4", "5", "6", "7"))

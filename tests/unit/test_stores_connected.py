@@ -62,7 +62,7 @@ def test_a_wait_that_is_noticeable_is_told_with_its_reason(
     env = {"AWS_ENDPOINT_URL": "http://127.0.0.1:1", "AWS_REGION": "us-east-1"}
     keys = {"AWS_ACCESS_KEY_ID": "a", "AWS_SECRET_ACCESS_KEY": "b"}
     done = run_here("verify", f"s3://nobody-listens-{name}/x", *options, env=env | keys)
-    assert done.code == 1
+    assert done.code == 4
     *told, failed = done.err.splitlines()
     assert "it was tried 8 times" in failed
     assert len(told) == is_told

@@ -18,7 +18,7 @@ from uuid import uuid4
 from dsprep.errors import DestinationError, DsprepError, StoreError
 from dsprep.stores.base import Stored, read_all
 from dsprep.stores.bucket import S3Store
-from dsprep.stores.local import destination_errors
+from dsprep.stores.local import LARGEST, destination_errors, read_whole
 from dsprep.stores.retries import Retries
 from dsprep.transfers.flag import Flag
 from dsprep.transfers.pace import Pace
@@ -78,7 +78,7 @@ class Lease:
         with destination_errors(known):
             if not known.exists():
                 known.write_text(uuid4().hex)
-            self._holder = known.read_text()
+            self._holder = read_whole(known).decode("ascii", "replace")
         self._seize(tell)
         try:
             self._find()
@@ -190,7 +190,7 @@ class Lease:
         """Who holds it, and the object that says so."""
         try:
             with self._impatient.open(self._key) as reading:
-                said = json.loads(read_all(reading))
+                said = json.loads(read_all(reading, LARGEST))
                 return str(said["holder"]), reading.stored
         except StoreError as error:
             if error.kind != "missing":

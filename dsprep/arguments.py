@@ -1,0 +1,217 @@
+"""What callers from Python may give: every public function converts and checks its arguments here.
+
+The type hints of a function say what it takes, so a new parameter needs nothing else. Paths may be
+text or :class:`os.PathLike`, one value may stand for a sequence of one, and a mapping for an object
+with these attributes. The function itself gets exactly what its hints say.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from dataclasses import is_dataclass
+from functools import cache, wraps
+from inspect import Signature, signature
+from numbers import Real
+from operator import index
+from types import NoneType, UnionType
+from typing import (
+    TYPE_CHECKING,
+    Any,
+    Literal,
+    ParamSpec,
+    TypeVar,
+    Union,
+    get_args,
+    get_origin,
+    get_type_hints,
+)
+
+from dsprep.errors import OptionError
+
+if TYPE_CHECKING:
+    # Callers may give both, the function gets text: no type says that of one parameter.
+    AnyPath = Any
+else:
+    AnyPath = str | os.PathLike[str]
+    """A path, or the URL of a place on S3."""
+
+P = ParamSpec("P")
+R = TypeVar("R")
+
+_SHOWN = 60
+"""Characters of a value in a message."""
+
+_WORDS = {
+    str: "text",
+    int: "a whole number",
+    float: "a number",
+    bool: "True or False",
+    NoneType: "None",
+    os.PathLike: "a path",
+    Callable: "a function",
+}
+
+
+class _Unfit(Exception):
+    """A value is not one of those that are taken."""
+
+
+def public(function: Callable[P, R]) -> Callable[P, R]:
+    """Have a function convert and check its arguments, by its type hints.
+
+    Raises:
+        OptionError: Out of the function, if an argument is none of those that it takes.
+    """
+
+    @wraps(function)
+    def call(*args: P.args, **kwargs: P.kwargs) -> R:
+        hints, parameters = _told_by(function)
+        try:
+            bound = parameters.bind(*args, **kwargs)
+        except TypeError:  # one is missing, or unknown: the function says which
+            return function(*args, **kwargs)
+        for name, value in bound.arguments.items():
+            bound.arguments[name] = _accept(f"{function.__name__}: {name}", hints[name], value)
+        return function(*bound.args, **bound.kwargs)
+
+    return call
+
+
+@cache
+def _told_by(function: Callable[..., Any]) -> tuple[dict[str, Any], Signature]:
+    return get_type_hints(function), signature(function)
+
+
+def _accept(name: str, hint: Any, value: Any) -> Any:
+    try:
+        return _converted(name, hint, value)
+    except _Unfit:
+        shown = repr(value)
+        shown = shown if len(shown) <= _SHOWN else shown[:_SHOWN] + "…"
+        given = type(value).__name__
+        raise OptionError(f"{name}={shown} is of type {given}; give {_words(hint)}") from None
+
+
+def _converted(name: str, hint: Any, value: Any) -> Any:
+    """A value as a type hint wants it.
+
+    Args:
+        name: What the value is called in messages.
+        hint: The type.
+        value: The value.
+
+    Raises:
+        _Unfit: If it is not of this type, nor stands for one that is.
+        OptionError: If something in it is wrong.
+    """
+    origin, inner = get_origin(hint), get_args(hint)
+    if hint is Any:
+        return value
+    if origin in (Union, UnionType):
+        return _first_fit(name, inner, value)
+    if origin is Literal:
+        return value if value in inner else _refuse()
+    if origin in (Sequence, Collection, tuple):
+        return _sequence(name, origin, inner, value)
+    if origin is Mapping:
+        if not isinstance(value, Mapping):
+            raise _Unfit
+        return {
+            _accept(f"{name}: a key", inner[0], key): _accept(f"{name}[{key!r}]", inner[1], each)
+            for key, each in value.items()
+        }
+    if origin is Callable:
+        return value if callable(value) else _refuse()
+    return _single(name, origin or hint, value)
+
+
+def _single(name: str, kind: type, value: Any) -> Any:
+    """A value as a class wants it."""
+    if kind in (str, os.PathLike):
+        return _text(name, value)
+    if kind is bool:
+        return value if isinstance(value, bool) else _refuse()
+    if kind is int:
+        return _whole(value)
+    if kind is float:
+        is_number = isinstance(value, Real) and not isinstance(value, bool)
+        return float(value) if is_number else _refuse()
+    if isinstance(value, kind):
+        return value
+    hints = get_type_hints(kind)
+    if is_dataclass(kind) and isinstance(value, Mapping):
+        for each in value:
+            if each not in hints:
+                raise OptionError(f"{name}: has no {each!r}; choose of {', '.join(hints)}")
+        return kind(
+            **{key: _accept(f"{name}[{key!r}]", hints[key], each) for key, each in value.items()}
+        )
+    if issubclass(kind, tuple) and isinstance(value, tuple | list) and len(value) == len(hints):
+        return kind(*(_accept(name, *pair) for pair in zip(hints.values(), value, strict=True)))
+    raise _Unfit
+
+
+def _first_fit(name: str, hints: Iterable[Any], value: Any) -> Any:
+    """A value as the first of some types wants it that takes it."""
+    for hint in hints:
+        try:
+            return _converted(name, hint, value)
+        except _Unfit:
+            continue
+    raise _Unfit
+
+
+def _sequence(name: str, origin: Any, inner: tuple[Any, ...], value: Any) -> tuple[Any, ...]:
+    """Several values as a tuple, or one that stands for itself."""
+    if origin is tuple and inner[-1] is not Ellipsis:
+        if not isinstance(value, tuple | list) or len(value) != len(inner):
+            raise _Unfit
+        return tuple(_accept(name, *pair) for pair in zip(inner, value, strict=True))
+    try:
+        return (_converted(name, inner[0], value),)
+    except _Unfit:
+        if isinstance(value, Mapping | bytes) or not isinstance(value, Iterable):
+            raise
+    return tuple(_accept(f"{name}[{at}]", inner[0], each) for at, each in enumerate(value))
+
+
+def _text(name: str, value: Any) -> str:
+    if isinstance(value, str):
+        return value
+    text = os.fspath(value) if isinstance(value, os.PathLike) else None
+    if not isinstance(text, str):
+        raise _Unfit
+    if text.startswith("s3:/"):  # a Path has made one slash of two
+        raise OptionError(f"{name}={value!r}: give a place on S3 as text, 's3://bucket/prefix'")
+    return text
+
+
+def _whole(value: Any) -> int:
+    if isinstance(value, bool):
+        raise _Unfit
+    if isinstance(value, float) and value.is_integer():
+        return int(value)
+    try:
+        return index(value)
+    except TypeError:
+        raise _Unfit from None
+
+
+def _refuse() -> Any:
+    raise _Unfit
+
+
+def _words(hint: Any) -> str:
+    """What may be given, in words."""
+    origin, inner = get_origin(hint), get_args(hint)
+    if origin in (Union, UnionType):
+        return " or ".join(dict.fromkeys(_words(each) for each in inner))
+    if origin is Literal:
+        return " or ".join(map(repr, inner))
+    if origin in (Sequence, Collection, tuple):
+        return f"a list of {_words(inner[0])}"
+    if origin is Mapping:
+        return f"a dict from {_words(inner[0])} to {_words(inner[1])}"
+    kind = origin or hint
+    return _WORDS.get(kind) or f"a {kind.__name__}"

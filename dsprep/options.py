@@ -1,0 +1,492 @@
+"""When each option takes effect: one table for all commands and all public functions.
+
+An option that cannot take effect is refused, never ignored: who gives it expects what it says. Each
+rule is checked as soon as what it depends on is known: other options at once; the format when the
+destination has been looked at; what SOURCE holds when it has been indexed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence, Sized
+from typing import Any, NamedTuple, TypeAlias
+
+from dsprep.errors import OptionError
+
+Given: TypeAlias = Mapping[str, Any]
+"""The options that were given, with their values, by names such as ``--quality``."""
+
+Facts: TypeAlias = Mapping[str, Any]
+"""What else is known: see :data:`FACTS`."""
+
+FACTS = {
+    "format": "The name of the format to write.",
+    "single": "The file or the folder to write, if that is not a directory of shards; or None.",
+    "gzip": "Whether the name of that file says that it is compressed.",
+    "remote": "Whether the destination, or what is verified, is on S3.",
+    "stream": "Whether one shard is read, or written, as a stream.",
+    "stdout": "Whether that stream is stdout.",
+    "image_files": "Whether the source is files of images, in directories or archives.",
+    "labeled": "Whether samples of the source have labels.",
+    "parquet": "Whether the source is Parquet.",
+    "carried": "Whether shards have the names that they have in the source.",
+    "looks": "Whether images are looked at.",
+    "made": "Whether the data set that is added to was made with a transform.",
+    "is_list": "Whether the source of a split is a list.",
+    "assigned": "The file that tells the side of each sample of a split; or None.",
+    "local_source": "Whether the files to sync lie on a disk.",
+}
+"""What a rule can depend on besides other options; whoever knows some of them checks the rule."""
+
+_NAMES = {
+    "kind": "--from",
+    "kinds": "--kind",
+    "list_file": "--list",
+    "label_columns": "--label-column",
+    "rename": "--map",
+    "rounded": "--round",
+    "pairs": "--pair",
+    "ratios": "--ratio",
+}
+"""Options whose names are not those of the parameters of functions."""
+
+
+class Rule(NamedTuple):
+    """When some options take effect.
+
+    Attributes:
+        options: Their names.
+        takes_effect: Tells it from the options that were given and the facts.
+        why_not: What is wrong if they do not, and what to do; may name facts.
+        facts: The facts that it needs; where one is not known yet, the rule is not checked.
+        commands: The commands that it is of; none means all that have the option.
+    """
+
+    options: tuple[str, ...]
+    takes_effect: Callable[[Given, Facts], bool]
+    why_not: str
+    facts: tuple[str, ...] = ()
+    commands: tuple[str, ...] = ()
+
+
+def _with(*others: str) -> Callable[[Given, Facts], bool]:
+    """Options that go with any of others."""
+    return lambda given, facts: any(given.get(each) not in (None, False, ()) for each in others)
+
+
+def _without(*others: str) -> Callable[[Given, Facts], bool]:
+    """Options that do not go with any of others."""
+    return lambda given, facts: not any(given.get(each) for each in others)
+
+
+def _if(fact: str, *values: Any) -> Callable[[Given, Facts], bool]:
+    """Options that go with some values of a fact; with any that is true, if none is named."""
+    return lambda given, facts: facts[fact] in values if values else bool(facts[fact])
+
+
+def _if_not(fact: str) -> Callable[[Given, Facts], bool]:
+    return lambda given, facts: not facts[fact]
+
+
+def _is_shuffled(given: Given, facts: Facts) -> bool:
+    return given.get("--shuffle") is not False
+
+
+def _changes_images(given: Given, facts: Facts) -> bool:
+    options = ("--resize", "--crop", "--encode", "--color")
+    return any(given.get(each) not in (None, "keep") for each in options)
+
+
+def _encodes_with_quality(given: Given, facts: Facts) -> bool:
+    """Whether images may become JPEG or WebP."""
+    return given.get("--encode") != "png" and _changes_images(given, facts)
+
+
+def _writes_a_file(given: Given, facts: Facts) -> bool:
+    return given.get("--output") not in (None, "-")
+
+
+_SOURCE = (
+    *("--list", "--labels", "--path-column", "--label-column", "--extensions"),
+    *("--label-separator", "--label-type", "--class-order", "--from", "--parts", "--pair"),
+)
+_SIZES = ("--target-size", "--shards", "--samples-per-shard", "--multiple-of")
+_OF_FILES = ("--decode", "--against", "--loader", "--max-pixels", "--workers")
+_OF_OBJECTS = ("--storage-class", "--sse", "--sse-kms-key-id", "--acl", "--tag", "--metadata")
+_OF_SHUFFLES = ("pack", "shard append", "lst create")
+_WRITING = ("pack", "convert", "shard")
+_NOT_OF_STREAMS = (
+    *(each for each in _SOURCE if each != "--from"),
+    *("--classes", "--round", "--prefix", "--target-size", "--shards", "--samples-per-shard"),
+    *("--name", "--compression", "--spool", "--dry-run", "--workers", "--json"),
+)
+_NOT_OF_CLEANING = (
+    *("--include", "--exclude", "--size-only", "--delete", "--max-delete", "--move", "--watch"),
+    *("--verify", "--follow-symlinks", "--concurrency", "--part-size", "--bandwidth"),
+    *("--abort-on-exit", *_OF_OBJECTS),
+)
+
+RULES = (
+    # Source
+    Rule(
+        ("--path-column",),
+        _with("--labels", "--assign"),
+        "it names a column of a table; give the table with --labels",
+    ),
+    Rule(
+        ("--label-column",),
+        _with("--labels"),
+        "it names a column of a table; give the table with --labels",
+    ),
+    Rule(
+        ("--label-separator", "--label-type"),
+        _with("--labels"),
+        "it says how labels stand in a table; give the table with --labels",
+    ),
+    Rule(
+        ("--label-column",),
+        _without("--label"),
+        "--label gives all new rows their label; leave one of them out",
+        commands=("lst append",),
+    ),
+    Rule(
+        (*_SOURCE, "--classes", "--duplicates"),
+        _with("--against"),
+        "it tells what the shards are compared with; give --against SOURCE",
+        commands=("verify",),
+    ),
+    Rule(
+        tuple(each for each in _SOURCE if each != "--path-column"),
+        _if_not("is_list"),
+        "SOURCE is a list; it goes with a directory or an archive as SOURCE",
+        ("is_list",),
+        ("split",),
+    ),
+    Rule(
+        ("--root",),
+        _if("is_list"),
+        "SOURCE is not a list, and so it is the root itself; leave it out",
+        ("is_list",),
+        ("split",),
+    ),
+    Rule(
+        ("--extensions",),
+        _if("image_files"),
+        "SOURCE is not a directory or an archive of image files; leave it out",
+        ("image_files",),
+    ),
+    Rule(
+        ("--classes",),
+        _if("labeled"),
+        "the samples of SOURCE have no labels; give --list or --labels, or leave it out",
+        ("labeled",),
+    ),
+    Rule(
+        ("--round",),
+        _if("parquet"),
+        "SOURCE is not Parquet, whose columns it rounds; leave it out",
+        ("parquet",),
+    ),
+    # Shards
+    Rule(
+        _SIZES,
+        _if_not("single"),
+        "{single} is not cut into shards; name a directory of shards, or leave it out",
+        ("single",),
+    ),
+    Rule(
+        ("--multiple-of",),
+        _without("--samples-per-shard"),
+        "--samples-per-shard fixes the number of shards; give --target-size or --shards",
+    ),
+    Rule(("--name",), _if_not("single"), "the name is that of {single}; leave it out", ("single",)),
+    Rule(
+        ("--name",),
+        _if_not("carried"),
+        "shards keep the names that they have in SOURCE; give --target-size, --shards or "
+        "--samples-per-shard for new ones",
+        ("carried",),
+    ),
+    Rule(
+        ("--compression", "--features"),
+        _if("format", "tfrecord"),
+        "it goes with tfrecord, not with {format}",
+        ("format",),
+    ),
+    Rule(
+        ("--compression",),
+        lambda given, facts: not facts["gzip"] or given["--compression"] == "gzip",
+        "the name of DEST ends with .gz; choose another name, or leave it out",
+        ("gzip",),
+    ),
+    Rule(
+        ("--map",),
+        _if("format", "tfrecord", "webdataset"),
+        "{format} has no names to map; leave it out",
+        ("format",),
+        ("pack",),
+    ),
+    Rule(
+        ("--metadata",),
+        _if("format", "webdataset"),
+        "it goes with webdataset, not with {format}",
+        ("format",),
+        _WRITING,
+    ),
+    Rule(
+        ("--prefix",),
+        _if("format", "manifest"),
+        "it goes with manifest, not with {format}",
+        ("format",),
+    ),
+    Rule(
+        ("--spool",),
+        _if("remote"),
+        "it is for what goes to S3, and DEST is on a disk; leave it out",
+        ("remote",),
+        _WRITING,
+    ),
+    # Samples
+    Rule(
+        ("--seed",),
+        _is_shuffled,
+        "nothing is shuffled; leave out --no-shuffle or --seed",
+        commands=_OF_SHUFFLES,
+    ),
+    Rule(
+        ("--seed",),
+        _with("--shuffle", "--balance", "--oversample"),
+        "nothing is drawn at random; give --shuffle or --balance",
+        commands=("shard",),
+    ),
+    Rule(
+        ("--filter-table",),
+        _with("--filter"),
+        "nothing uses its columns; give --filter",
+    ),
+    Rule(
+        ("--max-errors",),
+        lambda given, facts: given.get("--on-error") != "fail",
+        "--on-error fail stops at the first; leave one of them out",
+    ),
+    Rule(
+        ("--max-pixels",),
+        _if("looks"),
+        "images are not looked at; give --check header or --check decode",
+        ("looks",),
+        ("pack", "convert"),
+    ),
+    # Images
+    Rule(("--enlarge",), _with("--resize"), "it says how to resize: give --resize"),
+    Rule(
+        ("--quality",),
+        _encodes_with_quality,
+        "no image is encoded as JPEG or WebP: give --encode jpeg or --encode webp, or leave it out",
+    ),
+    Rule(
+        ("--keep-fields",),
+        _changes_images,
+        "images stay as they are; give --resize, --crop, --encode or --color, or leave it out",
+        commands=("pack", "convert"),
+    ),
+    Rule(
+        ("--keep-fields",),
+        _if("made"),
+        "DATASET was made without a transform, so that images stay as they are; leave it out",
+        ("made",),
+        ("shard append",),
+    ),
+    # Streams
+    Rule(
+        _NOT_OF_STREAMS,
+        _if_not("stream"),
+        "it does not go with -, as a stream is one shard; leave it out",
+        ("stream",),
+        ("convert",),
+    ),
+    Rule(
+        ("--overwrite",),
+        _if_not("stdout"),
+        "stdout is not replaced; leave it out",
+        ("stdout",),
+        ("convert",),
+    ),
+    # verify
+    Rule(
+        ("--download",),
+        _if("remote"),
+        "it goes with s3://, and files on a disk are always read; leave it out",
+        ("remote",),
+        ("verify",),
+    ),
+    Rule(
+        _OF_FILES,
+        _if_not("remote"),
+        "it looks into shards on a disk: fetch them with dsprep sync, and verify them there",
+        ("remote",),
+        ("verify",),
+    ),
+    Rule(
+        ("--max-pixels",),
+        _with("--decode"),
+        "images are not decoded; give --decode",
+        ("remote",),
+        ("verify",),
+    ),
+    # split
+    Rule(
+        ("--assign-column", "--skip-unmatched"),
+        _with("--assign"),
+        "it tells how to read a file of sides; give the file with --assign",
+    ),
+    Rule(
+        ("--near",),
+        _with("--leaks"),
+        "it says what copies are; give --leaks report or --leaks together",
+    ),
+    Rule(
+        ("--near-distance",), _with("--near"), "it says which images look alike; give --near, too"
+    ),
+    Rule(
+        ("--stratify",),
+        lambda given, facts: not given.get("--stable"),
+        "--stable chooses sides by hashes alone; leave one of them out",
+        commands=("split",),
+    ),
+    Rule(
+        ("--ratio", "--group", "--stable", "--seed", "--stratify"),
+        _if_not("assigned"),
+        "{assigned} tells the side of each sample; leave it out",
+        ("assigned",),
+        ("split",),
+    ),
+    # lst
+    Rule(
+        ("--overwrite",),
+        _writes_a_file,
+        "no other file is written than LIST or stdout; give -o FILE, or leave it out",
+        commands=("lst create", "lst sample", "lst relabel"),
+    ),
+    Rule(
+        ("--strict",),
+        _with("--count", "--per-class"),
+        "there is no number of rows to come short of; give --count or --per-class",
+        commands=("lst sample",),
+    ),
+    Rule(
+        ("--classes",),
+        _with("--label", "--class"),
+        "no class is named; give --class or --label, or leave it out",
+        commands=("lst set", "lst remove"),
+    ),
+    Rule(
+        ("--classes",),
+        lambda given, facts: False,
+        "paths are changed, and no classes; leave it out",
+        commands=("lst replace",),
+    ),
+    Rule(
+        ("--root",),
+        _with("--content"),
+        "files are not looked at; give --content, too",
+        commands=("lst diff",),
+    ),
+    # shard index
+    Rule(
+        ("--overwrite", "--dry-run"),
+        _without("--check"),
+        "--check writes nothing; leave it out",
+        commands=("shard index",),
+    ),
+    # sync
+    Rule(
+        ("--older-than",),
+        _with("--clean-uploads"),
+        "it tells which unfinished uploads to abort; give --clean-uploads",
+    ),
+    Rule(
+        _NOT_OF_CLEANING,
+        _without("--clean-uploads"),
+        "--clean-uploads syncs no files; leave one of them out",
+        commands=("sync",),
+    ),
+    Rule(
+        ("--max-delete",),
+        _with("--delete"),
+        "nothing is deleted; give --delete",
+        commands=("sync",),
+    ),
+    Rule(
+        ("--move", "--watch", "--follow-symlinks"),
+        _if("local_source"),
+        "it goes with a local source, and SRC is on S3; leave it out",
+        ("local_source",),
+        ("sync",),
+    ),
+    Rule(
+        (*_OF_OBJECTS, "--abort-on-exit"),
+        _if("remote"),
+        "it is for objects on S3, and DST is on a disk; leave it out",
+        ("remote",),
+        ("sync",),
+    ),
+)
+"""All options that do not always take effect."""
+
+
+def given_options(arguments: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the options that a call of a public function gives.
+
+    Args:
+        arguments: Its arguments by name; those that are None, False or empty are not given. The
+            attributes of a transform are options, too.
+    """
+    transform = arguments.get("transform")
+    named = {**arguments, **getattr(transform, "__dict__", {})}
+    return {
+        _NAMES.get(name, "--" + name.replace("_", "-")): value
+        for name, value in named.items()
+        if not _is_left_out(name, value)
+    }
+
+
+def _is_left_out(name: str, value: Any) -> bool:
+    if name == "stratify":  # which is True by default
+        return value is not False
+    if name == "shuffle":
+        return False
+    return value is None or value is False or (isinstance(value, Sized) and not len(value))
+
+
+def require_effect(command: str, given: Given, **facts: Any) -> None:
+    """Refuse an option that cannot take effect.
+
+    Args:
+        command: The name of the command, such as ``shard append``.
+        given: The options that were given.
+        **facts: What is known by now, see :data:`FACTS`.
+
+    Raises:
+        OptionError: If there is one.
+    """
+    for rule in RULES:
+        if not (
+            facts.keys() >= set(rule.facts) and (not rule.commands or command in rule.commands)
+        ):
+            continue
+        for option in rule.options:
+            if given.get(option) is not None and not rule.takes_effect(given, facts):
+                shown = _shown(option, given[option])
+                raise OptionError(f"{shown} has no effect: {rule.why_not.format_map(facts)}")
+
+
+def _shown(option: str, value: Any) -> str:
+    """An option as it was given."""
+    if value is False:
+        return option.replace("--", "--no-", 1)
+    if value is True:
+        return option
+    if isinstance(value, Mapping):
+        value = ",".join(f"{name}={each}" for name, each in value.items())
+    elif not isinstance(value, str) and isinstance(value, Sequence):
+        value = ",".join(map(str, value))
+    return f"{option} {value!s:.80}"

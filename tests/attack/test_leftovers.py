@@ -1,0 +1,135 @@
+"""What a run leaves that was killed between its manifest and its tidying up."""
+
+from __future__ import annotations
+
+import fcntl
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from dsprep.errors import RunStopped
+from dsprep.running.state import RunState
+from tests.conftest import Finished
+from tests.images import jpeg
+
+Call = Callable[..., Finished]
+
+
+@pytest.fixture
+def shards(tmp_path: Path, run_here: Call) -> Path:
+    """A data set, and images for more of it beside it."""
+    for name in ("old/a/0.jpg", "new/a/1.jpg", "newer/a/2.jpg"):
+        (tmp_path / name).parent.mkdir(parents=True)
+        (tmp_path / name).write_bytes(jpeg())
+    assert run_here(*_pack(tmp_path / "wds")).code == 0
+    return tmp_path / "wds"
+
+
+def _pack(shards: Path) -> tuple[object, ...]:
+    return ("pack", shards.parent / "old", shards, "--format", "webdataset", "-q")
+
+
+def _append(shards: Path, name: str = "new") -> tuple[object, ...]:
+    return ("shard", "append", shards.parent / name, shards, "-q")
+
+
+COMMANDS: dict[str, Callable[[Path], tuple[object, ...]]] = {
+    "the same": _append,
+    "another append": lambda shards: _append(shards, "newer"),
+    "index": lambda shards: ("shard", "index", shards, "-q"),
+    "verify": lambda shards: ("verify", shards, "-q"),
+    "overwrite": lambda shards: (*_pack(shards), "--overwrite"),
+}
+
+
+@pytest.mark.parametrize(
+    ("following", "lost"),
+    [
+        *((each, "") for each in COMMANDS),
+        *(("the same", each) for each in ("run.json", "receipts.jsonl", "lock")),
+    ],
+)
+def test_the_next_command_removes_what_a_finished_run_left(
+    following: str, lost: str, shards: Path, run_here: Call, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    _leave(_append(shards), run_here, monkeypatch)
+    if lost:  # it was killed while it tidied up
+        (shards / ".dsprep" / lost).unlink()
+
+    done = run_here(*COMMANDS[following](shards))
+
+    assert (done.code, done.err) == (0, "")
+    assert not (shards / ".dsprep").exists()
+
+
+def test_a_command_that_is_refused_removes_it_as_well(
+    shards: Path, run_here: Call, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    _leave(_append(shards), run_here, monkeypatch)
+
+    assert run_here(*_pack(shards)).code == 5
+
+    assert not (shards / ".dsprep").exists()
+
+
+def test_what_packing_left_is_removed_by_append(
+    shards: Path, run_here: Call, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    _leave((*_pack(shards), "--overwrite"), run_here, monkeypatch)
+
+    assert run_here(*_append(shards)).code == 0
+
+    assert not (shards / ".dsprep").exists()
+
+
+@pytest.mark.parametrize("following", ["another append", "index", "verify"])
+def test_an_unfinished_append_goes_on_whatever_comes_between(
+    following: str, shards: Path, run_here: Call, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with monkeypatch.context() as patch:
+        patch.setattr(RunState, "publish", _stop)
+        assert run_here(*_append(shards)).code == 6
+
+    assert run_here(*COMMANDS[following](shards)).code in (3, 5)
+    done = run_here("shard", "append", shards.parent / "new", shards)
+
+    assert done.code == 0
+    assert "continued" in done.out
+    assert not (shards / ".dsprep").exists()
+
+
+def test_a_run_that_is_alive_keeps_its_directory(
+    shards: Path, run_here: Call, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    _leave(_append(shards), run_here, monkeypatch)
+    with (shards / ".dsprep" / "lock").open("a") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        for following in ("the same", "index"):
+            assert "another dsprep run" in run_here(*COMMANDS[following](shards)).err
+        assert "wait for it" in run_here("verify", shards).out
+
+    assert (shards / ".dsprep" / "run.json").exists()
+
+
+def test_verify_says_that_a_run_is_not_finished(
+    shards: Path, run_here: Call, tmp_path: Path
+) -> None:
+    (tmp_path / "begun" / ".dsprep").mkdir(parents=True)
+    (tmp_path / ".one.dsprep").mkdir()
+
+    for name in ("begun", "one.tar", "one"):
+        done = run_here("verify", tmp_path / name)
+        assert done.code == 4
+        assert "wait for it, or give its command again" in done.err
+
+
+def _leave(command: tuple[object, ...], run_here: Call, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Stop a command before it removes its notes."""
+    with monkeypatch.context() as patch:
+        patch.setattr(RunState, "remove", _stop)
+        assert run_here(*command).code == 6
+
+
+def _stop(*_: object) -> None:
+    raise RunStopped("killed")

@@ -1,0 +1,50 @@
+"""Memory and threads that run out: a message and an exit code, whatever library meets it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+
+from dsprep.cli.main import cli
+from tests.conftest import Finished
+
+
+class PanicException(BaseException):
+    """As that of polars, which has no name of its own to be imported by."""
+
+
+@pytest.mark.parametrize(
+    ("error", "told"),
+    [
+        (MemoryError(), "out of memory: raise the limits"),
+        (RuntimeError("can't start new thread"), "no more threads can be started: raise"),
+        (PanicException("could not spawn threads\nand more"), "(could not spawn threads): raise"),
+        (ImportError("polars.abi3.so: failed to map segment"), "failed to map segment): raise"),
+    ],
+)
+def test_what_runs_out_is_said(
+    error: BaseException,
+    told: str,
+    run_here: Callable[..., Finished],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def fail(**_: object) -> None:
+        raise error
+
+    monkeypatch.setattr(cli, "main", fail)
+    done = run_here("lst", "stats", "x.lst")
+    assert done.code == 1
+    assert told in done.err
+    assert len(done.err.splitlines()) == 1
+
+
+def test_a_bug_still_shows_where_it_is(
+    run_here: Callable[..., Finished], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(**_: object) -> None:
+        raise RuntimeError("a bug")
+
+    monkeypatch.setattr(cli, "main", fail)
+    with pytest.raises(RuntimeError, match="a bug"):
+        run_here("lst", "stats", "x.lst")

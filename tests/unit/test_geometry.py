@@ -1,0 +1,312 @@
+"""A transform that changes images and not their boxes or masks is refused, wherever these are."""
+
+from __future__ import annotations
+
+import io
+import json
+import tarfile
+from collections.abc import Callable, Mapping
+from pathlib import Path
+
+import pytest
+
+import dsprep
+from dsprep.errors import OptionError
+from dsprep.images.header import read_header
+from dsprep.images.transform import Transform
+from dsprep.planning.geometry import dependent_fields, label_depends
+from dsprep.sample import Blobs, Floats, Ints, Sample, Value
+from tests.conftest import Finished
+from tests.images import image_folder, jpeg, png
+
+RunHere = Callable[..., Finished]
+
+BOXES = "4\t5\t64\t48\t1\t0.1\t0.2\t0.6\t0.7"
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "depends"),
+    [
+        ("cls", 3, False),
+        ("class", "cat", False),
+        ("filename", "cat/1 2 3.jpg", False),
+        ("id", 7, False),
+        ("width", 64, False),
+        ("score", Floats((0.5,)), False),
+        ("image/channels", Ints((3,)), False),
+        ("orig_width", Ints((500,)), True),
+        ("xmin", Ints((5,)), True),
+        ("x", Floats((0.5,)), True),
+        ("image/object/bbox/ymax", Floats((0.5,)), True),
+        ("index", Ints((5,)), False),
+        ("embedding", Floats((0.5, 0.25)), True),
+        ("image/object/class/label", Ints((1, 2)), True),
+        ("image/object/class/text", Blobs((b"cat", b"dog")), False),
+        ("masks", Blobs((png(), png())), True),
+        ("label", (0.0, 1.0, 1.0, 0.0), False),
+        ("label", (2.0, 5.0, 1.0, 0.1, 0.2, 0.6, 0.7), True),
+        ("label", (4.0, 5.0, 64.0, 48.0), True),
+        ("mask.png", png(), True),
+        ("png", png(), True),
+        ("json", b'{"caption": "a cat"}', True),
+        ("xml", b"<annotation/>", True),
+        ("npy", b"\x93NUMPY\x01\x00", True),
+        ("txt", b"two dogs on a sofa in 2024, at 5 pm", False),
+        ("txt", "Hündin".encode(), False),
+        ("txt", b"0 0.5 0.5 0.25 0.25\n1 0.1 0.1 0.05 0.05\n", True),
+        ("txt", b"Car 0.00 0 -1.58 587.01 173.33 614.12 200.12", True),
+        ("txt", b"12 34\n", True),
+        ("txt", b"3\n", False),
+        ("txt", b"", False),
+    ],
+)
+def test_what_depends_on_geometry_shows_in_the_value(
+    name: str, value: Value, depends: bool
+) -> None:
+    sample = Sample("a", {"jpg": jpeg(), name: value})
+    assert dependent_fields(sample) == [name] * depends
+    assert dependent_fields(sample, {name}) == []
+
+
+def test_without_an_image_nothing_is_moved() -> None:
+    assert dependent_fields(Sample("a", {"json": b"{}"})) == []
+    assert not label_depends(None)
+
+
+def write_pairs(root: Path) -> None:
+    for number in range(3):
+        for place, data in (("img", jpeg(number)), ("mask", png(number))):
+            (root / place).mkdir(parents=True, exist_ok=True)
+            (root / place / f"{number}.{'jpg' if place == 'img' else 'png'}").write_bytes(data)
+
+
+def write_parts(root: Path) -> None:
+    root.mkdir()
+    for number in range(3):
+        (root / f"{number}.jpg").write_bytes(jpeg(number))
+        (root / f"{number}.txt").write_text("0 0.5 0.5 0.25 0.25\n", "utf-8")
+
+
+def write_list(root: Path) -> None:
+    paths = image_folder(root / "images", ("a",), 3)
+    rows = [f"{i}\t{BOXES}\t{path}\n" for i, path in enumerate(paths)]
+    (root / "train.lst").write_text("".join(rows), "utf-8")
+
+
+def write_shard(path: Path, samples: Mapping[str, Mapping[str, bytes]]) -> None:
+    with tarfile.open(path, "w") as tar:
+        for key, members in samples.items():
+            for extension, data in members.items():
+                member = tarfile.TarInfo(f"{key}.{extension}")
+                member.size = len(data)
+                tar.addfile(member, io.BytesIO(data))
+
+
+@pytest.fixture(scope="module")
+def sources(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Data sets with boxes or masks, in each kind of source."""
+    root = tmp_path_factory.mktemp("geometry")
+    write_pairs(root / "pairs")
+    write_parts(root / "parts")
+    (root / "list").mkdir()
+    write_list(root / "list")
+    write_shard(
+        root / "masks.tar", {str(n): {"jpg": jpeg(n), "mask.png": png(n)} for n in range(3)}
+    )
+    boxes = (str(root / "list" / "images"), str(root / "list" / "train.lst"))
+    for name in ("boxes.rec", "lists.tfrecord", "members.tar"):
+        dsprep.pack(boxes[0], str(root / name), list_file=boxes[1], workers=1)
+    detection = str(root / "detection.tfrecord")
+    dsprep.pack(boxes[0], detection, list_file=boxes[1], features="detection", workers=1)
+    dsprep.convert(str(root / "boxes.rec"), str(root / "rows.parquet"), workers=1)
+    dsprep.convert(str(root / "masks.tar"), str(root / "columns.parquet"), workers=1)
+    dsprep.convert(str(root / "boxes.rec"), str(root / "sagemaker"), to="manifest", workers=1)
+    return root
+
+
+PAIRS = ("pairs", "--pair", "image=img/*.jpg", "--pair", "mask.png=mask/*.png")
+
+
+@pytest.mark.parametrize(
+    ("args", "field"),
+    [
+        (PAIRS, "mask.png (3 samples)"),
+        (("parts", "--parts"), "txt (3 samples)"),
+        (("list/images", "--list", "list/train.lst"), "label (3 samples)"),
+        (("masks.tar",), "mask.png (3 samples)"),
+        (("boxes.rec",), "label (3 samples)"),
+        (("members.tar",), "label (3 samples)"),
+        (("lists.tfrecord",), "label (3 samples)"),
+        (("detection.tfrecord",), "label (3 samples)"),
+        (("rows.parquet",), "label (3 samples)"),
+        (("columns.parquet",), "mask.png (3 samples)"),
+        (("sagemaker.manifest",), "label (3 samples)"),
+    ],
+    ids=lambda value: value[0] if isinstance(value, tuple) else "",
+)
+@pytest.mark.parametrize("call", ["pack --format", "convert --to"])
+def test_refused_before_anything_is_written(
+    run_here: RunHere, sources: Path, tmp_path: Path, args: tuple[str, ...], field: str, call: str
+) -> None:
+    command, to = call.split()
+    option = "--crop" if command == "pack" else "--resize"
+    source = [sources / each if "train" in each else each for each in args[1:]]
+    done = run_here(
+        *(command, sources / args[0], *source, tmp_path / "out", to, "webdataset"),
+        *(option, "24", "-j1"),
+    )
+    assert done.code == 2, done.out
+    assert f"{option} changes the geometry of images, but not {field}" in done.err
+    name = field.partition(" ")[0]
+    assert f"give --keep-fields {name} if it does not depend on it, or --drop {name}" in done.err
+    assert not (tmp_path / "out").exists()
+
+
+@pytest.mark.parametrize("way", ["--keep-fields", "--drop"])
+@pytest.mark.parametrize("command", ["pack", "convert"])
+def test_both_ways_out(
+    run_here: RunHere, sources: Path, tmp_path: Path, command: str, way: str
+) -> None:
+    to = ("--format" if command == "pack" else "--to", "webdataset")
+    source = (sources / "list/images", "--list", sources / "list/train.lst")
+    label = (way, "label")
+    pairs = (sources / "pairs", *PAIRS[1:], tmp_path / "b", *to, "--resize", "24", way, "mask.png")
+    done = run_here(command, *source, tmp_path / "a", *to, "--resize", "24", *label, "-j1")
+    assert (done.code, done.err) == (0, "")
+    done = run_here(command, *pairs, "-j1")
+    assert (done.code, done.err) == (0, "")
+    for place, field in (("a", "label.json"), ("b", "mask.png")):
+        with tarfile.open(tmp_path / place / "train-000000.tar") as tar:
+            names = tar.getnames()
+        assert len(names) == (6 if way == "--keep-fields" else 3)
+        assert any(name.endswith(field) for name in names) is (way == "--keep-fields")
+
+
+@pytest.mark.parametrize(
+    "labels",
+    ["3", "0\t1\t1\t0\t0\t1\t1", "0.25\t0.75\t1.5"],
+)
+def test_labels_that_do_not_depend_on_geometry(
+    run_here: RunHere, tmp_path: Path, labels: str
+) -> None:
+    image_folder(tmp_path / "images", ("a",), 2)
+    rows = [f"{i}\t{labels}\ta/00{i}.jpg\n" for i in range(2)]
+    (tmp_path / "train.lst").write_text("".join(rows), "utf-8")
+    done = run_here(
+        *("pack", tmp_path / "images", tmp_path / "x.rec", "--list", tmp_path / "train.lst"),
+        *("--resize", "24", "-j1"),
+    )
+    assert (done.code, done.err) == (0, "")
+
+
+def test_a_field_that_the_look_did_not_find_stops_the_run(
+    run_here: RunHere, tmp_path: Path
+) -> None:
+    image = jpeg()
+    samples = {f"{n:03}": {"jpg": image, "cls": b"1"} for n in range(100)}
+    samples["002"]["json"] = b'{"boxes": [[1, 2, 3, 4]]}'
+    write_shard(tmp_path / "x.tar", samples)
+    done = run_here(
+        *("convert", tmp_path / "x.tar", tmp_path / "y.tfrecord", "--resize", "24", "-j1")
+    )
+    assert done.code == 2
+    assert "--resize changes the geometry of images, but not json (as in the sample '002')" in (
+        done.err
+    )
+    assert not (tmp_path / "y.tfrecord").exists()
+
+
+def test_a_stream_stops_at_the_first_such_sample(sources: Path) -> None:
+    def convert(**options: tuple[str, ...]) -> bytes:
+        with (sources / "masks.tar").open("rb") as file:
+            return dsprep.convert_stream(
+                file,
+                source="webdataset",
+                to="webdataset",
+                transform=Transform(resize=24),
+                **options,  # type: ignore[arg-type]
+            ).read()
+
+    with pytest.raises(OptionError, match="--resize changes .*as in the sample '0'"):
+        convert()
+    assert b"mask.png" in convert(keep_fields=("mask.png",))
+    assert b"mask.png" not in convert(drop=("mask.png",))
+
+
+def test_sizes_are_made_new(tmp_path: Path) -> None:
+    image_folder(tmp_path / "images", ("a",), 2)
+    dsprep.pack(
+        str(tmp_path / "images"), str(tmp_path / "x.tfrecord"), features="inception", workers=1
+    )
+    dsprep.convert(
+        str(tmp_path / "x.tfrecord"),
+        str(tmp_path / "y.tar"),
+        metadata=True,
+        transform=Transform(resize=24),
+        workers=1,
+    )
+    with tarfile.open(tmp_path / "y.tar") as tar:
+        files = {name: tar.extractfile(name).read() for name in tar.getnames()}  # type: ignore[union-attr]
+    told = json.loads(files["a/000.json"])
+    image = read_header(files["a/000.jpg"])
+    assert (told["width"], told["height"]) == (image.width, image.height) == (32, 24)
+
+
+@pytest.mark.parametrize("options", [("--encode", "png"), ("--color", "gray")])
+def test_an_image_that_exif_turns_is_rejected_with_its_mask(
+    run_here: RunHere, tmp_path: Path, options: tuple[str, ...]
+) -> None:
+    samples = {
+        "plain": {"jpg": jpeg(), "mask.png": png()},
+        "turned": {"jpg": jpeg(orientation=6), "mask.png": png()},
+        "alone": {"jpg": jpeg(orientation=6)},
+    }
+    write_shard(tmp_path / "x.tar", samples)
+    call = ("convert", tmp_path / "x.tar", "--to", "webdataset", *options, "-j1")
+    done = run_here(*call, tmp_path / "out")
+    assert done.code == 3
+    (reject,) = (tmp_path / "out" / "rejects.jsonl").read_text("utf-8").splitlines()
+    assert json.loads(reject)["path"] == "turned"
+    assert "EXIF orientation turns the image, but not mask.png" in reject
+    done = run_here(*call, tmp_path / "again", "--keep-fields", "mask.png")
+    assert (done.code, done.err) == (0, "")
+
+
+def test_an_image_that_exif_turns_is_rejected_with_its_boxes(
+    run_here: RunHere, tmp_path: Path
+) -> None:
+    (tmp_path / "images").mkdir()
+    for number, orientation in enumerate((0, 8)):
+        data = jpeg(number, orientation=orientation)
+        (tmp_path / "images" / f"{number}.jpg").write_bytes(data)
+    rows = [f"{i}\t{BOXES}\t{i}.jpg\n" for i in range(2)]
+    (tmp_path / "train.lst").write_text("".join(rows), "utf-8")
+    args = ("--list", tmp_path / "train.lst", "--encode", "jpeg", "-j1")
+    done = run_here("pack", tmp_path / "images", tmp_path / "x.rec", *args)
+    assert done.code == 3
+    assert "1.jpg: its EXIF orientation turns the image, but not label" in done.out
+    done = run_here("verify", tmp_path / "x.rec", "--against", tmp_path / "images", *args[:2])
+    assert (done.code, done.err) == (0, "")
+
+
+def test_samples_that_are_appended(run_here: RunHere, sources: Path, tmp_path: Path) -> None:
+    image_folder(tmp_path / "images", ("a",), 2)
+    out = tmp_path / "out"
+    args = ("--format", "webdataset", "--resize", "24", "-j1")
+    assert run_here("pack", tmp_path / "images", out, *args).code == 0
+    call = ("shard", "append", sources / "masks.tar", out, "-j1")
+    done = run_here(*call)
+    assert done.code == 2
+    assert "--resize changes the geometry of images, but not mask.png (3 samples)" in done.err
+    done = run_here(*call, "--keep-fields", "mask.png")
+    assert (done.code, done.err) == (0, "")
+
+
+def test_the_image_is_not_kept(sources: Path, tmp_path: Path) -> None:
+    with pytest.raises(OptionError, match="--keep-fields image: the image is what"):
+        dsprep.convert(
+            str(sources / "masks.tar"),
+            str(tmp_path / "x.tar"),
+            keep_fields=["image"],
+            transform=Transform(resize=24),
+        )

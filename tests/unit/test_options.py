@@ -1,0 +1,209 @@
+"""Every option takes effect or is refused: the table of options forgets none."""
+
+from __future__ import annotations
+
+import inspect
+import re
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import click
+import pytest
+
+import dsprep
+from dsprep.cli.help import DefaultGroup, command_name, option_name
+from dsprep.cli.main import cli
+from dsprep.options import FACTS, RULES, given_options, require_effect
+from scripts.cli_reference import contexts
+from tests.conftest import Finished
+from tests.images import image_folder
+
+RunHere = Callable[..., Finished]
+
+ALWAYS = {
+    # of all commands
+    *("--help", "--version", "--json", "--quiet", "--workers", "--dry-run", "--overwrite"),
+    # sources: each of these tells what is read, or contradicts what is
+    *("--list", "--labels", "--classes", "--from", "--parts", "--pair", "--root", "--under"),
+    # what is written
+    *("--format", "--to", "--key", "--check", "--on-error", "--output", "--materialize"),
+    # fields: names that no sample has are said when samples have been looked at
+    *("--only", "--drop"),
+    # images
+    *("--resize", "--crop", "--encode", "--color"),
+    # which samples, rows or files
+    *("--shuffle", "--filter", "--balance", "--oversample", "--folds", "--leaks", "--assign"),
+    *("--train-ratio", "--test-ratio", "--chunks", "--fraction", "--count", "--per-class"),
+    *("--balanced", "--path", "--id", "--class", "--include", "--exclude"),
+    # changes of lists
+    *("--label", "--new-path", "--map", "--new-classes", "--keep-unmatched", "--renumber"),
+    *("--ours", "--theirs", "--ignore-ids", "--ignore-order", "--content", "--summary", "--for"),
+    # verify, shard index
+    *("--decode", "--against", "--loader", "--kind"),
+    # sync
+    *("--clean-uploads", "--profile", "--region", "--endpoint-url", "--path-style"),
+    *("--no-sign-request", "--request-payer"),
+}
+"""Options that take effect whatever else is given, as far as no rule says otherwise."""
+
+
+def commands() -> Iterator[tuple[str, click.Command]]:
+    """All commands that do something, by name."""
+    for context in contexts(cli):
+        command = context.command
+        if isinstance(command, DefaultGroup):
+            command = command.get_command(context, "") or command
+        if not isinstance(command, click.Group):
+            yield command_name(context), command
+
+
+COMMANDS = dict(commands())
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_no_option_is_forgotten(name: str) -> None:
+    options = {
+        option_name(each) for each in COMMANDS[name].params if isinstance(each, click.Option)
+    }
+    ruled = {
+        option
+        for rule in RULES
+        for option in rule.options
+        if not rule.commands or name in rule.commands
+    }
+    assert options <= ruled | ALWAYS | ({"--seed"} if name == "lst sample" else set())
+
+
+def test_the_table_names_what_there_is() -> None:
+    there = {
+        option_name(each)
+        for command in COMMANDS.values()
+        for each in command.params
+        if isinstance(each, click.Option)
+    }
+    for rule in RULES:
+        assert set(rule.options) <= there, rule
+        assert set(rule.commands) <= COMMANDS.keys(), rule
+        assert set(rule.facts) <= FACTS.keys(), rule
+    assert ALWAYS - {"--help", "--version"} <= there
+
+
+@pytest.mark.parametrize(
+    "function", [dsprep.pack, dsprep.convert, dsprep.shard, dsprep.append, dsprep.split]
+)
+def test_parameters_of_functions_are_options(function: Callable[..., Any]) -> None:
+    name = {"append": "shard append"}.get(function.__name__, function.__name__)
+    options = {option_name(each) for each in COMMANDS[name].params}
+    parameters = inspect.signature(function).parameters.values()
+    defaults = {each.name: each.default for each in parameters if each.kind is each.KEYWORD_ONLY}
+    for parameter in defaults.keys() - {"progress", "transform"}:
+        assert given_options({parameter: "x" if parameter != "stratify" else False}).keys() <= (
+            options
+        )
+    # What is left out is not given, or it would be refused.
+    require_effect(name, given_options(defaults), single="x", format="recordio", stream=False)
+
+
+@pytest.mark.parametrize(
+    ("command", "said"),
+    [
+        ("pack IMAGES OUT --format webdataset --quality 30", "--quality 30 has no effect: no im"),
+        ("pack IMAGES OUT --format webdataset --quality 90", "--quality 90 has no effect: no im"),
+        ("pack IMAGES OUT --format webdataset --encode keep --quality 90", "--quality 90 has no"),
+        ("pack IMAGES OUT --format webdataset --encode png --quality 9", "--quality 9 has no"),
+        ("pack IMAGES OUT --format webdataset --crop 9 --enlarge", "--enlarge has no effect"),
+        ("pack IMAGES OUT --format recordio --compression none", "not with recordio"),
+        ("pack IMAGES OUT --format recordio --features slim", "not with recordio"),
+        ("pack IMAGES OUT --format tfrecord --metadata", "--metadata has no effect: it goes"),
+        ("pack IMAGES OUT --format parquet --map image=x", "--map image=x has no effect"),
+        ("pack IMAGES x.tfrecord.gz --compression none", "--compression none has no effect"),
+        ("pack IMAGES x.tar --name a", "--name a has no effect: the name is that of .*x.tar"),
+        ("pack IMAGES x.tar --shards 3", "--shards 3 has no effect: .*x.tar is not cut"),
+        ("pack IMAGES x.tar --seed 3 --no-shuffle", "--seed 3 has no effect: nothing is shuffled"),
+        ("pack IMAGES x.tar --spool 1GB", "--spool 1000000000 has no effect: it is for"),
+        ("pack IMAGES x.tar --max-errors 3 --on-error fail", "--max-errors 3 has no effect"),
+        ("pack IMAGES x.tar --check none --max-pixels 9", "--max-pixels 9 has no effect: images"),
+        ("pack IMAGES x.tar --path-column x", "give the table with --labels"),
+        ("pack IMAGES x.tar --keep-fields label", "--keep-fields label has no effect"),
+        ("convert BARE x.rec --classes CLASSES", "samples of SOURCE have no labels"),
+        ("convert SHARDS x.tfrecord --max-pixels 9", "--max-pixels 9 has no effect: images are"),
+        ("convert SHARDS OUT --to tfrecord --name a", "shards keep the names that they have"),
+        ("convert SHARDS OUT --to folder --target-size 1MB", "is not cut into shards"),
+        ("convert SHARDS x.rec --extensions jpg,ppm", "--extensions jpg,ppm has no effect"),
+        ("convert SHARDS x.rec --prefix s3://b/", "--prefix s3://b/ has no effect"),
+        ("convert - - --from webdataset --to tfrecord -j 2", "--workers 2 has no effect"),
+        ("convert SHARD - --to tfrecord --overwrite", "--overwrite has no effect: stdout"),
+        ("convert SHARD - --to tfrecord --max-pixels 9", "--max-pixels 9 has no effect"),
+        ("shard SHARDS OUT --seed 2", "--seed 2 has no effect: nothing is drawn"),
+        ("shard SHARDS OUT --filter-table x.csv", "--filter-table .*x.csv has no effect"),
+        ("shard SHARDS OUT --samples-per-shard 1 --multiple-of 2", "--multiple-of 2 has no"),
+        ("shard append IMAGES SHARDS --no-shuffle --seed 2", "--seed 2 has no effect"),
+        ("shard append IMAGES SHARDS --keep-fields x", "was made without a transform"),
+        ("shard index SHARDS --check --overwrite", "--overwrite has no effect: --check writes"),
+        ("verify SHARDS --list x.lst", "give --against SOURCE"),
+        ("verify SHARDS --max-pixels 9", "images are not decoded; give --decode"),
+        ("verify SHARDS --download", "--download has no effect: it goes with s3://"),
+        ("split IMAGES -o OUT --near", "--near has no effect"),
+        ("split IMAGES -o OUT --leaks report --near-distance 4", "--near-distance 4 has no"),
+        ("split IMAGES -o OUT --skip-unmatched", "give the file with --assign"),
+        ("split IMAGES -o OUT --stable --no-stratify", "--no-stratify has no effect: --stable"),
+        ("split IMAGES -o OUT --root x", "--root x has no effect: SOURCE is not a list"),
+        ("split LST -o OUT --extensions jpg", "--extensions jpg has no effect: SOURCE is a list"),
+        ("split LST -o OUT --assign SIDES --seed 0", "tells the side of each sample"),
+        ("lst create IMAGES -o - --overwrite", "--overwrite has no effect"),
+        ("lst create IMAGES -o x.lst --no-shuffle --seed 0", "--seed 0 has no effect"),
+        ("lst append LST IMAGES --label 1 --label-column a --labels x", "--label gives all new"),
+        ("lst sample LST --fraction 0.5 --strict", "--strict has no effect"),
+        ("lst sample LST --count 1 --overwrite", "--overwrite has no effect"),
+        ("lst relabel LST --map x --overwrite", "--overwrite has no effect"),
+        ("lst remove LST --id 1 --classes CLASSES", "--classes .* has no effect: no class"),
+        ("lst replace LST a b --classes CLASSES", "--classes .* has no effect: paths"),
+        ("lst diff LST LST --root IMAGES", "give --content, too"),
+        ("sync s3://b/x here --move", "--move has no effect: it goes with a local source"),
+        ("sync s3://b/x here --acl private", "--acl private has no effect: it is for objects"),
+        ("sync s3://b/x here --no-follow-symlinks", "--no-follow-symlinks has no effect"),
+        ("sync IMAGES s3://b/x --max-delete 3", "--max-delete 3 has no effect"),
+        ("sync IMAGES s3://b/x --older-than 3d", "give --clean-uploads"),
+        ("sync --clean-uploads s3://b/x --delete", "--delete has no effect: --clean-uploads"),
+    ],
+)
+def test_what_cannot_take_effect_is_refused(
+    run_here: RunHere, data: Path, command: str, said: str
+) -> None:
+    before = sorted(data.rglob("*"))
+    words = [
+        PLACES.get(word, data / word if word.startswith("x.") else word) for word in command.split()
+    ]
+    done = run_here(*(data / word if isinstance(word, Path) else word for word in words))
+    assert done.code == 2, done
+    assert re.search(said, done.err), done.err
+    assert sorted(data.rglob("*")) == before
+
+
+PLACES = {
+    "IMAGES": Path("images"),
+    "BARE": Path("bare.tar"),
+    "OUT": Path("out"),
+    "SHARDS": Path("shards"),
+    "SHARD": Path("shards/train-000000.tar"),
+    "LST": Path("train.lst"),
+    "CLASSES": Path("classes.txt"),
+    "SIDES": Path("sides.csv"),
+}
+"""Where the data of these tests lies below their directory."""
+
+
+@pytest.fixture(scope="module")
+def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    root = tmp_path_factory.mktemp("options")
+    paths = image_folder(root / "images", ("a", "b"), 2)
+    image_folder(root / "flat", (".",), 2)
+    dsprep.pack(str(root / "flat"), str(root / "bare.tar"), workers=1)
+    dsprep.pack(str(root / "images"), str(root / "shards"), format="webdataset", workers=1)
+    rows = [f"{i}\t{i // 2}\t{path}\n" for i, path in enumerate(paths)]
+    (root / "train.lst").write_text("".join(rows), "utf-8")
+    (root / "classes.txt").write_text("a\nb\n", "utf-8")
+    sides = [f"{path},{'train' if i % 2 else 'val'}\n" for i, path in enumerate(paths)]
+    (root / "sides.csv").write_text("path,side\n" + "".join(sides), "utf-8")
+    return root

@@ -1,0 +1,151 @@
+"""Directories as classes: their order, and those that are hardly classes."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from dsprep.errors import OptionError, SourceError
+from dsprep.findings import Finding, count_skipped, notes_of
+from dsprep.sources.classes import natural_order
+from dsprep.sources.reading import make_source, read_source
+
+
+def fill(root: Path, *directories: str) -> Path:
+    """Make an image in each directory."""
+    for directory in directories:
+        (root / directory).mkdir(parents=True, exist_ok=True)
+        (root / directory / "1.jpg").write_bytes(directory.encode())
+    return root
+
+
+def notes(root: Path, **options: object) -> list[str]:
+    return notes_of(read_source(make_source(str(root), **options))[1])  # type: ignore[arg-type]
+
+
+# Their order
+
+
+@pytest.mark.parametrize(
+    "names",
+    [
+        ("0", "1", "2", "10", "11"),
+        ("a", "a1", "a02", "a2", "a10", "a10b", "b"),
+        ("v1/9", "v1/10", "v2/1", "v10/1"),
+        ("9", "٣", "猫2", "猫10"),
+        ("7" * 5000, "8" * 5000),
+    ],
+)
+def test_natural_order_reads_numbers_as_numbers(names: tuple[str, ...]) -> None:
+    assert natural_order(reversed(names)) == names
+
+
+def test_class_order(tmp_path: Path) -> None:
+    root = fill(tmp_path, *(str(number) for number in range(12)))
+    plain, findings = read_source(make_source(str(root)))
+    assert plain.classes is not None
+    assert plain.classes[:4] == ("0", "1", "10", "11")
+    assert notes_of(findings) == [
+        "classes are numbered in plain order of their names (0, 1, 10, 11, 2, …), as torchvision "
+        "does; --class-order natural gives 0, 1, 2, 3, 4, …"
+    ]
+    natural, findings = read_source(make_source(str(root), class_order="natural"))
+    assert natural.classes == tuple(map(str, range(12)))
+    assert notes_of(findings) == []
+    for catalog in (plain, natural):
+        assert catalog.classes is not None
+        named = catalog.table.select("path", "cls").rows()
+        assert all(catalog.classes[number] == path.split("/")[0] for path, number in named)
+        assert catalog.table["path"][2] == "10/1.jpg"
+
+
+def test_an_order_that_is_the_same_is_not_said(tmp_path: Path) -> None:
+    assert notes(fill(tmp_path, "n01", "n02", "n10")) == []
+
+
+def test_an_order_that_is_given_is_not_said(tmp_path: Path) -> None:
+    root = fill(tmp_path / "photos", "2", "10")
+    (tmp_path / "names.txt").write_text("10\n2\n")
+    assert notes(root, classes=str(tmp_path / "names.txt")) == []
+
+
+def test_the_classes_of_a_table_have_an_order_too(tmp_path: Path) -> None:
+    root = fill(tmp_path, "x", "y")
+    (root / "t.csv").write_text("path,label\nx/1.jpg,no 10\ny/1.jpg,no 9\n")
+    source = make_source(str(root), labels=str(root / "t.csv"), class_order="natural")
+    catalog, _ = read_source(source)
+    assert catalog.classes == ("no 9", "no 10")
+    assert catalog.table["cls"].to_list() == [1, 0]
+
+
+def test_an_order_that_does_nothing_is_refused(tmp_path: Path) -> None:
+    root = fill(tmp_path / "flat", ".")
+    with pytest.raises(OptionError, match="--class-order natural: goes with classes that are numb"):
+        read_source(make_source(str(root), class_order="natural"))
+    with pytest.raises(OptionError, match=r"have the order of names\.txt"):
+        make_source(str(root), class_order="natural", classes="names.txt")
+    with pytest.raises(OptionError, match="--class-order size: choose one of name, natural"):
+        make_source(str(root), class_order="size")
+
+
+# Directories that are hardly classes
+
+
+@pytest.mark.parametrize(
+    ("directories", "said"),
+    [
+        (("train/ant", "train/bee", "valid/ant"), "dsprep pack {root}/train, or {root}/valid"),
+        (("Train", "TEST"), "dsprep pack {root}/Train, or {root}/TEST"),
+        (("train",), "dsprep pack {root}/train"),
+        (("a/holdout/x", "a/dev/x"), "dsprep pack {root}/a/dev, or {root}/a/holdout"),
+        (("ant/train", "ant/test", "bee/train"), "or list it with --list"),
+        (("images/cat", "images/dog"), "name {root}/images as the source"),
+        (("JPEGImages", "SegmentationClass"), "--pair 'mask.png=SegmentationClass/*.png'"),
+    ],
+)
+@pytest.mark.parametrize("parts", [False, True])
+def test_sides_and_kinds_of_files_are_said(
+    tmp_path: Path, directories: tuple[str, ...], said: str, parts: bool
+) -> None:
+    (note,) = notes(fill(tmp_path, *directories), parts=parts)
+    assert said.format(root=tmp_path) in note
+
+
+@pytest.mark.parametrize(
+    "directories", [("bus", "car", "train"), ("mask", "no mask"), ("tested", "training-wheels")]
+)
+def test_classes_that_are_called_like_a_side_are_classes(
+    tmp_path: Path, directories: tuple[str, ...]
+) -> None:
+    assert notes(fill(tmp_path, *directories)) == []
+
+
+def test_the_list_of_classes_is_named(tmp_path: Path) -> None:
+    root = fill(tmp_path / "photos", "ape", "cat", "wolf")
+    names = tmp_path / "names.txt"
+    names.write_text("cat\n")
+    with pytest.raises(SourceError) as caught:
+        read_source(make_source(str(root), classes=str(names)))
+    assert str(caught.value) == (
+        f"{root}: 'ape', 'wolf' are not among the 1 class in {names}: add a line for each to that "
+        "file, or move its images away"
+    )
+
+
+# What is skipped
+
+
+def test_what_is_skipped_is_counted_by_extension() -> None:
+    paths = ("a.xml", "b.XML", "c.tar.gz", "d/README", "e/.hidden", "end.", "f.txt")
+    findings = [
+        *(Finding("not-an-image", path) for path in paths),
+        Finding("unlisted", "b/"),
+        Finding("unlisted", "c.jpg"),
+        Finding("missing", "lost.jpg"),
+        Finding("note", "", "not a file"),
+    ]
+    assert count_skipped(findings) == {
+        "not-an-image": {"without extension": 3, ".xml": 2, ".gz": 1, ".txt": 1},
+        "unlisted": {".jpg": 1, "directories": 1},
+    }
