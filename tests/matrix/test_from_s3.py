@@ -64,3 +64,17 @@ def test_the_same_shards(
     assert run("pack", *given.args, tmp_path / "local", *how) == (0, "", "")
     assert run("pack", *args, tmp_path / "remote", *how) == (0, "", "")
     assert contents(tmp_path / "remote") == contents(tmp_path / "local")
+
+
+def test_a_list_that_is_there_chooses_from_shards_there(
+    shelf: Bucket, run: Here, samples: Samples, peers: Peers, tmp_path: Path
+) -> None:
+    where = tmp_path / "listed"
+    where.mkdir()
+    (where / "some.lst").write_text("3\t1\tcat/003\n8\t2\ttrain-000001.tar/owl/000\n")
+    given = SOURCES["webdataset"](where, samples, peers)
+    (place,) = moved(given, where, samples, shelf)
+    for source, dest in ((where, tmp_path / "local"), (place, tmp_path / "remote")):
+        assert run("shard", source, dest, "--list", f"{source}/some.lst", "-qj1") == (0, "", "")
+    assert contents(tmp_path / "remote") == contents(tmp_path / "local")
+    assert run("split", place, "-o", tmp_path / "sides", "-qj1") == (0, "", "")
