@@ -53,12 +53,14 @@ class Encoded(NamedTuple):
         data: Its bytes.
         width: In pixels.
         height: In pixels.
+        lost_frames: Whether it is the first frame of an animation, or the first page of several.
     """
 
     kind: str
     data: bytes
     width: int
     height: int
+    lost_frames: bool = False
 
 
 @dataclass(frozen=True)
@@ -176,8 +178,9 @@ class Transform:
             window = stored_window(window, size, turn)
             size = stored_size(size, turn)
             pixels = turn_upright(self._pixels(image, kind, size, window), turn)
+            lost_frames = bool(getattr(image, "is_animated", False))
         with pillow(f"cannot write it as {NAMES[kind]}", max_pixels):
-            return Encoded(kind, self._encoded(pixels, kind), *pixels.size)
+            return Encoded(kind, self._encoded(pixels, kind), *pixels.size, lost_frames)
 
     def _kind(self, kind: str) -> str:
         """What kind of image becomes of one that has to be encoded."""
