@@ -77,7 +77,7 @@ class Transform:
         crop: Then cut this size out of the center; an edge that is shorter stays.
         enlarge: Let ``resize`` enlarge, too.
         encode: ``jpeg``, ``png`` or ``webp``: encode every image so. ``keep``: encode only what has
-            to change, as what it was; of GIF, BMP and TIFF as PNG.
+            to change, as what it was, or as PNG if that is not JPEG, PNG or WebP.
         quality: Of JPEG and WebP, 1 to 100. JPEG's colors are halved in both directions (4:2:0) at
             any quality, as im2rec's are.
         color: ``rgb`` and ``gray`` convert, and put transparent images on white. ``keep`` leaves
