@@ -186,7 +186,8 @@ def append(
             manifest = commit(plan, state, outcome, identity, base)
         rejects = [*plan.lost, *outcome.rejects]
         how = "continued" if state.resumed else "appended"
-        report = final_report(plan, manifest, rejects, how, time.monotonic() - began)
+        seconds = time.monotonic() - began
+        report = final_report(plan, manifest, rejects, how, seconds, outcome.lost_frames)
         notes = [*report.notes, _added(base, manifest)]
         if not made.layout.keys_must_differ:
             notes.append(f"{made.layout.name}: samples that were there already are not looked for")

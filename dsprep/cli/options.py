@@ -190,7 +190,8 @@ labels_options = together(
     _source(
         "--extensions",
         metavar="EXT[,EXT...]",
-        help="File name extensions of images.  [default: jpg,jpeg,png,webp,gif,bmp,tif,tiff]",
+        help="File name extensions of images.  [default: those of JPEG, PNG, WebP, GIF, BMP, TIFF, "
+        "AVIF, JPEG 2000 and PPM]",
     ),
 )
 
