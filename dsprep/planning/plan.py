@@ -15,7 +15,7 @@ from dsprep.planning.cuts import PlannedShard, plan_shards
 from dsprep.planning.packing import Packing
 from dsprep.planning.recipe import Recipe
 from dsprep.planning.selection import Chosen
-from dsprep.planning.settle import require_exact_labels, require_held, settle
+from dsprep.planning.settle import require_exact_labels, require_held, settle, settle_labels
 from dsprep.planning.weigh import pick, try_samples, weigh
 from dsprep.rows import Rows
 from dsprep.sources.reading import read_source
@@ -125,6 +125,7 @@ def make_plan(packing: Packing, pool: Pool) -> Plan:
     if packing.first_id:
         catalog = catalog.with_ids_from(packing.first_id)
     require_held(packing, catalog)
+    packing = settle_labels(packing, catalog)
     chosen = None
     if packing.selection is not None:
         from dsprep.planning.select import select  # not before polars is there
