@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from dsprep.arguments import AnyPath, public
-from dsprep.errors import OptionError
+from dsprep.errors import OptionError, SourceError
 from dsprep.formats import CONCATENATIVE
 from dsprep.images.check import DEFAULT_MAX_PIXELS
 from dsprep.planning.destination import parse_destination, require_name, take_sources
@@ -14,6 +14,7 @@ from dsprep.planning.layouts import make_layout
 from dsprep.planning.packing import Packing
 from dsprep.planning.selection import Selection
 from dsprep.progress import Progress
+from dsprep.sources.archive import require_there
 from dsprep.sources.reading import Source, make_source
 from dsprep.sources.whole import shards_of
 from dsprep.units import parse_size
@@ -129,6 +130,8 @@ def shard(
         extensions=extensions,
     )
     own = _format_of(source)
+    if own is None:
+        require_there(first)
     destination, format_name = parse_destination(dest, to or own)
     target = None if target_size is None else parse_size(target_size)
     size = shard_size(destination.single, target, shards, samples_per_shard, multiple_of)
@@ -176,5 +179,8 @@ def shard(
 
 def _format_of(source: Source) -> str | None:
     """The format of the shards that a source is; None if it is something else."""
-    found = shards_of(source)
+    try:
+        found = shards_of(source)
+    except OSError as error:
+        raise SourceError(f"{error.filename}: cannot be read ({error.strerror})") from None
     return found.layout.name if found and found.layout.name in CONCATENATIVE else None

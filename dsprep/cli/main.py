@@ -68,8 +68,11 @@ def main() -> None:
         code = _fail(str(error), error.exit_code, above="\n")  # closes the terminal's ^C
     except DsprepError as error:
         code = _fail(str(error), error.exit_code)
-    except (OSError, MemoryError) as error:
-        code = _fail(str(error) or "out of memory", DsprepError.exit_code)
+    except OSError as error:
+        message = f"{error.filename}: {error.strerror}" if error.filename else str(error)
+        code = _fail(message, DsprepError.exit_code)
+    except MemoryError:
+        code = _fail("out of memory", DsprepError.exit_code)
     if code == INTERRUPTED_EXIT_CODE:
         # At once: another Ctrl-C while Python takes its leave would end it with another exit code.
         sys.stderr.flush()

@@ -213,7 +213,11 @@ def _compare_files(shards: Shards) -> list[Problem]:
         if not path.is_file():
             problems.append(Problem(name, None, "", "is in the manifest, but not there"))
         elif name not in shards.names:
-            data = path.read_bytes()
+            try:
+                data = path.read_bytes()
+            except OSError as error:
+                problems.append(Problem(name, None, "", f"cannot be read ({error.strerror})"))
+                continue
             if (len(data), crc32c(data)) != (file.bytes, file.crc32c):
                 problems.append(Problem(name, None, "", "is not as it was written"))
     return problems
@@ -222,7 +226,7 @@ def _compare_files(shards: Shards) -> list[Problem]:
 def _compare_receipt(manifest: Manifest | None, name: str, shard: Inspected) -> Iterable[Problem]:
     """Whether a shard is the one in the manifest."""
     for receipt in manifest.shards if manifest else ():
-        if receipt.name != name:
+        if receipt.name != name or not shard.is_read:
             continue
         if wrong := difference(receipt, shard.bytes, shard.crc32c):
             yield Problem(name, None, "", wrong)
