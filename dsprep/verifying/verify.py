@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import time
+from bisect import bisect_right
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 from itertools import chain
 from pathlib import Path
 
@@ -97,6 +99,7 @@ def verify(
         checked=reports[0].checked,
         problems=[*chain.from_iterable(each.problems for each in reports), *unnamed],
         seconds=time.monotonic() - began,
+        notes=list(chain.from_iterable(each.notes for each in reports)),
     )
 
 
@@ -127,11 +130,13 @@ def _verify(
     for name, shard in inspected:
         problems += shard.problems
         problems += _compare_receipt(manifest, name, shard)
+    notes: list[str] = []
     if decode:
         checked.append("images")
     if against is not None:
         checked.append("source" if shards.made.layout.tells_labels else "images of the source")
-        problems += _compare_source(shards, inspected, against, pool, progress)
+        wrong, notes = _compare_source(shards, inspected, against, pool, progress)
+        problems += wrong
     if loader is not None:
         checked.append(loader)
         problems += _load(loader, shards.directory, inspected)
@@ -145,6 +150,7 @@ def _verify(
         checked=checked,
         problems=problems,
         seconds=time.monotonic() - began,
+        notes=notes,
     )
 
 
@@ -242,10 +248,14 @@ def _compare_source(
     against: Source,
     pool: Pool,
     progress: Progress,
-) -> list[Problem]:
+) -> tuple[list[Problem], list[str]]:
     from dsprep.verifying.comparison import compare
 
     made = shards.made
+    part_of = _parts(shards.manifest)
+    classes = shards.destination.companion("classes.txt")
+    if any(part_of.values()) and against.classes is None and classes.is_file():
+        against = replace(against, classes=str(classes))  # as append has numbered them
     catalog, _ = read_source(against, pool.map)
     recipe = Recipe(
         reader=catalog.reader,
@@ -267,9 +277,22 @@ def _compare_source(
             _rejected_paths(shards),
             pool,
             lambda samples, size, _: progress.advance(samples, size),
+            part_of,
         )
     finally:
         progress.end()
+
+
+def _parts(manifest: Manifest | None) -> dict[str, int]:
+    """Which command wrote each shard: 0 for the first, then the one that appended it."""
+    added = manifest.options.get("appended") if manifest else None
+    firsts = [
+        each["first_shard"]
+        for each in (added if isinstance(added, list) else ())
+        if isinstance(each, dict) and isinstance(each.get("first_shard"), int)
+    ]
+    shards = manifest.shards if manifest else []
+    return {shard.name: bisect_right(sorted(firsts), at) for at, shard in enumerate(shards)}
 
 
 def _rejected_paths(shards: Shards) -> frozenset[str]:
