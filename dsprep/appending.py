@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -203,6 +204,14 @@ def _added(base: Manifest, manifest: Manifest) -> str:
 
 def _base(destination: Destination) -> tuple[Manifest, Recorded]:
     """The data set to add to, and how it was made."""
+    directory = destination.directory
+    if not directory.is_dir():
+        what = "is a file" if directory.exists() else "does not exist"
+        raise DestinationError(
+            f"{destination}: {what}; name the directory of a data set, which dsprep pack writes"
+        )
+    if not os.access(directory, os.R_OK | os.X_OK):
+        raise DestinationError(f"{destination}: cannot be read: permission denied")
     manifest = finished_manifest(
         Directory(destination), "move it away; dsprep shard index writes another one"
     )
