@@ -11,7 +11,7 @@ import click
 
 from dsprep.cli.streams import visible
 from dsprep.findings import count_skipped
-from dsprep.units import format_count, format_duration, format_size, format_some
+from dsprep.units import format_count, format_duration, format_extensions, format_size, format_some
 
 if TYPE_CHECKING:
     from dsprep.findings import Finding
@@ -147,17 +147,10 @@ def skipped_text(findings: Iterable[Finding]) -> str:
             noun = "directory" if len(found) == 1 else "directories"
             said.append(f"{len(found):,} {noun} {_SKIPPED_DIRECTORIES.get(kind, kind)} ({names})")
         else:
-            extensions = "" if kind == "keyless" else f": {_extensions(count_skipped(found)[kind])}"
+            counts = format_extensions(count_skipped(found)[kind])
+            extensions = "" if kind == "keyless" else f": {counts}"
             said.append(f"{len(found):,} {_SKIPPED.get(kind, kind)}{extensions} ({names})")
     return "; ".join(said)
-
-
-def _extensions(counts: Mapping[str, int]) -> str:
-    said = [f"{count:,} {extension}" for extension, count in list(counts.items())[:_SHOWN]]
-    others = sum(list(counts.values())[_SHOWN:])
-    if others:
-        said.append(f"{others:,} with {format_count(len(counts) - _SHOWN, 'other extension')}")
-    return ", ".join(said)
 
 
 def _time_line(report: WriteReport) -> str:
