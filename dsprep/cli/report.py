@@ -147,9 +147,11 @@ def skipped_text(findings: Iterable[Finding]) -> str:
             noun = "directory" if len(found) == 1 else "directories"
             said.append(f"{len(found):,} {noun} {_SKIPPED_DIRECTORIES.get(kind, kind)} ({names})")
         else:
-            counts = format_extensions(count_skipped(found)[kind])
-            extensions = "" if kind == "keyless" else f": {counts}"
-            said.append(f"{len(found):,} {_SKIPPED.get(kind, kind)}{extensions} ({names})")
+            counts = f": {format_extensions(count_skipped(found)[kind])}"
+            if kind == "keyless":  # a finding is about members of a shard
+                names = format_some([f"{each.path}: {each.detail}" for each in found])
+                counts = ""
+            said.append(f"{len(found):,} {_SKIPPED.get(kind, kind)}{counts} ({names})")
     return "; ".join(said)
 
 

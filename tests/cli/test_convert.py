@@ -25,7 +25,7 @@ def test_members_that_belong_to_no_sample_are_said(run_here: RunHere, tmp_path: 
             tar.addfile(member, io.BytesIO(b"1"))
     done = run_here("convert", tmp_path / "train.tar", tmp_path / "out", "--to", "tfrecord", "-j1")
     assert done.code == 0
-    assert "skipped   1 with members that belong to no sample (train.tar)" in done.out
+    assert "1 with members that belong to no sample (train.tar: 2 members (2 w" in done.out
     (skipped,) = (tmp_path / "out" / "skipped.jsonl").read_text().splitlines()
     detail = "2 members (2 without extension)"
     assert json.loads(skipped) == {"kind": "keyless", "path": "train.tar", "detail": detail}
