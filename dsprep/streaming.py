@@ -13,7 +13,13 @@ from dsprep.formats.stream import Readable, ShardStream
 from dsprep.images.check import DEFAULT_MAX_PIXELS, LEVELS
 from dsprep.images.transform import Transform
 from dsprep.options import given_options, require_effect
-from dsprep.planning.fields import choose_fields, kept_fields
+from dsprep.planning.fields import (
+    choose_fields,
+    kept_fields,
+    named_fields,
+    say_unmatched,
+    with_derived,
+)
 from dsprep.planning.layouts import make_layout, split_names
 from dsprep.planning.recipe import Recipe, sample_finisher
 from dsprep.readers.shards import ShardReader
@@ -73,6 +79,7 @@ def convert_stream(
     check: str | None = None,
     max_pixels: int | None = None,
     on_reject: Callable[[Reject], None] | None = None,
+    on_note: Callable[[str], None] | None = None,
     name: str = "the shard",
     block: int = _BLOCK,
 ) -> Converted:
@@ -98,6 +105,8 @@ def convert_stream(
         max_pixels: Images with more are rejected; 178,956,970 by default.
         on_reject: Is called with each sample that cannot be converted; by default, that is an
             error.
+        on_note: Is called at the end with what else there is to say: options that name fields
+            which no sample has.
         name: What the shard is called, for messages.
         block: About how many bytes to yield at once.
 
@@ -127,8 +136,16 @@ def convert_stream(
     looks = transform is not None or recipe.check != "none" or "width" in recipe.layout.wants
     require_effect("convert", given, format=to, looks=looks)
     recipe = replace(recipe, keep_fields=kept_fields(keep_fields))
-    blocks = _convert(reader, name, layout, recipe, on_reject or _refuse, block)
-    return Converted(blocks)
+    named = named_fields(recipe.fields, frozenset(rename or ()), keep_fields)
+    known: set[str] = set()
+
+    def blocks() -> Iterator[bytes]:
+        yield from _convert(reader, name, layout, recipe, on_reject or _refuse, block, known)
+        for note in say_unmatched(named, with_derived(known, recipe.layout)):
+            if on_note is not None:
+                on_note(note)
+
+    return Converted(blocks())
 
 
 def _recipe(
@@ -179,6 +196,7 @@ def _convert(
     recipe: Recipe,
     on_reject: Callable[[Reject], None],
     block: int,
+    known: set[str],
 ) -> Iterator[bytes]:
     finish = sample_finisher(recipe)
     parts: list[bytes] = []
@@ -188,6 +206,7 @@ def _convert(
         try:
             for entry in layout.read(stream):
                 key = entry.sample.key
+                known.update(entry.sample.fields)
                 try:
                     sample = _checked(finish(entry.sample, key), recipe, before)
                     encoded = recipe.layout.encode(sample)

@@ -79,6 +79,7 @@ def convert_stdin(
             check=options["check"],
             max_pixels=max_pixels,
             on_reject=rejects,
+            on_note=lambda note: None if quiet else click.echo(visible(f"note: {note}"), err=True),
             name="stdin" if sources[0] == STREAM else sources[0],
         )
         for block in blocks:
