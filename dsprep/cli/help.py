@@ -69,8 +69,9 @@ class GroupedCommand(click.Command):
 
 
 def command_name(ctx: click.Context) -> str:
-    """The name of a command, such as ``shard append``."""
-    return ctx.command_path.partition(" ")[2]
+    """The name of a command, such as ``shard append``, however dsprep itself is called."""
+    above = "" if ctx.parent is None else command_name(ctx.parent)
+    return "" if ctx.parent is None else f"{above} {ctx.info_name or ''}".strip()
 
 
 def option_name(parameter: click.Parameter) -> str:

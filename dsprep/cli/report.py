@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, TextIO
 import click
 
 from dsprep.cli.streams import visible
-from dsprep.findings import count_skipped
+from dsprep.findings import NO_EXTENSION, count_skipped
 from dsprep.units import format_count, format_duration, format_size, format_some
 
 if TYPE_CHECKING:
@@ -147,7 +147,9 @@ def skipped_text(findings: Iterable[Finding]) -> str:
             noun = "directory" if len(found) == 1 else "directories"
             said.append(f"{len(found):,} {noun} {_SKIPPED_DIRECTORIES.get(kind, kind)} ({names})")
         else:
-            extensions = "" if kind == "keyless" else f": {_extensions(count_skipped(found)[kind])}"
+            counts = count_skipped(found)[kind]
+            tells = kind != "keyless" and list(counts) != [NO_EXTENSION]  # keys have none
+            extensions = f": {_extensions(counts)}" if tells else ""
             said.append(f"{len(found):,} {_SKIPPED.get(kind, kind)}{extensions} ({names})")
     return "; ".join(said)
 
