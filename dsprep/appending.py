@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -186,7 +187,8 @@ def append(
             manifest = commit(plan, state, outcome, identity, base)
         rejects = [*plan.lost, *outcome.rejects]
         how = "continued" if state.resumed else "appended"
-        report = final_report(plan, manifest, rejects, how, time.monotonic() - began)
+        seconds = time.monotonic() - began
+        report = final_report(plan, manifest, rejects, how, seconds, outcome.lost_frames)
         notes = [*report.notes, _added(base, manifest)]
         if not made.layout.keys_must_differ:
             notes.append(f"{made.layout.name}: samples that were there already are not looked for")
@@ -202,6 +204,14 @@ def _added(base: Manifest, manifest: Manifest) -> str:
 
 def _base(destination: Destination) -> tuple[Manifest, Recorded]:
     """The data set to add to, and how it was made."""
+    directory = destination.directory
+    if not directory.is_dir():
+        what = "is a file" if directory.exists() else "does not exist"
+        raise DestinationError(
+            f"{destination}: {what}; name the directory of a data set, which dsprep pack writes"
+        )
+    if not os.access(directory, os.R_OK | os.X_OK):
+        raise DestinationError(f"{destination}: cannot be read: permission denied")
     manifest = finished_manifest(
         Directory(destination), "move it away; dsprep shard index writes another one"
     )

@@ -6,6 +6,8 @@ from collections import Counter
 from collections.abc import Iterable
 from typing import NamedTuple
 
+from dsprep.units import format_count
+
 REJECT_KINDS = frozenset({"missing", "unknown", "unreadable", "damaged", "cut-off", "bad-name"})
 """The source means a sample that cannot be had: it is lost, and the exit code says so."""
 
@@ -58,6 +60,11 @@ class Finding(NamedTuple):
     kind: str
     path: str
     detail: str = ""
+
+
+def frames_note(count: int) -> str:
+    """Say how many images lost frames because they were encoded again."""
+    return f"{format_count(count, 'image')} of several frames kept only the first"
 
 
 def lost(findings: Iterable[Finding]) -> list[Reject]:

@@ -104,11 +104,13 @@ class Sample:
         key: Its name, unique in the data set; may hold ``/`` but, after the last one, no dot.
         fields: Its parts by field name, in the order in which they are written.
         id: The position in the source, or what a ``.lst`` says it is.
+        lost_frames: Whether a transform made its image the first frame of an animation.
     """
 
     key: str
     fields: dict[str, Value]
     id: int = 0
+    lost_frames: bool = False
 
     def image(self) -> tuple[str, bytes] | None:
         """The kind and the bytes of the encoded image, or None if there is none."""

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from dsprep.arguments import AnyPath, public
+from dsprep.errors import SourceError
 from dsprep.formats import CONCATENATIVE
 from dsprep.images.check import DEFAULT_MAX_PIXELS
 from dsprep.options import given_options, require_effect
@@ -19,6 +20,7 @@ from dsprep.planning.layouts import make_layout
 from dsprep.planning.packing import Packing
 from dsprep.planning.selection import Selection
 from dsprep.progress import Progress
+from dsprep.sources.archive import require_there
 from dsprep.sources.reading import Source, make_source
 from dsprep.sources.whole import shards_of
 from dsprep.units import parse_size
@@ -148,6 +150,8 @@ def shard(
         extensions=extensions,
     )
     own = _format_of(source)
+    if own is None:
+        require_there(first)
     destination, format_name = parse_destination(dest, to or own)
     require_effect("shard", given, format=format_name, **destination.facts())
     target = None if target_size is None else parse_size(target_size)
@@ -196,5 +200,8 @@ def shard(
 
 def _format_of(source: Source) -> str | None:
     """The format of the shards that a source is; None if it is something else."""
-    found = shards_of(source)
+    try:
+        found = shards_of(source)
+    except OSError as error:
+        raise SourceError(f"{error.filename}: cannot be read ({error.strerror})") from None
     return found.layout.name if found and found.layout.name in CONCATENATIVE else None

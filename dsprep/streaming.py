@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 
@@ -27,10 +28,16 @@ _BLOCK = 1 << 20
 class Converted(Iterator[bytes]):
     """The bytes of a shard that is being converted: an iterator of blocks, or a file to read."""
 
-    def __init__(self, blocks: Iterator[bytes]) -> None:
-        """Take the blocks as they come."""
+    def __init__(self, blocks: Iterator[bytes], counts: Mapping[str, int]) -> None:
+        """Take the blocks as they come, and the counts that grow with them."""
         self._blocks = blocks
+        self._counts = counts
         self._left = b""
+
+    @property
+    def lost_frames(self) -> int:
+        """How many images so far are the first frame of an animation."""
+        return self._counts["lost frames"]
 
     def __next__(self) -> bytes:
         """The next block."""
@@ -129,8 +136,9 @@ def convert_stream(
     looks = transform is not None or recipe.check != "none" or "width" in recipe.layout.wants
     require_effect("convert", given, format=to, looks=looks)
     recipe = replace(recipe, keep_fields=kept_fields(keep_fields))
-    blocks = _convert(reader, name, layout, recipe, on_reject or _refuse, block)
-    return Converted(blocks)
+    counts: Counter[str] = Counter()
+    blocks = _convert(reader, name, layout, recipe, on_reject or _refuse, block, counts)
+    return Converted(blocks, counts)
 
 
 def _recipe(
@@ -180,6 +188,7 @@ def _convert(
     recipe: Recipe,
     on_reject: Callable[[Reject], None],
     block: int,
+    counts: Counter[str],
 ) -> Iterator[bytes]:
     finish = sample_finisher(recipe)
     parts: list[bytes] = []
@@ -196,6 +205,7 @@ def _convert(
                     on_reject(Reject(key, str(error)))
                     continue
                 before = sample.key
+                counts["lost frames"] += sample.lost_frames
                 kept += len(entry.sample.fields)
                 parts += encoded
                 pending += sum(map(len, encoded))

@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from dsprep.errors import Interrupted, OptionError
-from dsprep.findings import Finding, Reject, count_skipped, notes_of
+from dsprep.findings import Finding, Reject, count_skipped, frames_note, notes_of
 from dsprep.formats.base import ShardFacts
 from dsprep.formats.recordio import RecordIO
 from dsprep.formats.tar import MAX_NAME
@@ -137,7 +137,8 @@ def write_data_set(
             manifest = commit(plan, state, outcome, identity)
         rejects = [*plan.lost, *outcome.rejects]
         how = "continued" if state.resumed else done
-        return final_report(plan, manifest, rejects, how, time.monotonic() - began)
+        seconds = time.monotonic() - began
+        return final_report(plan, manifest, rejects, how, seconds, outcome.lost_frames)
 
 
 @contextmanager
@@ -207,10 +208,18 @@ def planned_report(plan: Plan, seconds: float) -> WriteReport:
 
 
 def final_report(
-    plan: Plan, manifest: Manifest, rejects: Sequence[Reject], state: str, seconds: float
+    plan: Plan,
+    manifest: Manifest,
+    rejects: Sequence[Reject],
+    state: str,
+    seconds: float,
+    lost_frames: int = 0,
 ) -> WriteReport:
     """The report of a run that is done."""
     shards = [ShardFacts(each.name, each.samples, each.bytes) for each in manifest.shards]
+    common = _common(plan, shards, rejects)
+    if lost_frames:
+        common["notes"].append(frames_note(lost_frames))
     return WriteReport(
         destination=str(plan.packing.destination),
         format=manifest.format,
@@ -222,7 +231,7 @@ def final_report(
         rejects=rejects,
         rejects_file=_rejects_file(plan) if rejects else None,
         seconds=seconds,
-        **_common(plan, shards, rejects),
+        **common,
     )
 
 

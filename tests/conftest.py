@@ -13,12 +13,15 @@ from collections.abc import Callable, Iterator
 from contextlib import suppress
 from pathlib import Path
 from types import ModuleType
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import pytest
 from hypothesis import HealthCheck, settings
 
 from tests.missing import framework
+
+if TYPE_CHECKING:
+    from tests.here import Here
 
 pytest_plugins = ["tests.hangs", "tests.servers.fixtures"]
 
@@ -136,6 +139,13 @@ def run_here() -> Iterator[Callable[..., Finished]]:
     here = Here()
     yield here
     here.end()
+
+
+@pytest.fixture
+def lasting(run_here: Here) -> Iterator[None]:
+    """`dsprep.pack` and the others have the workers of `run_here`."""
+    with run_here.lasting():
+        yield
 
 
 class Running:

@@ -17,7 +17,7 @@ from dsprep.cli.options import parse_pairs, split_commas
 from dsprep.cli.streams import visible
 from dsprep.cli.writing_options import take_transform
 from dsprep.errors import REJECTS_EXIT_CODE, OptionError, RunStopped, SourceError
-from dsprep.findings import Reject
+from dsprep.findings import Reject, frames_note
 from dsprep.formats import CONCATENATIVE, format_of_file
 from dsprep.formats.stream import Readable
 from dsprep.options import require_effect
@@ -90,6 +90,8 @@ def convert_stdin(
                     output.flush()
                 except BrokenPipeError:
                     raise RunStopped("stdout was closed before all was written") from None
+    if blocks.lost_frames and not quiet:
+        click.echo(frames_note(blocks.lost_frames), err=True)
     if rejects.count and not quiet:
         click.echo(f"{rejects.count:,} samples not converted", err=True)
     return REJECTS_EXIT_CODE if rejects.count else 0

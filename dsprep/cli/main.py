@@ -75,7 +75,8 @@ def main() -> None:
     except DsprepError as error:
         code = _fail(str(error), error.exit_code)
     except OSError as error:
-        code = _fail(str(error), DsprepError.exit_code)
+        message = f"{error.filename}: {error.strerror}" if error.filename else str(error)
+        code = _fail(message, DsprepError.exit_code)
     except BaseException as error:  # polars panics, for one, are no Exception
         short = _shortage(error)
         if short is None:

@@ -138,7 +138,12 @@ source_kind_options = together(
         "or an archive; parts, files that make up samples; pixels, as CIFAR and MNIST come; "
         "Parquet; a manifest of SageMaker.",
     ),
-    _source("--parts", is_flag=True, help="Files of one stem are one sample: 1.jpg, 1.json."),
+    _source(
+        "--parts",
+        is_flag=True,
+        help="Group files of one directory that share a name up to the first dot into one sample: "
+        "1.jpg, 1.json.",
+    ),
     _source(
         "--pair",
         "pairs",
@@ -190,7 +195,8 @@ labels_options = together(
     _source(
         "--extensions",
         metavar="EXT[,EXT...]",
-        help="File name extensions of images.  [default: jpg,jpeg,png,webp,gif,bmp,tif,tiff]",
+        help="File name extensions of images.  [default: those of JPEG, PNG, WebP, GIF, BMP, TIFF, "
+        "AVIF, JPEG 2000 and PPM]",
     ),
 )
 
@@ -204,8 +210,8 @@ classes_options = together(
     _source(
         "--class-order",
         type=click.Choice(["name", "natural"]),
-        help="How class names are put in the order of their numbers: by code point (1, 10, 2), as "
-        "torchvision does, or with the numbers in them as numbers (1, 2, 10).  [default: name]",
+        help="Order that numbers the classes: name sorts by code point (1, 10, 2), as torchvision "
+        "does; natural reads numbers in names as numbers (1, 2, 10).  [default: name]",
     ),
 )
 

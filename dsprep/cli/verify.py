@@ -61,7 +61,8 @@ def verify(
     DEST is a directory that dsprep wrote, or one shard, or a directory of shards that others
     wrote. With a manifest, files, sizes and checksums are compared with it; with or without, each
     shard is read from its first byte to its last. Problems are named by shard, offset and sample,
-    and make the exit code 3.
+    and make the exit code 3. After shard append, --against takes either source: it compares the
+    shards that were made of it, and the report counts the samples that were not compared.
 
     On S3, DEST is a prefix, a manifest or a shard: all files that the manifest names are compared
     with it without reading them, by the checksums that S3 keeps, or that dsprep has noted there.

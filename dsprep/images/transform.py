@@ -56,12 +56,14 @@ class Encoded(NamedTuple):
         data: Its bytes.
         width: In pixels.
         height: In pixels.
+        lost_frames: Whether it is the first frame of an animation, or the first page of several.
     """
 
     kind: str
     data: bytes
     width: int
     height: int
+    lost_frames: bool = False
 
 
 @dataclass(frozen=True)
@@ -78,8 +80,8 @@ class Transform:
         crop: Then cut this size out of the center; an edge that is shorter stays.
         enlarge: Let ``resize`` enlarge, too.
         encode: ``jpeg``, ``png`` or ``webp``: encode every image so. ``keep``: encode only what has
-            to change, as what it was; of GIF, BMP and TIFF as PNG.
-        quality: Of JPEG and WebP, 1 to 100; 90 by default, and None where no image can become
+            to change, as what it was, or as PNG if that is not JPEG, PNG or WebP.
+        quality: JPEG and WebP quality, 1 to 100; 90 by default, and None where no image can become
             either. JPEG's colors are halved in both directions (4:2:0) at
             any quality, as im2rec's are.
         color: ``rgb`` and ``gray`` convert, and put transparent images on white. ``keep`` leaves
@@ -185,8 +187,9 @@ class Transform:
             window = stored_window(window, size, turn)
             size = stored_size(size, turn)
             pixels = turn_upright(self._pixels(image, kind, size, window), turn)
+            lost_frames = bool(getattr(image, "is_animated", False))
         with pillow(f"cannot write it as {NAMES[kind]}", max_pixels):
-            return Encoded(kind, self._encoded(pixels, kind), *pixels.size)
+            return Encoded(kind, self._encoded(pixels, kind), *pixels.size, lost_frames)
 
     def _kind(self, kind: str) -> str:
         """What kind of image becomes of one that has to be encoded."""

@@ -105,7 +105,8 @@ def make_index(task: IndexTask, report: Report) -> IndexedShard:
     except DamagedShard as error:
         found.problem = Problem(name, error.offset, "", error.problem)
     except SourceError as error:
-        found.problem = Problem(name, None, "", str(error))
+        message = str(error).removeprefix(f"{task.path}: ")
+        found.problem = Problem(name, None, "", message)
     except OSError as error:
         found.problem = Problem(name, None, "", f"cannot be read ({error.strerror})")
     else:

@@ -21,6 +21,7 @@ from dsprep.planning.settle import (
     require_exact_labels,
     require_held,
     settle,
+    settle_labels,
     with_chosen_label,
 )
 from dsprep.planning.weigh import pick, try_samples, weigh
@@ -138,6 +139,7 @@ def make_plan(packing: Packing, pool: Pool) -> Plan:
     require_unspoiled(packing, catalog, looked)
     idle = unmatched(packing, catalog, looked)
     catalog = with_chosen_label(packing, catalog)
+    packing = settle_labels(packing, catalog)
     chosen = None
     if packing.selection is not None:
         from dsprep.planning.select import select  # not before polars is there

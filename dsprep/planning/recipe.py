@@ -13,7 +13,7 @@ from typing import NamedTuple, TypeAlias
 from dsprep.errors import BadSample
 from dsprep.formats.base import Format
 from dsprep.images.check import make_check, require_readable
-from dsprep.images.transform import Transform, is_turned
+from dsprep.images.transform import Encoded, Transform, is_turned
 from dsprep.planning.fields import FieldChoice
 from dsprep.planning.geometry import dependent_fields, refusal, why_not_turned
 from dsprep.readers.base import Reader
@@ -125,7 +125,7 @@ def make_samples(recipe: Recipe, rows: Rows) -> Iterator[Sample | BadSample]:
             yield found if isinstance(found, BadSample) else finish(found, path)
             continue
         try:
-            kind, data, width, height = make_image(path, found)
+            kind, data, width, height, lost_frames = make_image(path, found)
         except BadSample as error:
             yield error
             continue
@@ -147,11 +147,11 @@ def make_samples(recipe: Recipe, rows: Rows) -> Iterator[Sample | BadSample]:
             fields["filename"] = path
         if with_size:
             fields["width"], fields["height"] = width, height
-        yield Sample(key, fields, id)
+        yield Sample(key, fields, id, lost_frames)
 
 
-ImageMaker: TypeAlias = Callable[[str, bytes], tuple[str, bytes, int, int]]
-"""From a path and the file's bytes to the image's kind, bytes, width and height."""
+ImageMaker: TypeAlias = Callable[[str, bytes], Encoded]
+"""From a path and the file's bytes to the image."""
 
 
 def sample_finisher(recipe: Recipe) -> Callable[[Sample, str], Sample | BadSample]:
@@ -177,7 +177,7 @@ def sample_finisher(recipe: Recipe) -> Callable[[Sample, str], Sample | BadSampl
             sample.fields = kept
         if looks_at_images and (image := sample.image()) is not None:
             try:
-                kind, data, width, height = make_image(path, image[1])
+                kind, data, width, height, sample.lost_frames = make_image(path, image[1])
             except BadSample as error:
                 return error
             if kind != image[0] and kind in sample.fields:
@@ -292,20 +292,20 @@ def _with_image(fields: dict[str, Value], before: str, kind: str, data: bytes) -
 
 
 def image_maker(recipe: Recipe) -> ImageMaker:
-    """A function from a path and the file's bytes to the image's kind, bytes, width and height."""
+    """Return a function from a path and the file's bytes to the image."""
     # A width that is to be written has to be read, whatever need not be checked.
     level = "header" if recipe.check == "none" and "width" in recipe.layout.wants else recipe.check
     check = make_check(level, readable=recipe.readable, max_pixels=recipe.max_pixels)
     transform = recipe.transform
 
-    def unchecked(path: str, data: bytes) -> tuple[str, bytes, int, int]:
-        return image_kind_of(path) or UNKNOWN_IMAGE, data, 0, 0
+    def unchecked(path: str, data: bytes) -> Encoded:
+        return Encoded(image_kind_of(path) or UNKNOWN_IMAGE, data, 0, 0)
 
-    def checked(path: str, data: bytes) -> tuple[str, bytes, int, int]:
+    def checked(path: str, data: bytes) -> Encoded:
         header = check(data)
-        return header.kind, data, header.width, header.height
+        return Encoded(header.kind, data, header.width, header.height)
 
-    def transformed(path: str, data: bytes) -> tuple[str, bytes, int, int]:
+    def transformed(path: str, data: bytes) -> Encoded:
         assert transform is not None
         image = transform.apply(data, recipe.max_pixels)
         require_readable(image.kind, recipe.readable)

@@ -6,7 +6,6 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from dsprep.errors import OptionError, SourceError
-from dsprep.formats.base import Format
 from dsprep.formats.folder import Folder
 from dsprep.formats.parquet import Parquet, parquet_for
 from dsprep.options import require_effect
@@ -32,7 +31,6 @@ def settle(packing: Packing, catalog: Catalog) -> Packing:
         layout = _columns(packing, catalog)
     else:
         _require_no_doubles(packing, catalog)
-        layout = _with_labels(packing, catalog)
     if check is None:
         # A reader that dies of an image must not get it. What is whole already is not judged anew.
         guarded = packing.layout.readable_images is not None
@@ -64,35 +62,6 @@ def _columns(packing: Packing, catalog: Catalog) -> Parquet:
     reader = catalog.reader
     columns = reader.columns if isinstance(reader, ParquetReader) else None
     return parquet_for(fields, catalog.classes, source=columns)
-
-
-def _with_labels(packing: Packing, catalog: Catalog) -> Format:
-    """The format for samples that have labels, or for samples that have none.
-
-    Raises:
-        SourceError: If some have labels and others have not, and the format needs them; or if the
-            samples to which these are added are of the other kind.
-    """
-    layout, root = packing.layout, packing.source.root
-    if not layout.needs_labels:
-        return layout
-    fields = packing.fields.apply_to_counts(catalog.fields)
-    labeled, count = replace(catalog, fields=fields).labeled(), len(catalog)
-    if 0 < labeled < count:
-        raise SourceError(
-            f"{root}: {count - labeled:,} of {count:,} samples have no label, and {layout.name} "
-            "holds none without: label these, leave them out, or choose another format"
-        )
-    settled = layout.with_labels(labeled > 0)
-    if packing.first_shard and settled != layout:
-        there = packing.destination
-        raise SourceError(
-            f"{root}: its samples have labels, and those of {there} have none"
-            if labeled
-            else f"{root}: its samples have no labels, and those of {there} have: give --labels "
-            "or --list, or put the images of each class into a directory of its own"
-        )
-    return settled
 
 
 def _require_no_doubles(packing: Packing, catalog: Catalog) -> None:
@@ -159,6 +128,35 @@ def with_chosen_label(packing: Packing, catalog: Catalog) -> Catalog:
     if label is None or packing.fields.apply({label: None}):
         return catalog
     return replace(catalog, table=catalog.table.drop(label), classes=None)
+
+
+def settle_labels(packing: Packing, catalog: Catalog) -> Packing:
+    """What was asked for, with a format for samples that have labels, or for such as have none.
+
+    Raises:
+        SourceError: If some have labels and others have not, and the format needs them; or if the
+            samples to which these are added are of the other kind.
+    """
+    layout, root = packing.layout, packing.source.root
+    if not layout.needs_labels:
+        return packing
+    fields = packing.fields.apply_to_counts(catalog.fields)
+    labeled, count = replace(catalog, fields=fields).labeled(), len(catalog)
+    if 0 < labeled < count:
+        raise SourceError(
+            f"{root}: {count - labeled:,} of {count:,} samples have no label, and {layout.name} "
+            "holds none without: label these, leave them out, or choose another format"
+        )
+    settled = layout.with_labels(labeled > 0)
+    if packing.first_shard and settled != layout:
+        there = packing.destination
+        raise SourceError(
+            f"{root}: its samples have labels, and those of {there} have none"
+            if labeled
+            else f"{root}: its samples have no labels, and those of {there} have: give --labels "
+            "or --list, or put the images of each class into a directory of its own"
+        )
+    return replace(packing, layout=settled)
 
 
 def require_exact_labels(packing: Packing, catalog: Catalog) -> None:

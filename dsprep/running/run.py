@@ -46,10 +46,12 @@ class Outcome:
         shards: Receipts, in the order of the plan; a shard is empty if all of its samples were
             rejected.
         rejects: In the order of the catalog, shard by shard.
+        lost_frames: How many images are the first frame of an animation.
     """
 
     shards: list[ShardReceipt]
     rejects: list[Reject]
+    lost_frames: int
 
 
 @dataclass
@@ -126,6 +128,7 @@ class Run:
                 name = joins[position].name
                 parts = [self._state.done[unit.name] for unit in units[name]]
                 written.rejects = [reject for part in parts for reject in part.rejects]
+                written.lost_frames = sum(part.lost_frames for part in parts)
                 self._finish(name, written)
                 for unit in units[name]:
                     self._state.path_of(unit.name).unlink(missing_ok=True)
@@ -135,6 +138,7 @@ class Run:
         return Outcome(
             [shard_receipt(shard.name, done[shard.name]) for shard in self._shards],
             [reject for shard in self._shards for reject in done[shard.name].rejects],
+            sum(done[shard.name].lost_frames for shard in self._shards),
         )
 
     def _spool(self, pool: Pool) -> None:

@@ -68,6 +68,7 @@ class Written:
         sidecars: Size and crc32c of each file beside it, by suffix.
         sizes: The bytes of each sample, where joining the piece will need them.
         listed: The id, label and name of each sample, likewise, where they were not known before.
+        lost_frames: How many images are the first frame of an animation.
     """
 
     samples: int
@@ -78,6 +79,7 @@ class Written:
     sidecars: dict[str, tuple[int, int]]
     sizes: Sequence[int] = ()
     listed: Sequence[Listed] = ()
+    lost_frames: int = 0
 
 
 def write_piece(task: PieceTask, report: Report) -> Written:
@@ -96,7 +98,7 @@ def write_piece(task: PieceTask, report: Report) -> Written:
     rejected: list[int] = []
     listed: list[Listed] = []
     sizes = array("q")
-    told_samples = told_rejects = 0
+    told_samples = told_rejects = lost_frames = 0
     with destination_errors(task.path), Sink(task.path, layout.compressed) as sink:
 
         def tell(written: int) -> None:
@@ -114,6 +116,7 @@ def write_piece(task: PieceTask, report: Report) -> Written:
                 rejected.append(position)
                 continue
             sizes.append(sink.add(parts))
+            lost_frames += sample.lost_frames
             if layout.has_sidecars and recipe.reader.whole:
                 listed.append(_listed(sample))
             if sink.pending >= _BUFFER:
@@ -126,6 +129,7 @@ def write_piece(task: PieceTask, report: Report) -> Written:
             kept = rows_of_listed(listed) if recipe.reader.whole else rows.without(set(rejected))
             sidecars = write_sidecars(task.path, layout, kept, sizes)
         written = Written(len(sizes), sink.bytes, sink.crc32c, rejects, rejected, sidecars)
+        written.lost_frames = lost_frames
         if layout.has_sidecars and not task.whole:
             written.sizes, written.listed = list(sizes), listed
         return written
@@ -205,7 +209,7 @@ def _write_with_writer(task: PieceTask, report: Report) -> Written:
     rows = task.rows
     rejects: list[Reject] = []
     rejected: list[int] = []
-    untold = pending = 0
+    untold = pending = lost_frames = 0
     with destination_errors(task.path):
         writer = task.recipe.layout.open_writer(task.path)
         with closing(writer):
@@ -221,13 +225,16 @@ def _write_with_writer(task: PieceTask, report: Report) -> Written:
                 else:
                     untold += 1
                     pending += size
+                    lost_frames += sample.lost_frames
                 if pending >= _BUFFER:
                     report(untold, pending, [])
                     untold = pending = 0
             writer.finish()
             report(untold, pending, [])
         count = len(rows.ids) - len(rejected)
-        return Written(count, writer.bytes, writer.crc32c, rejects, rejected, {})
+        written = Written(count, writer.bytes, writer.crc32c, rejects, rejected, {})
+        written.lost_frames = lost_frames
+        return written
 
 
 class JoinTask(NamedTuple):

@@ -112,11 +112,7 @@ def open_archive(path: str) -> Archive:
     Raises:
         SourceError: If there is none, or it cannot be read.
     """
-    found = split_path(path)
-    if found is None:
-        what = "is no regular file" if exists(path) else "does not exist"
-        raise SourceError(f"{path}: {what}; give a directory or an archive of images, or shards")
-    file, below = found
+    file, below = _require_archive(path)
     kind = archive_kind(file)
     if kind is None:
         raise SourceError(
@@ -150,6 +146,25 @@ def _listed(file: str, below: str, kind: str, most: int = sys.maxsize) -> Archiv
         return _list(file, below, kind, most)
     except OSError as error:
         raise SourceError(f"{file}: cannot be read ({error.strerror})") from None
+
+
+def require_there(path: str) -> None:
+    """Refuse a source that does not exist.
+
+    Raises:
+        SourceError: If it is neither a directory nor a file, nor lies in an archive.
+    """
+    if not is_dir(path):
+        _require_archive(path)
+
+
+def _require_archive(path: str) -> tuple[str, str]:
+    """The file that a path leads to, and where it goes on in it."""
+    found = split_path(path)
+    if found is None:
+        what = "is no regular file" if exists(path) else "does not exist"
+        raise SourceError(f"{path}: {what}; give a directory or an archive of images, or shards")
+    return found
 
 
 def _list(file: str, below: str, kind: str, most: int) -> Archive:

@@ -83,12 +83,12 @@ def renumbered(catalog: Catalog, classes: tuple[str, ...]) -> Catalog:
     return replace(catalog, table=catalog.table.with_columns(column), classes=classes)
 
 
-def in_order(catalog: Catalog, order: str) -> tuple[Catalog, list[Finding]]:
+def in_order(catalog: Catalog, order: str | None) -> tuple[Catalog, list[Finding]]:
     """Number the classes of a catalog by their names.
 
     Args:
         catalog: Its classes are in plain sorted order.
-        order: ``name`` leaves that, ``natural`` is :func:`natural_order`.
+        order: ``name`` and None leave that, ``natural`` is :func:`natural_order`.
 
     Returns:
         The catalog, and a note if the two orders differ and nobody has chosen.

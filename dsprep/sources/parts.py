@@ -10,7 +10,6 @@ from dataclasses import replace
 from operator import attrgetter
 
 import polars as pl
-import polars.selectors as cs
 
 from dsprep.catalog import Catalog
 from dsprep.errors import OptionError, SourceError
@@ -36,6 +35,9 @@ _READ_AT_ONCE = 1000
 
 _SUFFIX = r"[^./][.]([^/]+)$"
 """What follows the first dot of a base name, before which WebDataset's keys end."""
+
+_NAME = "/?[^/]*$"
+"""What follows a directory in a path."""
 
 _IMAGE_RANKS = {kind: rank for rank, kind in enumerate(dict.fromkeys(IMAGE_EXTENSIONS.values()))}
 
@@ -167,34 +169,33 @@ def _require_together(parts: pl.DataFrame, root: str) -> None:
     Raises:
         OptionError: If there is such a directory; the message shows how to name the parts.
     """
-    key = pl.col("key")
-    files = parts.select(
-        "path",
-        "suffix",
-        "field",
-        directory=key.str.replace("/?[^/]*$", ""),
-        name=key.str.replace("^.*/", ""),
-        below=key.str.replace("^[^/]*/", ""),
+    directory = pl.col("directory")
+    files = parts.select("path", "key", "field", directory=pl.col("key").str.replace(_NAME, ""))
+    is_image = pl.col("field").is_in(list(_IMAGE_RANKS))
+    found = files.group_by("directory").agg(
+        kinds=pl.col("field").unique().sort().str.join(" "), images=is_image.sum(), files=pl.len()
     )
-    kinds = files.group_by("directory").agg(kinds=pl.col("field").unique().sort().str.join(" "))
-    if kinds["kinds"].n_unique() == 1:
+    totals = found.group_by("kinds").agg(pl.col("images", "files").sum())
+    commonest, images, _ = totals.sort("images", "files", "kinds").row(-1)
+    kinds = set(commonest.split(" "))
+    others = [each for each in totals["kinds"] if kinds.isdisjoint(each.split(" "))]
+    if not others:
         return
-    files = files.join(kinds, on="directory", maintain_order="left")
-    images = files.filter(pl.col("field").is_in(list(_IMAGE_RANKS)))
-    images = files if images.is_empty() else images
-    commonest = images["kinds"].mode().min()
-    images = images.filter(pl.col("kinds") == commonest)
-    held = set(str(commonest).split(" "))
-    other = [each for each in kinds["kinds"].unique() if held.isdisjoint(each.split(" "))]
-    files = files.filter(pl.col("kinds").is_in(other))
-    for column in ("name", "below"):
-        named = images.filter(pl.col(column).is_unique()).select(column, image="path")
-        files = files.join(named, on=column, how="left", suffix=f" by {column}")
-    files = files.with_columns(image=pl.coalesce(cs.starts_with("image")))
-    shares = files.group_by("directory").agg(pl.col("image").count() * 2 >= pl.len())
-    apart = files.drop_nulls("image").filter(
-        pl.col("directory").is_in(shares.filter("image")["directory"].implode())
-    )
+
+    def those(kinds: list[str]) -> pl.DataFrame:
+        directories = found.filter(pl.col("kinds").is_in(kinds))["directory"]
+        return files.filter(directory.is_in(directories.implode()))
+
+    apart, whole = those(others), those([commonest]).filter(is_image if images else True)
+    for column, above in (("by name", "^.*/"), ("by path", "^[^/]*/")):
+        named = pl.col("key").str.replace(above, "").alias("named")
+        known = whole.select(named, pl.col("path").alias(column)).filter(
+            pl.col("named").is_unique()
+        )
+        apart = apart.with_columns(named).join(known, on="named", how="left").drop("named")
+    apart = apart.with_columns(image=pl.coalesce("by name", "by path"))
+    apart = apart.filter(pl.col("image").is_not_null().mean().over("directory") >= 0.5)
+    apart = apart.drop_nulls("image")
     if apart.is_empty():
         return
     firsts = apart.sort("path").unique("directory", keep="first", maintain_order=True)

@@ -35,6 +35,8 @@ KINDS = (*CONCATENATIVE, "images", "parts", "pixels", "parquet", "manifest")
 _PIXELS = re.compile(r"cifar|idx[13]-ubyte|_batch|^batches.meta|mnist", re.IGNORECASE)
 """What names of CIFAR's and MNIST's files hold."""
 
+_PATTERN = re.compile(r"[*?[{]")
+
 _CIFAR_100 = frozenset({"meta", "fine_label_names.txt"})
 """Names of files of CIFAR-100 that tell it, as its batches are called ``train`` and ``test``."""
 
@@ -250,9 +252,12 @@ def _may_be_pixels(path: str) -> bool:
     for _ in range(2):
         above = os.path.dirname(above)
         names.append(os.path.basename(above))
+    pattern = _PATTERN.search(path)
+    if pattern is not None:
+        path = os.path.dirname(path[: pattern.start()])
     if is_dir(path):
         names += [entry.name for entry in islice(entries(path), _LOOKED_AT)]
-    elif not any(mark in path for mark in "*?[{"):
+    else:
         from dsprep.sources.archive import first_names
 
         inside = first_names(path, _LOOKED_AT)

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import polars as pl
 
 from dsprep.planning.recipe import Recipe
 from dsprep.running.shard import Report
+from dsprep.units import format_count
 from dsprep.verifying.inspection import Inspected, Problem, SourceTask, digest_source, label_text
 from dsprep.workers.pool import Pool
 
@@ -20,6 +21,7 @@ _TASKS_PER_WORKER = 16
 
 _FOUND = pl.Schema(
     {
+        "part": pl.Int64(),
         "file": pl.String(),
         "offset": pl.Int64(),
         "key": pl.String(),
@@ -28,7 +30,13 @@ _FOUND = pl.Schema(
         "label": pl.String(),
     }
 )
-"""A sample of a shard: where it lies, its key, what it is known by, and what it holds."""
+"""A sample of a shard: where it lies, its key, what it is known by, and what it holds.
+
+A part is what one command wrote: the data set as it was packed, or what was appended to it.
+"""
+
+_MOST = 0.5
+"""Share of the samples of a part that a source holds, if the part was made of it."""
 
 
 def compare(
@@ -39,11 +47,13 @@ def compare(
     rejected: frozenset[str],
     pool: Pool,
     report: Report,
-) -> list[Problem]:
+    part_of: Mapping[str, int],
+) -> tuple[list[Problem], list[str]]:
     """Find the samples that are missing, too many, or not what the source holds.
 
     Samples are paired by name. Where no name of the shards is one of the source's, as with features
-    that tell no name, the contents must be the same, in whatever order.
+    that tell no name, the contents must be the same, in whatever order. Of a data set that was
+    appended to, a part is left out if the source holds few of its samples, and most of another's.
 
     Args:
         shards: Names and contents, with digests.
@@ -53,30 +63,65 @@ def compare(
         rejected: The paths of samples that are known not to be in them.
         pool: Reads the source.
         report: Is told how far that is.
+        part_of: The part that each shard is of.
 
     Returns:
-        What is wrong, shard by shard.
+        What is wrong, shard by shard; and what was not compared.
     """
-    found, source = _found(shards), _expected(catalog, recipe, pool, report)
+    found, source = _found(shards, part_of), _expected(catalog, recipe, pool, report)
+    found, source, notes = _of_source(found, source, recipe)
     named = found.is_empty() or found["name"].is_in(source["name"].implode()).any()
     on = ["name" if named else "digest", "number"]
     found, source = (_numbered(table, on[0]) for table in (found, source))
     pairs = found.join(source, on=on, how="inner", suffix="_source")
     expected = source.filter(~pl.col("path").is_in(list(rejected)))
     has_none = labeled and catalog.label_column is None and not catalog.reader.whole
-    return [
+    problems = [
         *_other_images(pairs),
         *_other_labels(pairs, labeled=labeled or (found["label"] != "").any()),
         *(_invented_labels(pairs) if has_none else ()),
         *_extra(found.join(source, on=on, how="anti")),
         *_missing(expected.join(found, on=on, how="anti")),
     ]
+    return problems, notes
 
 
-def _found(shards: Sequence[tuple[str, Inspected]]) -> pl.DataFrame:
+def _of_source(
+    found: pl.DataFrame, source: pl.DataFrame, recipe: Recipe
+) -> tuple[pl.DataFrame, pl.DataFrame, list[str]]:
+    """The samples of the parts that were made of a source, and the source with its names there.
+
+    Returns:
+        Both, and what is left out, in words.
+    """
+    by_number = recipe.layout.known_by == "id" or (
+        recipe.layout.known_by == "key" and recipe.key == "index"
+    )
+    is_there = found["digest"].is_in(source["digest"].implode())
+    if not by_number:
+        is_there |= found["name"].is_in(source["name"].implode())
+    shares = found.select("part", is_there=is_there).group_by("part").agg(pl.mean("is_there"))
+    parts = shares.filter(pl.col("is_there") >= _MOST)["part"].sort()
+    if len(parts) in (0, len(shares)):
+        return found, source, []
+    is_of = found["part"].is_in(parts.implode())
+    if by_number and parts[0] > 0:  # appended samples are numbered from the last one before them
+        before = found.filter(pl.col("part") < parts[0])["name"].cast(pl.Int64, strict=False)
+        before = before.fill_null(-1)
+        numbers = source["name"].cast(pl.Int64) + before.max() + 1
+        width = 9 if recipe.layout.known_by == "key" else 0
+        source = source.with_columns(name=numbers.cast(pl.String).str.zfill(width))
+    left = found.filter(~is_of)
+    shards = format_count(left["file"].n_unique(), "shard")
+    note = f"{format_count(left.height, 'sample')} in {shards} not compared: of another source"
+    return found.filter(is_of), source, [note]
+
+
+def _found(shards: Sequence[tuple[str, Inspected]], part_of: Mapping[str, int]) -> pl.DataFrame:
     tables = [
         pl.DataFrame(
             {
+                "part": [part_of.get(file, 0)] * len(shard.keys),
                 "file": [file] * len(shard.keys),
                 "offset": list(shard.offsets),
                 "key": shard.keys,

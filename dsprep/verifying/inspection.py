@@ -74,6 +74,7 @@ class Inspected:
         samples: How many it holds.
         bytes: Its size on disk.
         crc32c: Of its bytes on disk.
+        is_read: Whether its bytes could be read.
         problems: What is wrong with it.
         names: What every sample is known by, if digests were asked for: its key, path or id as the
             format has it; empty if the shard does not tell.
@@ -86,6 +87,7 @@ class Inspected:
     samples: int = 0
     bytes: int = 0
     crc32c: int = 0
+    is_read: bool = False
     problems: list[Problem] = field(default_factory=list)
     names: list[str] = field(default_factory=list)
     keys: list[str] = field(default_factory=list)
@@ -113,8 +115,9 @@ def inspect_shard(task: ShardTask, report: Report) -> Inspected:
                 if task.idx is not None and (wrong := _check_index(task.idx, positions)):
                     found.problems.append(Problem(Path(task.idx).name, None, "", wrong))
             found.bytes, found.crc32c = stream.checksum()
+            found.is_read = True
     except SourceError as error:
-        problem(None, "", str(error))
+        problem(None, "", str(error).removeprefix(f"{task.path}: "))
     except OSError as error:
         problem(None, "", f"cannot be read ({error.strerror})")
     return found

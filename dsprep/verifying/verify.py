@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from bisect import bisect_right
 from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from itertools import chain
@@ -94,6 +95,7 @@ def verify(
         checked=reports[0].checked,
         problems=[*chain.from_iterable(each.problems for each in reports), *unnamed],
         seconds=time.monotonic() - began,
+        notes=list(chain.from_iterable(each.notes for each in reports)),
     )
 
 
@@ -124,11 +126,13 @@ def _verify(
     for name, shard in inspected:
         problems += shard.problems
         problems += _compare_receipt(manifest, name, shard)
+    notes: list[str] = []
     if decode:
         checked.append("images")
     if against is not None:
         checked.append("source" if shards.made.layout.tells_labels else "images of the source")
-        problems += _compare_source(shards, inspected, against, pool, progress)
+        wrong, notes = _compare_source(shards, inspected, against, pool, progress)
+        problems += wrong
     if loader is not None:
         checked.append(loader)
         problems += _load(loader, shards.directory, inspected)
@@ -142,6 +146,7 @@ def _verify(
         checked=checked,
         problems=problems,
         seconds=time.monotonic() - began,
+        notes=notes,
     )
 
 
@@ -224,7 +229,7 @@ def _compare_files(shards: Shards) -> list[Problem]:
 def _compare_receipt(manifest: Manifest | None, name: str, shard: Inspected) -> Iterable[Problem]:
     """Whether a shard is the one in the manifest."""
     for receipt in manifest.shards if manifest else ():
-        if receipt.name != name:
+        if receipt.name != name or not shard.is_read:
             continue
         if wrong := difference(receipt, shard.bytes, shard.crc32c):
             yield Problem(name, None, "", wrong)
@@ -240,15 +245,16 @@ def _compare_source(
     against: Source,
     pool: Pool,
     progress: Progress,
-) -> list[Problem]:
+) -> tuple[list[Problem], list[str]]:
     from dsprep.verifying.comparison import compare
 
     made = shards.made
+    part_of = _parts(shards.manifest)
     catalog, _ = read_source(against, pool.map)
     require_effect("", {"--classes": against.classes}, labeled=may_be_labeled(catalog))
     known, named = catalog.classes, shards.manifest.classes if shards.manifest else None
     if known and named and set(known) <= set(named) and catalog.label_column == "cls":
-        catalog = renumbered(catalog, named)  # the order of the classes was an option of the run
+        catalog = renumbered(catalog, named)  # an option, or an append, has numbered them
     recipe = Recipe(
         reader=catalog.reader,
         layout=made.layout,
@@ -270,9 +276,22 @@ def _compare_source(
             _rejected_paths(shards),
             pool,
             lambda samples, size, _: progress.advance(samples, size),
+            part_of,
         )
     finally:
         progress.end()
+
+
+def _parts(manifest: Manifest | None) -> dict[str, int]:
+    """Which command wrote each shard: 0 for the first, then the one that appended it."""
+    added = manifest.options.get("appended") if manifest else None
+    firsts = [
+        each["first_shard"]
+        for each in (added if isinstance(added, list) else ())
+        if isinstance(each, dict) and isinstance(each.get("first_shard"), int)
+    ]
+    shards = manifest.shards if manifest else []
+    return {shard.name: bisect_right(sorted(firsts), at) for at, shard in enumerate(shards)}
 
 
 def _rejected_paths(shards: Shards) -> frozenset[str]:

@@ -286,43 +286,45 @@ class TestFilesOfOthers:
 
 class TestARefusal:
     def test_lets_another_command_begin_afresh(
-        self, run_cli: RunCli, photos: Path, tmp_path: Path
+        self, run_here: RunCli, photos: Path, tmp_path: Path
     ) -> None:
         dest = tmp_path / "out"
         dest.mkdir()
         (dest / "train-000001.tar").write_text("precious")
-        assert run_cli("pack", photos, dest, "--format", "webdataset", "--shards", 3).code == 5
-        assert run_cli("pack", photos, dest, "--format", "webdataset", "--name", "val").code == 0
+        assert run_here("pack", photos, dest, "--format", "webdataset", "--shards", 3).code == 5
+        assert run_here("pack", photos, dest, "--format", "webdataset", "--name", "val").code == 0
         assert (dest / "train-000001.tar").read_text() == "precious"
 
     def test_leaves_no_trace_when_every_sample_was_rejected(
-        self, run_cli: RunCli, tmp_path: Path
+        self, run_here: RunCli, tmp_path: Path
     ) -> None:
         source = tmp_path / "source"
         source.mkdir()
         for number in range(4):
             (source / f"{number}.jpg").touch()
         for format in FORMATS:
-            failed = run_cli("pack", source, tmp_path / "a/b", "--format", format, "--shards", 2)
+            failed = run_here("pack", source, tmp_path / "a/b", "--format", format, "--shards", 2)
             assert failed.code == 4
             assert "4 samples" in failed.err
             assert ".jpg: empty file" in failed.err
             assert names(tmp_path) == ["source"]
 
-    def test_keeps_an_empty_directory_that_was_there(self, run_cli: RunCli, tmp_path: Path) -> None:
+    def test_keeps_an_empty_directory_that_was_there(
+        self, run_here: RunCli, tmp_path: Path
+    ) -> None:
         for name in ("source", "dest"):
             (tmp_path / name).mkdir()
         (tmp_path / "source" / "0.jpg").touch()
-        failed = run_cli("pack", tmp_path / "source", tmp_path / "dest", "--format", "recordio")
+        failed = run_here("pack", tmp_path / "source", tmp_path / "dest", "--format", "recordio")
         assert failed.code == 4
         assert names(tmp_path / "dest") == []
 
     @pytest.mark.parametrize("below", ["", "/a", "/a/train.rec"])
     def test_names_a_file_that_stands_where_a_directory_should(
-        self, run_cli: RunCli, photos: Path, tmp_path: Path, below: str
+        self, run_here: RunCli, photos: Path, tmp_path: Path, below: str
     ) -> None:
         (tmp_path / "file").write_text("precious")
-        refused = run_cli("pack", photos, f"{tmp_path}/file{below}", "--format", "recordio")
+        refused = run_here("pack", photos, f"{tmp_path}/file{below}", "--format", "recordio")
         assert refused.code == 5
         assert str(tmp_path / "file") in refused.err
         assert contents(tmp_path) == {"file": b"precious"}
@@ -343,12 +345,12 @@ class TestARefusal:
         closed.chmod(0o755)
         assert names(closed) == []
 
-    def test_of_the_source_as_destination(self, run_cli: RunCli, tmp_path: Path) -> None:
+    def test_of_the_source_as_destination(self, run_here: RunCli, tmp_path: Path) -> None:
         image_folder(tmp_path / "photos")
         (tmp_path / "link").symlink_to("photos")
         before = contents(tmp_path)
         for dest in ("photos/", "link", "photos/../photos"):
-            refused = run_cli(
+            refused = run_here(
                 "pack", tmp_path / "photos", dest, "--format", "recordio", cwd=tmp_path
             )
             assert (refused.code, "source" in refused.err) == (2, True)
@@ -358,18 +360,18 @@ class TestARefusal:
         "name", ["", "../evil", "a/b", "/etc/x", "..", ".hidden", "a\nb", "x" * 300, "manifest"]
     )
     def test_of_names_that_no_shard_can_have(
-        self, run_cli: RunCli, photos: Path, tmp_path: Path, name: str
+        self, run_here: RunCli, photos: Path, tmp_path: Path, name: str
     ) -> None:
         command = ("pack", photos, tmp_path / "o/o", "--format", "webdataset", "--name", name)
-        refused = run_cli(*command)
+        refused = run_here(*command)
         assert refused.code == 2
         assert "--name" in refused.err
         assert names(tmp_path) == []
 
     @pytest.mark.parametrize("name", ["x" * 300, "x/" * 2500])
     def test_of_a_path_that_is_too_long(
-        self, run_cli: RunCli, photos: Path, tmp_path: Path, name: str
+        self, run_here: RunCli, photos: Path, tmp_path: Path, name: str
     ) -> None:
-        assert run_cli("pack", photos, tmp_path / name, "--format", "webdataset").code == 5
-        assert run_cli("pack", tmp_path / name, tmp_path, "--format", "webdataset").code == 4
-        assert run_cli("verify", tmp_path / name).code == 4
+        assert run_here("pack", photos, tmp_path / name, "--format", "webdataset").code == 5
+        assert run_here("pack", tmp_path / name, tmp_path, "--format", "webdataset").code == 4
+        assert run_here("verify", tmp_path / name).code == 4

@@ -45,10 +45,10 @@ def small_disk(tmp_path: Path) -> Iterator[Path]:
 
 @pytest.mark.parametrize("format", FORMATS)
 def test_that_is_too_small_is_refused_before_the_first_byte(
-    run_cli: RunCli, photos: Path, small_disk: Path, format: str
+    run_here: RunCli, photos: Path, small_disk: Path, format: str
 ) -> None:
     (small_disk / "filler").write_bytes(bytes(4_000_000))
-    refused = run_cli("pack", photos, small_disk / "out", "--format", format)
+    refused = run_here("pack", photos, small_disk / "out", "--format", format)
     assert refused.code == 5
     assert "are to be written" in refused.err
     assert "free" in refused.err
@@ -57,11 +57,11 @@ def test_that_is_too_small_is_refused_before_the_first_byte(
 
 @pytest.mark.parametrize("format", FORMATS)
 def test_that_fills_up_is_an_error_and_with_room_the_run_goes_on(
-    run_cli: RunCli, photos: Path, small_disk: Path, tmp_path: Path, format: str
+    run_here: RunCli, photos: Path, small_disk: Path, tmp_path: Path, format: str
 ) -> None:
     """PNG takes more than JPEG, and nobody can know how much before it is done."""
     command = ("--format", format, *SHARDS, "--encode", "png")
-    assert run_cli("pack", photos, tmp_path / "whole", *command).code == 0
+    assert run_here("pack", photos, tmp_path / "whole", *command).code == 0
     whole = contents(tmp_path / "whole")
     needed = manifest(tmp_path / "whole")["bytes"]
 
@@ -70,7 +70,7 @@ def test_that_fills_up_is_an_error_and_with_room_the_run_goes_on(
     for left in (0.2, 0.7, 1.0):
         filler = small_disk / "filler"
         filler.write_bytes(bytes(4 * 1024 * 1024 - int(needed * left) - 40960))
-        stopped = run_cli("pack", photos, dest, *command)
+        stopped = run_here("pack", photos, dest, *command)
         filler.unlink()
         ends.append(stopped.code)
         if stopped.code != 0:
@@ -81,12 +81,12 @@ def test_that_fills_up_is_an_error_and_with_room_the_run_goes_on(
         found = {name: data for name, data in contents(dest).items() if name[0] != "."}
         assert found.items() <= whole.items()
     assert ends[0] == 5
-    assert run_cli("pack", photos, dest, *command).code == 0
+    assert run_here("pack", photos, dest, *command).code == 0
     assert contents(dest) == whole
 
 
 def test_of_which_the_last_page_goes_to_the_log_of_the_run(
-    run_cli: RunCli, photos: Path, small_disk: Path
+    run_here: RunCli, photos: Path, small_disk: Path
 ) -> None:
     """Many samples and few bytes: the log grows, too."""
     command = ("pack", photos, small_disk / "out", "--format", "tfrecord")
@@ -95,27 +95,27 @@ def test_of_which_the_last_page_goes_to_the_log_of_the_run(
     for pages in range(2, 40, 12):
         filler = small_disk / "filler"
         filler.write_bytes(bytes(4 * 1024 * 1024 - 4096 * pages))
-        codes.add(run_cli(*command, *tiny).code)
+        codes.add(run_here(*command, *tiny).code)
         filler.unlink()
     assert codes <= {0, 5}
     assert 5 in codes
-    assert run_cli(*command, *tiny).code == 0
-    assert run_cli("verify", small_disk / "out").code == 0
+    assert run_here(*command, *tiny).code == 0
+    assert run_here("verify", small_disk / "out").code == 0
 
 
 @pytest.mark.parametrize("format", FORMATS)
 def test_a_limit_on_files_is_an_error_like_it(
-    run_cli: RunCli, photos: Path, tmp_path: Path, format: str
+    run_cli: RunCli, run_here: RunCli, photos: Path, tmp_path: Path, format: str
 ) -> None:
     command = ("--format", format, "--shards", "2")
-    assert run_cli("pack", photos, tmp_path / "whole", *command).code == 0
+    assert run_here("pack", photos, tmp_path / "whole", *command).code == 0
     limit = no_file_above(manifest(tmp_path / "whole")["bytes"] // 3)
     dest = tmp_path / "out"
     stopped = run_cli("pack", photos, dest, *command, under=limit)
     assert stopped.code == 5
     assert "limits of this process" in stopped.err
     assert "manifest.json" not in names(dest)
-    assert run_cli("pack", photos, dest, *command).code == 0
+    assert run_here("pack", photos, dest, *command).code == 0
     assert contents(dest) == contents(tmp_path / "whole")
 
 

@@ -24,8 +24,8 @@ SIDES = ("train", "val", "test")
 
 @pytest.fixture
 def root(tmp_path: Path) -> Path:
-    """A thousand files of two classes."""
-    return write_files(tmp_path / "root", 1000)
+    """Four hundred files of two classes."""
+    return write_files(tmp_path / "root", 400)
 
 
 def write_files(root: Path, count: int) -> Path:
@@ -80,28 +80,33 @@ def how_long(run: Callable[[], Finished]) -> float:
 @pytest.mark.slow
 class TestAKill:
     def test_leaves_lists_of_one_split(
-        self, run_cli: RunCli, start_cli: StartCli, lst: Path, tmp_path: Path
+        self,
+        run_cli: RunCli,
+        run_here: RunCli,
+        start_cli: StartCli,
+        lst: Path,
+        tmp_path: Path,
     ) -> None:
         out = tmp_path / "out"
         seconds = how_long(lambda: run_cli("split", lst, "-o", out))
-        for seed in range(1, 13):
+        for seed in range(1, 9):
             command = ("split", lst, "-o", out, "--overwrite", "--seed", seed)
-            kill_after(start_cli(*command), seconds * (0.4 + seed / 18))
+            kill_after(start_cli(*command), seconds * (0.4 + seed / 12))
             assert_disjoint(listed(out))
             assert {name for name in names(out) if name[0] != "."} <= {f"{s}.lst" for s in SIDES}
-        assert run_cli("split", lst, "-o", out, "--overwrite").code == 0
+        assert run_here("split", lst, "-o", out, "--overwrite").code == 0
         assert names(out) == sorted(f"{side}.lst" for side in SIDES)
         assert sum(map(len, listed(out).values())) == 200_000
 
     @pytest.mark.parametrize("way", ["hardlink", "copy", "symlink"])
     def test_of_a_tree_is_made_good_by_the_same_command(
-        self, run_cli: RunCli, start_cli: StartCli, root: Path, tmp_path: Path, way: str
+        self, run_here: RunCli, start_cli: StartCli, root: Path, tmp_path: Path, way: str
     ) -> None:
         command = ("split", root, "--materialize", way, "-o")
-        assert run_cli(*command, tmp_path / "whole").code == 0
+        assert run_here(*command, tmp_path / "whole").code == 0
         whole = contents(tmp_path / "whole")
         stopped = 0
-        for turn in range(5):
+        for turn in range(4):
             out = tmp_path / f"out{turn}"
             running = start_cli(*command, out)
             wait_for(out / "test", running)
@@ -109,31 +114,31 @@ class TestAKill:
             stopped += killed.code != 0
             found = {name: data for name, data in contents(out).items() if "/." not in f"/{name}"}
             assert found.items() <= whole.items()
-            assert run_cli(*command, out).code == 0
+            assert run_here(*command, out).code == 0
             assert contents(out) == whole
         assert stopped
 
     def test_of_a_move_loses_nothing(
-        self, run_cli: RunCli, start_cli: StartCli, tmp_path: Path
+        self, run_here: RunCli, start_cli: StartCli, tmp_path: Path
     ) -> None:
-        count = 2000
+        count = 1000
         write_files(tmp_path / "first", count)
         command = ("--materialize", "move", "-o")
-        assert run_cli("split", tmp_path / "first", *command, tmp_path / "whole").code == 0
+        assert run_here("split", tmp_path / "first", *command, tmp_path / "whole").code == 0
         whole = contents(tmp_path / "whole")
         interrupted = 0
-        for turn in range(6):
+        for turn in range(4):
             root, out = write_files(tmp_path / f"r{turn}", count), tmp_path / f"out{turn}"
             journal = out / ".split.moves"
             running = start_cli("split", root, *command, out)
             wait_for(journal, running)
-            kill_after(running, turn * 0.004)
+            kill_after(running, turn * 0.006)
             left = {path.name for path in root.rglob("*.jpg")}
             moved = {path.name for path in out.rglob("*.jpg")}
             assert len(left | moved) == count
             if journal.exists():
                 interrupted += 1
-                done = run_cli("split", root, *command, out)
+                done = run_here("split", root, *command, out)
                 assert done.code == 0, done.err
                 assert "continued" in done.out
             assert contents(out) == whole
@@ -159,7 +164,7 @@ class TestAKill:
         done = run_cli(*command)
         assert done.code == 0
         assert "continued" in done.out
-        assert sum(map(len, listed(out).values())) == 1000
+        assert sum(map(len, listed(out).values())) == 400
         assert all((out / path).is_file() for paths in listed(out).values() for path in paths)
 
 
@@ -322,7 +327,7 @@ class TestHostile:
             assert f"{place}: is not of this split" in refused.err
             assert contents(out) == {place: b"mine"}
             (out / place).unlink()
-        assert len(contents(root)) == 1000
+        assert len(contents(root)) == 400
 
     @pytest.mark.parametrize("way", ["hardlink", "symlink", "copy", "move"])
     def test_a_file_in_another_s_place_is_refused_and_stays(
@@ -339,7 +344,7 @@ class TestHostile:
         assert (out / "val" / taken).read_text() == "mine"
         left = contents(root).values()
         moved = [path.read_bytes() for path in out.rglob("*.jpg") if way == "move"]
-        assert len({*left, *moved}) >= 1000
+        assert len({*left, *moved}) >= 400
 
     def test_another_split_s_tree_is_not_mixed_in(
         self, run_here: RunCli, root: Path, tmp_path: Path
@@ -380,14 +385,14 @@ class TestHostile:
         (out / ".split.moves").write_text(journal, "latin-1")
         refused = run_here("split", root, "-o", out, "--materialize", "move")
         assert refused.code == 5
-        assert len(contents(root)) == 1000
+        assert len(contents(root)) == 400
 
     def test_a_tree_among_its_own_images_is_refused(self, run_here: RunCli, root: Path) -> None:
         for out in (root, root / "split", root / "cat" / "deeper"):
             refused = run_here("split", root, "-o", out, "--materialize", "hardlink")
             assert refused.code == 2
             assert "choose a directory outside" in refused.err
-        assert len(contents(root)) == 1000
+        assert len(contents(root)) == 400
 
 
 class TestWhatIsRead:

@@ -27,7 +27,8 @@ def test_members_that_belong_to_no_sample_are_said(run_here: RunHere, tmp_path: 
     assert done.code == 0
     assert "skipped   1 with members that belong to no sample (train.tar)" in done.out
     (skipped,) = (tmp_path / "out" / "skipped.jsonl").read_text().splitlines()
-    assert json.loads(skipped) == {"kind": "keyless", "path": "train.tar", "detail": "2 members"}
+    detail = "2 members (2 without extension)"
+    assert json.loads(skipped) == {"kind": "keyless", "path": "train.tar", "detail": detail}
 
 
 @pytest.mark.parametrize("name", FORMATS)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+import shutil
 from collections.abc import Callable
 from pathlib import Path
 from types import ModuleType
@@ -193,3 +194,38 @@ def test_the_transform_of_the_data_set_is_done_to_the_new(
                 kind, data = entry.sample.image() or ("", b"")
                 with Image.open(io.BytesIO(data)) as image:
                     assert (kind, image.format, image.size) == ("png", "PNG", (8, 8))
+
+
+@pytest.mark.parametrize(
+    ("name", "options"),
+    [
+        *((name, ()) for name in ("webdataset", "tfrecord", "recordio", "recordio-protobuf")),
+        ("webdataset", ("--key", "index")),
+    ],
+)
+def test_verify_against_one_of_the_sources(
+    run_here: RunHere,
+    there: Callable[..., Path],
+    old: Path,
+    new: Path,
+    tmp_path: Path,
+    name: str,
+    options: tuple[str, ...],
+) -> None:
+    dest = there(name, *options)
+    assert run_here("shard", "append", new, dest, "-qj1").code == 0
+    for source, left, of in ((old, "6 samples", "2 shards"), (new, "9 samples", "3 shards")):
+        done = run_here("verify", dest, "--against", source, "-j1")
+        assert (done.code, f"{left} in {of} not compared" in done.out) == (0, True), done.out
+    for source in (old, new):
+        other = tmp_path / source.name
+        shutil.copytree(source, other)
+        changed = sorted(other.rglob("*.jpg"))[1]
+        changed.write_bytes(jpeg(99, (16, 12)))
+        done = run_here("verify", dest, "--against", other, "-j1", "--json")
+        problems = json.loads(done.out)["problems"]
+        assert done.code == 3
+        assert len(problems) in (1, 2), problems  # paired by name, or one too many and one missing
+    others = write_photos(tmp_path / "others", 50, 1)
+    done = run_here("verify", dest, "--against", others, "-j1", "--json")
+    assert len(json.loads(done.out)["problems"]) >= 15

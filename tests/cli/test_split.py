@@ -22,6 +22,13 @@ from tests.images import encode, image_folder, jpeg
 
 RunCli = Callable[..., Finished]
 
+
+@pytest.fixture
+def run_cli(run_cli: RunCli, run_here: RunCli) -> RunCli:
+    """The command in this process, unless it reads its environment when it starts."""
+    return lambda *args, **options: (run_cli if options else run_here)(*args, **options)
+
+
 CLASSES = ("cat", "dog", "pets/owl")
 
 

@@ -61,7 +61,7 @@ def test_a_name_that_no_field_has_is_said(
     note: str,
 ) -> None:
     args = (sources / source, tmp_path / "out", "--to", to, "--dry-run", "--json", "-j1")
-    assert json.loads(run_here("convert", *args, *options).out)["notes"] == [note]
+    assert note in json.loads(run_here("convert", *args, *options).out)["notes"]
 
 
 def test_a_sample_in_which_no_field_is_called_image(

@@ -1,0 +1,132 @@
+"""CIFAR and MNIST from any archive, one part or several; and tars that are no shards."""
+
+from __future__ import annotations
+
+import io
+import json
+import tarfile
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+import pytest
+
+from tests import pixels
+from tests.conftest import Finished
+
+Run = Callable[..., Finished]
+
+BATCHES = "cifar-10-batches-py"
+
+
+def write_tar(path: Path, names: Sequence[str]) -> Path:
+    with tarfile.open(path, "w") as tar:
+        for name in names:
+            tar.addfile(tarfile.TarInfo(name), io.BytesIO())
+    return path
+
+
+@pytest.fixture(scope="module")
+def cifar(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    root = tmp_path_factory.mktemp("sets")
+    files = pixels.cifar10_python()
+    pixels.write_directory(root / BATCHES, files)
+    # As `tarfile` writes it: what comes first is a PAX header, and not the name of the directory.
+    pixels.write_archive(root / "download.tar.gz", BATCHES, files, mtime=1.5)
+    pixels.write_zip(root / "archive.zip", BATCHES, files)
+    return root
+
+
+@pytest.mark.parametrize(
+    ("source", "samples"),
+    [
+        (f"{BATCHES}/train", 5),
+        ("download.tar.gz/train", 5),
+        (f"download.tar.gz/{BATCHES}/test_batch", 2),
+        ("archive.zip/test", 2),
+        (f"archive.zip/{BATCHES}/data_batch_1", 3),
+        (f"{BATCHES}/data_batch_*", 5),
+        (f"{BATCHES}/{{train,test}}", 7),
+        ("archive.zip/{train,test}", 7),
+    ],
+)
+def test_a_part_of_it(
+    cifar: Path, source: str, samples: int, run_here: Run, tmp_path: Path
+) -> None:
+    args = (cifar / source, tmp_path / "out", "--format", "webdataset", "-q", "--json")
+    report = json.loads(run_here("pack", *args).out)
+    assert (report["samples"], report["skipped"], report["rejects"]) == (samples, [], [])
+    assert report["classes"] == list(pixels.NAMES)
+    done = run_here("verify", tmp_path / "out", "--against", cifar / source, "-q")
+    assert (done.code, done.err) == (0, "")
+
+
+def test_several_batches(cifar: Path, run_here: Run, tmp_path: Path) -> None:
+    batches = [cifar / BATCHES / f"data_batch_{number}" for number in (1, 2)]
+    for verb in ("convert", "pack", "shard"):
+        option = "--format" if verb == "pack" else "--to"
+        args = (*batches, tmp_path / verb, option, "tfrecord", "-q", "--json")
+        assert json.loads(run_here(verb, *args).out)["samples"] == 5
+    done = run_here(
+        "convert", batches[0], cifar / "archive.zip", tmp_path / "x", "--to", "tfrecord"
+    )
+    assert done.code == 4
+    assert "archive.zip: holds 5 training and 2 test images" in done.err
+
+
+@pytest.mark.parametrize("source", [BATCHES, "download.tar.gz", "archive.zip"])
+@pytest.mark.parametrize("verb", ["pack", "convert", "shard", "split"])
+def test_training_and_test_images_are_not_mixed(
+    cifar: Path, source: str, verb: str, run_here: Run, tmp_path: Path
+) -> None:
+    path, dest = cifar / source, tmp_path / "out.tar"
+    args = (path, dest) if verb != "split" else (path, "-o", dest)
+    done = run_here(verb, *args)
+    assert done.code == 4, done
+    assert "5 training and 2 test images, which would be mixed in one data set" in done.err
+    assert f"with {path}/train, and with {path}/test, --name test" in done.err
+    assert f"'{path}/{{train,test}}' mixes them" in done.err
+    assert not dest.exists()
+
+
+class TestTarsThatAreNoShards:
+    """Most members belong to no sample, as their names have no extension."""
+
+    NAMES = ("d/a", "d/b", "d/c", "d/x", "d/1.txt", "d/2.txt")
+
+    @pytest.mark.parametrize("verb", ["pack", "convert", "shard"])
+    def test_they_are_refused(self, verb: str, run_here: Run, tmp_path: Path) -> None:
+        path = write_tar(tmp_path / "x.tar", (*self.NAMES, "__meta__/y.xml"))
+        option = "--format" if verb == "pack" else "--to"
+        done = run_here(verb, path, tmp_path / "out", option, "tfrecord")
+        assert done.code == 4
+        assert (
+            "x.tar: 5 of 7 members belong to no sample of a WebDataset "
+            "(4 without extension, 1 .xml): unpack it, or give --from images"
+        ) in done.err
+        assert not (tmp_path / "out").exists()
+
+    def test_one_among_shards(self, run_here: Run, tmp_path: Path) -> None:
+        (tmp_path / "in").mkdir()
+        write_tar(tmp_path / "in/a.tar", ["1.txt", "2.txt", "3.txt", "4.txt", "5.txt"])
+        write_tar(tmp_path / "in/b.tar", self.NAMES)
+        done = run_here("convert", tmp_path / "in", tmp_path / "out", "--to", "tfrecord")
+        assert done.code == 4
+        assert "b.tar: 4 of 6 members" in done.err
+
+    def test_from_webdataset_takes_the_others(self, run_here: Run, tmp_path: Path) -> None:
+        path = write_tar(tmp_path / "x.tar", self.NAMES)
+        args = ("--to", "tfrecord", "--from", "webdataset", "-q", "--json")
+        report = json.loads(run_here("convert", path, tmp_path / "out", *args).out)
+        assert report["samples"] == 2
+        skipped = {"kind": "keyless", "path": "x.tar", "detail": "4 members (4 without extension)"}
+        assert report["skipped"] == [skipped]
+
+    def test_half_of_the_members_is_a_note(self, run_here: Run, tmp_path: Path) -> None:
+        path = write_tar(tmp_path / "x.tar", ["a", "b", "1.txt", "2.txt"])
+        assert run_here("convert", path, tmp_path / "out", "--to", "tfrecord").code == 0
+
+    def test_in_a_stream(self, run_here: Run, tmp_path: Path) -> None:
+        path = write_tar(tmp_path / "x.tar", self.NAMES)
+        done = run_here("convert", path, "-", "--to", "tfrecord")
+        assert done.code == 4
+        assert "4 of 6 members belong to no sample" in done.err
