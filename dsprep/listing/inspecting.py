@@ -99,7 +99,8 @@ def check_list(
 
     Args:
         path: The ``.lst``, or ``-`` for stdin.
-        root: The directory that its paths start from, to look its files up; None does not.
+        root: The directory that its paths start from, or shards, to look its files or samples up;
+            None does not.
         classes: The file of class names; by default ``classes.txt`` beside the list.
         reader: Whose requirements to check, a key of
             :data:`~dsprep.lists.requirements.READERS`; None for nobody's.
@@ -114,7 +115,7 @@ def check_list(
     if wanted is not None:
         faults += wanted.check(rows)
     if root is not None:
-        faults += look_up(root, rows)
+        faults += look_up(root, rows, _name(path))
     faults = _one_of_a_kind(faults)
     kinds = dict(Counter(fault.kind for fault in faults).most_common())
     return CheckReport(_name(path), rows.height, names, root, reader, kinds, faults)
