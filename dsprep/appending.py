@@ -98,6 +98,7 @@ def append(
         RunStopped: If it ended early; calling again goes on.
     """
     began = time.monotonic()
+    progress = progress or Progress()
     require_disk(dest)
     first, *others = [sources] if isinstance(sources, str) else sources
     for each in (first, *others):
@@ -140,14 +141,14 @@ def append(
             first_shard=len(base.shards),
             first_id=_next_id(there),
         )
-        plan = make_plan(packing, pool)
+        plan = make_plan(packing, pool, progress)
         source_digest = plan.catalog.with_ids_from(-packing.first_id).digest()
         if _was_appended(base, source_digest):
             report = final_report(plan, base, [], "already appended", time.monotonic() - began)
             return replace(report, per_class={})
         _require_new(plan, there)
         if dry_run:
-            return planned_report(plan, plan.seconds(pool))
+            return planned_report(plan, plan.seconds(pool, progress))
         require_distinct_keys(plan)
         identity = {
             **identity_of(plan),
@@ -159,7 +160,7 @@ def append(
         with held(plan, state, pool):
             begin_append(plan, place, state)
             run = Run(plan, state, 0 if on_error == "fail" else max_errors)
-            outcome = run.carry_out(pool, progress or Progress())
+            outcome = run.carry_out(pool, progress)
             manifest = commit(plan, state, outcome, identity, base)
         rejects = [*plan.lost, *outcome.rejects]
         how = "continued" if state.resumed else "appended"
