@@ -103,6 +103,12 @@ class StoreError(DsprepError):
         return type(self), (str(self), self.kind)
 
 
+class AlreadyDone(DsprepError):
+    """The very same command did this before, and nothing has changed since."""
+
+    exit_code = 0
+
+
 class RunStopped(DsprepError):
     """The run ended early but can be continued by giving the command again."""
 
