@@ -27,6 +27,7 @@ from dsprep.liststore import (
     editing,
     read_list,
     real_path,
+    require_not_there,
     write_files,
     write_stream,
 )
@@ -254,6 +255,8 @@ def _write(out: str, rows: pl.DataFrame, found: ListFile, overwrite: bool) -> No
     if out == STREAM:
         write_stream(data)
         return
+    if not overwrite and classes_beside(out) == found.classes:
+        require_not_there(real_path(out).parent, {real_path(out).name: data})
     if os.path.exists(out) and not overwrite:
         raise DestinationError(f"{out}: exists; give --overwrite to replace it")
     files = {real_path(out).name: data}
