@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Iterable
 from typing import NamedTuple
 
-from dsprep.units import format_count
+from dsprep.units import extension_in, format_count
 
 REJECT_KINDS = frozenset({"missing", "unknown", "unreadable", "damaged", "cut-off", "bad-name"})
 """The source means a sample that cannot be had: it is lost, and the exit code says so."""
@@ -16,7 +16,7 @@ SKIP_KINDS = frozenset(
 )
 """Something that lies in the source and never was a sample: reported, and no more."""
 
-NO_EXTENSION, DIRECTORIES = "without extension", "directories"
+DIRECTORIES = "directories"
 """What :func:`count_skipped` counts besides extensions."""
 
 
@@ -99,15 +99,10 @@ def count_skipped(findings: Iterable[Finding]) -> dict[str, dict[str, int]]:
     counts: dict[str, Counter[str]] = {}
     for finding in findings:
         if finding.kind in SKIP_KINDS:
-            counts.setdefault(finding.kind, Counter())[_extension(finding.path)] += 1
+            is_directory = finding.path.endswith("/")
+            what = DIRECTORIES if is_directory else extension_in(finding.path)
+            counts.setdefault(finding.kind, Counter())[what] += 1
     return {
         kind: dict(sorted(counter.items(), key=lambda item: (-item[1], item[0])))
         for kind, counter in sorted(counts.items())
     }
-
-
-def _extension(path: str) -> str:
-    if path.endswith("/"):
-        return DIRECTORIES
-    stem, _, extension = path.rpartition("/")[2].rpartition(".")
-    return f".{extension.lower()}" if stem and extension else NO_EXTENSION

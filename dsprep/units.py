@@ -86,25 +86,29 @@ def format_count(number: int, noun: str) -> str:
     return f"{number:,} {noun}{ending}"
 
 
+NO_EXTENSION = "without extension"
+_MOST_EXTENSIONS = 5
+
+
 def extension_in(path: str) -> str:
-    """Return the extension of a file name in lower case, without the dot; empty if it has none."""
+    """Return the extension of a file name in lower case, ``.xml``; or that it has none."""
     stem, _, extension = path.rpartition("/")[2].rpartition(".")
-    return extension.lower() if stem else ""
+    return f".{extension.lower()}" if stem and extension else NO_EXTENSION
 
 
 def format_extensions(counts: Mapping[str, int]) -> str:
     """Write how many files there are of each extension: ``120 .xml, 3 .txt, 2 without extension``.
 
     Args:
-        counts: How many, by extension. The five most frequent ones are named.
+        counts: How many, by what :func:`extension_in` returns. The most frequent ones are named.
     """
     ordered = sorted(counts.items(), key=lambda item: (-item[1], item[0]))
-    named = [
-        f"{count:,} {'.' + name[:16] if name else 'without extension'}"
-        for name, count in ordered[:5]
-    ]
-    others = sum(count for _, count in ordered[5:])
-    return ", ".join([*named, *([f"{others:,} others"] if others else [])])
+    said = [f"{count:,} {extension:.20}" for extension, count in ordered[:_MOST_EXTENSIONS]]
+    others = ordered[_MOST_EXTENSIONS:]
+    if others:
+        extensions = format_count(len(others), "other extension")
+        said.append(f"{sum(count for _, count in others):,} with {extensions}")
+    return ", ".join(said)
 
 
 def format_some(names: Sequence[str]) -> str:

@@ -11,7 +11,7 @@ import click
 
 from dsprep.cli.streams import visible
 from dsprep.findings import NO_EXTENSION, count_skipped
-from dsprep.units import format_count, format_duration, format_size, format_some
+from dsprep.units import format_count, format_duration, format_extensions, format_size, format_some
 
 if TYPE_CHECKING:
     from dsprep.findings import Finding
@@ -149,17 +149,9 @@ def skipped_text(findings: Iterable[Finding]) -> str:
         else:
             counts = count_skipped(found)[kind]
             tells = kind != "keyless" and list(counts) != [NO_EXTENSION]  # keys have none
-            extensions = f": {_extensions(counts)}" if tells else ""
+            extensions = f": {format_extensions(counts)}" if tells else ""
             said.append(f"{len(found):,} {_SKIPPED.get(kind, kind)}{extensions} ({names})")
     return "; ".join(said)
-
-
-def _extensions(counts: Mapping[str, int]) -> str:
-    said = [f"{count:,} {extension}" for extension, count in list(counts.items())[:_SHOWN]]
-    others = sum(list(counts.values())[_SHOWN:])
-    if others:
-        said.append(f"{others:,} with {format_count(len(counts) - _SHOWN, 'other extension')}")
-    return ", ".join(said)
 
 
 def _time_line(report: WriteReport) -> str:

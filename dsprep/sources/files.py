@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Iterator
 from dataclasses import replace
 from typing import NamedTuple
 
@@ -82,13 +82,15 @@ class Files(NamedTuple):
         """
         if extensions != frozenset(IMAGE_EXTENSIONS):
             return self
-        findings = []
+        unreadable = {each.path: each for each in self.unreadable()}
+        return self._replace(findings=[unreadable.get(each.path, each) for each in self.findings])
+
+    def unreadable(self) -> Iterator[Finding]:
+        """The images of kinds that dsprep does not decode, which their extensions tell."""
         for each in self.findings:
-            name = OTHER_IMAGES.get(extension_in(each.path))
+            name = OTHER_IMAGES.get(extension_in(each.path)[1:])
             if each.kind == "not-an-image" and not each.detail and name is not None:
-                each = each._replace(kind="unreadable", detail=f"{name}, {NOT_DECODED}")
-            findings.append(each)
-        return self._replace(findings=findings)
+                yield each._replace(kind="unreadable", detail=f"{name}, {NOT_DECODED}")
 
     def fitting(self, paths: pl.Series) -> Files:
         """These, or those :meth:`below_top` if it is there that paths of a list begin.

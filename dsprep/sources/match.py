@@ -73,10 +73,15 @@ def match_files(
         )
     # Findings reach the reports that stand beside the shards, which name no path of this machine.
     name = os.path.basename(source)
+    undecoded = {each.path.rpartition(".")[0]: each for each in files.unreadable()}
+    undecoded = {path: undecoded[path] for path in missing["file"] if path in undecoded}
+    missing = missing.filter(~pl.col("file").is_in([*undecoded]))
     named = {*missing["file"].to_list(), *elsewhere["path"].to_list()}
+    named |= {each.path for each in undecoded.values()}
     found, repeated = settle_duplicates(found, "place", source, duplicates, advice)
     return found, [
         *_missing(missing, name, "missing" if files.samples is None else "unknown"),
+        *undecoded.values(),
         *repeated,
         *_unlisted(found, files),
         *(finding for finding in _of_scan(files.findings) if finding.path not in named),

@@ -6,6 +6,7 @@ import json
 import shutil
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 from PIL import Image
@@ -47,9 +48,9 @@ def tree(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return root
 
 
-def report_of(done: Finished) -> dict[str, object]:
+def report_of(done: Finished) -> dict[str, Any]:
     assert done.code == 3, done
-    report: dict[str, object] = json.loads(done.out)
+    report: dict[str, Any] = json.loads(done.out)
     return report
 
 
@@ -82,9 +83,26 @@ def test_a_list_names_what_is_a_sample(tree: Path, run_here: Run, tmp_path: Path
     listed.write_text("0\t0\ta/a.heic\n1\t1\ta/1.jfif\n")
     args = ("--list", listed, "--format", "webdataset", "--json", "-q")
     report = report_of(run_here("pack", tree, tmp_path / "out", *args))
-    (reject,) = report["rejects"]  # type: ignore[misc]
+    (reject,) = report["rejects"]
     assert reject["path"] == "a/a.heic"
     assert reject["reason"].startswith("HEIC, which dsprep does not decode")
+
+
+@pytest.mark.parametrize("how", ["folder", "zip"])
+def test_a_table_names_it_without_its_extension(
+    tree: Path, how: str, run_here: Run, tmp_path: Path
+) -> None:
+    source = tree
+    if how != "folder":
+        source = Path(shutil.make_archive(str(tmp_path / "t"), how, tree.parent, tree.name))
+    table = tmp_path / "t.csv"
+    table.write_text("id,label\na/a,cat\na/1,dog\na/gone,dog\n")
+    args = ("--labels", table, "--format", "webdataset", "--json", "-q")
+    report = report_of(run_here("pack", source, tmp_path / "out", *args))
+    reasons = {each["path"]: each["reason"] for each in report["rejects"]}
+    assert reasons.keys() == {"a/a.heic", "a/gone"}
+    assert "HEIC, which dsprep does not decode" in reasons["a/a.heic"]
+    assert "a/a.heic" not in str(report["skipped"])
 
 
 def test_other_files_are_not_samples_if_the_user_says_which_are(
@@ -109,6 +127,10 @@ def test_nothing_but_images_that_dsprep_does_not_decode(
     assert "holds no images that dsprep reads, but 3 .heic (HEIC, which dsprep" in done.err
 
 
+def frames_of(report: dict[str, Any]) -> list[str]:
+    return [each for each in report["notes"] if "frames" in each]
+
+
 class TestFrames:
     def test_those_that_are_lost_are_counted(
         self, tree: Path, run_here: Run, tmp_path: Path
@@ -116,7 +138,7 @@ class TestFrames:
         for workers in (1, 2):
             args = ("--format", "tfrecord", "--resize", "20", "--shards", "2", f"-qj{workers}")
             report = report_of(run_here("pack", tree, tmp_path / f"{workers}", *args, "--json"))
-            assert report["notes"] == ["4 images of several frames kept only the first"]
+            assert frames_of(report) == ["4 images of several frames kept only the first"]
 
     def test_none_are_lost_where_images_keep_their_bytes(
         self, run_here: Run, tmp_path: Path
@@ -127,11 +149,11 @@ class TestFrames:
         (tmp_path / "t/3.png").write_bytes(png())
         dest = tmp_path / "a"
         args = ("--format", "webdataset", "--resize", "1000", "--json", "-q")
-        assert json.loads(run_here("pack", tmp_path / "t", dest, *args).out)["notes"] == []
+        assert frames_of(json.loads(run_here("pack", tmp_path / "t", dest, *args).out)) == []
         for form in ("parquet", "recordio"):
             args = ("--to", form, "--encode", "png", "--json", "-q")
             done = run_here("convert", dest, tmp_path / form, *args)
-            notes = json.loads(done.out)["notes"]
+            notes = frames_of(json.loads(done.out))
             assert notes == ["1 image of several frames kept only the first"]
 
     def test_in_a_stream(self, run_here: Run, tmp_path: Path) -> None:
