@@ -89,7 +89,7 @@ __all__ = list(_PUBLIC)
 
 def __dir__() -> list[str]:
     """The public names, imported or not."""
-    return sorted({*globals(), *_PUBLIC})
+    return sorted([*__all__, "__version__"])
 
 
 def __getattr__(name: str) -> Any:

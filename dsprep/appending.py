@@ -115,6 +115,7 @@ def append(
     """
     given = given_options(locals())
     began = time.monotonic()
+    progress = progress or Progress()
     require_disk(dest)
     first, others = take_sources(sources, dest)
     require_one_of("--on-error", on_error, ("skip", "fail"))
@@ -164,14 +165,14 @@ def append(
             first_shard=len(base.shards),
             first_id=_next_id(there),
         )
-        plan = make_plan(packing, pool)
+        plan = make_plan(packing, pool, progress)
         source_digest = plan.catalog.with_ids_from(-packing.first_id).digest()
         if _was_appended(base, source_digest):
             report = final_report(plan, base, [], "already appended", time.monotonic() - began)
             return replace(report, per_class={})
         _require_new(plan, there)
         if dry_run:
-            return planned_report(plan, plan.seconds(pool))
+            return planned_report(plan, plan.seconds(pool, progress))
         require_distinct_keys(plan)
         identity = {
             **identity_of(plan),
@@ -183,7 +184,7 @@ def append(
         with held(plan, state, pool):
             begin_append(plan, place, state)
             run = Run(plan, state, 0 if on_error == "fail" else max_errors)
-            outcome = run.carry_out(pool, progress or Progress())
+            outcome = run.carry_out(pool, progress)
             manifest = commit(plan, state, outcome, identity, base)
         rejects = [*plan.lost, *outcome.rejects]
         how = "continued" if state.resumed else "appended"

@@ -206,11 +206,16 @@ def _words(hint: Any) -> str:
     """What may be given, in words."""
     origin, inner = get_origin(hint), get_args(hint)
     if origin in (Union, UnionType):
-        return " or ".join(dict.fromkeys(_words(each) for each in inner))
+        words = list(dict.fromkeys(_words(each) for each in inner))
+        if "a path" in words:  # as text or as an object
+            words.remove("text")
+        return " or ".join(filter(None, (", ".join(words[:-1]), words[-1])))
     if origin is Literal:
         return " or ".join(map(repr, inner))
+    if origin is tuple and inner[-1] is not Ellipsis:
+        return f"{len(inner)} values, each {_words(inner[0])}"
     if origin in (Sequence, Collection, tuple):
-        return f"a list of {_words(inner[0])}"
+        return f"a list, each {_words(inner[0])}"
     if origin is Mapping:
         return f"a dict from {_words(inner[0])} to {_words(inner[1])}"
     kind = origin or hint

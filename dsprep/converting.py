@@ -177,7 +177,7 @@ def convert(
         layout=layout,
         transform=transform,
         size=ShardSize(by_file=True) if size == ShardSize() else size,
-        name=destination.stem or require_name(name or DEFAULT_NAME),
+        name=destination.stem or require_name(DEFAULT_NAME if name is None else name),
         seed=None,
         check=check,
         readable=layout.readable_images if check != "none" else None,

@@ -9,6 +9,7 @@ rename is finished by whoever opens the list next.
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
 import sys
@@ -20,12 +21,14 @@ from stat import S_IMODE
 
 import polars as pl
 
-from dsprep.errors import DestinationError
+from dsprep.errors import AlreadyDone, DestinationError
 from dsprep.lists.rows import ROWS, parse_rows
 from dsprep.sources.classes import read_classes
 from dsprep.stores.local import (
+    LARGEST_TABLE,
     Lock,
     destination_errors,
+    holds,
     publish,
     read_whole,
     sync_directory,
@@ -39,6 +42,9 @@ STREAM = "-"
 """The name of a list that comes from stdin, or goes to stdout."""
 
 CLASSES = "classes.txt"
+
+_MARK = "user.dsprep.written"
+"""The attribute of a file that tells which command wrote it, and with which other files."""
 
 _PATIENCE = 60.0
 """Seconds to wait for another writer; an edit takes one."""
@@ -129,12 +135,13 @@ def editing(path: str, *, new: bool = False) -> Iterator[None]:
         lock.release()
 
 
-def write_files(path: str, files: Mapping[str, bytes]) -> None:
+def write_files(path: str, files: Mapping[str, bytes], command: str = "") -> None:
     """Replace a list, and files beside it, together; the caller is :func:`editing` the list.
 
     Args:
         path: The list.
         files: The new content of files by name, the list's own among them.
+        command: What is noted in the files, for :func:`require_not_done`; nothing if empty.
 
     Raises:
         DestinationError: If they cannot be written; then none of them is.
@@ -147,6 +154,8 @@ def write_files(path: str, files: Mapping[str, bytes]) -> None:
                 partial.unlink(missing_ok=True)  # also a link or a pipe that somebody put there
                 partial.write_bytes(data)
                 _keep_mode(partial, final)
+            if command:
+                _mark(partial, command, files)
     except BaseException:
         for partial in partials:
             partial.unlink(missing_ok=True)
@@ -158,6 +167,57 @@ def write_files(path: str, files: Mapping[str, bytes]) -> None:
         _publish_together(real, partials)
     with destination_errors(real):
         sync_directory(real.parent)
+
+
+def command_text(name: str, *words: object) -> str:
+    """What tells an edit from others: its name, and all that its result depends on but the list."""
+    return hashlib.sha256(json.dumps([name, *words], default=str).encode()).hexdigest()
+
+
+def require_not_done(path: str, command: str) -> None:
+    """See that a list is not as this very command left it, which may have been killed thereafter.
+
+    Some edits cannot be repeated: rows that were removed are not there to be removed once more. So
+    a list carries, in an attribute of its file and not in another file beside it, which command has
+    written it, and the digests of what that wrote. Whoever changes the file changes its digest.
+
+    Raises:
+        AlreadyDone: If it is.
+    """
+    real = real_path(path)
+    try:
+        known, digests = json.loads(os.getxattr(real, _MARK))
+        same = known == command and all(
+            _digest(read_whole(real.with_name(name), LARGEST_TABLE)) == digest
+            for name, digest in digests.items()
+        )
+    except (AttributeError, OSError, ValueError, TypeError):  # no mark: there may be no such thing
+        return
+    if same:
+        raise AlreadyDone(
+            f"{path}: already done: the same command wrote it, and nothing has changed since"
+        )
+
+
+def require_not_there(directory: Path, files: Mapping[str, bytes]) -> None:
+    """See that not all of some new files are there already, as they would be written.
+
+    Raises:
+        AlreadyDone: If they are.
+    """
+    if all(holds(directory / name, data) for name, data in files.items()):
+        names = ", ".join(str(directory / name) for name in files)
+        raise AlreadyDone(f"{names}: already done: there, and just as this command would write it")
+
+
+def _mark(partial: Path, command: str, files: Mapping[str, bytes]) -> None:
+    digests = {name: _digest(data) for name, data in files.items()}
+    with suppress(AttributeError, OSError):  # a file system, or a system, without attributes
+        os.setxattr(partial, _MARK, json.dumps([command, digests]).encode())
+
+
+def _digest(data: bytes) -> str:
+    return hashlib.sha256(data).hexdigest()
 
 
 def write_stream(data: bytes) -> None:

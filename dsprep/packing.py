@@ -164,7 +164,7 @@ def pack(
         layout=layout,
         transform=transform,
         size=size,
-        name=destination.stem or require_name(name or DEFAULT_NAME),
+        name=destination.stem or require_name(DEFAULT_NAME if name is None else name),
         seed=seed,
         check=check,
         readable=layout.readable_images if check != "none" else None,

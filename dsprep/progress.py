@@ -5,6 +5,7 @@ Everything below the command line talks to a :class:`Progress` and never asks wh
 
 from __future__ import annotations
 
+import os
 import sys
 import time
 from contextlib import suppress
@@ -116,7 +117,7 @@ class BarProgress(Progress):
             total=self._samples,
             unit=" samples",
             unit_scale=False,
-            dynamic_ncols=True,
+            **bar_size(self._stream),
             file=self._stream,
             leave=False,
             delay=_PATIENCE,
@@ -136,6 +137,17 @@ class BarProgress(Progress):
                 self._stream.write("\r\x1b[K")
                 self._stream.flush()
             self._bar = None
+
+
+def bar_size(stream: TextIO) -> dict[str, Any]:
+    """The arguments of tqdm for the size of a terminal: 80 columns, if it reports none.
+
+    So do the terminals of ``script`` and ``docker run -t``, on which tqdm would draw nothing.
+    """
+    with suppress(OSError, ValueError):
+        if all(os.get_terminal_size(stream.fileno())):
+            return {"dynamic_ncols": True}
+    return {"ncols": 80, "nrows": 24}
 
 
 def progress_for(stream: TextIO, quiet: bool) -> Progress:

@@ -174,7 +174,7 @@ def shard(
         layout=layout,
         transform=None,
         size=size,
-        name=destination.stem or require_name(name or DEFAULT_NAME),
+        name=destination.stem or require_name(DEFAULT_NAME if name is None else name),
         seed=(seed or 0) if shuffle else None,
         check="none" if copies else None,
         readable=None if copies else layout.readable_images,

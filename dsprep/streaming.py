@@ -2,20 +2,25 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 
 from dsprep.arguments import AnyPath, public
 from dsprep.errors import BadSample, DsprepError, OptionError, SourceError
-from dsprep.findings import Reject
+from dsprep.findings import Reject, frames_note
 from dsprep.formats import CONCATENATIVE
 from dsprep.formats.base import Format
 from dsprep.formats.stream import Readable, ShardStream, why_no_shard
 from dsprep.images.check import DEFAULT_MAX_PIXELS, LEVELS
 from dsprep.images.transform import Transform
 from dsprep.options import given_options, require_effect
-from dsprep.planning.fields import choose_fields, kept_fields
+from dsprep.planning.fields import (
+    choose_fields,
+    kept_fields,
+    named_fields,
+    say_unmatched,
+    with_derived,
+)
 from dsprep.planning.layouts import make_layout, split_names
 from dsprep.planning.recipe import Recipe, sample_finisher
 from dsprep.readers.shards import ShardReader
@@ -28,16 +33,10 @@ _BLOCK = 1 << 20
 class Converted(Iterator[bytes]):
     """The bytes of a shard that is being converted: an iterator of blocks, or a file to read."""
 
-    def __init__(self, blocks: Iterator[bytes], counts: Mapping[str, int]) -> None:
-        """Take the blocks as they come, and the counts that grow with them."""
+    def __init__(self, blocks: Iterator[bytes]) -> None:
+        """Take the blocks as they come."""
         self._blocks = blocks
-        self._counts = counts
         self._left = b""
-
-    @property
-    def lost_frames(self) -> int:
-        """How many images so far are the first frame of an animation."""
-        return self._counts["lost frames"]
 
     def __next__(self) -> bytes:
         """The next block."""
@@ -57,6 +56,14 @@ class Converted(Iterator[bytes]):
         data = b"".join(parts)
         self._left = b"" if count < 0 else data[count:]
         return data if count < 0 else data[:count]
+
+
+@dataclass
+class _Seen:
+    """What has come so far: the fields of samples, and images that are a first frame only."""
+
+    fields: set[str] = field(default_factory=set)
+    lost_frames: int = 0
 
 
 class TooManyRejects(DsprepError):
@@ -82,6 +89,7 @@ def convert_stream(
     check: str | None = None,
     max_pixels: int | None = None,
     on_reject: Callable[[Reject], None] | None = None,
+    on_note: Callable[[str], None] | None = None,
     name: str = "the shard",
     block: int = _BLOCK,
 ) -> Converted:
@@ -107,6 +115,8 @@ def convert_stream(
         max_pixels: Images with more are rejected; 178,956,970 by default.
         on_reject: Is called with each sample that cannot be converted; by default, that is an
             error.
+        on_note: Is called at the end with what else there is to say: images that kept only their
+            first frame, options that name fields which no sample has.
         name: What the shard is called, for messages.
         block: About how many bytes to yield at once.
 
@@ -136,9 +146,18 @@ def convert_stream(
     looks = transform is not None or recipe.check != "none" or "width" in recipe.layout.wants
     require_effect("convert", given, format=to, looks=looks)
     recipe = replace(recipe, keep_fields=kept_fields(keep_fields))
-    counts: Counter[str] = Counter()
-    blocks = _convert(reader, name, layout, recipe, on_reject or _refuse, block, counts)
-    return Converted(blocks, counts)
+    named = named_fields(recipe.fields, frozenset(rename or ()), keep_fields)
+    seen = _Seen()
+
+    def blocks() -> Iterator[bytes]:
+        yield from _convert(reader, name, layout, recipe, on_reject or _refuse, block, seen)
+        notes = say_unmatched(named, with_derived(seen.fields, recipe.layout))
+        lost = [frames_note(seen.lost_frames)] if seen.lost_frames else []
+        for note in (*lost, *notes):
+            if on_note is not None:
+                on_note(note)
+
+    return Converted(blocks())
 
 
 def _recipe(
@@ -188,7 +207,7 @@ def _convert(
     recipe: Recipe,
     on_reject: Callable[[Reject], None],
     block: int,
-    counts: Counter[str],
+    seen: _Seen,
 ) -> Iterator[bytes]:
     finish = sample_finisher(recipe)
     parts: list[bytes] = []
@@ -198,6 +217,7 @@ def _convert(
         try:
             for entry in layout.read(stream):
                 key = entry.sample.key
+                seen.fields.update(entry.sample.fields)
                 try:
                     sample = _checked(finish(entry.sample, key), recipe, before)
                     encoded = recipe.layout.encode(sample)
@@ -205,7 +225,7 @@ def _convert(
                     on_reject(Reject(key, str(error)))
                     continue
                 before = sample.key
-                counts["lost frames"] += sample.lost_frames
+                seen.lost_frames += sample.lost_frames
                 kept += len(entry.sample.fields)
                 parts += encoded
                 pending += sum(map(len, encoded))

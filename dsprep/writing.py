@@ -14,7 +14,7 @@ from dsprep.formats.base import ShardFacts
 from dsprep.formats.recordio import RecordIO
 from dsprep.formats.tar import MAX_NAME
 from dsprep.manifests.manifest import Manifest
-from dsprep.planning.cuts import ShardSize
+from dsprep.planning.cuts import ShardSize, in_megabytes
 from dsprep.planning.packing import Packing
 from dsprep.planning.plan import Plan, make_plan, require_distinct_keys
 from dsprep.planning.selection import Chosen
@@ -112,9 +112,9 @@ def write_data_set(
         Pool(available_cores() if workers is None else workers) as pool,
         closing(place_of(destination, room, progress)) as place,
     ):
-        plan = make_plan(packing, pool)
+        plan = make_plan(packing, pool, progress)
         if dry_run:
-            return planned_report(plan, plan.seconds(pool))
+            return planned_report(plan, plan.seconds(pool, progress))
         require_distinct_keys(plan)
         identity = identity_of(plan)
         finished = None if overwrite else finished_manifest(place)
@@ -297,6 +297,16 @@ def _notes(plan: Plan, shards: Sequence[ShardFacts], per_class: Mapping[int, int
         notes.append(
             f"{format_count(without, 'image')} without objects, at which MXNet's ImageDetIter and "
             "ImageDetRecordIter stop"
+        )
+    target = plan.packing.size.target
+    if (
+        target is not None
+        and shards
+        and all(each.samples == 1 and each.bytes > target for each in shards)
+    ):
+        notes.append(
+            f"every sample is larger than --target-size {target} and has a shard for itself"
+            f"{in_megabytes(target)}"
         )
     void = [shard.name for shard in shards if not shard.samples]
     if void:

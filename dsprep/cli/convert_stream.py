@@ -17,7 +17,7 @@ from dsprep.cli.options import parse_pairs, split_commas
 from dsprep.cli.streams import visible
 from dsprep.cli.writing_options import take_transform
 from dsprep.errors import REJECTS_EXIT_CODE, OptionError, RunStopped, SourceError
-from dsprep.findings import Reject, frames_note
+from dsprep.findings import Reject
 from dsprep.formats import CONCATENATIVE, format_of_file
 from dsprep.formats.stream import Readable
 from dsprep.options import require_effect
@@ -81,6 +81,7 @@ def convert_stdin(
             check=options["check"],
             max_pixels=max_pixels,
             on_reject=rejects,
+            on_note=lambda note: None if quiet else click.echo(visible(f"note: {note}"), err=True),
             name="stdin" if sources[0] == STREAM else sources[0],
         )
         for block in blocks:
@@ -90,8 +91,6 @@ def convert_stdin(
                     output.flush()
                 except BrokenPipeError:
                     raise RunStopped("stdout was closed before all was written") from None
-    if blocks.lost_frames and not quiet:
-        click.echo(frames_note(blocks.lost_frames), err=True)
     if rejects.count and not quiet:
         click.echo(f"{rejects.count:,} samples not converted", err=True)
     return REJECTS_EXIT_CODE if rejects.count else 0

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from difflib import get_close_matches
 from importlib import import_module
 from typing import Any, TypeVar
 
 import click
 from click.core import ParameterSource
+from click.shell_completion import CompletionItem
 
 from dsprep.options import require_effect
 
@@ -41,10 +43,46 @@ class _Context(click.Context):
         return super().command_path.rstrip()
 
 
+_DIRECTORIES = ("DIR",)
+_FILES = (
+    *("FILE", "SOURCE", "DEST", "DATASET", "SRC", "DST", "ROOT"),
+    *("LIST", "A", "B", "PATCH", "BASE", "OURS", "THEIRS"),
+)
+"""What the help calls values that are paths, all of which shells complete."""
+
+
+class _Place(click.ParamType[str]):
+    """A path, ``s3://…`` or ``-``: any text, which a shell completes as a path."""
+
+    name = "text"
+
+    def __init__(self, kind: str) -> None:
+        """Complete ``file`` or ``dir``, as click calls them."""
+        self._kind = kind
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
+        """Take it as it is."""
+        return click.STRING.convert(value, param, ctx)
+
+    def shell_complete(
+        self, ctx: click.Context, param: click.Parameter, incomplete: str
+    ) -> list[CompletionItem]:
+        """Leave it to the shell."""
+        return [CompletionItem(incomplete, type=self._kind)]
+
+
 class GroupedCommand(click.Command):
-    """A command that lists its options group by group."""
+    """A command that lists its options group by group, and whose paths a shell completes."""
 
     context_class = _Context
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        """Take what click's commands take."""
+        super().__init__(*args, **kwargs)
+        for parameter in self.params:
+            named = (parameter.metavar or "").removesuffix("...")
+            if named in _DIRECTORIES or named in _FILES:
+                parameter.type = _Place("dir" if named in _DIRECTORIES else "file")
 
     def invoke(self, ctx: click.Context) -> Any:
         """Run the command, unless an option that was given cannot take effect.
@@ -69,8 +107,9 @@ class GroupedCommand(click.Command):
 
 
 def command_name(ctx: click.Context) -> str:
-    """The name of a command, such as ``shard append``."""
-    return ctx.command_path.partition(" ")[2]
+    """The name of a command, such as ``shard append``, however dsprep itself is called."""
+    above = "" if ctx.parent is None else command_name(ctx.parent)
+    return "" if ctx.parent is None else f"{above} {ctx.info_name or ''}".strip()
 
 
 def option_name(parameter: click.Parameter) -> str:
@@ -120,6 +159,19 @@ class LazyGroup(click.Group):
         assert isinstance(command, click.Command)
         return command
 
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        """The command that is named, and what is left for it; for a misspelt one, say which."""
+        try:
+            return super().resolve_command(ctx, args)
+        except click.UsageError:
+            alike = get_close_matches(args[0], self._lazy)
+            if args[0].startswith("-") or not alike:
+                raise
+            message = f"No such command {args[0]!r}. Did you mean {' or '.join(alike)}?"
+            raise click.UsageError(message, ctx) from None
+
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """Write what each command is for, importing none."""
         with formatter.section("Commands"):
@@ -156,6 +208,10 @@ class DefaultGroup(LazyGroup):
         if args[0] == "":
             return "", self._default, args[1:]
         return super().resolve_command(ctx, args)
+
+    def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem]:
+        """The names of the other commands, and the paths that the one without a name takes."""
+        return [*super().shell_complete(ctx, incomplete), CompletionItem(incomplete, type="file")]
 
     def format_usage(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """Write how the command without a name is used."""

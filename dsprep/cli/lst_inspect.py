@@ -28,7 +28,8 @@ _classes_option = _list(
 @_check(
     "--root",
     metavar="DIR",
-    help="Look for the files below this directory: none may be missing or empty.",
+    help="Look for the files below this directory, or for samples in these shards: none may be "
+    "missing, no file empty.",
 )
 @_check(
     "--for",

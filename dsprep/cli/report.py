@@ -11,7 +11,14 @@ import click
 
 from dsprep.cli.streams import visible
 from dsprep.findings import count_skipped
-from dsprep.units import format_count, format_duration, format_extensions, format_size, format_some
+from dsprep.units import (
+    NO_EXTENSION,
+    format_count,
+    format_duration,
+    format_extensions,
+    format_size,
+    format_some,
+)
 
 if TYPE_CHECKING:
     from dsprep.findings import Finding
@@ -147,11 +154,12 @@ def skipped_text(findings: Iterable[Finding]) -> str:
             noun = "directory" if len(found) == 1 else "directories"
             said.append(f"{len(found):,} {noun} {_SKIPPED_DIRECTORIES.get(kind, kind)} ({names})")
         else:
-            counts = f": {format_extensions(count_skipped(found)[kind])}"
-            if kind == "keyless":  # a finding is about members of a shard
+            counts = count_skipped(found)[kind]
+            tells = kind != "keyless" and list(counts) != [NO_EXTENSION]  # keys have none
+            extensions = f": {format_extensions(counts)}" if tells else ""
+            if kind == "keyless":  # each tells of members of a shard
                 names = format_some([f"{each.path}: {each.detail}" for each in found])
-                counts = ""
-            said.append(f"{len(found):,} {_SKIPPED.get(kind, kind)}{counts} ({names})")
+            said.append(f"{len(found):,} {_SKIPPED.get(kind, kind)}{extensions} ({names})")
     return "; ".join(said)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from itertools import pairwise
 from typing import Any
 
 import click
@@ -34,7 +35,7 @@ class _SyncCommand(GroupedCommand):
         from dsprep.syncing.filters import Rule
 
         rules = []
-        for word, following in zip(args, [*args[1:], ""], strict=True):
+        for word, following in pairwise([*args, ""]):
             name, equals, value = word.partition("=")
             if name in _RULES:
                 rules.append(Rule(_RULES[name], value if equals else following))

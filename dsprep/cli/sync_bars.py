@@ -8,6 +8,7 @@ from typing import Any, TextIO
 
 from dsprep.cli.streams import visible
 from dsprep.cli.sync_lines import Lines
+from dsprep.progress import bar_size
 
 _PATIENCE = 2.0
 """Seconds before anything is drawn: what is over sooner needs no bar."""
@@ -93,7 +94,7 @@ class Bars(Lines):
             total=total,
             unit="B",
             unit_scale=True,
-            dynamic_ncols=True,
+            **bar_size(self.stream),
             file=self.stream,
             leave=False,
             position=position,

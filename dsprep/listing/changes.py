@@ -22,9 +22,11 @@ from dsprep.lists.rows import ROWS, format_rows
 from dsprep.liststore import (
     STREAM,
     ListFile,
+    command_text,
     editing,
     read_list,
     real_path,
+    require_not_done,
     write_files,
     write_stream,
 )
@@ -189,6 +191,7 @@ def patch_list(
         dry_run: Write nothing.
 
     Raises:
+        AlreadyDone: If the same patch was the last edit, and the list has not changed since.
         OptionError: If both are to come from stdin.
         SourceError: If one cannot be read, or the patch does not fit.
         DestinationError: If the list cannot be written.
@@ -197,11 +200,15 @@ def patch_list(
     out = path if out is None else out
     with editing(STREAM if dry_run else out, new=out != path):
         old = read_list(path)
-        what = parse_patch(*_read_patch(patch))
+        text, source = _read_patch(patch)
+        command = command_text("patch", text) if out == path != STREAM else ""
+        if command and not dry_run:
+            require_not_done(path, command)
+        what = parse_patch(text, source)
         rows = patch_rows(old.table, what)
         _require_a_list(rows, what.source)
         if not dry_run:
-            write_text(out, format_rows(rows))
+            write_text(out, format_rows(rows), command)
     return PatchReport(
         path=out,
         rows=rows.height,
@@ -316,14 +323,14 @@ def _other_names(
     return [OtherName(number, old, new) for number, (old, new) in pairs if old != new]
 
 
-def write_text(out: str, text: str) -> None:
+def write_text(out: str, text: str, command: str = "") -> None:
     """Write a list or a diff.
 
     Raises:
         DestinationError: If it cannot be written.
     """
     if out != STREAM:
-        write_files(out, {real_path(out).name: text.encode()})
+        write_files(out, {real_path(out).name: text.encode()}, command)
         return
     try:
         write_stream(text.encode())

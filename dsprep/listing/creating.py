@@ -24,6 +24,7 @@ from dsprep.liststore import (
     editing,
     read_list,
     real_path,
+    require_not_there,
     write_files,
     write_stream,
 )
@@ -243,6 +244,9 @@ def _write_new(
         if not dry_run:
             for path in sorted(lists, key=os.path.realpath):
                 stack.enter_context(editing(path, new=True))
+        if not overwrite and not dry_run:
+            new = files if named is None else {**files, CLASSES: named}
+            require_not_there(beside.parent, new)
         for path in lists:
             if os.path.exists(path) and not overwrite:
                 raise DestinationError(f"{path}: exists; give --overwrite to replace it")

@@ -22,9 +22,11 @@ from dsprep.lists.selecting import Selection, class_number, parse_ids
 from dsprep.liststore import (
     STREAM,
     ListFile,
+    command_text,
     editing,
     read_list,
     real_path,
+    require_not_done,
     write_files,
     write_stream,
 )
@@ -78,14 +80,21 @@ def edit_list(
         dry_run: Write nothing.
 
     Raises:
+        AlreadyDone: If the same edit was the last one, and the list has not changed since.
         OptionError: If the arguments make no sense.
         SourceError: If the list cannot be read, or no row is meant.
         DestinationError: If the list cannot be written.
     """
     out = path if out is None else out
     label = None if label is None else str(label)
+    command = ""
+    if out == path != STREAM:
+        words = (paths, ids, chosen, label, new_path, prefix, classes)
+        command = command_text("edit", *words)
     with editing(STREAM if dry_run else out, new=out != path):
         old = read_list(path, classes)
+        if command and not dry_run:
+            require_not_done(path, command)
         numbers = tuple(class_number(each, old.classes) for each in chosen)
         select = Selection(tuple(paths), parse_ids([str(each) for each in ids]), numbers)
         rows = _edited(old, select, label, new_path, prefix)
@@ -100,7 +109,7 @@ def edit_list(
         require_one_kind(old.table, rows, old.path)
         write = not dry_run and (bool(changed or removed) or out != path or out == STREAM)
         if write:
-            _write(out, rows)
+            _write(out, rows, command)
     return EditReport(out, rows.height, changed, removed, write)
 
 
@@ -144,9 +153,9 @@ def _edited(
     return set_rows(old.table, chosen, text, new_path)
 
 
-def _write(out: str, rows: pl.DataFrame) -> None:
+def _write(out: str, rows: pl.DataFrame, command: str) -> None:
     data = format_rows(rows).encode()
     if out == STREAM:
         write_stream(data)
     else:
-        write_files(out, {real_path(out).name: data})
+        write_files(out, {real_path(out).name: data}, command)

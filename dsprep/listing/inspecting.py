@@ -27,6 +27,7 @@ from dsprep.liststore import (
     editing,
     read_list,
     real_path,
+    require_not_there,
     write_files,
     write_stream,
 )
@@ -99,7 +100,8 @@ def check_list(
 
     Args:
         path: The ``.lst``, or ``-`` for stdin.
-        root: The directory that its paths start from, to look its files up; None does not.
+        root: The directory that its paths start from, or shards, to look its files or samples up;
+            None does not.
         classes: The file of class names; by default ``classes.txt`` beside the list.
         reader: Whose requirements to check, a key of
             :data:`~dsprep.lists.requirements.READERS`; None for nobody's.
@@ -114,7 +116,7 @@ def check_list(
     if wanted is not None:
         faults += wanted.check(rows)
     if root is not None:
-        faults += look_up(root, rows)
+        faults += look_up(root, rows, _name(path))
     faults = _one_of_a_kind(faults)
     kinds = dict(Counter(fault.kind for fault in faults).most_common())
     return CheckReport(_name(path), rows.height, names, root, reader, kinds, faults)
@@ -253,6 +255,8 @@ def _write(out: str, rows: pl.DataFrame, found: ListFile, overwrite: bool) -> No
     if out == STREAM:
         write_stream(data)
         return
+    if not overwrite and classes_beside(out) == found.classes:
+        require_not_there(real_path(out).parent, {real_path(out).name: data})
     if os.path.exists(out) and not overwrite:
         raise DestinationError(f"{out}: exists; give --overwrite to replace it")
     files = {real_path(out).name: data}

@@ -1,4 +1,4 @@
-"""Which files of a list are there, on a disk or on S3."""
+"""Which files, or samples, of a list are there, on a disk or on S3."""
 
 from __future__ import annotations
 
@@ -12,9 +12,15 @@ from stat import S_ISREG
 import polars as pl
 
 from dsprep.errors import SourceError
+from dsprep.lists.editing import plain_paths
 from dsprep.lists.faults import Fault
 from dsprep.lists.rows import leads_outside
+from dsprep.sources.files import Files
+from dsprep.sources.match import find_samples
+from dsprep.sources.reading import make_source
+from dsprep.sources.whole import holds_images, read_whole
 from dsprep.stores.objects import object_sizes
+from dsprep.stores.paths import is_dir
 from dsprep.stores.urls import is_s3
 from dsprep.transfers.flag import Flag
 
@@ -27,19 +33,25 @@ _LOCAL = 0.05
 _FILES_PER_CALL = 1000
 
 
-def look_up(root: str, rows: pl.DataFrame) -> Generator[Fault, None, None]:
-    """Ask for every file whose path leads nowhere else.
+def look_up(root: str, rows: pl.DataFrame, source: str) -> Generator[Fault, None, None]:
+    """Ask for every file whose path leads nowhere else; or for every sample, if these are whole.
 
     Args:
-        root: The directory that paths start from.
+        root: The directory that paths start from, or shards, or what else has whole samples.
         rows: The columns ``path`` and ``line``.
+        source: The list's name, for messages.
 
     Raises:
-        SourceError: If the directory cannot be read.
+        SourceError: If the directory, or the samples, cannot be read.
     """
-    rows = rows.filter(~leads_outside(pl.col("path"))).select(
-        "line", pl.col("path").cast(pl.Binary)
-    )
+    rows = rows.filter(~leads_outside(pl.col("path")))
+    samples = None
+    if not (is_dir(root) and holds_images(root)):
+        samples = read_whole(make_source(root, whole=True))
+    if samples is not None:
+        yield from _look_up_samples(root, rows, Files.of(*samples), source)
+        return
+    rows = rows.select("line", pl.col("path").cast(pl.Binary))
     if is_s3(root):
         yield from _look_up_objects(root, rows)
         return
@@ -62,6 +74,16 @@ def look_up(root: str, rows: pl.DataFrame) -> Generator[Fault, None, None]:
                 over.set()  # who stops early does not wait for all files
     finally:
         os.close(descriptor)
+
+
+def _look_up_samples(root: str, rows: pl.DataFrame, files: Files, source: str) -> Iterator[Fault]:
+    """Ask for every sample by its name."""
+    assert files.samples is not None
+    rows = rows.select("line", "path", plain_paths(rows["path"]).alias("file"))
+    names = find_samples(rows, files, files.samples, source)
+    missing = rows.filter(~names.is_in(files.table["path"].implode()))
+    for line, path in missing.select("line", "path").iter_rows():
+        yield Fault(line, "missing", f"{path!r}: {root} has no such sample")
 
 
 def _look_up_objects(root: str, rows: pl.DataFrame) -> Iterator[Fault]:

@@ -18,9 +18,12 @@ from dsprep.liststore import (
     CLASSES,
     STREAM,
     classes_beside,
+    command_text,
     editing,
     read_list,
     real_path,
+    require_not_done,
+    require_not_there,
     write_files,
     write_stream,
 )
@@ -85,12 +88,18 @@ def relabel_lists(
     """
     if out is not None and len(paths) > 1:
         raise OptionError("-o goes with one list; several are relabeled where they are")
-    changes = parse_map(read_text(map_file), map_file)
+    map_text = read_text(map_file)
+    changes = parse_map(map_text, map_file)
     order = read_classes(new_classes) if new_classes else None
     with ExitStack() as stack:
         for path in sorted({out or path for path in paths}, key=os.path.realpath):
             stack.enter_context(editing(STREAM if dry_run else path, new=out is not None))
         lists = [read_list(path, classes) for path in paths]
+        names = [str(real_path(path)) for path in paths]
+        words = (names, map_text, classes, order, keep_unmatched, renumber)
+        command = "" if out is not None or STREAM in paths else command_text("relabel", *words)
+        if command and not dry_run:
+            require_not_done(paths[0], command)
         together = pl.concat([each.table for each in lists])
         done = relabel(
             together,
@@ -115,7 +124,7 @@ def relabel_lists(
             if out == STREAM or (out is None and paths[0] == STREAM):
                 write_stream(format_rows(done.rows).encode())
             else:
-                _write_relabeled(out or paths[0], files, done.classes, out, overwrite)
+                _write_relabeled(out or paths[0], files, done.classes, out, overwrite, command)
     return RelabelReport(
         written, done.unit, done.moves, done.classes, done.dropped, done.idle, not dry_run
     )
@@ -148,10 +157,12 @@ def _write_relabeled(
     classes: tuple[str, ...] | None,
     out: str | None,
     overwrite: bool,
+    command: str,
 ) -> None:
     beside = real_path(path).with_name(CLASSES)
     named = None if classes is None else format_classes(classes).encode()
     if out is not None and not overwrite:
+        require_not_there(beside.parent, files if named is None else {**files, CLASSES: named})
         if os.path.exists(out):
             raise DestinationError(f"{out}: exists; give --overwrite to replace it")
         if named is not None and beside.exists() and not holds(beside, named):
@@ -161,4 +172,4 @@ def _write_relabeled(
             )
     if named is not None and classes_beside(path) != classes:
         files[CLASSES] = named
-    write_files(path, files)
+    write_files(path, files, command)

@@ -14,6 +14,7 @@ from typing import Any, NamedTuple
 
 from dsprep.errors import OptionError
 from dsprep.formats.base import Format
+from dsprep.units import format_count
 
 DEFAULT_TARGET = 200_000_000
 """Bytes: what SageMaker's Pipe mode and most loaders like best lies between 100 and 200 MB."""
@@ -100,7 +101,11 @@ def plan_shards(
         target = DEFAULT_TARGET if size.target is None else size.target
         room = layout.capacity(target) if capacity is None else capacity
         if room < 1:
-            raise OptionError(f"--target-size {target}: too small for one {layout.name} shard")
+            least = bisect_left(range(1 << 24), 1, key=layout.capacity)
+            raise OptionError(
+                f"--target-size {target}: too small for a {layout.name} shard, which takes at "
+                f"least {format_count(least, 'byte')}{in_megabytes(target)}"
+            )
         cuts = cut_by_bytes(weights, room)
     if size.multiple_of is not None and (len(cuts) - 1) % size.multiple_of:
         cuts = cut_into(weights, len(cuts) - 1 + -(len(cuts) - 1) % size.multiple_of)
@@ -111,6 +116,11 @@ def plan_shards(
         bytes_ = content + len(layout.trailer(content))
         shards.append(PlannedShard(name(number, len(cuts) - 1), start, stop, bytes_))
     return shards
+
+
+def in_megabytes(target: int) -> str:
+    """Ask whether so few bytes were to be megabytes; nothing, if there are too many for that."""
+    return f"; did you mean {target}MB?" if target < 1000 else ""
 
 
 def cut_by_bytes(weights: Sequence[int], capacity: int) -> list[int]:

@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import TypeVar
 
 from dsprep.errors import OptionError
+from dsprep.formats.base import Format
+from dsprep.formats.tfrecord import TFRecord
 from dsprep.sample import IMAGE_KINDS, UNKNOWN_IMAGE
 
 V = TypeVar("V")
 
 IMAGE = "image"
 """What the user calls the image, whatever its kind."""
+
+_DERIVED = {"format": "image", "synset": "class", "boxes": "label", "classes": "label"}
+"""Features of TFRecord's presets that are made of other fields."""
 
 
 @dataclass(frozen=True)
@@ -90,3 +95,49 @@ def kept_fields(names: Iterable[str]) -> frozenset[str]:
     if IMAGE in kept:
         raise OptionError("--keep-fields image: the image is what a transform changes")
     return kept
+
+
+def named_fields(
+    choice: FieldChoice, mapped: Collection[str], kept: Collection[str]
+) -> Mapping[str, Collection[str]]:
+    """The fields that options name, by option."""
+    return {
+        "--only": choice.only or (),
+        "--drop": choice.dropped,
+        "--map": mapped,
+        "--keep-fields": kept,
+    }
+
+
+def with_derived(known: Collection[str], layout: Format) -> set[str]:
+    """The fields that options can name where samples have these.
+
+    Args:
+        known: The fields of the samples.
+        layout: The format to write; TFRecord makes features of other fields, or by itself.
+    """
+    found = set(known)
+    if found & {*IMAGE_KINDS, UNKNOWN_IMAGE}:
+        found.add(IMAGE)
+    if isinstance(layout, TFRecord):
+        found |= layout.wants | {"source_id"}
+        found |= {feature for feature, told_by in _DERIVED.items() if told_by in found}
+    return found
+
+
+def say_unmatched(
+    named: Mapping[str, Collection[str]], known: Collection[str], who: str = "no sample"
+) -> list[str]:
+    """Say which options name fields that are not known.
+
+    Args:
+        named: The fields that they name, by option.
+        known: The fields that there are.
+        who: Who has none of the others.
+    """
+    found = {option: sorted(set(names).difference(known)) for option, names in named.items()}
+    return [
+        f"{option} {','.join(names)}: {who} has {'this field' if len(names) == 1 else 'these'}"
+        for option, names in found.items()
+        if names
+    ]

@@ -7,11 +7,10 @@ TFRecord names nothing. What this look does not find, workers find when they com
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
-from dsprep.formats.tfrecord import TFRecord
+from dsprep.planning.fields import say_unmatched, with_derived
 from dsprep.planning.geometry import dependent_fields, label_depends, refusal
 from dsprep.planning.packing import Packing
 from dsprep.readers.base import Reader
@@ -33,9 +32,6 @@ _ONLY_VALUES_TELL = frozenset(
     )
 )
 """Names that do not show whether the field depends on geometry. Other names of members do."""
-
-_DERIVED = {"format": "image", "synset": "class", "boxes": "label", "classes": "label"}
-"""Features of presets that are made of other fields."""
 
 
 @dataclass
@@ -68,7 +64,8 @@ def look_at(task: tuple[Reader, Rows]) -> Looked:
 def look(packing: Packing, catalog: Catalog, pool: Pool) -> Looked:
     """Look at a few samples, spread over the source, if there is something to learn from them."""
     moves = packing.transform is not None and packing.transform.moves
-    if not catalog.reader.whole or not (moves or _unmatched(packing, catalog, Looked())):
+    known = _known(packing, catalog, Looked())
+    if not catalog.reader.whole or not (moves or say_unmatched(packing.named_fields(), known)):
         return Looked()
     count = min(_SAMPLES, len(catalog))
     places = [number * len(catalog) // count for number in range(count)]
@@ -118,29 +115,16 @@ def unmatched(packing: Packing, catalog: Catalog, looked: Looked) -> list[str]:
         return []
     of_those = looked.samples and looked.samples < len(catalog) and not catalog.fields
     who = f"none of the {looked.samples:,} samples looked at" if of_those else "no sample"
-    return [
-        f"{option} {','.join(names)}: {who} has {'this field' if len(names) == 1 else 'these'}"
-        for option, names in _unmatched(packing, catalog, looked).items()
-    ]
+    return say_unmatched(packing.named_fields(), _known(packing, catalog, looked), who)
 
 
-def _unmatched(packing: Packing, catalog: Catalog, looked: Looked) -> dict[str, list[str]]:
-    """The names of fields that options give, and that are not known, by option."""
+def _known(packing: Packing, catalog: Catalog, looked: Looked) -> set[str]:
+    """The names of fields that options may give."""
     known = {name for name, _ in catalog.fields} | looked.fields.keys()
     if catalog.label_column is not None:
         known.add(catalog.label_column)
-    if not catalog.reader.whole or known & {*IMAGE_KINDS, UNKNOWN_IMAGE}:
+    if not catalog.reader.whole:
         known.add("image")
     if catalog.classes and "cls" in known:
         known.add("class")
-    if isinstance(packing.layout, TFRecord):  # features that it makes of others, or by itself
-        known |= packing.layout.wants | {"source_id"}
-        known |= {feature for feature, told_by in _DERIVED.items() if told_by in known}
-    named: dict[str, Iterable[str]] = {
-        "--only": packing.fields.only or (),
-        "--drop": packing.fields.dropped,
-        "--map": packing.mapped,
-        "--keep-fields": packing.keep_fields,
-    }
-    found = {option: sorted(set(names) - known) for option, names in named.items()}
-    return {option: names for option, names in found.items() if names}
+    return with_derived(known, packing.layout)

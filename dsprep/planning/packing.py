@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -10,7 +10,7 @@ from dsprep.formats import Format
 from dsprep.images.transform import Transform
 from dsprep.planning.cuts import ShardSize
 from dsprep.planning.destination import Destination
-from dsprep.planning.fields import FieldChoice
+from dsprep.planning.fields import FieldChoice, named_fields
 from dsprep.planning.recipe import Recipe
 from dsprep.planning.selection import Selection
 from dsprep.sources.reading import Source
@@ -96,6 +96,10 @@ class Packing:
             if getattr(self, name):
                 options[name] = True
         return options
+
+    def named_fields(self) -> Mapping[str, Collection[str]]:
+        """The fields that options name, by option."""
+        return named_fields(self.fields, self.mapped, self.keep_fields)
 
     def recipe(self, catalog: Catalog) -> Recipe:
         """How workers make the samples of a catalog."""

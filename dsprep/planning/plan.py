@@ -25,6 +25,7 @@ from dsprep.planning.settle import (
     with_chosen_label,
 )
 from dsprep.planning.weigh import pick, try_samples, weigh
+from dsprep.progress import Progress
 from dsprep.rows import Rows
 from dsprep.sources.reading import read_source
 from dsprep.units import format_count
@@ -112,16 +113,21 @@ class Plan:
         for name in ("classes.txt", "rejects.jsonl", "skipped.jsonl"):
             yield destination.companion(name).name
 
-    def seconds(self, pool: Pool) -> float:
+    def seconds(self, pool: Pool, progress: Progress) -> float:
         """How long the run will take, by trying some samples now."""
-        tried = try_samples(self.packing, pick(self.catalog, _TIMED), pool)
+        tried = try_samples(self.packing, pick(self.catalog, _TIMED), pool, progress)
         spent = sum(each.seconds for each in tried)
         count = sum(len(each.sizes) for each in tried)
         return spent / count * len(self.catalog) / pool.size
 
 
-def make_plan(packing: Packing, pool: Pool) -> Plan:
+def make_plan(packing: Packing, pool: Pool, progress: Progress) -> Plan:
     """Index the source and cut it into shards.
+
+    Args:
+        packing: What is asked for.
+        pool: Does the work.
+        progress: Is told how far it is to try samples, which takes long where images are encoded.
 
     Raises:
         SourceError: If the source cannot be packed.
@@ -150,7 +156,7 @@ def make_plan(packing: Packing, pool: Pool) -> Plan:
     indexed = catalog
     if packing.seed is not None:
         catalog = catalog.shuffle(packing.seed)
-    weights, capacity, estimated = weigh(packing, catalog, indexed, pool)
+    weights, capacity, estimated = weigh(packing, catalog, indexed, pool, progress)
     files = catalog.table["file"].to_list() if packing.size.by_file else ()
     name = _shard_namer(packing, catalog)
     shards = plan_shards(weights, packing.size, packing.layout, name, capacity, files)

@@ -21,6 +21,11 @@ from dsprep.rows import Rows
 from dsprep.sample import UNKNOWN_IMAGE, Sample, Value, image_kind_of, key_of
 from dsprep.selecting.copies import key_of_copy
 
+_REPORT_EVERY = 8
+
+Report: TypeAlias = Callable[[int, int], None]
+"""Told of samples, and of their bytes, as they are measured."""
+
 
 @dataclass(frozen=True)
 class Recipe:
@@ -71,13 +76,18 @@ class Measured(NamedTuple):
     seconds: float
 
 
-def measure(task: tuple[Recipe, Rows]) -> Measured:
+def measure(task: tuple[Recipe, Rows], report: Report) -> Measured:
     """Make some samples, write nothing."""
     recipe, rows = task
     began = time.perf_counter()
     sizes: list[int | None] = []
+    told = 0
     for sample in make_samples(recipe, rows):
         sizes.append(_image_size(recipe, sample))
+        if len(sizes) - told == _REPORT_EVERY:
+            report(_REPORT_EVERY, sum(filter(None, sizes[told:])))
+            told = len(sizes)
+    report(len(sizes) - told, sum(filter(None, sizes[told:])))
     return Measured(sizes, time.perf_counter() - began)
 
 

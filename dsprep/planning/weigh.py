@@ -15,6 +15,7 @@ from dsprep.planning.cuts import DEFAULT_TARGET
 from dsprep.planning.estimate import SAMPLE, fit
 from dsprep.planning.packing import Packing
 from dsprep.planning.recipe import Measured, measure
+from dsprep.progress import Progress
 from dsprep.workers.pool import Pool
 
 if TYPE_CHECKING:
@@ -25,7 +26,7 @@ _SAMPLE_SEED = 1
 
 
 def weigh(
-    packing: Packing, catalog: Catalog, indexed: Catalog, pool: Pool
+    packing: Packing, catalog: Catalog, indexed: Catalog, pool: Pool, progress: Progress
 ) -> tuple[list[int], int | None, bool]:
     """The bytes of each encoded sample, how full to plan a shard, and whether they are estimates.
 
@@ -34,6 +35,7 @@ def weigh(
         catalog: The samples in their order.
         indexed: The samples in the order of the source, which decides what is tried.
         pool: Tries samples where nothing else tells.
+        progress: Is told how far that is.
     """
     sizes: list[int] = catalog.table["size"].to_list()
     layout, whole = packing.layout, catalog.reader.whole
@@ -46,14 +48,17 @@ def weigh(
     if packing.transform is not None or catalog.reader.encodes:
         if not packing.size.by_bytes:
             return sizes if whole else _exact_weights(layout, catalog, sizes), None, True
-        predicted, capacity = _estimate(packing, catalog, pick(indexed, SAMPLE), sizes, pool)
+        predicted, capacity = _estimate(
+            packing, catalog, pick(indexed, SAMPLE), sizes, pool, progress
+        )
         weights = predicted if whole else _exact_weights(layout, catalog, predicted)
         return weights, capacity, True
     if not whole:
         return _exact_weights(layout, catalog, sizes), None, not layout.concatenative
     if not (layout.concatenative and packing.size.by_bytes):
         return sizes, None, True
-    measured = chain.from_iterable(each.sizes for each in try_samples(packing, catalog, pool))
+    tried = try_samples(packing, catalog, pool, progress)
+    measured = chain.from_iterable(each.sizes for each in tried)
     return [size or 0 for size in measured], None, False
 
 
@@ -68,11 +73,16 @@ def _exact_weights(layout: Format, catalog: Catalog, image_sizes: Sequence[int])
 
 
 def _estimate(
-    packing: Packing, catalog: Catalog, sample: Catalog, sizes: Sequence[int], pool: Pool
+    packing: Packing,
+    catalog: Catalog,
+    sample: Catalog,
+    sizes: Sequence[int],
+    pool: Pool,
+    progress: Progress,
 ) -> tuple[list[int], int]:
     """Encoded bytes of each image, and how full to plan a shard with them."""
     target = packing.layout.capacity(packing.size.target or DEFAULT_TARGET)
-    tried = try_samples(packing, sample, pool)
+    tried = try_samples(packing, sample, pool, progress)
     encoded = list(chain.from_iterable(each.sizes for each in tried))
     measured = zip(sample.table["index"].to_list(), encoded, strict=True)
     known = {index: size for index, size in measured if size}
@@ -91,12 +101,19 @@ def _estimate(
     return predicted, model.safe_capacity(target, mean)
 
 
-def try_samples(packing: Packing, sample: Catalog, pool: Pool) -> list[Measured]:
+def try_samples(
+    packing: Packing, sample: Catalog, pool: Pool, progress: Progress
+) -> list[Measured]:
     """Make the samples of a small catalog, all workers sharing the work, and measure them."""
     share = math.ceil(len(sample) / (4 * pool.size))
     recipe = packing.recipe(sample)
     tasks = [(recipe, sample.slice(at, share).rows()) for at in range(0, len(sample), share)]
-    return pool.map(measure, tasks)
+    progress.begin("estimating sizes", len(sample), 0)
+    try:
+        found = dict(pool.run(measure, tasks, progress.advance))
+    finally:
+        progress.end()
+    return [found[number] for number in range(len(tasks))]
 
 
 def pick(catalog: Catalog, count: int) -> Catalog:

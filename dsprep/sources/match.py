@@ -52,7 +52,7 @@ def match_files(
         SourceError: If not one of them has a file, or rows name a file again.
     """
     if files.samples is not None:
-        rows = rows.with_columns(file=_find_samples(rows, files, files.samples, source))
+        rows = rows.with_columns(file=find_samples(rows, files, files.samples, source))
     matched = _join(rows, files.table)
     unknown = matched.filter(pl.col("size").is_null())["file"]
     elsewhere = _look_up(root, files, unknown.unique(maintain_order=True))
@@ -158,11 +158,20 @@ def _as_lists(labels: pl.Series) -> pl.Series:
     return labels.to_frame().select(pl.concat_list(pl.col("cls").cast(pl.Float64))).to_series()
 
 
-def _find_samples(rows: pl.DataFrame, files: Files, samples: Catalog, source: str) -> pl.Series:
+def find_samples(rows: pl.DataFrame, files: Files, samples: Catalog, source: str) -> pl.Series:
     """Find what a list means: a sample by its name, by its shard and key, or by its key alone.
+
+    Args:
+        rows: The columns ``line`` and ``file``, what the list has there, plainly written.
+        files: What :meth:`Files.of` makes of the samples.
+        samples: They.
+        source: The list's name, for messages.
 
     Returns:
         The names that the samples have; what the list has where there is no such sample.
+
+    Raises:
+        SourceError: If it may mean two.
     """
     named, names = rows.select("line", name="file"), files.table["path"]
     if names.is_in(named["name"].implode()).sum() == named["name"].n_unique():

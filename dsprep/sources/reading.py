@@ -189,8 +189,8 @@ def make_source(
 
 
 def source_of(given: Source | str) -> Source:
-    """A source as it was made, or of what a user named, without labels beside it."""
-    return make_source(given) if isinstance(given, str) else given
+    """A source as it was made, or the samples that a path names, with all that they tell."""
+    return make_source(given, whole=True) if isinstance(given, str) else given
 
 
 def read_source(source: Source, run_all: RunAll = map) -> tuple[Catalog, list[Finding]]:

@@ -207,7 +207,7 @@ def _parquet(source: Source, run_all: RunAll) -> tuple[Catalog, list[Finding]] |
         files = sorted(
             entry.path for entry in entries(source.root) if _is_parquet(entry.name, entry)
         )
-        if files and source.kind is None and _holds_images(source.root):
+        if files and source.kind is None and holds_images(source.root):
             if source.chooses:
                 return None
             raise SourceError(
@@ -235,11 +235,11 @@ def _is_parquet(name: str, entry: Entry) -> bool:
     return name.endswith(".parquet") and not name.startswith(".") and entry.is_file()
 
 
-def _holds_images(directory: str, depth: int = 1) -> bool:
+def holds_images(directory: str, depth: int = 1) -> bool:
     """Whether images lie in a directory or right below, as far as the first names there show."""
     return any(
         image_kind_of(entry.name)
-        or (depth > 0 and entry.is_dir() and _holds_images(entry.path, depth - 1))
+        or (depth > 0 and entry.is_dir() and holds_images(entry.path, depth - 1))
         for entry in islice(entries(directory), _LOOKED_AT)
         if not entry.name.startswith(".")
     )

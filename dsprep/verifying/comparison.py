@@ -11,7 +11,14 @@ import polars as pl
 from dsprep.planning.recipe import Recipe
 from dsprep.running.shard import Report
 from dsprep.units import format_count
-from dsprep.verifying.inspection import Inspected, Problem, SourceTask, digest_source, label_text
+from dsprep.verifying.inspection import (
+    Inspected,
+    Problem,
+    SourceTask,
+    digest,
+    digest_source,
+    label_text,
+)
 from dsprep.workers.pool import Pool
 
 if TYPE_CHECKING:
@@ -97,7 +104,8 @@ def _of_source(
     by_number = recipe.layout.known_by == "id" or (
         recipe.layout.known_by == "key" and recipe.key == "index"
     )
-    is_there = found["digest"].is_in(source["digest"].implode())
+    images = source["digest"].filter(source["digest"] != digest(b""))  # samples may hold none
+    is_there = found["digest"].is_in(images.implode())
     if not by_number:
         is_there |= found["name"].is_in(source["name"].implode())
     shares = found.select("part", is_there=is_there).group_by("part").agg(pl.mean("is_there"))

@@ -221,6 +221,16 @@ class TestChoosing:
         assert "not one of the 2 samples" in err
         assert "names such as 'a/0'" in err
 
+    def test_a_list_is_checked_by_its_samples(
+        self, run_here: RunHere, tmp_path: Path, tar: Path
+    ) -> None:
+        rows = [(0, 0, "a/0"), (1, 1, "six.tar/a/1"), (2, 0, "a/2.jpg"), (3, 1, "b/3")]
+        lst = write_list(tmp_path / "some.lst", rows)
+        code, out, _ = run_here("lst", "check", lst, "--root", tar, "--json")
+        assert code == 3
+        (fault,) = json.loads(out)["faults"]
+        assert (fault["line"], fault["kind"]) == (4, "missing")
+
     def test_ids_are_those_of_the_list(self, run_here: RunHere, tmp_path: Path) -> None:
         samples = [Sample("0", {"jpg": jpeg(n, SIZE), "cls": 0}) for n in range(4)]
         shard = write_shard(tmp_path / "n.tfrecord", LAYOUTS["tfrecord without names"], samples)

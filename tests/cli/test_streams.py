@@ -20,6 +20,7 @@ from pathlib import Path
 import pytest
 
 import dsprep
+from dsprep.images.transform import Transform
 from dsprep.progress import BarProgress, LogProgress, Progress, progress_for
 from tests.conftest import Finished
 from tests.images import draw, encode, jpeg
@@ -163,6 +164,49 @@ class TestStreams:
             dest = str(tmp_path / kind.__name__)
             dsprep.pack(str(photos), dest, format="webdataset", progress=kind(Gone()))
             assert dsprep.verify(dest, progress=kind(Gone())).problems == []
+
+
+@pytest.mark.parametrize("size", [(0, 0), (24, 0), (0, 60), (24, 60)])
+def test_a_terminal_that_reports_no_size_gets_a_bar(
+    size: tuple[int, int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """So do those of ``script`` and ``docker run -t``."""
+    monkeypatch.setattr("dsprep.progress._PATIENCE", 0)
+    own, other = os.openpty()
+    termios.tcsetwinsize(other, size)
+    with os.fdopen(other, "w") as stream:
+        bar = BarProgress(stream)
+        bar.begin("writing", 10, 100)
+        bar.advance(5, 50)
+        bar.end()
+        shown = os.read(own, 65536).decode()
+    os.close(own)
+    assert "writing" in shown
+    assert "/10" in shown
+
+
+def test_estimating_sizes_is_shown(photos: Path, tmp_path: Path) -> None:
+    told: list[tuple[str, int, int]] = []
+
+    class Told(Progress):
+        def begin(self, task: str, samples: int, size: int) -> None:
+            self.task, self.samples, self.done = task, samples, 0
+
+        def advance(self, samples: int, size: int) -> None:
+            self.done += samples
+
+        def end(self) -> None:
+            told.append((self.task, self.samples, self.done))
+
+    dsprep.pack(
+        str(photos),
+        str(tmp_path / "out"),
+        format="recordio",
+        transform=Transform(resize=8, encode="jpeg"),
+        progress=Told(),
+    )
+    assert [task for task, _, _ in told] == ["estimating sizes", "writing"]
+    assert all(samples == done > 0 for _, samples, done in told)
 
 
 class Terminal:

@@ -128,7 +128,6 @@ class AsPath:
         ({"rules": [dsprep.Rule(False, "*")]}, (dsprep.Rule(False, "*"),)),
         ({"side": "ours"}, "ours"),
     ],
-    ids=str,
 )
 def test_what_is_natural_is_taken(given: dict[str, Any], got: object) -> None:
     assert list(taken(**given).values()) == [got]
@@ -137,7 +136,7 @@ def test_what_is_natural_is_taken(given: dict[str, Any], got: object) -> None:
 @pytest.mark.parametrize(
     ("given", "said"),
     [
-        ({"whole": True}, "whole=True is of type bool; give a whole number or text or None"),
+        ({"whole": True}, "whole=True is of type bool; give a whole number, text or None"),
         ({"whole": 2.5}, "whole=2.5 is of type float"),
         ({"share": "1"}, "share='1' is of type str; give a number"),
         ({"is_so": 1}, "is_so=1 is of type int; give True or False"),
@@ -147,10 +146,11 @@ def test_what_is_natural_is_taken(given: dict[str, Any], got: object) -> None:
         ({"transform": {"resise": 3}}, "transform: has no 'resise'; choose of resize, crop"),
         ({"transform": {"resize": "3"}}, r"transform\['resize'\]='3' is of type str"),
         ({"shares": {"train": []}}, r"shares\['train'\]="),
+        ({"path": 5}, "path=5 is of type int; give a path or None"),
+        ({"paths": 5}, "paths=5 is of type int; give a path or a list, each a path"),
         ({"side": "both"}, "side='both' is of type str; give 'ours' or 'theirs'"),
         ({"path": "x" * 100 + "\0", "whole": b"x" * 100}, "^taken: whole=b'x{50,60}… is of"),
     ],
-    ids=str,
 )
 def test_what_is_refused_is_named(given: dict[str, Any], said: str) -> None:
     with pytest.raises(OptionError, match=said):

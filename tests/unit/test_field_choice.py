@@ -47,7 +47,10 @@ def sources(tmp_path_factory: pytest.TempPathFactory) -> Path:
     [
         (("--drop", "clss,cls"), "--drop clss: no sample has this field"),
         (("--only", "image,x,y"), "--only x,y: no sample has these"),
-        (("--keep-fields", "mask.png"), "--keep-fields mask.png: no sample has this field"),
+        (
+            ("--keep-fields", "mask.png", "--resize", "9"),
+            "--keep-fields mask.png: no sample has this field",
+        ),
         (("--map", "label=caption"), "--map label: no sample has this field"),
     ],
 )
@@ -111,3 +114,21 @@ def test_a_column_that_is_dropped_is_there(tmp_path: Path) -> None:
         workers=1,
     )
     assert report.notes == ["--drop minute: no sample has this field"]
+
+
+def test_a_stream_says_it_at_its_end(sources: Path) -> None:
+    notes: list[str] = []
+    with (sources / "shard.tar").open("rb") as file:
+        stream = dsprep.convert_stream(
+            file,
+            source="webdataset",
+            to="tfrecord",
+            drop=["clss"],
+            rename={"cls": "y", "label": "z"},
+            on_note=notes.append,
+        )
+        assert stream.read()
+    assert notes == [
+        "--drop clss: no sample has this field",
+        "--map label: no sample has this field",
+    ]

@@ -302,7 +302,7 @@ class TestFiles:
         monkeypatch.setattr(looking, "_LOCAL", 60)
         rows = pl.DataFrame({"line": range(9000), "path": [f"{number}" for number in range(9000)]})
         monkeypatch.setattr(os, "stat", slow)
-        faults = looking.look_up(str(tmp_path), rows)
+        faults = looking.look_up(str(tmp_path), rows, "x.lst")
         assert next(fault.line for fault in faults if fault.line == 1000) == 1000
         faults.close()
         assert asked <= {b"%d" % number for number in range(2001)}
