@@ -162,7 +162,7 @@ class TestFrames:
         run_here("pack", tmp_path / "t", tmp_path / "a.tar", "-q")
         args = ("--to", "tfrecord", "--encode", "jpeg")
         done = run_here("convert", tmp_path / "a.tar", "-", *args)
-        assert done.err == "1 image of several frames kept only the first\n"
+        assert done.err == "note: 1 image of several frames kept only the first\n"
 
 
 def test_avif_is_turned_upright(run_here: Run, tmp_path: Path) -> None:
