@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from dsprep.arguments import AnyPath, public
-from dsprep.errors import SourceError
+from dsprep.errors import OptionError, SourceError
 from dsprep.formats import CONCATENATIVE
 from dsprep.images.check import DEFAULT_MAX_PIXELS
 from dsprep.options import given_options, require_effect
@@ -150,9 +150,12 @@ def shard(
         extensions=extensions,
     )
     own = _format_of(source)
-    if own is None:
-        require_there(first)
-    destination, format_name = parse_destination(dest, to or own)
+    try:
+        destination, format_name = parse_destination(dest, to or own)
+    except OptionError:
+        if own is None:
+            require_there(first)  # of what is missing, nothing tells a format
+        raise
     require_effect("shard", given, format=format_name, **destination.facts())
     target = None if target_size is None else parse_size(target_size)
     size = shard_size(destination.single, target, shards, samples_per_shard, multiple_of)
