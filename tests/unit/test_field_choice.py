@@ -11,7 +11,6 @@ from pathlib import Path
 import pytest
 
 import dsprep
-from dsprep.errors import OptionError
 from tests.conftest import Finished
 from tests.images import image_folder, jpeg, png
 from tests.unit.parquet_files import images, write_table
@@ -20,11 +19,11 @@ RunHere = Callable[..., Finished]
 
 
 @pytest.fixture(scope="module")
-def sources(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def sources(run_here: RunHere, tmp_path_factory: pytest.TempPathFactory) -> Path:
     root = tmp_path_factory.mktemp("fields")
     image_folder(root / "images", ("a", "b"), 1)
     for name in ("shard.tar", "records.tfrecord", "columns.parquet"):
-        dsprep.pack(str(root / "images"), str(root / name), workers=1)
+        assert run_here("pack", root / "images", root / name, "-j1").code == 0
     with tarfile.open(root / "other.tar", "w") as tar:
         for name, data in (("0.image", png()), ("0.cls", b"1"), ("1.image", jpeg())):
             member = tarfile.TarInfo(name)
@@ -78,12 +77,13 @@ def test_a_sample_in_which_no_field_is_called_image(
         assert sorted(tar.getnames()) == ["0.cls", "0.png", "1.png"]
 
 
-def test_map_names_the_image_whatever_it_is_called(sources: Path, tmp_path: Path) -> None:
-    report = dsprep.convert(
-        str(sources / "shard.tar"), str(tmp_path / "x.tar"), rename={"image": "photo"}, workers=1
-    )
-    assert report.notes == []
-    with tarfile.open(tmp_path / "x.tar") as tar:
+def test_map_names_the_image_whatever_it_is_called(
+    run_here: RunHere, sources: Path, tmp_path: Path
+) -> None:
+    shard = tmp_path / "x.tar"
+    done = run_here("convert", sources / "shard.tar", shard, "--map", "image=photo", "-j1")
+    assert (done.code, "note" in done.out) == (0, False)
+    with tarfile.open(shard) as tar:
         assert sorted(tar.getnames()) == ["a/000.cls", "a/000.photo", "b/000.cls", "b/000.photo"]
 
 
@@ -100,20 +100,19 @@ def test_labels_of_image_files_are_left_out(
     assert b"image/class" not in (tmp_path / "y.tfrecord").read_bytes()
 
 
-def test_images_are_not_left_out_of_image_files(sources: Path, tmp_path: Path) -> None:
-    with pytest.raises(OptionError, match="--only and --drop leave no image"):
-        dsprep.convert(str(sources / "images"), str(tmp_path / "x.tar"), drop=["image"], workers=1)
+def test_images_are_not_left_out_of_image_files(
+    run_here: RunHere, sources: Path, tmp_path: Path
+) -> None:
+    done = run_here("convert", sources / "images", tmp_path / "x.tar", "--drop", "image", "-j1")
+    assert done.code == 2
+    assert "--only and --drop leave no image" in done.err
 
 
-def test_a_column_that_is_dropped_is_there(tmp_path: Path) -> None:
+def test_a_column_that_is_dropped_is_there(run_here: RunHere, tmp_path: Path) -> None:
     columns = {"image": images([jpeg()]), "EventTime": [1.5], "hour": [None]}
-    report = dsprep.convert(
-        write_table(tmp_path / "x.parquet", columns),
-        str(tmp_path / "x.tar"),
-        drop=["EventTime", "hour", "minute"],
-        workers=1,
-    )
-    assert report.notes == ["--drop minute: no sample has this field"]
+    source, dest = write_table(tmp_path / "x.parquet", columns), tmp_path / "x.tar"
+    done = run_here("convert", source, dest, "--drop", "EventTime,hour,minute", "--json", "-j1")
+    assert json.loads(done.out)["notes"] == ["--drop minute: no sample has this field"]
 
 
 def test_a_stream_says_it_at_its_end(sources: Path) -> None:

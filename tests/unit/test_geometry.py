@@ -103,7 +103,7 @@ def write_shard(path: Path, samples: Mapping[str, Mapping[str, bytes]]) -> None:
 
 
 @pytest.fixture(scope="module")
-def sources(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def sources(run_here: RunHere, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Data sets with boxes or masks, in each kind of source."""
     root = tmp_path_factory.mktemp("geometry")
     write_pairs(root / "pairs")
@@ -113,14 +113,18 @@ def sources(tmp_path_factory: pytest.TempPathFactory) -> Path:
     write_shard(
         root / "masks.tar", {str(n): {"jpg": jpeg(n), "mask.png": png(n)} for n in range(3)}
     )
-    boxes = (str(root / "list" / "images"), str(root / "list" / "train.lst"))
+    boxes = ("pack", root / "list" / "images", "--list", root / "list" / "train.lst", "-j1")
     for name in ("boxes.rec", "lists.tfrecord", "members.tar"):
-        dsprep.pack(boxes[0], str(root / name), list_file=boxes[1], workers=1)
-    detection = str(root / "detection.tfrecord")
-    dsprep.pack(boxes[0], detection, list_file=boxes[1], features="detection", workers=1)
-    dsprep.convert(str(root / "boxes.rec"), str(root / "rows.parquet"), workers=1)
-    dsprep.convert(str(root / "masks.tar"), str(root / "columns.parquet"), workers=1)
-    dsprep.convert(str(root / "boxes.rec"), str(root / "sagemaker"), to="manifest", workers=1)
+        assert run_here(*boxes, root / name).code == 0
+    detection = (root / "detection.tfrecord", "--features", "detection")
+    assert run_here(*boxes, *detection).code == 0
+    for source, dest in (
+        ("boxes.rec", ("rows.parquet",)),
+        ("masks.tar", ("columns.parquet",)),
+        ("boxes.rec", ("sagemaker", "--to", "manifest")),
+    ):
+        done = run_here("convert", root / source, root / dest[0], *dest[1:], "-j1")
+        assert (done.code, done.err) == (0, "")
     return root
 
 
@@ -217,14 +221,15 @@ def test_a_field_that_the_look_did_not_find_stops_the_run(
 
 
 def test_a_stream_stops_at_the_first_such_sample(sources: Path) -> None:
-    def convert(**options: tuple[str, ...]) -> bytes:
+    def convert(keep_fields: tuple[str, ...] = (), drop: tuple[str, ...] = ()) -> bytes:
         with (sources / "masks.tar").open("rb") as file:
             return dsprep.convert_stream(
                 file,
                 source="webdataset",
                 to="webdataset",
                 transform=Transform(resize=24),
-                **options,  # type: ignore[arg-type]
+                keep_fields=keep_fields,
+                drop=drop,
             ).read()
 
     with pytest.raises(OptionError, match="--resize changes .*as in the sample '0'"):
@@ -233,20 +238,15 @@ def test_a_stream_stops_at_the_first_such_sample(sources: Path) -> None:
     assert b"mask.png" not in convert(drop=("mask.png",))
 
 
-def test_sizes_are_made_new(tmp_path: Path) -> None:
+def test_sizes_are_made_new(run_here: RunHere, tmp_path: Path) -> None:
     image_folder(tmp_path / "images", ("a",), 2)
-    dsprep.pack(
-        str(tmp_path / "images"), str(tmp_path / "x.tfrecord"), features="inception", workers=1
-    )
-    dsprep.convert(
-        str(tmp_path / "x.tfrecord"),
-        str(tmp_path / "y.tar"),
-        metadata=True,
-        transform=Transform(resize=24),
-        workers=1,
-    )
+    records = tmp_path / "x.tfrecord"
+    call = ("pack", tmp_path / "images", records, "--features", "inception", "-j1")
+    assert run_here(*call).code == 0
+    call = ("convert", records, tmp_path / "y.tar", "--metadata", "--resize", "24", "-j1")
+    assert run_here(*call).code == 0
     with tarfile.open(tmp_path / "y.tar") as tar:
-        files = {name: tar.extractfile(name).read() for name in tar.getnames()}  # type: ignore[union-attr]
+        files = {each.name: (tar.extractfile(each) or io.BytesIO()).read() for each in tar}
     told = json.loads(files["a/000.json"])
     image = read_header(files["a/000.jpg"])
     assert (told["width"], told["height"]) == (image.width, image.height) == (32, 24)
