@@ -253,7 +253,8 @@ workers_option = _run(
     "-j",
     "--workers",
     type=Count(),
-    help="Processes.  [default: the cores that this process may use]",
+    help="Maximum number of processes: up to 64, or four times the cores.  [default: the cores "
+    "that this process may use]",
 )
 
 dry_run_option = _run("--dry-run", is_flag=True, help="Say what would be done, write nothing.")

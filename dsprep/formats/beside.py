@@ -53,10 +53,10 @@ def read_beside(folder: str, path: str) -> bytes:
     Raises:
         BadSample: If there is no such file below the folder, or it cannot be read.
     """
-    full, _ = find_beside(folder, path)
+    full, size = find_beside(folder, path)
     if is_s3(full):
-        return read_bytes(full)
+        return read_bytes(full, size)
     try:
-        return read_whole(full)
+        return read_whole(full, size)
     except OSError as error:
         raise BadSample(f"{path!r} cannot be read ({error.strerror})") from None

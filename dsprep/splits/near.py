@@ -12,6 +12,7 @@ from importlib.util import find_spec
 from dsprep.errors import BadImage, OptionError
 from dsprep.images.decode import DEFAULT_MAX_PIXELS, open_image, pillow
 from dsprep.images.header import NAMES, read_header, require_whole
+from dsprep.stores.local import LARGEST_TABLE
 from dsprep.stores.paths import read_bytes
 
 _ENOUGH = (256, 256)
@@ -52,7 +53,7 @@ def _hash_file(path: str) -> int | None:
     from PIL import ImageOps
 
     try:
-        data = read_bytes(path)
+        data = read_bytes(path, LARGEST_TABLE)
         header = read_header(data)
         require_whole(data, header)
         with pillow(f"cannot decode this {NAMES[header.kind]}", DEFAULT_MAX_PIXELS):
