@@ -32,6 +32,8 @@ END = 120
 @pytest.hookimpl(tryfirst=True)
 def pytest_sessionstart(session: pytest.Session) -> None:
     config = session.config
+    if not hasattr(config, "workerinput"):  # a run that is terminated ends as after Ctrl-C
+        signal.signal(signal.SIGTERM, signal.default_int_handler)
     limit = GRACE * float(config.getoption("timeout") or config.getini("timeout") or 0)
     if (given := getattr(config, "workerinput", {}).get("hangs")) is not None:
         config.pluginmanager.register(Worker(Path(given)))
