@@ -50,11 +50,12 @@ class Worker:
         self._tell("the collection of tests")
 
     def _tell(self, doing: str) -> None:
-        self._place.write_text(f"{os.getpid()}\n{time.monotonic()}\n{doing}\n")
+        with suppress(OSError):  # the run is over: nobody reads it any more
+            self._place.write_text(f"{os.getpid()}\n{time.monotonic()}\n{doing}\n")
 
     @pytest.hookimpl(trylast=True)
     def pytest_collection_finish(self) -> None:
-        self._place.unlink()
+        self._place.unlink(missing_ok=True)
 
     @pytest.hookimpl(wrapper=True, tryfirst=True)
     def pytest_runtest_protocol(self, item: pytest.Item) -> Iterator[None]:
@@ -62,7 +63,7 @@ class Worker:
         try:
             return (yield)
         finally:
-            self._place.unlink()
+            self._place.unlink(missing_ok=True)
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_sessionfinish(self) -> None:
