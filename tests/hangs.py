@@ -32,6 +32,8 @@ END = 120
 @pytest.hookimpl(tryfirst=True)
 def pytest_sessionstart(session: pytest.Session) -> None:
     config = session.config
+    if not hasattr(config, "workerinput"):  # a run that is terminated ends as after Ctrl-C
+        signal.signal(signal.SIGTERM, signal.default_int_handler)
     limit = GRACE * float(config.getoption("timeout") or config.getini("timeout") or 0)
     if (given := getattr(config, "workerinput", {}).get("hangs")) is not None:
         config.pluginmanager.register(Worker(Path(given)))
@@ -48,11 +50,12 @@ class Worker:
         self._tell("the collection of tests")
 
     def _tell(self, doing: str) -> None:
-        self._place.write_text(f"{os.getpid()}\n{time.monotonic()}\n{doing}\n")
+        with suppress(OSError):  # the run is over: nobody reads it any more
+            self._place.write_text(f"{os.getpid()}\n{time.monotonic()}\n{doing}\n")
 
     @pytest.hookimpl(trylast=True)
     def pytest_collection_finish(self) -> None:
-        self._place.unlink()
+        self._place.unlink(missing_ok=True)
 
     @pytest.hookimpl(wrapper=True, tryfirst=True)
     def pytest_runtest_protocol(self, item: pytest.Item) -> Iterator[None]:
@@ -60,7 +63,7 @@ class Worker:
         try:
             return (yield)
         finally:
-            self._place.unlink()
+            self._place.unlink(missing_ok=True)
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_sessionfinish(self) -> None:

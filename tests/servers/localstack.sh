@@ -8,5 +8,10 @@ cd "$dir"
 export DISABLE_EVENTS=1 SKIP_SSL_CERT_DOWNLOAD=1 SERVICES=s3 STRICT_SERVICE_LOADING=1 \
     EAGER_SERVICE_LOADING=0 GATEWAY_LISTEN=127.0.0.1:$port DNS_ADDRESS=0 TMPDIR=$dir \
     XDG_CACHE_HOME=$dir
-setsid "$venv/bin/python" -m localstack.runtime.main >"$dir/log.txt" 2>&1 </dev/null &
+# Objects would lie in /tmp/localstack-s3-storage, which nobody removes.
+setsid "$venv/bin/python" -c "
+from localstack.runtime.main import main
+from localstack.services.s3 import provider
+provider.DEFAULT_S3_TMP_DIR = '$dir/objects'
+main()" >"$dir/log.txt" 2>&1 </dev/null &
 echo $! >"$dir/run/localstack.pid"
