@@ -128,7 +128,6 @@ class AsPath:
         ({"rules": [dsprep.Rule(False, "*")]}, (dsprep.Rule(False, "*"),)),
         ({"side": "ours"}, "ours"),
     ],
-    ids=str,
 )
 def test_what_is_natural_is_taken(given: dict[str, Any], got: object) -> None:
     assert list(taken(**given).values()) == [got]
@@ -152,7 +151,6 @@ def test_what_is_natural_is_taken(given: dict[str, Any], got: object) -> None:
         ({"side": "both"}, "side='both' is of type str; give 'ours' or 'theirs'"),
         ({"path": "x" * 100 + "\0", "whole": b"x" * 100}, "^taken: whole=b'x{50,60}… is of"),
     ],
-    ids=str,
 )
 def test_what_is_refused_is_named(given: dict[str, Any], said: str) -> None:
     with pytest.raises(OptionError, match=said):
