@@ -8,7 +8,7 @@ import pytest
 
 from dsprep.errors import StoreError
 from dsprep.stores.base import Part, Upload
-from dsprep.syncing.orphans import clean_uploads
+from dsprep.syncing.orphans import abort_uploads
 
 NOW = 10_000.0
 """The time on the server, which is long before that of this machine."""
@@ -57,14 +57,14 @@ def store() -> Store:
 
 
 def test_ages_are_told_by_the_clock_of_the_server(store: Store) -> None:
-    (orphan,) = clean_uploads(store, "set", older_than=50)
+    (orphan,) = abort_uploads(store, "set", older_than=50)
     assert (orphan.url, orphan.seconds, orphan.bytes) == ("s3://bucket/set/old", 100, 5)
     assert orphan.aborted
     assert set(store.uploads) == {"set/young", "set/theirs", "setting/old"}
 
 
 def test_a_dry_run_writes_nothing_and_tells_who_began_what(store: Store) -> None:
-    found = clean_uploads(store, "set", dry_run=True)
+    found = abort_uploads(store, "set", dry_run=True)
     assert [(each.url[-5:], each.initiator, each.aborted) for each in found] == [
         ("young", "me", False),
         ("t/old", "me", False),
@@ -75,5 +75,5 @@ def test_a_dry_run_writes_nothing_and_tells_who_began_what(store: Store) -> None
 
 def test_an_upload_that_ends_meanwhile_is_no_failure(store: Store) -> None:
     store.ended.add("set/young")
-    assert [each.url for each in clean_uploads(store, "set")] == ["s3://bucket/set/old"]
+    assert [each.url for each in abort_uploads(store, "set")] == ["s3://bucket/set/old"]
     assert "abort set/young" not in store.writes
