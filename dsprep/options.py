@@ -27,6 +27,8 @@ FACTS = {
     "stdout": "Whether that stream is stdout.",
     "image_files": "Whether the source is files of images, in directories or archives.",
     "labeled": "Whether samples of the source have labels.",
+    "rows": "Whether rows of a list, a table or a manifest name the samples.",
+    "named": "Whether names of directories or in a table number the classes.",
     "parquet": "Whether the source is Parquet.",
     "carried": "Whether shards have the names that they have in the source.",
     "looks": "Whether images are looked at.",
@@ -179,6 +181,23 @@ RULES = (
         _if("labeled"),
         "the samples of SOURCE have no labels; give --list or --labels, or leave it out",
         ("labeled",),
+    ),
+    Rule(
+        ("--duplicates",),
+        _if("rows"),
+        "no list and no table names the samples; give --list or --labels, or leave it out",
+        ("rows",),
+    ),
+    Rule(
+        ("--class-order",),
+        _without("--classes"),
+        "the classes have the order of the file; leave out --classes or this",
+    ),
+    Rule(
+        ("--class-order",),
+        _if("named"),
+        "neither names of directories nor names in a table number the classes; leave it out",
+        ("named",),
     ),
     Rule(
         ("--round",),

@@ -106,19 +106,15 @@ class Source:
             "label_columns": self.label_columns,
             "label_separator": self.label_separator,
             "label_type": self.label_type,
+            "duplicates": self.duplicates,
+            "classes": self.classes,
+            "class_order": self.class_order,
         }
-        require_effect("", given_options({"labels": self.table, **columns}))
+        rows = self.chooses or self.kind == "manifest" or self.root.endswith(MANIFESTS)
+        require_effect("", given_options({"labels": self.table, **columns}), rows=rows)
         self._require_clear_labels()
-        of_rows = self.list or self.table or self.kind == "manifest"
-        if self.duplicates and not (of_rows or self.root.endswith(MANIFESTS)):
-            raise OptionError("--duplicates goes with --list and --labels")
         if self.parts and self.pairs:
             raise OptionError("give --parts or --pair, not both")
-        if self.classes and self.class_order:
-            raise OptionError(
-                f"--class-order {self.class_order}: the classes have the order of {self.classes}; "
-                "leave one of the two options out"
-            )
 
     def _require_clear_labels(self) -> None:
         for option, value, choices in (
@@ -239,11 +235,8 @@ def _read(source: Source, run_all: RunAll) -> tuple[Catalog, list[Finding]]:
     is_parts = source.parts or source.kind == "parts"
     named = found is None or (is_parts and not source.chooses)
     catalog, findings = _read_tree(source, run_all) if found is None else found
-    if source.class_order and not (named and catalog.classes):
-        raise OptionError(
-            f"--class-order {source.class_order}: goes with classes that are numbered by the names "
-            f"of directories or in a table, and those of {source.root} are not; leave it out"
-        )
+    given = {"--class-order": source.class_order}
+    require_effect("", given, named=bool(named and catalog.classes))
     if not named or source.classes:
         return catalog, findings
     from dsprep.sources.classes import in_order  # not before polars is there

@@ -91,7 +91,7 @@ def test_rows_that_repeat_an_image_are_a_question(
     assert "(2 rows like this): give --duplicates first" in refused.err
     first = run_here(*words, option, file, "--duplicates", "first")
     assert first.code == 0, first.err
-    assert "2 listed again (0.jpg, 1.jpg)" in first.out
+    assert "2 listed again: 2 .jpg (0.jpg, 1.jpg)" in first.out
     kept = run_here(*words, option, file, "--duplicates", "keep", "--overwrite")
     assert kept.code == 0, kept.err
     assert "more than once" in kept.out
@@ -124,9 +124,9 @@ def test_a_stray_word_renumbers_nothing(
 @pytest.mark.parametrize(
     ("options", "problem"),
     [
-        (("--label-separator", " "), "--label-separator and --label-type go with --labels"),
-        (("--label-type", "class"), "--label-separator and --label-type go with --labels"),
-        (("--duplicates", "keep"), "--duplicates goes with --list and --labels"),
+        (("--label-separator", " "), "give the table with --labels"),
+        (("--label-type", "class"), "give the table with --labels"),
+        (("--duplicates", "keep"), "give --list or --labels"),
         (("--labels", "x.csv", "--label-separator", ""), "--label-separator '': give the text"),
         (
             ("--labels", "x.csv", "--label-separator", ",", "--label-type", "class"),

@@ -98,7 +98,7 @@ def test_a_good_image(kind: str, level: str) -> None:
 @pytest.mark.parametrize("data", [b"", bomb()], ids=["empty", "bomb"])
 def test_none_looks_at_nothing(data: bytes) -> None:
     recipe = Recipe("", WebDataset(), None, "none", frozenset(), 1, None, "path")
-    assert image_maker(recipe)("a.png", data) == ("png", data, 0, 0)
+    assert image_maker(recipe)("a.png", data) == ("png", data, 0, 0, False)
 
 
 @every_kind

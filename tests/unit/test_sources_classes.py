@@ -81,7 +81,7 @@ def test_the_classes_of_a_table_have_an_order_too(tmp_path: Path) -> None:
 
 def test_an_order_that_does_nothing_is_refused(tmp_path: Path) -> None:
     root = fill(tmp_path / "flat", ".")
-    with pytest.raises(OptionError, match="--class-order natural: goes with classes that are numb"):
+    with pytest.raises(OptionError, match="--class-order natural has no effect: neither names"):
         read_source(make_source(str(root), class_order="natural"))
     with pytest.raises(OptionError, match=r"have the order of names\.txt"):
         make_source(str(root), class_order="natural", classes="names.txt")
