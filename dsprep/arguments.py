@@ -148,7 +148,7 @@ def _single(name: str, kind: type, value: Any) -> Any:
             **{key: _accept(f"{name}[{key!r}]", hints[key], each) for key, each in value.items()}
         )
     if issubclass(kind, tuple) and isinstance(value, tuple | list) and len(value) == len(hints):
-        return kind(*(_accept(name, *pair) for pair in zip(hints.values(), value, strict=True)))
+        return kind(*(_converted(name, *pair) for pair in zip(hints.values(), value, strict=True)))
     raise _Unfit
 
 

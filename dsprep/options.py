@@ -442,7 +442,7 @@ RULES = (
         ("sync",),
     ),
     Rule(
-        (*_OF_OBJECTS, "--abort-on-exit"),
+        _OF_OBJECTS,
         _if("remote"),
         "it is for objects on S3, and DST is on a disk; leave it out",
         ("remote",),

@@ -167,7 +167,7 @@ def _of_files(name: str, files: Sequence[str], format_name: str | None) -> Shard
 
 def without_labels(files: Sequence[str]) -> set[str]:
     """Find the shards whose labels are placeholders, as manifests beside them say."""
-    beside = {os.path.splitext(path)[0] + ".manifest.json" for path in files}
+    beside = {f"{path}.manifest.json" for path in files}
     beside |= {os.path.join(os.path.dirname(path), "manifest.json") for path in files}
     found: set[str] = set()
     for path in beside.difference(absent(sorted(beside))):

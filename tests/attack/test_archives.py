@@ -436,7 +436,9 @@ def test_a_bomb_that_says_its_size_is_not_read(tmp_path: Path, suffix: str) -> N
 @pytest.mark.parametrize("layout", [layout() for layout in CONCATENATIVE.values()])
 def test_a_bomb_in_a_shard_is_damage(tmp_path: Path, layout: Format) -> None:
     images = (A, B, bytes(2 << 20))
-    encoded = [layout.encode(Sample(str(at), {"jpg": each})) for at, each in enumerate(images)]
+    encoded = [
+        layout.encode(Sample(str(at), {"jpg": each, "cls": 1})) for at, each in enumerate(images)
+    ]
     data = b"".join(chain.from_iterable(encoded))
     path = tmp_path / "x"
     path.write_bytes(gzip.compress(data + layout.trailer(len(data))))

@@ -129,10 +129,13 @@ class TestFiles:
 
     def test_of_a_run_that_has_not_ended(self, run_here: RunCli, damaged: Path) -> None:
         (damaged / ".dsprep").mkdir()
-        (problem,) = self.verify(run_here, damaged)
-        assert "unfinished" in problem["message"]
+        assert self.verify(run_here, damaged) == []
+        assert not (damaged / ".dsprep").exists()  # the notes of a run that has ended
+        (damaged / ".dsprep").mkdir()
         (damaged / "manifest.json").unlink()
-        assert "unfinished" in self.verify(run_here, damaged)[0]["message"]
+        assert (
+            "a run is writing there, or was stopped" in self.verify(run_here, damaged)[0]["message"]
+        )
 
     def test_that_no_manifest_tells_of(self, run_here: RunCli, damaged: Path, kind: str) -> None:
         last = shard(damaged, 2)

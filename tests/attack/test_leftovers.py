@@ -116,9 +116,9 @@ def test_verify_says_that_a_run_is_not_finished(
     shards: Path, run_here: Call, tmp_path: Path
 ) -> None:
     (tmp_path / "begun" / ".dsprep").mkdir(parents=True)
-    (tmp_path / ".one.dsprep").mkdir()
+    (tmp_path / ".one.tar.dsprep").mkdir()
 
-    for name in ("begun", "one.tar", "one"):
+    for name in ("begun", "one.tar"):
         done = run_here("verify", tmp_path / name)
         assert done.code == 4
         assert "wait for it, or give its command again" in done.err

@@ -82,12 +82,13 @@ def nolab(run_here: Run, few: Path, tmp_path: Path) -> Path:
     done = run_here("pack", few, tmp_path / "nolab.rec")
     assert done.code == 0
     assert "note      5 samples without labels: recordio cannot hold that" in done.out
-    assert "only nolab.manifest.json says that it is none; to have labels" in done.out
+    assert "only nolab.rec.manifest.json says that it is none; to have labels" in done.out
     return tmp_path / "nolab.rec"
 
 
 def test_the_manifest_says_it(nolab: Path) -> None:
-    assert layout(nolab.with_suffix(".manifest.json")) == {"name": "recordio", "labels": False}
+    told = layout(nolab.with_name("nolab.rec.manifest.json"))
+    assert told == {"name": "recordio", "labels": False}
 
 
 def test_it_comes_back_without_labels(
@@ -118,7 +119,7 @@ def test_a_labeled_source_is_another(
     assert found.code == 3
     assert "its label is not that of 000.jpg" in found.out
     assert run_here("pack", few, tmp_path / "some.rec", *labels).code == 0
-    assert layout(tmp_path / "some.manifest.json")["labels"] is True
+    assert layout(tmp_path / "some.rec.manifest.json")["labels"] is True
     assert run_here("verify", tmp_path / "some.rec", "--against", few, *labels).code == 0
     found = run_here("verify", tmp_path / "some.rec", "--against", few)
     assert found.code == 3
@@ -155,7 +156,7 @@ def test_samples_of_which_some_have_labels(run_here: Run, few: Path, tmp_path: P
     assert "3 of 5 samples have no label, and recordio holds none without" in done.err
     assert run_here("lst", "create", shard, "-o", tmp_path / "some.lst").code == 4
     assert run_here("convert", shard, tmp_path / "none.rec", "--drop", "cls").code == 0
-    assert layout(tmp_path / "none.manifest.json")["labels"] is False
+    assert layout(tmp_path / "none.rec.manifest.json")["labels"] is False
     assert run_here("convert", shard, tmp_path / "pq", "--to", "parquet").code == 0
 
 

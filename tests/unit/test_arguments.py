@@ -126,6 +126,7 @@ class AsPath:
         ({"pair": ["a", "b"]}, ("a", "b")),
         ({"rules": (False, "*.log")}, (dsprep.Rule(False, "*.log"),)),
         ({"rules": [dsprep.Rule(False, "*")]}, (dsprep.Rule(False, "*"),)),
+        ({"rules": [dsprep.Rule(False, "*")] * 2}, (dsprep.Rule(False, "*"),) * 2),
         ({"side": "ours"}, "ours"),
     ],
 )

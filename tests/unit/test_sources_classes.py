@@ -83,7 +83,7 @@ def test_an_order_that_does_nothing_is_refused(tmp_path: Path) -> None:
     root = fill(tmp_path / "flat", ".")
     with pytest.raises(OptionError, match="--class-order natural has no effect: neither names"):
         read_source(make_source(str(root), class_order="natural"))
-    with pytest.raises(OptionError, match=r"have the order of names\.txt"):
+    with pytest.raises(OptionError, match="have the order of the file"):
         make_source(str(root), class_order="natural", classes="names.txt")
     with pytest.raises(OptionError, match="--class-order size: choose one of name, natural"):
         make_source(str(root), class_order="size")
