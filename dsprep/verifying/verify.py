@@ -18,7 +18,6 @@ from dsprep.options import given_options, require_effect
 from dsprep.planning.recipe import Recipe
 from dsprep.progress import Progress
 from dsprep.running.place import remove_leftovers
-from dsprep.sources.classes import renumbered
 from dsprep.sources.reading import Source, may_be_labeled, read_source, source_of
 from dsprep.stores.objects import as_source
 from dsprep.stores.urls import is_s3
@@ -246,6 +245,7 @@ def _compare_source(
     pool: Pool,
     progress: Progress,
 ) -> tuple[list[Problem], list[str]]:
+    from dsprep.sources.classes import renumbered  # polars, which nothing else needs here
     from dsprep.verifying.comparison import compare
 
     made = shards.made
