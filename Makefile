@@ -55,9 +55,10 @@ $(CORE): $(INPUTS)
 	@PYTHON=$(PYTHON) scripts/setup.sh core
 	@touch $@
 
+# It is made by the script, if nothing is missing.
 $(FULL): $(INPUTS)
 	@PYTHON=$(PYTHON) scripts/setup.sh full
-	@touch $(CORE) $@
+	@touch $(CORE)
 
 $(FUZZ): $(FULL)
 	@scripts/setup.sh fuzz

@@ -66,6 +66,7 @@ install_libraries() {
         >/dev/null && return
     say "MXNet needs system libraries that could not be installed: $missing"
     [ "${DSPREP_TESTS:-}" != all ] || exit 1
+    return 1
 }
 
 # The last version of SageMaker's SDK that writes RecordIO-protobuf. The tests load two of its files;
@@ -92,9 +93,9 @@ case "${1:-}" in
         make_venv
         say "installing dsprep, the frameworks and the tools (2 GB, a minute or two)"
         install '.[test,check,bench]'
-        install_libraries
         .venv/bin/python -m pip check
         install_sagemaker
+        ! install_libraries || touch .venv/.full
         ;;
     fuzz)
         say "installing the fuzzer"

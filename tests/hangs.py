@@ -19,6 +19,7 @@ import time
 from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -83,8 +84,11 @@ class Watch:
         self._thread = threading.Thread(target=self._watch, daemon=True)
         self._thread.start()
 
-    def pytest_configure_node(self, node: object) -> None:
-        node.workerinput["hangs"] = str(self._directory)  # type: ignore[attr-defined]
+    def pytest_configure_node(self, node: Any) -> None:
+        node.workerinput["hangs"] = str(self._directory)
+
+    def pytest_testnodedown(self, node: Any) -> None:
+        (self._directory / node.gateway.id).unlink(missing_ok=True)  # it cannot be late any more
 
     @pytest.hookimpl(trylast=True)
     def pytest_sessionfinish(self) -> None:
@@ -113,7 +117,7 @@ def end(worker: int) -> None:
         os.kill(worker, signal.SIGUSR2)
         time.sleep(1)
     for process in (worker, *family):
-        with suppress(ProcessLookupError):
+        with suppress(OSError):
             os.kill(process, signal.SIGKILL)
 
 
