@@ -196,7 +196,8 @@ def find_separator(texts: Sequence[str]) -> str | None:
     Names of classes hold blanks, too: "golden retriever", "New York". What tells tags from words:
     there are fewer of them than cells, most cells consist of tags that other cells have as well,
     and tags do not keep their place. In names they do: "left lung", "right lung" and "lung" have
-    each word at one place, counted from the front or from the back.
+    each word at one place, counted from the front or from the back. They are tags, too, if
+    each part of each cell also stands alone in a cell.
 
     Args:
         texts: The different cells of the column.
@@ -208,6 +209,8 @@ def find_separator(texts: Sequence[str]) -> str | None:
             continue
         count = Counter(tag for cell in cells for tag in set(cell))
         if numbers_in(pl.Series(list(count), dtype=pl.String)).all():
+            return separator
+        if count.keys() == {cell[0] for cell in cells if len(cell) == 1}:
             return separator
         shared = sum(all(count[tag] > 1 for tag in cell) for cell in several)
         if separator in "|;":

@@ -176,7 +176,9 @@ def _require_together(parts: pl.DataFrame, root: str) -> None:
         kinds=pl.col("field").unique().sort().str.join(" "), images=is_image.sum(), files=pl.len()
     )
     totals = found.group_by("kinds").agg(pl.col("images", "files").sum())
-    commonest, images, _ = totals.sort("images", "files", "kinds").row(-1)
+    commonest, images, _ = totals.sort(
+        "images", "files", "kinds", descending=[False, False, True]
+    ).row(-1)  # of equally many, jpg rather than png: masks are PNG
     kinds = set(commonest.split(" "))
     others = [each for each in totals["kinds"] if kinds.isdisjoint(each.split(" "))]
     if not others:

@@ -132,12 +132,14 @@ def find_shards(source: str, format_name: str | None = None) -> ShardSet | None:
         return _of_manifest(source)
     beside = f"{source}.manifest.json"
     is_shard = format_of_source(source) is not None
-    if is_shard and is_file(beside) and read_manifest(beside).has_shard(os.path.basename(source)):
+    if is_shard and exists(beside) and read_manifest(beside).has_shard(os.path.basename(source)):
         return _of_manifest(beside)
-    return _of_files(source, [source], format_name)
+    return _of_files(source, [source], format_name, alone=True)
 
 
-def _of_files(name: str, files: Sequence[str], format_name: str | None) -> ShardSet | None:
+def _of_files(
+    name: str, files: Sequence[str], format_name: str | None, *, alone: bool = False
+) -> ShardSet | None:
     told = {format_of_source(os.path.basename(path)) for path in files}
     if format_name is None and None in told:
         return None
@@ -152,7 +154,7 @@ def _of_files(name: str, files: Sequence[str], format_name: str | None) -> Shard
         assert layout is not None
     else:
         layout = _known(format_name)
-    classes = _classes_beside(files)
+    classes = _classes_beside(files, alone)
     made = layout()
     if made.needs_labels:
         unlabeled = without_labels(files)
@@ -189,7 +191,7 @@ def _known(format_name: str) -> type[Format]:
 
 def _of_directory(directory: str, format_name: str | None) -> ShardSet | None:
     manifest = os.path.join(directory, "manifest.json")
-    if is_file(manifest):
+    if exists(manifest):
         return _of_manifest(manifest)
     names = []
     for entry in entries(directory):
@@ -228,16 +230,30 @@ def _of_manifest(path: str) -> ShardSet | None:
     )
 
 
-def _classes_beside(files: Sequence[str]) -> tuple[str, ...] | None:
-    """The class names of ``classes.txt``, or of the one that is named after a single shard."""
+def _classes_beside(files: Sequence[str], alone: bool) -> tuple[str, ...] | None:
+    """Read the class names of ``classes.txt``, or of the one that is named after a single shard.
+
+    Args:
+        files: The shards.
+        alone: Whether the user named one shard. Then ``classes.txt`` may belong to anything else
+            in that directory, such as a list, unless a manifest there names the shard.
+    """
     from dsprep.sources.classes import read_classes  # not before polars is there
 
-    directory = os.path.dirname(files[0])
+    directory, first = os.path.split(files[0])
     names = ["classes.txt"]
-    if len(files) == 1:
-        names.insert(0, f"{os.path.basename(files[0])}.classes.txt")
+    if alone:
+        names = [f"{first}.classes.txt", *(names if _is_of_set(directory, first) else [])]
     for name in names:
         path = os.path.join(directory, name)
         if is_file(path):
             return read_classes(path)
     return None
+
+
+def _is_of_set(directory: str, name: str) -> bool:
+    """Whether the manifest of a directory names a shard."""
+    manifest = os.path.join(directory, "manifest.json")
+    with suppress(SourceError):  # another program may have written a file of that name
+        return exists(manifest) and read_manifest(manifest).has_shard(name)
+    return False

@@ -162,6 +162,8 @@ def find_columns(
     known = {name.lower(): name for name in header if name != path and name not in labels}
     paths = [path] if path else [known[name] for name in PATH_COLUMNS if name in known][:1]
     found = list(labels) or [known[name] for name in LABEL_COLUMNS if name in known]
+    if len(found) > 1 and not labels:  # y is a coordinate where another column is called label
+        found = [name for name in found if name.lower() != "y"]
     if len(header) == 2 and len(paths) + len(found) == 1:
         rest = [name for name in header if name not in (*paths, *found)]
         paths, found = paths or rest, found or rest

@@ -255,6 +255,8 @@ def _may_be_pixels(path: str) -> bool:
     pattern = _PATTERN.search(path)
     if pattern is not None:
         path = os.path.dirname(path[: pattern.start()])
+    for _ in range(2):  # PATH/train is a part of what lies in PATH
+        path = path if exists(path) else os.path.dirname(path) or "."
     if is_dir(path):
         names += [entry.name for entry in islice(entries(path), _LOOKED_AT)]
     else:

@@ -130,3 +130,12 @@ class TestTarsThatAreNoShards:
         done = run_here("convert", path, "-", "--to", "tfrecord")
         assert done.code == 4
         assert "4 of 6 members belong to no sample" in done.err
+
+
+def test_a_part_of_a_directory_of_any_name(run_here: Run, tmp_path: Path) -> None:
+    pixels.write_directory(tmp_path / "d", pixels.mnist())
+    refused = run_here("pack", tmp_path / "d", tmp_path / "out", "--format", "webdataset")
+    assert (refused.code, f"{tmp_path / 'd'}/train" in refused.err) == (4, True)
+    for part in ("train", "test"):
+        source, dest = tmp_path / "d" / part, tmp_path / part
+        assert run_here("pack", source, dest, "--format", "webdataset").code == 0

@@ -75,3 +75,23 @@ def test_a_manifest_that_was_renamed_is_of_no_other_file(run_here: RunHere, besi
         done = run_here("convert", beside / "train.rec", beside / "train.tfrecord", "-qj1", *option)
         assert (done.code, "belongs to train.tar" in done.err) == (5, True)
     assert (beside / "train.tar").exists()
+
+
+def test_class_names_of_something_else(run_here: RunHere, beside: Path, tmp_path: Path) -> None:
+    """A list that is made beside a shard brings a classes.txt, whose names are not the shard's."""
+    foreign = tmp_path / "foreign.tar"
+    foreign.write_bytes((beside / "train.tar").read_bytes())
+    (tmp_path / "classes.txt").write_text("ant\nbee\ncow\n")
+    done = run_here("convert", foreign, tmp_path / "a.tfrecord", "-j1")
+    assert (done.code, "give --classes" in done.out) == (0, True)
+    assert not (tmp_path / "a.tfrecord.classes.txt").exists()
+    named = ("--classes", tmp_path / "classes.txt")
+    assert run_here("convert", foreign, tmp_path / "b.tfrecord", *named, "-j1").code == 0
+    assert (tmp_path / "b.tfrecord.classes.txt").read_text() == "ant\nbee\ncow\n"
+
+
+def test_a_manifest_that_cannot_be_read_is_not_ignored(run_here: RunHere, beside: Path) -> None:
+    (beside / "train.rec.manifest.json").unlink()
+    (beside / "train.rec.manifest.json").mkdir()
+    done = run_here("convert", beside / "train.rec", beside / "b.tar", "-j1")
+    assert (done.code, "train.rec.manifest.json" in done.err) == (4, True)

@@ -315,6 +315,16 @@ def test_tags_are_told_from_names(separator: str) -> None:
     assert find_separator(TAGS[separator]) == separator
 
 
+@pytest.mark.parametrize("separator", TAGS)
+def test_a_few_tags_that_also_stand_alone_are_told(separator: str) -> None:
+    assert find_separator(["cat", "dog", f"cat{separator}dog"]) == separator
+
+
+def test_y_is_a_coordinate_beside_a_label() -> None:
+    columns = find_columns(["image", "x", "y", "label"], None, (), "t.csv")
+    assert columns.labels == ("label",)
+
+
 @pytest.mark.parametrize("name", NAMES)
 def test_names_of_several_words_are_names(images: Path, name: str) -> None:
     texts = NAMES[name].split("|")
