@@ -17,7 +17,7 @@ from dsprep.errors import SourceError, StoreError
 from dsprep.running.remote.lease import LEASE
 from dsprep.stores.base import Stored
 from dsprep.stores.bucket import S3Store
-from dsprep.stores.crc import crc32c
+from dsprep.stores.crc import crc32c, is_whole
 from dsprep.stores.local import (
     LONGEST_NAME,
     SCRATCH,
@@ -26,9 +26,8 @@ from dsprep.stores.local import (
     read_whole,
 )
 from dsprep.syncing.compare import Content
-from dsprep.transfers.checksums import md5
 from dsprep.transfers.pace import Pace
-from dsprep.transfers.proof import confirmed_by, known_crc32c, may_be_wrong
+from dsprep.transfers.proof import known_crc32c, may_be_wrong
 from dsprep.transfers.readback import read_back, read_small
 
 _AT_ONCE = 1 << 20
@@ -274,7 +273,7 @@ class Prefix:
         """A small object; again, if what arrives is not what is stored."""
         for _ in range(_TRIES):
             data, stored = read_small(self.store, self.key(path))
-            if _is_whole(data, stored):
+            if is_whole(data, stored):
                 return data
         raise StoreError(
             f"{self.name(path)}: what arrives is not what is stored there (crc32c or MD5 differ)",
@@ -296,11 +295,6 @@ def unfit(path: str) -> str:
     if any(len(name.encode()) > LONGEST_NAME for name in names):
         return f"holds a name of more than {LONGEST_NAME} bytes"
     return ""
-
-
-def _is_whole(data: bytes, stored: Stored) -> bool:
-    """Whether bytes are those of an object, as far as S3 tells."""
-    return bool(confirmed_by(stored, crc32c(data), lambda: md5(data)))
 
 
 def _is_text(name: str) -> bool:
