@@ -19,7 +19,7 @@ from dsprep.stores.local import scratch_name
 from dsprep.stores.urls import parse_url
 from dsprep.transfers.readback import read_small
 from dsprep.verifying.inspection import Problem
-from dsprep.verifying.receipts import unnamed
+from dsprep.verifying.receipts import unfinished, unnamed
 
 _MANIFEST = "manifest.json"
 
@@ -140,7 +140,7 @@ def find_published(url: str) -> Named:
     sets = [each for each in found if isinstance(each, Published)]
     problems = [each for each in found if isinstance(each, Problem)]
     if not is_file or name == _MANIFEST:
-        problems += _strays(place, sets)
+        problems += _strays(place, [each for each in sets if each.place is place])
     return Named(sets, problems)
 
 
@@ -191,6 +191,8 @@ def _read(place: Place, name: str, shard: str = "") -> Published | Problem:
 
 
 def _strays(place: Place, sets: Sequence[Published]) -> Iterator[Problem]:
+    for name, message in unfinished(place.deeper, {each.scratch for each in sets}):
+        yield Problem(place.url(name + "/"), None, "", message)
     formats = {each.layout.name for each in sets}
     for name in unnamed(place.names, [each.manifest for each in sets], formats):
         yield Problem(place.url(name), None, "", "is there, but not in the manifest")
