@@ -67,6 +67,7 @@ class Listing:
             there is not known.
         linked: Paths of links to directories, behind which some of the files lie.
         leases: Of other commands that write there, or did until they were killed, by path.
+        unfinished: What runs keep in a directory until they are done, which takes no part.
     """
 
     files: dict[str, Stored] = field(default_factory=dict)
@@ -74,6 +75,7 @@ class Listing:
     unseen: list[Left] = field(default_factory=list)
     linked: set[str] = field(default_factory=set)
     leases: dict[str, Stored] = field(default_factory=dict)
+    unfinished: list[str] = field(default_factory=list)
 
 
 def lies_in(path: str, places: Collection[str]) -> bool:
@@ -163,8 +165,8 @@ class Directory:
         for entry in entries:
             path = f"{below}/{entry.name}" if below else entry.name
             if is_scratch(entry.name):
-                continue
-            if not _is_text(entry.name):
+                found.unfinished.append(path)
+            elif not _is_text(entry.name):
                 found.left.append(Left(path, "its name is not UTF-8, as keys have to be"))
             elif entry.is_symlink() and not self.follow:
                 found.left.append(Left(path, "is a link (--no-follow-symlinks)"))
