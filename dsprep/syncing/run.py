@@ -27,6 +27,7 @@ from dsprep.syncing.sides import Side
 from dsprep.syncing.threads import each
 from dsprep.syncing.withdrawing import require_true, settle_manifests
 from dsprep.units import format_some
+from dsprep.verifying.receipts import UNFINISHED
 
 A = TypeVar("A")
 B = TypeVar("B")
@@ -172,6 +173,11 @@ class Sync:
             "any other file"
             for path in others
             if self._wishes.filters.admit(path)
+        ]
+        self._notes += [
+            f"{self._source.name(path)}: takes no part: {UNFINISHED}"
+            for path in seen.ours.unfinished
+            if self._wishes.filters.may_admit(f"{path}/")
         ]
         right = [path for path, by in plan.same if by == "download"]
         changed = [pair.path for pair, by in plan.sends if by == "download"]

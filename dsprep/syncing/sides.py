@@ -17,7 +17,7 @@ from dsprep.errors import SourceError, StoreError
 from dsprep.running.remote.lease import LEASE
 from dsprep.stores.base import Stored
 from dsprep.stores.bucket import S3Store
-from dsprep.stores.crc import crc32c
+from dsprep.stores.crc import crc32c, is_whole
 from dsprep.stores.local import (
     LONGEST_NAME,
     SCRATCH,
@@ -26,9 +26,8 @@ from dsprep.stores.local import (
     read_whole,
 )
 from dsprep.syncing.compare import Content
-from dsprep.transfers.checksums import md5
 from dsprep.transfers.pace import Pace
-from dsprep.transfers.proof import confirmed_by, known_crc32c, may_be_wrong
+from dsprep.transfers.proof import known_crc32c, may_be_wrong
 from dsprep.transfers.readback import read_back, read_small
 
 _AT_ONCE = 1 << 20
@@ -68,6 +67,7 @@ class Listing:
             there is not known.
         linked: Paths of links to directories, behind which some of the files lie.
         leases: Of other commands that write there, or did until they were killed, by path.
+        unfinished: What runs keep in a directory until they are done, which takes no part.
     """
 
     files: dict[str, Stored] = field(default_factory=dict)
@@ -75,6 +75,7 @@ class Listing:
     unseen: list[Left] = field(default_factory=list)
     linked: set[str] = field(default_factory=set)
     leases: dict[str, Stored] = field(default_factory=dict)
+    unfinished: list[str] = field(default_factory=list)
 
 
 def lies_in(path: str, places: Collection[str]) -> bool:
@@ -164,8 +165,8 @@ class Directory:
         for entry in entries:
             path = f"{below}/{entry.name}" if below else entry.name
             if is_scratch(entry.name):
-                continue
-            if not _is_text(entry.name):
+                found.unfinished.append(path)
+            elif not _is_text(entry.name):
                 found.left.append(Left(path, "its name is not UTF-8, as keys have to be"))
             elif entry.is_symlink() and not self.follow:
                 found.left.append(Left(path, "is a link (--no-follow-symlinks)"))
@@ -274,7 +275,7 @@ class Prefix:
         """A small object; again, if what arrives is not what is stored."""
         for _ in range(_TRIES):
             data, stored = read_small(self.store, self.key(path))
-            if _is_whole(data, stored):
+            if is_whole(data, stored):
                 return data
         raise StoreError(
             f"{self.name(path)}: what arrives is not what is stored there (crc32c or MD5 differ)",
@@ -296,11 +297,6 @@ def unfit(path: str) -> str:
     if any(len(name.encode()) > LONGEST_NAME for name in names):
         return f"holds a name of more than {LONGEST_NAME} bytes"
     return ""
-
-
-def _is_whole(data: bytes, stored: Stored) -> bool:
-    """Whether bytes are those of an object, as far as S3 tells."""
-    return bool(confirmed_by(stored, crc32c(data), lambda: md5(data)))
 
 
 def _is_text(name: str) -> bool:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Iterable
+
+from dsprep.stores.crc import md5
 
 _POLYNOMIAL = 0x82F63B78
 """CRC-32C's (RFC 3720, Castagnoli), its bits reversed, as the register holds them."""
@@ -50,11 +51,6 @@ def _power(bits: int) -> int:
         square = _multiply(square, square)
         bits >>= 1
     return result
-
-
-def md5(data: bytes | bytearray | memoryview) -> bytes:
-    """The MD5 of bytes, as a checksum and nothing more."""
-    return hashlib.md5(data, usedforsecurity=False).digest()
 
 
 def etag_of_parts(parts: Iterable[bytes]) -> str:

@@ -9,10 +9,11 @@ from dataclasses import dataclass
 from dsprep.errors import DsprepError, StoreError
 from dsprep.stores.base import Part, Stored, Upload
 from dsprep.stores.bucket import S3Store
+from dsprep.stores.crc import CRC32C, said_crc32c
 from dsprep.transfers.events import Events
 from dsprep.transfers.pace import Pace
 from dsprep.transfers.parts import PartPlan, Range, plan_copy
-from dsprep.transfers.proof import CRC32C, crc32c_of, is_made_of, said_crc32c
+from dsprep.transfers.proof import crc32c_of, is_made_of
 from dsprep.transfers.resume import all_parts, fits
 
 

@@ -8,13 +8,13 @@ from pathlib import Path
 
 from dsprep.errors import StoreError
 from dsprep.stores.base import Store, Stored
-from dsprep.stores.crc import crc32c
+from dsprep.stores.crc import confirmed_by, crc32c
 from dsprep.transfers.checksums import combine_all
 from dsprep.transfers.events import Events
 from dsprep.transfers.landing import Landing
 from dsprep.transfers.pace import Pace
 from dsprep.transfers.parts import PartPlan, Range, plan_parts
-from dsprep.transfers.proof import confirmed_by, said_mtime_ns
+from dsprep.transfers.proof import said_mtime_ns
 
 _AT_ONCE = 1 << 20
 _TRIES = 2

@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-import string
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 
 from dsprep.stores.base import Part, Stored
+from dsprep.stores.crc import CRC32C, said_crc32c
 from dsprep.transfers.checksums import etag_of_parts
-
-CRC32C = "dsprep-crc32c"
-"""The metadata that says the crc32c of an object's bytes, in eight hex digits."""
 
 MTIME = "dsprep-mtime"
 """The metadata that says when the file was last changed, in seconds since 1970."""
@@ -19,12 +16,6 @@ def metadata_of(mtime_ns: int, crc32c: int | None = None) -> dict[str, str]:
     """The metadata of a file, its crc32c if it is known."""
     told = {MTIME: f"{mtime_ns // 10**9}.{mtime_ns % 10**9:09d}"}
     return told if crc32c is None else {**told, CRC32C: f"{crc32c:08x}"}
-
-
-def said_crc32c(metadata: Mapping[str, str]) -> int | None:
-    """The crc32c that metadata says."""
-    text = metadata.get(CRC32C, "")
-    return int(text, 16) if len(text) == 8 and set(text) <= set(string.hexdigits) else None
 
 
 def said_mtime_ns(metadata: Mapping[str, str]) -> int | None:
@@ -62,27 +53,6 @@ def may_be_wrong(stored: Stored) -> bool:
     are the same, but not that they differ: their bytes do.
     """
     return stored.crc32c is not None and said_crc32c(stored.metadata) != stored.crc32c
-
-
-def confirmed_by(stored: Stored, crc32c: int, md5: Callable[[], bytes]) -> str:
-    """Tell what confirms that bytes are those of an object.
-
-    Args:
-        stored: The object.
-        crc32c: Of the bytes.
-        md5: Computes theirs.
-
-    Returns:
-        ``crc32c``, ``md5``, or ``size`` if nothing tells more; empty if they are others.
-    """
-    said = said_crc32c(stored.metadata)
-    if crc32c in (stored.crc32c, said):
-        return "crc32c"
-    if said is not None:
-        return ""
-    if stored.md5 is not None:
-        return "md5" if stored.md5 == md5() else ""
-    return "size" if stored.crc32c is None else ""
 
 
 def is_made_of(stored: Stored, parts: Iterable[Part]) -> bool:

@@ -8,8 +8,8 @@ from dataclasses import dataclass, field
 from dsprep.errors import StoreError
 from dsprep.stores.base import Part, Upload
 from dsprep.stores.bucket import S3Store
+from dsprep.stores.crc import md5
 from dsprep.transfers.buffers import buffer
-from dsprep.transfers.checksums import md5
 from dsprep.transfers.events import Events
 from dsprep.transfers.pace import Pace
 from dsprep.transfers.parts import PartPlan, Range

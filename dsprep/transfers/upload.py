@@ -14,13 +14,14 @@ from pathlib import Path
 from dsprep.errors import DsprepError, SourceError, StoreError
 from dsprep.stores.base import Part, Stored, Upload
 from dsprep.stores.bucket import S3Store
+from dsprep.stores.crc import md5, said_crc32c
 from dsprep.transfers.buffers import buffer
-from dsprep.transfers.checksums import combine_all, md5
+from dsprep.transfers.checksums import combine_all
 from dsprep.transfers.copy import set_metadata
 from dsprep.transfers.events import Events
 from dsprep.transfers.pace import Pace
 from dsprep.transfers.parts import PartPlan, Range, plan_parts
-from dsprep.transfers.proof import is_made_of, metadata_of, said_crc32c
+from dsprep.transfers.proof import is_made_of, metadata_of
 from dsprep.transfers.resume import Found, find_upload
 from dsprep.transfers.steady import SteadyFile
 

@@ -14,14 +14,12 @@ from dsprep.manifests.manifest import FileReceipt, Manifest, parse_manifest
 from dsprep.manifests.recorded import recorded_options
 from dsprep.stores.bucket import S3Store
 from dsprep.stores.connected import store_of
-from dsprep.stores.crc import crc32c
+from dsprep.stores.crc import is_whole
 from dsprep.stores.local import scratch_name
 from dsprep.stores.urls import parse_url
-from dsprep.transfers.checksums import md5
-from dsprep.transfers.proof import confirmed_by
 from dsprep.transfers.readback import read_small
 from dsprep.verifying.inspection import Problem
-from dsprep.verifying.receipts import unnamed
+from dsprep.verifying.receipts import unfinished, unnamed
 
 _MANIFEST = "manifest.json"
 
@@ -142,7 +140,7 @@ def find_published(url: str) -> Named:
     sets = [each for each in found if isinstance(each, Published)]
     problems = [each for each in found if isinstance(each, Problem)]
     if not is_file or name == _MANIFEST:
-        problems += _strays(place, sets)
+        problems += _strays(place, [each for each in sets if each.place is place])
     return Named(sets, problems)
 
 
@@ -182,7 +180,7 @@ def _read(place: Place, name: str, shard: str = "") -> Published | Problem:
     """Read a manifest, or say what is wrong with it."""
     url = place.url(name)
     data, stored = read_small(place.store, place.key(name))
-    if not confirmed_by(stored, crc32c(data), lambda: md5(data)):
+    if not is_whole(data, stored):
         return Problem(url, None, "", "its bytes are not those of its checksum")
     try:
         manifest = parse_manifest(data, url)
@@ -193,6 +191,8 @@ def _read(place: Place, name: str, shard: str = "") -> Published | Problem:
 
 
 def _strays(place: Place, sets: Sequence[Published]) -> Iterator[Problem]:
+    for name, message in unfinished(place.deeper, {each.scratch for each in sets}):
+        yield Problem(place.url(name + "/"), None, "", message)
     formats = {each.layout.name for each in sets}
     for name in unnamed(place.names, [each.manifest for each in sets], formats):
         yield Problem(place.url(name), None, "", "is there, but not in the manifest")

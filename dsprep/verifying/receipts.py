@@ -6,6 +6,9 @@ from collections.abc import Iterable
 
 from dsprep.formats import format_of_file
 from dsprep.manifests.manifest import FileReceipt, Manifest
+from dsprep.stores.local import is_scratch
+
+UNFINISHED = "a run is writing there, or was stopped: wait for it, or give its command again"
 
 
 def difference(receipt: FileReceipt, size: int, crc32c: int | None) -> str:
@@ -38,11 +41,29 @@ def unnamed(
 
     Args:
         names: The files' names.
-        manifests: The manifests beside them.
+        manifests: The manifests beside them. Beside a data set in one file there may be others, of
+            any format.
         formats: The names of the formats.
     """
+    manifests = list(manifests)
     known = {file.name for manifest in manifests for file in manifest.every_file()}
+    single = any(manifest.options.get("single_file") for manifest in manifests)
     for name in sorted(names):
         layout = format_of_file(name)
-        if name not in known and layout is not None and layout.name in formats:
+        if name not in known and layout is not None and (single or layout.name in formats):
             yield name
+
+
+def unfinished(names: Iterable[str], known: set[str]) -> Iterable[tuple[str, str]]:
+    """What runs have left that are not finished.
+
+    Args:
+        names: What lies in a directory.
+        known: The names of the notes of runs that are known already.
+
+    Yields:
+        The name of a run's notes, and what they mean.
+    """
+    for name in sorted(names):
+        if is_scratch(name) and name not in known:
+            yield name, UNFINISHED

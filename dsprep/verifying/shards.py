@@ -12,9 +12,8 @@ from dsprep.formats.folder import Folder
 from dsprep.manifests.manifest import Manifest, read_manifest
 from dsprep.manifests.recorded import Recorded, recorded_options
 from dsprep.planning.destination import Destination
-from dsprep.verifying.receipts import unnamed
-
-UNFINISHED = "a run is writing there, or was stopped: wait for it, or give its command again"
+from dsprep.stores.local import is_scratch
+from dsprep.verifying.receipts import UNFINISHED, unfinished, unnamed
 
 
 @dataclass(frozen=True)
@@ -96,7 +95,7 @@ def _without_manifest(directory: Path) -> Shards:
         layout = format_of_file(name)
         if layout is not None and not name.startswith("."):
             by_format.setdefault(layout.name, []).append(name)
-    if not by_format and Destination(directory).scratch.is_dir():
+    if not by_format and any(is_scratch(each.name) for each in directory.iterdir()):
         raise SourceError(f"{directory}: holds no finished shard; {UNFINISHED}")
     if not by_format:
         raise SourceError(f"{directory}: holds no shards ({SUFFIXES})")
@@ -110,7 +109,7 @@ def _without_manifest(directory: Path) -> Shards:
 
 
 def strays(path: Path, found: Sequence[Shards]) -> Iterable[tuple[str, str]]:
-    """The shards that no manifest names; beside one in a single file there may be others.
+    """The shards that no manifest names, and what runs have left that are not finished.
 
     Args:
         path: What the user named.
@@ -119,13 +118,16 @@ def strays(path: Path, found: Sequence[Shards]) -> Iterable[tuple[str, str]]:
     Yields:
         The name of a file, and what is wrong with it.
     """
+    directory = found[0].directory
+    is_whole = path.is_dir() and path.samefile(directory)
+    if not is_whole and found[0].destination.single is not None:
+        return  # what lies beside it is not meant
+    names = [each.name for each in directory.iterdir()]
+    if is_whole:
+        yield from unfinished(names, {shards.destination.scratch.name for shards in found})
     manifests = [shards.manifest for shards in found if shards.manifest]
-    single = any(manifest.options.get("single_file") for manifest in manifests)
-    if not manifests or (single and not path.is_dir()):
-        return
     formats = {shards.made.layout.name for shards in found}
-    names = (each.name for each in found[0].directory.iterdir())
-    for name in unnamed(names, manifests, formats):
+    for name in unnamed(names, manifests, formats) if manifests else ():
         yield name, "is there, but not in the manifest"
 
 

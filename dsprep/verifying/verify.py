@@ -23,9 +23,9 @@ from dsprep.stores.objects import as_source
 from dsprep.stores.urls import is_s3
 from dsprep.verifying.folders import look_at_folder
 from dsprep.verifying.inspection import Inspected, Problem, ShardTask, inspect_shard
-from dsprep.verifying.receipts import difference, false_totals
+from dsprep.verifying.receipts import UNFINISHED, difference, false_totals
 from dsprep.verifying.report import VerifyReport
-from dsprep.verifying.shards import UNFINISHED, Shards, find_shards, strays
+from dsprep.verifying.shards import Shards, find_shards, strays
 from dsprep.workers.pool import Pool, available_cores
 
 

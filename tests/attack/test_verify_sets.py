@@ -8,7 +8,8 @@ from pathlib import Path
 import pytest
 
 import dsprep
-from dsprep.errors import OptionError
+from dsprep.errors import OptionError, SourceError
+from dsprep.verifying.receipts import UNFINISHED
 
 
 @pytest.fixture
@@ -37,6 +38,33 @@ def test_what_no_manifest_names_is_a_problem_of_the_directory(both: Path) -> Non
     (problem,) = dsprep.verify(str(both), workers=1).problems
     assert problem.file == "other.rec"
     assert dsprep.verify(str(both / "train.rec"), workers=1).problems == []
+
+
+def test_what_is_not_finished_and_what_is_of_another_format_are_problems_of_the_directory(
+    both: Path,
+) -> None:
+    shutil.copy(both / "train.rec", both / "other.tfrecord")
+    (both / ".test.tar.dsprep").mkdir()
+    found = {each.file: each.message for each in dsprep.verify(str(both), workers=1).problems}
+    assert found == {
+        ".test.tar.dsprep": UNFINISHED,
+        "other.tfrecord": "is there, but not in the manifest",
+    }
+    assert dsprep.verify(str(both / "train.rec"), workers=1).problems == []
+
+
+@pytest.mark.parametrize("others", [True, False])
+def test_an_unfinished_run_beside_no_manifest_is_said(both: Path, others: bool) -> None:
+    (both / ".test.tar.dsprep").mkdir()
+    for path in both.glob("[!.]*"):
+        if not (others and path.name == "val.tar"):
+            path.unlink()
+    if others:
+        (problem,) = dsprep.verify(str(both), workers=1).problems
+        assert problem.file == ".test.tar.dsprep"
+    else:
+        with pytest.raises(SourceError, match="holds no finished shard"):
+            dsprep.verify(str(both))
 
 
 def test_one_source_is_that_of_one(photos: Path, both: Path) -> None:

@@ -239,6 +239,9 @@ def test_data_sets_in_one_file_each(on_ceph: Shelf, photos: Path, tmp_path: Path
     for name in ("train.rec", "train.rec.manifest.json"):
         assert on_ceph.verify(name=name)["shards"] == 1
     assert on_ceph.verify(name="val.tar", code=3)["shards"] == 1
+    on_ceph.put("other.tfrecord", b"")
+    on_ceph.put(".test.tar.dsprep/run.json", b"")
+    assert {"other.tfrecord", ".test.tar.dsprep/", "val.tar"} == on_ceph.wrong().keys()
 
 
 def test_a_folder(on_ceph: Shelf, packed: Path, tmp_path: Path) -> None:

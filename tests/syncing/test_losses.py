@@ -22,6 +22,7 @@ from dsprep.syncing.run import Outcome, Sync, Wishes
 from dsprep.syncing.sides import Directory
 from dsprep.transfers.events import Events
 from dsprep.transfers.pace import Pace
+from dsprep.verifying.receipts import UNFINISHED
 from tests.syncing.folders import data_set, tree
 
 
@@ -173,6 +174,17 @@ def test_a_manifest_that_goes_before_its_shards_are_replaced_is_deleted_once(
     report = folders.sync(delete=True)
     assert (report.deleted, failed(report)) == (["manifest.json", "set-01.tar"], [])
     assert tree(folders.dst) == {"set-00.tar": b""}
+
+
+def test_an_unfinished_run_takes_no_part_and_is_said(folders: Folders) -> None:
+    (folders.src / "a").touch()
+    for place in (".val.tar.dsprep", "left/.dsprep"):
+        (folders.src / place).mkdir(parents=True)
+        (folders.src / place / "run.json").touch()
+    report = folders.sync(exclude=["left/*"])
+    assert [send.path for send in report.sent] == ["a"]
+    (note,) = report.notes
+    assert note.endswith(f".val.tar.dsprep: takes no part: {UNFINISHED}")
 
 
 def test_what_the_source_cannot_show_is_not_deleted(folders: Folders) -> None:

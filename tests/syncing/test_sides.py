@@ -36,6 +36,7 @@ def test_the_state_of_other_runs_is_no_part_of_a_directory(tmp_path: Path) -> No
         (tmp_path / path).touch()
     listing = Directory(tmp_path).list()
     assert (set(listing.files), listing.left) == (set(DATA), [])
+    assert listing.unfinished == [".dsprep", ".val.dsprep", "a/b/.val.dsprep", "train/.dsprep"]
 
 
 def test_watching_waits_beside_a_run_that_has_just_begun(tmp_path: Path) -> None:

@@ -6,6 +6,7 @@ import io
 import threading
 from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +16,7 @@ from dsprep.errors import SourceError, StoreError
 from dsprep.stores import objects, requests
 from dsprep.stores.base import read_all
 from dsprep.stores.bucket import S3Store
+from dsprep.stores.crc import CRC32C, crc32c, md5
 from dsprep.stores.s3_config import S3Config
 from dsprep.transfers.download import download
 from dsprep.transfers.pace import Pace
@@ -115,6 +117,23 @@ def store_of() -> S3Store:
 
 
 OTHERS = [whole, beginning, short, of_unknown_size, without_length]
+
+
+@pytest.mark.parametrize(
+    "told",
+    [{"Metadata": {CRC32C: f"{crc32c(DATA):08x}"}}, {"ETag": f'"{md5(DATA).hex()}"'}],
+    ids=["metadata", "md5"],
+)
+@pytest.mark.parametrize("damaged", [False, True])
+def test_a_wrong_checksum_of_the_server_alone_does_not_refuse_an_object(
+    server: Server, told: dict[str, Any], damaged: bool
+) -> None:
+    data = DATA[:-1] + bytes([DATA[-1] ^ damaged])
+    wrong = {"ChecksumCRC32C": "AQIDBA==", "ChecksumType": "FULL_OBJECT"}
+    server.answer["GetObject"] = lambda **_: {**whole(), **wrong, **told, "Body": io.BytesIO(data)}
+    with pytest.raises(SourceError, match="its crc32c is not") if damaged else nullcontext():
+        assert objects.read_object("s3://b/k") == DATA
+    assert len(server.asked) == (AT_ONCE.attempts if damaged else 1)
 
 
 @pytest.mark.parametrize("answer", OTHERS)
