@@ -120,12 +120,6 @@ class DestinationStoreError(DestinationError, StoreError):
     """A place on S3 that a command writes to refuses or fails."""
 
 
-class AlreadyDone(DsprepError):
-    """The very same command did this before, and nothing has changed since."""
-
-    exit_code = 0
-
-
 class RunStopped(DsprepError):
     """The run ended early but can be continued by giving the command again."""
 

@@ -21,7 +21,7 @@ from stat import S_IMODE
 
 import polars as pl
 
-from dsprep.errors import AlreadyDone, DestinationError
+from dsprep.errors import DestinationError
 from dsprep.lists.rows import ROWS, parse_rows
 from dsprep.sources.classes import read_classes
 from dsprep.stores.local import (
@@ -141,7 +141,7 @@ def write_files(path: str, files: Mapping[str, bytes], command: str = "") -> Non
     Args:
         path: The list.
         files: The new content of files by name, the list's own among them.
-        command: What is noted in the files, for :func:`require_not_done`; nothing if empty.
+        command: What is noted in the files, for :func:`was_done`; nothing if empty.
 
     Raises:
         DestinationError: If they cannot be written; then none of them is.
@@ -174,40 +174,32 @@ def command_text(name: str, *words: object) -> str:
     return hashlib.sha256(json.dumps([name, *words], default=str).encode()).hexdigest()
 
 
-def require_not_done(path: str, command: str) -> None:
-    """See that a list is not as this very command left it, which may have been killed thereafter.
+def was_done(path: str, command: str) -> bool:
+    """Whether a list is as this very command left it, which may have been killed thereafter.
 
     Some edits cannot be repeated: rows that were removed are not there to be removed once more. So
     a list carries, in an attribute of its file and not in another file beside it, which command has
     written it, and the digests of what that wrote. Whoever changes the file changes its digest.
-
-    Raises:
-        AlreadyDone: If it is.
+    An edit that can be made again is made again: only where it cannot, this is asked.
     """
     real = real_path(path)
     try:
         known, digests = json.loads(os.getxattr(real, _MARK))
-        same = known == command and all(
-            _digest(read_whole(real.with_name(name), LARGEST_TABLE)) == digest
-            for name, digest in digests.items()
+        return (
+            known == command
+            and real.name in digests  # not so in a copy under another name
+            and all(
+                _digest(read_whole(real.with_name(name), LARGEST_TABLE)) == digest
+                for name, digest in digests.items()
+            )
         )
     except (AttributeError, OSError, ValueError, TypeError):  # no mark: there may be no such thing
-        return
-    if same:
-        raise AlreadyDone(
-            f"{path}: already done: the same command wrote it, and nothing has changed since"
-        )
+        return False
 
 
-def require_not_there(directory: Path, files: Mapping[str, bytes]) -> None:
-    """See that not all of some new files are there already, as they would be written.
-
-    Raises:
-        AlreadyDone: If they are.
-    """
-    if all(holds(directory / name, data) for name, data in files.items()):
-        names = ", ".join(str(directory / name) for name in files)
-        raise AlreadyDone(f"{names}: already done: there, and just as this command would write it")
+def are_there(directory: Path, files: Mapping[str, bytes]) -> bool:
+    """Whether all of some new files are there already, as they would be written."""
+    return all(holds(directory / name, data) for name, data in files.items())
 
 
 def _mark(partial: Path, command: str, files: Mapping[str, bytes]) -> None:

@@ -162,7 +162,8 @@ def _patch_lines(report: PatchReport) -> Iterator[str]:
         if number
     ]
     unwritten = "" if report.written else ", if it were written"
-    what = ", ".join(done) or "nothing changed"
+    nothing = "already done" if report.already_done else "nothing changed"
+    what = ", ".join(done) or nothing
     yield f"{_name(report.path)}: {what}, {report.rows:,} in all{unwritten}"
 
 

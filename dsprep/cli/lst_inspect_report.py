@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, TextIO
 import click
 
 from dsprep.cli.bars import Page, draw_bars, page_of
+from dsprep.cli.lst_report import ALREADY_DONE
 from dsprep.cli.report import print_json
 from dsprep.cli.streams import until_nobody_reads
 from dsprep.lists.requirements import READERS
@@ -141,7 +142,9 @@ def _sample_lines(report: SampleReport) -> Iterator[str]:
     name = "<stdout>" if report.output == "-" else report.output
     share = 100 * report.kept / report.rows
     yield f"{name}: {report.kept:,} of {format_count(report.rows, 'row')}, {share:.3g}%"
-    if not report.written:
+    if report.already_done:
+        yield ALREADY_DONE
+    elif not report.written:
         yield "  nothing was written"
     yield f"  {'seed':<9} {report.seed}"
     if report.classes:

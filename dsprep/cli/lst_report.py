@@ -19,6 +19,8 @@ if TYPE_CHECKING:
 
 _SHOWN = 20
 
+ALREADY_DONE = "  already done, nothing was written"
+
 
 def print_create_report(report: CreateReport, as_json: bool, quiet: bool) -> None:
     """Print what ``create`` did."""
@@ -54,7 +56,7 @@ def _print(
 
 
 def _create_lines(report: CreateReport) -> Iterator[str]:
-    yield from _lists(report.lists, report.written)
+    yield from _lists(report.lists, report)
     if report.per_class:
         counts = list(report.per_class.values())
         yield f"  classes   {len(counts):,}, of {min(counts):,} to {max(counts):,} samples"
@@ -79,12 +81,13 @@ def _edit_lines(report: EditReport) -> Iterator[str]:
         if number
     ]
     unwritten = "" if report.written or not done else ", if it were written"
-    what = ", ".join(done) or "nothing changed"
+    nothing = "already done" if report.already_done else "nothing changed"
+    what = ", ".join(done) or nothing
     yield f"{_name(report.path)}: {what}, {report.rows:,} in all{unwritten}"
 
 
 def _relabel_lines(report: RelabelReport) -> Iterator[str]:
-    yield from _lists(report.lists, report.written)
+    yield from _lists(report.lists, report)
     if report.classes is not None:
         yield f"  classes   {len(report.classes):,}"
     moves = [move for move in report.moves if move.old != move.new]
@@ -93,7 +96,8 @@ def _relabel_lines(report: RelabelReport) -> Iterator[str]:
         yield f"  moved     {format_count(move.moved, report.unit)} from {move.old} to {move.new}"
     if len(moves) > _SHOWN:
         yield f"  moved     {len(moves) - _SHOWN:,} more such; --json tells all"
-    yield f"  kept      {format_count(same, report.unit)} of the same class"
+    if report.moves:
+        yield f"  kept      {format_count(same, report.unit)} of the same class"
     if report.dropped:
         names = format_some(report.dropped)
         yield f"  dropped   {format_count(len(report.dropped), 'class')} without rows: {names}"
@@ -102,10 +106,12 @@ def _relabel_lines(report: RelabelReport) -> Iterator[str]:
         yield f"  note      no row is of {lines}"
 
 
-def _lists(lists: Sequence[ListWritten], written: bool) -> Iterator[str]:
+def _lists(lists: Sequence[ListWritten], report: CreateReport | RelabelReport) -> Iterator[str]:
     for each in lists:
         yield f"{_name(each.path)}: {format_count(each.rows, 'row')}"
-    if not written:
+    if report.already_done:
+        yield ALREADY_DONE
+    elif not report.written:
         yield "  nothing was written"
 
 

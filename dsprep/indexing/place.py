@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
 
@@ -12,7 +11,7 @@ from dsprep.indexes import wids
 from dsprep.indexing.manifests import data_set_name
 from dsprep.indexing.shard import KINDS, index_name
 from dsprep.running.place import remove_leftovers
-from dsprep.stores.local import Lock, destination_errors, read_whole
+from dsprep.stores.local import ScratchLock, read_whole
 from dsprep.verifying.shards import Shards
 
 
@@ -58,9 +57,7 @@ def locked_scratch(shards: Shards) -> Iterator[str]:
     scratch = shards.destination.scratch
     if shards.manifest is not None:
         remove_leftovers(shards.destination, shards.manifest)
-    with destination_errors(scratch):
-        scratch.mkdir(exist_ok=True)
-    lock = Lock(scratch / "lock", shards.directory)
+    lock = ScratchLock(scratch, shards.directory)
     try:
         if any((scratch / name).exists() for name in ("run.json", "replaced.json")):
             raise DestinationError(
@@ -69,6 +66,6 @@ def locked_scratch(shards: Shards) -> Iterator[str]:
         try:
             yield str(scratch)
         finally:
-            shutil.rmtree(scratch, ignore_errors=True)
+            lock.remove()
     finally:
         lock.release()

@@ -26,7 +26,7 @@ from dsprep.liststore import (
     editing,
     read_list,
     real_path,
-    require_not_done,
+    was_done,
     write_files,
     write_stream,
 )
@@ -82,6 +82,7 @@ class PatchReport:
         changed: Rows that are not what they were.
         reordered: Rows that were put elsewhere.
         written: Whether it was written; not so for a dry run.
+        already_done: Whether the patch does not fit because it was the last edit.
     """
 
     path: str
@@ -91,6 +92,7 @@ class PatchReport:
     changed: int
     reordered: int
     written: bool
+    already_done: bool = False
 
 
 @dataclass(frozen=True)
@@ -191,7 +193,6 @@ def patch_list(
         dry_run: Write nothing.
 
     Raises:
-        AlreadyDone: If the same patch was the last edit, and the list has not changed since.
         OptionError: If both are to come from stdin.
         SourceError: If one cannot be read, or the patch does not fit.
         DestinationError: If the list cannot be written.
@@ -202,10 +203,13 @@ def patch_list(
         old = read_list(path)
         text, source = _read_patch(patch)
         command = command_text("patch", text) if out == path != STREAM else ""
-        if command and not dry_run:
-            require_not_done(path, command)
         what = parse_patch(text, source)
-        rows = patch_rows(old.table, what)
+        try:
+            rows = patch_rows(old.table, what)
+        except SourceError:
+            if not was_done(path, command):
+                raise
+            return PatchReport(out, old.table.height, 0, 0, 0, 0, written=False, already_done=True)
         _require_a_list(rows, what.source)
         if not dry_run:
             write_text(out, format_rows(rows), command)

@@ -21,10 +21,10 @@ from dsprep.lists.rows import format_rows
 from dsprep.liststore import (
     CLASSES,
     STREAM,
+    are_there,
     editing,
     read_list,
     real_path,
-    require_not_there,
     write_files,
     write_stream,
 )
@@ -61,6 +61,7 @@ class CreateReport:
         seed: What the order depends on; None if it is the source's.
         written: Whether anything was; not so for a dry run.
         notes: What else there is to say.
+        already_done: Whether new lists were not written as they are there, and as they would be.
     """
 
     lists: Sequence[ListWritten]
@@ -75,6 +76,7 @@ class CreateReport:
     seed: int | None
     written: bool
     notes: Sequence[str]
+    already_done: bool = False
 
 
 @public
@@ -130,11 +132,11 @@ def create_list(
         )
         for part in parts
     }
-    if out == STREAM:
-        if not dry_run:
-            write_stream(format_rows(rows).encode())
-    else:
-        _write_new(lists, catalog.classes, overwrite, dry_run)
+    is_there = False
+    if out != STREAM:
+        is_there = _is_there_or_written(lists, catalog.classes, overwrite, dry_run)
+    elif not dry_run:
+        write_stream(format_rows(rows).encode())
     return CreateReport(
         lists=[ListWritten(path, table.height) for path, table in lists.items()],
         added=rows.height,
@@ -142,7 +144,8 @@ def create_list(
         classes=catalog.classes,
         per_class=counts,
         seed=seed,
-        written=not dry_run,
+        written=not dry_run and not is_there,
+        already_done=is_there,
         rejects=[*lost(findings), *rejects],
         skipped=[each for each in findings if each.kind in SKIP_KINDS],
         skipped_counts=count_skipped(findings),
@@ -230,12 +233,13 @@ def _below(catalog: Catalog, under: str) -> Catalog:
     return replace(catalog, table=table)
 
 
-def _write_new(
+def _is_there_or_written(
     lists: Mapping[str, pl.DataFrame],
     classes: Sequence[str] | None,
     overwrite: bool,
     dry_run: bool,
-) -> None:
+) -> bool:
+    """Write new lists, unless all of them are there already, as they would be written."""
     files = {real_path(path).name: format_rows(rows).encode() for path, rows in lists.items()}
     first = next(iter(lists))
     beside = real_path(first).with_name(CLASSES)
@@ -246,7 +250,8 @@ def _write_new(
                 stack.enter_context(editing(path, new=True))
         if not overwrite and not dry_run:
             new = files if named is None else {**files, CLASSES: named}
-            require_not_there(beside.parent, new)
+            if are_there(beside.parent, new):
+                return True
         for path in lists:
             if os.path.exists(path) and not overwrite:
                 raise DestinationError(f"{path}: exists; give --overwrite to replace it")
@@ -259,3 +264,4 @@ def _write_new(
             files[CLASSES] = named
         if not dry_run:
             write_files(first, files)
+    return False

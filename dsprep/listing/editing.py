@@ -26,7 +26,7 @@ from dsprep.liststore import (
     editing,
     read_list,
     real_path,
-    require_not_done,
+    was_done,
     write_files,
     write_stream,
 )
@@ -42,6 +42,7 @@ class EditReport:
         changed: Rows that are not what they were.
         removed: Rows that are gone.
         written: Whether it was; not so for a dry run, or where nothing changed.
+        already_done: Whether no row is meant because the same edit was the last one.
     """
 
     path: str
@@ -49,6 +50,7 @@ class EditReport:
     changed: int
     removed: int
     written: bool
+    already_done: bool = False
 
 
 @public
@@ -80,24 +82,24 @@ def edit_list(
         dry_run: Write nothing.
 
     Raises:
-        AlreadyDone: If the same edit was the last one, and the list has not changed since.
         OptionError: If the arguments make no sense.
         SourceError: If the list cannot be read, or no row is meant.
         DestinationError: If the list cannot be written.
     """
     out = path if out is None else out
     label = None if label is None else str(label)
-    command = ""
-    if out == path != STREAM:
-        words = (paths, ids, chosen, label, new_path, prefix, classes)
-        command = command_text("edit", *words)
     with editing(STREAM if dry_run else out, new=out != path):
         old = read_list(path, classes)
-        if command and not dry_run:
-            require_not_done(path, command)
+        words = (paths, ids, chosen, label, new_path, prefix, old.classes)
+        command = command_text("edit", *words) if out == path != STREAM else ""
         numbers = tuple(class_number(each, old.classes) for each in chosen)
         select = Selection(tuple(paths), parse_ids([str(each) for each in ids]), numbers)
-        rows = _edited(old, select, label, new_path, prefix)
+        try:
+            rows = _edited(old, select, label, new_path, prefix)
+        except SourceError:
+            if not was_done(path, command):
+                raise
+            return EditReport(out, old.table.height, 0, 0, written=False, already_done=True)
         kept = old.table.join(rows, on="index", suffix="_new")
         changed = kept.filter(
             (pl.col("label") != pl.col("label_new")) | (pl.col("path") != pl.col("path_new"))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import polars as pl
 
@@ -27,12 +27,11 @@ from dsprep.liststore import (
     editing,
     read_list,
     real_path,
-    require_not_there,
     write_files,
     write_stream,
 )
 from dsprep.sources.classes import format_classes
-from dsprep.stores.local import LARGEST_TABLE
+from dsprep.stores.local import LARGEST_TABLE, holds
 from dsprep.stores.paths import read_bytes
 from dsprep.text import read_stdin
 from dsprep.units import format_count
@@ -75,6 +74,7 @@ class SampleReport:
         short: Rows of the list by label, for the classes that have fewer than were asked for.
         seed: What the choice depends on.
         written: Whether it was; not so for a dry run.
+        already_done: Whether it was not written as it is there, and as it would be.
     """
 
     list: str
@@ -86,6 +86,7 @@ class SampleReport:
     short: Mapping[str, int]
     seed: int
     written: bool
+    already_done: bool = False
 
 
 @public
@@ -199,8 +200,8 @@ def sample_list(
             written=not dry_run,
         )
         _require_enough(report, strict)
-        if not dry_run:
-            _write(out, rows, found, overwrite)
+        if not dry_run and _is_there_or_written(out, rows, found, overwrite):
+            return replace(report, written=False, already_done=True)
     return report
 
 
@@ -250,13 +251,15 @@ def _require_enough(report: SampleReport, strict: bool) -> None:
         raise SourceError(f"{report.list}: has {report.rows:,} rows, fewer than {report.wanted:,}")
 
 
-def _write(out: str, rows: pl.DataFrame, found: ListFile, overwrite: bool) -> None:
+def _is_there_or_written(out: str, rows: pl.DataFrame, found: ListFile, overwrite: bool) -> bool:
+    """Write a sample, unless it is there already, as it would be written."""
     data = format_rows(rows).encode()
     if out == STREAM:
         write_stream(data)
-        return
-    if not overwrite and classes_beside(out) == found.classes:
-        require_not_there(real_path(out).parent, {real_path(out).name: data})
+        return False
+    same_classes = classes_beside(out) == found.classes
+    if not overwrite and same_classes and holds(real_path(out), data):
+        return True
     if os.path.exists(out) and not overwrite:
         raise DestinationError(f"{out}: exists; give --overwrite to replace it")
     files = {real_path(out).name: data}
@@ -268,3 +271,4 @@ def _write(out: str, rows: pl.DataFrame, found: ListFile, overwrite: bool) -> No
             )
         files[CLASSES] = format_classes(found.classes).encode()
     write_files(out, files)
+    return False

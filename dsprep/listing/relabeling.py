@@ -17,13 +17,13 @@ from dsprep.lists.rows import format_rows
 from dsprep.liststore import (
     CLASSES,
     STREAM,
+    are_there,
     classes_beside,
     command_text,
     editing,
     read_list,
     real_path,
-    require_not_done,
-    require_not_there,
+    was_done,
     write_files,
     write_stream,
 )
@@ -44,6 +44,7 @@ class RelabelReport:
         dropped: Old classes that are gone because they had no rows.
         idle: Lines of the map that no row is of.
         written: Whether anything was.
+        already_done: Whether the same command has done it before, and nothing has changed since.
     """
 
     lists: Sequence[ListWritten]
@@ -53,6 +54,7 @@ class RelabelReport:
     dropped: Sequence[str]
     idle: Sequence[Change]
     written: bool
+    already_done: bool = False
 
 
 @public
@@ -96,20 +98,27 @@ def relabel_lists(
             stack.enter_context(editing(STREAM if dry_run else path, new=out is not None))
         lists = [read_list(path, classes) for path in paths]
         names = [str(real_path(path)) for path in paths]
-        words = (names, map_text, classes, order, keep_unmatched, renumber)
-        command = "" if out is not None or STREAM in paths else command_text("relabel", *words)
-        if command and not dry_run:
-            require_not_done(paths[0], command)
+        given = classes and lists[0].classes
+        words = (names, map_text, given, order, keep_unmatched, renumber)
+        in_place = out is None and STREAM not in paths
         together = pl.concat([each.table for each in lists])
-        done = relabel(
-            together,
-            lists[0].classes,
-            changes,
-            map_file,
-            keep=keep_unmatched,
-            renumber=renumber,
-            order=order,
-        )
+        try:
+            done = relabel(
+                together,
+                lists[0].classes,
+                changes,
+                map_file,
+                keep=keep_unmatched,
+                renumber=renumber,
+                order=order,
+            )
+        except SourceError:
+            now = classes_beside(paths[0])
+            if not (in_place and was_done(paths[0], command_text("relabel", *words, now))):
+                raise
+            there = [ListWritten(each.path, each.table.height) for each in lists]
+            return RelabelReport(there, "row", (), now, (), (), written=False, already_done=True)
+        command = command_text("relabel", *words, done.classes) if in_place else ""
         if out is None:
             _require_all_of_directory(paths, lists[0].classes)
         written = []
@@ -120,13 +129,23 @@ def relabel_lists(
             start += each.table.height
             files[real_path(out or path).name] = format_rows(table).encode()
             written.append(ListWritten(out or path, table.height))
+        is_there = False
         if not dry_run:
             if out == STREAM or (out is None and paths[0] == STREAM):
                 write_stream(format_rows(done.rows).encode())
             else:
-                _write_relabeled(out or paths[0], files, done.classes, out, overwrite, command)
+                is_there = not _write_relabeled(
+                    out or paths[0], files, done.classes, out, overwrite, command
+                )
     return RelabelReport(
-        written, done.unit, done.moves, done.classes, done.dropped, done.idle, not dry_run
+        written,
+        done.unit,
+        done.moves,
+        done.classes,
+        done.dropped,
+        done.idle,
+        written=not dry_run and not is_there,
+        already_done=is_there,
     )
 
 
@@ -158,11 +177,13 @@ def _write_relabeled(
     out: str | None,
     overwrite: bool,
     command: str,
-) -> None:
+) -> bool:
+    """Write the lists, unless new ones are there already, as they would be written."""
     beside = real_path(path).with_name(CLASSES)
     named = None if classes is None else format_classes(classes).encode()
     if out is not None and not overwrite:
-        require_not_there(beside.parent, files if named is None else {**files, CLASSES: named})
+        if are_there(beside.parent, files if named is None else {**files, CLASSES: named}):
+            return False
         if os.path.exists(out):
             raise DestinationError(f"{out}: exists; give --overwrite to replace it")
         if named is not None and beside.exists() and not holds(beside, named):
@@ -173,3 +194,4 @@ def _write_relabeled(
     if named is not None and classes_beside(path) != classes:
         files[CLASSES] = named
     write_files(path, files, command)
+    return True

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
 from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from typing import Any, Protocol
@@ -16,7 +15,7 @@ from dsprep.planning.plan import Plan
 from dsprep.progress import Progress
 from dsprep.running.state import RunState, has_published, replaced_in
 from dsprep.running.tree import remove_tree
-from dsprep.stores.local import Lock, destination_errors, free_bytes, read_whole
+from dsprep.stores.local import ScratchLock, destination_errors, free_bytes, read_whole
 from dsprep.units import format_size
 
 
@@ -148,11 +147,11 @@ def remove_leftovers(destination: Destination, finished: Manifest) -> None:
     scratch = destination.scratch
     if not scratch.is_dir() or replaced_in(destination).exists():
         return
-    lock = Lock(scratch / "lock", destination.directory)
+    lock = ScratchLock(scratch, destination.directory)
     try:
         with destination_errors(scratch):
             if has_published(scratch, finished):
-                shutil.rmtree(scratch, ignore_errors=True)
+                lock.remove()
     finally:
         lock.release()
 

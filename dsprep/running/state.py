@@ -26,7 +26,7 @@ from dsprep.running.tree import is_whole
 from dsprep.stores.local import (
     APPEND,
     LARGEST_TABLE,
-    Lock,
+    ScratchLock,
     destination_errors,
     free_bytes,
     open_regular,
@@ -71,9 +71,8 @@ class RunState:
         with destination_errors(destination.directory):
             above = (destination.directory, *destination.directory.parents)
             self._made = [path for path in above if not path.exists()]
-            self._scratch.mkdir(parents=True, exist_ok=True)
         guarded = str(destination) if destination.remote else destination.directory
-        self._lock = Lock(self._scratch / "lock", guarded)
+        self._lock = ScratchLock(self._scratch, guarded)
         try:
             with destination_errors(self._scratch):
                 known = _read_json(self._scratch / "run.json")
@@ -236,14 +235,14 @@ class RunState:
 
     def remove(self) -> None:
         """Remove all traces: the run is finished."""
-        shutil.rmtree(self._scratch, ignore_errors=True)
+        self._lock.remove()
         self.release()
 
     def release(self) -> None:
         """Stop, leaving what a later run needs: nothing, if nothing was written."""
         shutil.rmtree(self.partial, ignore_errors=True)
         if not (self._noted or self.other or replaced_in(self._destination).exists()):
-            shutil.rmtree(self._scratch, ignore_errors=True)
+            self._lock.remove()
             with suppress(OSError):  # somebody else has put something there
                 for path in self._made:
                     path.rmdir()

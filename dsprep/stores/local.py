@@ -16,7 +16,7 @@ import shutil
 import stat
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import BinaryIO
 
@@ -37,6 +37,12 @@ LARGEST_TABLE = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") // 4
 
 APPEND = os.O_WRONLY | os.O_CREAT | os.O_APPEND
 """Flags of :func:`open_regular` for a file to which lines are added."""
+
+_PATIENCE = 1.0
+"""Seconds to wait for another run at the hidden directory: who only tidies up takes less."""
+
+_ATTEMPTS = 100
+"""How often a hidden directory is made that others remove at the same moment."""
 
 _OPEN_ALREADY = ("/dev/fd/", "/dev/stdin", "/proc/self/fd/")
 """Where the streams are that a user gave to this process: ``<(command)`` is ``/dev/fd/63``."""
@@ -248,16 +254,16 @@ class Lock:
             DestinationError: If another run holds it, or there can be no lock.
         """
         until = time.monotonic() + patience
-        while not self._take(path):
-            if time.monotonic() >= until:
-                raise DestinationError(
-                    f"{guarded}: another dsprep run is writing there; wait for it to end"
-                )
-            time.sleep(0.01)
+        with destination_errors(path):
+            while not self._take(path):
+                if time.monotonic() >= until:
+                    raise DestinationError(
+                        f"{guarded}: another dsprep run is writing there; wait for it to end"
+                    )
+                time.sleep(0.01)
 
     def _take(self, path: Path) -> bool:
-        with destination_errors(path):
-            self._file = os.fdopen(open_regular(path, APPEND), "a")
+        self._file = os.fdopen(open_regular(path, APPEND), "a")
         try:
             fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
             # A run that has just ended removed the file between our opening and our locking it.
@@ -271,3 +277,56 @@ class Lock:
     def release(self) -> None:
         """Let other runs in."""
         self._file.close()
+
+
+class ScratchLock(Lock):
+    """The lock of a hidden directory, which is made for it, and may be removed with it."""
+
+    def __init__(self, scratch: Path, guarded: Path | str) -> None:
+        """Take the lock, waiting a moment for who only looks for leftovers.
+
+        Args:
+            scratch: The directory.
+            guarded: What it guards, for the message.
+
+        Raises:
+            DestinationError: If another run holds it, or there can be no lock.
+        """
+        self._scratch = scratch
+        super().__init__(scratch / "lock", guarded, _PATIENCE)
+
+    def _take(self, path: Path) -> bool:
+        for _ in range(_ATTEMPTS):
+            with suppress(FileNotFoundError, FileExistsError):  # it has just been removed
+                self._scratch.mkdir(parents=True, exist_ok=True)
+                return super()._take(path)
+        self._scratch.mkdir(parents=True, exist_ok=True)
+        return super()._take(path)
+
+    def remove(self) -> None:
+        """Remove the directory, as far as that can be, and let other runs in.
+
+        The file that is locked goes last: until then nobody else can begin to write there.
+        """
+        if not self._file.closed and not self._scratch.is_symlink():
+            with suppress(OSError):
+                remove_all_but(self._scratch, "lock")
+                (self._scratch / "lock").unlink()
+                self._scratch.rmdir()
+        self.release()
+
+
+def remove_all_but(directory: Path, kept: str) -> None:
+    """Remove all that lies in a directory, as far as that can be, but one thing.
+
+    Raises:
+        OSError: If the directory cannot be listed.
+    """
+    for path in list(directory.iterdir()):
+        if path.name == kept:
+            continue
+        if path.is_dir() and not path.is_symlink():
+            shutil.rmtree(path, ignore_errors=True)
+        else:
+            with suppress(OSError):
+                path.unlink()

@@ -3,13 +3,18 @@
 from __future__ import annotations
 
 import fcntl
+import os
+import threading
+import time
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 from dsprep.errors import RunStopped
+from dsprep.planning.destination import Destination
 from dsprep.running.state import RunState
+from dsprep.stores.local import ScratchLock
 from tests.conftest import Finished
 from tests.images import jpeg
 
@@ -133,3 +138,81 @@ def _leave(command: tuple[object, ...], run_here: Call, monkeypatch: pytest.Monk
 
 def _stop(*_: object) -> None:
     raise RunStopped("killed")
+
+
+def test_who_tidies_up_keeps_others_out_to_the_end(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run = RunState(Destination(tmp_path), {})
+    for number in range(50):
+        (run.pieces.parent / f"{number}.tmp").touch()
+    run.begin()
+    unlinked = []
+    unlink = os.unlink
+
+    def tell(path: str | Path, **options: int | None) -> None:
+        unlinked.append(os.path.basename(path))
+        unlink(path, **options)
+
+    monkeypatch.setattr(os, "unlink", tell)
+    run.remove()
+
+    assert unlinked[-1] == "lock"
+    assert len(unlinked) == 53  # run.json and receipts.jsonl as well
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_what_is_removed_already_is_no_more_removed(tmp_path: Path) -> None:
+    first = RunState(Destination(tmp_path), {"first": 1})
+    first.begin()
+    first.remove()
+    second = RunState(Destination(tmp_path), {"second": 2})
+    second.begin()
+    first.release()
+    assert (second.pieces.parent / "run.json").exists()
+    second.remove()
+
+
+def test_no_link_is_followed_to_what_is_removed(tmp_path: Path) -> None:
+    (tmp_path / "mine").mkdir()
+    (tmp_path / "mine" / "file").touch()
+    (tmp_path / "there").mkdir()
+    (tmp_path / "there" / ".dsprep").symlink_to(tmp_path / "mine")
+    ScratchLock(tmp_path / "there" / ".dsprep", "there").remove()
+    assert (tmp_path / "mine" / "file").exists()
+
+
+def test_a_run_waits_for_who_only_tidies_up(tmp_path: Path) -> None:
+    tidying = ScratchLock(tmp_path / ".dsprep", tmp_path)
+
+    def end() -> None:
+        time.sleep(0.1)
+        tidying.remove()
+
+    thread = threading.Thread(target=end)
+    thread.start()
+    run = RunState(Destination(tmp_path), {})
+    thread.join()
+    run.begin()
+    run.remove()
+
+
+@pytest.mark.parametrize("when", ["before the lock", "while it is looked for"])
+def test_a_run_begins_though_the_hidden_directory_is_removed(
+    when: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    mkdir, left = Path.mkdir, [3]
+
+    def make(self: Path, *args: int, **options: bool) -> None:
+        mkdir(self, *args, **options)
+        left[0] -= 1
+        if left[0] >= 0:
+            self.rmdir()
+            if when == "while it is looked for":
+                raise FileExistsError(17, "File exists", str(self))
+
+    monkeypatch.setattr(Path, "mkdir", make)
+    run = RunState(Destination(tmp_path), {})
+    monkeypatch.undo()
+    run.begin()
+    run.remove()

@@ -314,7 +314,7 @@ class TestRelabel:
         moves = json.loads(done.out)["moves"]
         assert {"old": "cat", "new": "a", "moved": 4} in moves
         assert (new / "classes.txt").read_text("utf-8") == "a\ndog\nother/ねこ\n"
-        assert "already done" in run_here(*args, "-o", new / "train.lst").err
+        assert "already done" in run_here(*args, "-o", new / "train.lst").out
         (new / "train.lst").write_text("0\t0\tx.jpg\n", "utf-8")
         assert run_here(*args, "-o", new / "train.lst").code == 5
         assert run_here(*args, "-o", tmp_path / "other.lst").code == 5

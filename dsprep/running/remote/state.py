@@ -8,7 +8,6 @@ there, a run on any machine does.
 from __future__ import annotations
 
 import json
-import shutil
 import time
 from collections.abc import Sequence
 from contextlib import suppress
@@ -24,7 +23,7 @@ from dsprep.running.remote.objects import RUN, Objects, refusals
 from dsprep.running.remote.uploads import Uploads
 from dsprep.running.shard import Written
 from dsprep.running.state import RunState, differences, written_from
-from dsprep.stores.local import make_stage
+from dsprep.stores.local import make_stage, remove_all_but
 from dsprep.transfers.preflight import require_rights
 from dsprep.transfers.publish import publish
 from dsprep.transfers.upload import Sent, upload
@@ -214,9 +213,10 @@ class StagedState(RunState):
             self._objects.sweep(None)
 
     def remove(self) -> None:
-        """Remove the stage."""
+        """Remove the stage, which `release` does when it is empty."""
+        with suppress(OSError):
+            remove_all_but(self._destination.directory, self._scratch.name)
         super().remove()
-        shutil.rmtree(self._destination.directory, ignore_errors=True)
 
     def release(self) -> None:
         """Stop, leaving what a later run needs, here and there."""
