@@ -249,7 +249,10 @@ def _compare_source(
     pool: Pool,
     progress: Progress,
 ) -> tuple[list[Problem], list[str]]:
-    from dsprep.sources.classes import renumbered  # polars, which nothing else needs here
+    from dsprep.sources.classes import (
+        has_flags,
+        renumbered,
+    )  # polars, which nothing else needs here
     from dsprep.verifying.comparison import compare
 
     made = shards.made
@@ -257,7 +260,9 @@ def _compare_source(
     catalog, _ = read_source(against, pool.map)
     require_effect("", {"--classes": against.classes}, labeled=may_be_labeled(catalog))
     known, named = catalog.classes, shards.manifest.classes if shards.manifest else None
-    if known and named and set(known) <= set(named) and catalog.label_column == "cls":
+    told = against.classes is not None or against.class_order is not None
+    are_numbers = catalog.label_column == "cls" or has_flags(catalog)
+    if known and named and set(known) <= set(named) and are_numbers and not told:
         catalog = renumbered(catalog, named)  # an option, or an append, has numbered them
     fields = recorded_choice(made.fields)
     catalog = with_chosen_label(fields, catalog)
