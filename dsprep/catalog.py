@@ -20,6 +20,7 @@ from dsprep.findings import Finding as Finding
 from dsprep.readers.base import Reader
 from dsprep.readers.files import FileReader
 from dsprep.rows import Rows
+from dsprep.sample import UNKNOWN_IMAGE, image_kind_of
 from dsprep.stores.paths import short_names
 
 COLUMNS: dict[str, pl.DataType] = {
@@ -133,6 +134,11 @@ class Catalog:
     def label_column(self) -> str | None:
         """``"cls"``, ``"label"``, or None for samples without labels."""
         return next((name for name in LABEL_COLUMNS if name in self.table.columns), None)
+
+    def image_kinds(self) -> list[str]:
+        """Return the kinds of image that the extensions of paths promise, sorted."""
+        endings = self.table["path"].str.extract("([^./]*)$").unique()
+        return sorted({image_kind_of(ending) or UNKNOWN_IMAGE for ending in endings})
 
     def labeled(self) -> int:
         """Count the samples that have a class number or a label, as far as that is known."""

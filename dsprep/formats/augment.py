@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, TypeAlias
 
 from dsprep.errors import BadSample
-from dsprep.formats.augmented import METADATA, REFERENCE, SOURCE
+from dsprep.formats.augmented import METADATA, MULTILABEL, REFERENCE, SOURCE
 from dsprep.formats.features import is_detection_label
 from dsprep.lst import format_number
 from dsprep.sample import IMAGE_EXTENSIONS
@@ -48,7 +48,11 @@ def format_augmented(
     """
     rows = list(rows)
     start = prefix if not prefix or prefix.endswith("/") else prefix + "/"
-    has_boxes = _are_boxes([label for _, label, *_ in rows])
+    labels = [label for _, label, *_ in rows if label is not None]
+    has_boxes = _are_boxes(labels)
+    has_flags = bool(classes) and all(_are_flags(label, len(classes or ())) for label in labels)
+    # A list that has a number twice is none of classes.
+    are_sets = all(isinstance(label, int) or len(set(label)) == len(label) for label in labels)
     lines = []
     for path, label, name, *others in rows:
         values: dict[str, Any] = {SOURCE: start + path}
@@ -56,7 +60,12 @@ def format_augmented(
             values[other] = start + place
         if label is not None:
             try:
-                values |= _attribute(attribute, label, name, classes or (), has_boxes)
+                if has_flags and isinstance(label, tuple):
+                    numbers = [number for number, flag in enumerate(label) if flag]
+                    values |= _several(attribute, numbers, classes or ())
+                else:
+                    told = _attribute(attribute, label, name, classes or (), has_boxes, are_sets)
+                    values |= told
             except BadSample as error:
                 raise BadSample(f"{path}: {error}") from None
         lines.append(json.dumps(values, ensure_ascii=False) + "\n")
@@ -81,6 +90,7 @@ def _attribute(
     class_name: str | None,
     classes: Sequence[str],
     has_boxes: bool,
+    are_sets: bool,
 ) -> dict[str, Any]:
     """The attribute that tells a label, and its metadata."""
     if not all(map(math.isfinite, (label,) if isinstance(label, int) else label)):
@@ -100,10 +110,24 @@ def _attribute(
         if class_name is not None:
             metadata["class-name"] = class_name
         return {name: format_number(number), name + METADATA: metadata}
-    if all(number >= 0 and float(number).is_integer() for number in label):
-        metadata["type"] = _TYPE + "image-classification-multilabel"
-        metadata["class-map"] = _named(label, classes)
+    if are_sets and all(number >= 0 and float(number).is_integer() for number in label):
+        return _several(name, [int(number) for number in label], classes)
     return {name: list(map(_plain, label)), name + METADATA: metadata}
+
+
+def _several(name: str, numbers: Sequence[int], classes: Sequence[str]) -> dict[str, Any]:
+    """The attribute that lists the classes of an image, and its metadata."""
+    metadata = {
+        "human-annotated": "yes",
+        "type": MULTILABEL,
+        "class-map": _named(numbers, classes),
+    }
+    return {name: list(numbers), name + METADATA: metadata}
+
+
+def _are_flags(label: int | tuple[float, ...], count: int) -> bool:
+    """Whether a label has a 0 or a 1 for each of some classes."""
+    return isinstance(label, tuple) and len(label) == count and {0.0, 1.0}.issuperset(label)
 
 
 def _named(numbers: Iterable[float], classes: Sequence[str]) -> dict[str, str]:

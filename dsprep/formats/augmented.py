@@ -25,6 +25,9 @@ REFERENCE = "-ref"
 MANIFESTS = (".manifest", ".jsonl")
 """How the names of manifests end."""
 
+MULTILABEL = "groundtruth/image-classification-multilabel"
+"""The type of a label that lists the numbers of classes."""
+
 _LARGEST = 2**53
 _SURROGATE = re.compile("[\ud800-\udfff]")
 _KINDS = {"number": "one number", "list": "a list", "boxes": "boxes"}
@@ -45,6 +48,7 @@ class Annotated(NamedTuple):
         kind: ``number``, ``list`` or ``boxes``; empty without a label.
         names: What it says classes are called, by number.
         others: The attributes that refer to other files of the sample.
+        lists_classes: Whether it says that its list is one of the numbers of classes.
     """
 
     line: int
@@ -53,6 +57,7 @@ class Annotated(NamedTuple):
     kind: str
     names: dict[int, str]
     others: tuple[str, ...] = ()
+    lists_classes: bool = False
 
 
 class _Wrong(ValueError):
@@ -146,9 +151,11 @@ def _annotated(number: int, values: dict[str, Any], attribute: str | None) -> An
     if isinstance(value, str) and value.strip().startswith("["):
         value = _parse_list(value)
     if isinstance(value, list):
-        if not value:
+        lists_classes = metadata.get("type") == MULTILABEL
+        if not value and not lists_classes:
             raise _Wrong(f"the label {attribute!r} is empty")
-        return Annotated(number, ref, tuple(map(_number, value)), "list", names)
+        numbers = tuple(map(_number, value))
+        return Annotated(number, ref, numbers, "list", names, lists_classes=lists_classes)
     label = _number(value)
     name: Any = metadata.get("class-name")
     if _is_text(name) and label.is_integer() and label >= 0:

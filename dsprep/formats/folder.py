@@ -9,7 +9,7 @@ comes from outside is used before all of them have been looked at.
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar, NamedTuple
 
@@ -112,11 +112,12 @@ class AugmentedFolder(Folder):
     name: ClassVar[str] = "manifest"
     prefix: str = ""
 
-    def manifest(self, samples: Iterable[Listed]) -> str:
+    def manifest(self, samples: Iterable[Listed], classes: Sequence[str] | None) -> str:
         """The lines of the manifest, which refer to every file of the folder.
 
         Args:
             samples: What the listing of the folder says.
+            classes: The names of the classes.
         """
         from dsprep.formats.augment import format_augmented
 
@@ -129,7 +130,7 @@ class AugmentedFolder(Folder):
             )
             for each in samples
         )
-        return format_augmented(rows, self.prefix)
+        return format_augmented(rows, self.prefix, classes=classes)
 
 
 class FolderWriter:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import json
-from dataclasses import asdict, dataclass
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from dsprep.errors import OptionError, SourceError
@@ -23,6 +24,8 @@ class Recorded:
         max_pixels: The most pixels that an image could have.
         key: ``path`` or ``index``: where keys came from.
         keep_fields: The fields that do not depend on the geometry of images.
+        fields: Which fields were kept: lists of names ``only`` (or None) and ``dropped``, and new
+            names by old ones, ``renamed``; empty if all were.
         known: Whether this was recorded; if not, it is what is most likely.
     """
 
@@ -31,6 +34,7 @@ class Recorded:
     max_pixels: int = DEFAULT_MAX_PIXELS
     key: str = "path"
     keep_fields: frozenset[str] = frozenset()
+    fields: Mapping[str, Any] = field(default_factory=dict)
     known: bool = True
 
 
@@ -42,6 +46,22 @@ def options_of_others(layout: Format, single_file: bool) -> dict[str, Any]:
         single_file: Whether they are one shard, whose companions are named after it.
     """
     return {"format": {"name": layout.name}, "indexed": True, "single_file": single_file}
+
+
+def _fields(told: Mapping[str, Any]) -> Mapping[str, Any]:
+    """The choice of fields that a manifest records.
+
+    Raises:
+        ValueError: If it is none.
+    """
+    if not told:
+        return {}
+    only, dropped, renamed = told["only"], told["dropped"], told["renamed"]
+    names = [*(only or ()), *dropped, *renamed.keys(), *renamed.values()]
+    are_lists = isinstance(only, list | None) and isinstance(dropped, list)
+    if not are_lists or not all(isinstance(name, str) for name in names):
+        raise ValueError("no choice of fields")
+    return told
 
 
 def recorded_options(manifest: Manifest) -> Recorded:
@@ -63,6 +83,7 @@ def recorded_options(manifest: Manifest) -> Recorded:
             int(options["max_pixels"]),
             str(options["key"]),
             frozenset(map(str, options.get("keep_fields", ()))),
+            _fields(options.get("fields", {})),
         )
         # What was converted to the right type, or left out, is not what was recorded.
         told = json.loads(json.dumps({"name": made.layout.name, **asdict(made.layout)}))

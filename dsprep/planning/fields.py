@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from dsprep.errors import OptionError
 from dsprep.formats.base import Format
@@ -83,6 +83,15 @@ def choose_fields(
     if len(set(renamed.values())) < len(renamed):
         raise OptionError("--map gives two fields the same name")
     return chosen
+
+
+def recorded_choice(told: Mapping[str, Any]) -> FieldChoice:
+    """The choice that :meth:`FieldChoice.options` recorded; of all fields, if that is empty."""
+    return FieldChoice(
+        None if told.get("only") is None else frozenset(told["only"]),
+        frozenset(told.get("dropped", ())),
+        dict(told.get("renamed", {})),
+    )
 
 
 def kept_fields(names: Iterable[str]) -> frozenset[str]:

@@ -124,7 +124,7 @@ def _known(packing: Packing, catalog: Catalog, looked: Looked) -> set[str]:
     if catalog.label_column is not None:
         known.add(catalog.label_column)
     if not catalog.reader.whole:
-        known.add("image")
+        known.update(catalog.image_kinds())
     if catalog.classes and "cls" in known:
         known.add("class")
     return with_derived(known, packing.layout)

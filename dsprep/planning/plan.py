@@ -20,6 +20,7 @@ from dsprep.planning.selection import Chosen
 from dsprep.planning.settle import (
     require_exact_labels,
     require_held,
+    require_images,
     settle,
     settle_labels,
     with_chosen_label,
@@ -144,7 +145,8 @@ def make_plan(packing: Packing, pool: Pool, progress: Progress) -> Plan:
     looked = look(packing, catalog, pool)
     require_unspoiled(packing, catalog, looked)
     idle = unmatched(packing, catalog, looked)
-    catalog = with_chosen_label(packing, catalog)
+    require_images(packing, catalog)
+    catalog = with_chosen_label(packing.fields, catalog)
     packing = settle_labels(packing, catalog)
     chosen = None
     if packing.selection is not None:

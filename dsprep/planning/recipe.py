@@ -119,9 +119,10 @@ def make_samples(recipe: Recipe, rows: Rows) -> Iterator[Sample | BadSample]:
     make_image = image_maker(recipe)
     finish = sample_finisher(recipe)
     why_spoiled = _spoil_finder(recipe)
-    wants = recipe.layout.wants
+    wants = _wanted(recipe)
     classes = recipe.classes if "class" in wants else None
-    with_name, with_size = "filename" in wants, "width" in wants
+    with_name = "filename" in wants
+    keeps_names = recipe.names and bool(recipe.fields.apply({"filename": None}))
     key_from_path = recipe.key == "path"
     labels = rows.labels if rows.labels is not None else [None] * len(rows.ids)
     read = recipe.reader.read(rows)
@@ -148,16 +149,25 @@ def make_samples(recipe: Recipe, rows: Rows) -> Iterator[Sample | BadSample]:
             fields["label"] = label
         if not recipe.fields.is_all:
             fields = recipe.fields.apply(fields)
+            if not recipe.fields.apply({kind: data}):
+                fields = {kind: data, **fields}  # the plan has judged it by its name
         key = key_of(path) if key_from_path else f"{id:09d}"
         spoiled = why_spoiled(Sample(key, fields), found)
         if spoiled is not None:
             yield spoiled
             continue
-        if with_name or (recipe.names and path != f"{key}.{kind}"):
+        if with_name or (keeps_names and path != f"{key}.{kind}"):
             fields["filename"] = path
-        if with_size:
-            fields["width"], fields["height"] = width, height
+        if "width" in wants:
+            fields["width"] = width
+        if "height" in wants:
+            fields["height"] = height
         yield Sample(key, fields, id, lost_frames)
+
+
+def _wanted(recipe: Recipe) -> frozenset[str]:
+    """The fields that the format wants, without those that are left out."""
+    return frozenset(name for name in recipe.layout.wants if recipe.fields.apply({name: None}))
 
 
 ImageMaker: TypeAlias = Callable[[str, bytes], Encoded]
@@ -171,8 +181,9 @@ def sample_finisher(recipe: Recipe) -> Callable[[Sample, str], Sample | BadSampl
     """
     make_image = image_maker(recipe)
     why_spoiled = _spoil_finder(recipe)
-    wants, classes = recipe.layout.wants, recipe.classes
-    looks_at_images = recipe.transform is not None or recipe.check != "none" or "width" in wants
+    wants, classes = _wanted(recipe), recipe.classes
+    sized = bool(wants & {"width", "height"})
+    looks_at_images = recipe.transform is not None or recipe.check != "none" or sized
 
     def finish(sample: Sample, path: str) -> Sample | BadSample:
         if recipe.key == "index":

@@ -10,10 +10,11 @@ from dsprep.formats.folder import Folder
 from dsprep.formats.parquet import Parquet, parquet_for
 from dsprep.options import require_effect
 from dsprep.planning.cuts import ShardSize
+from dsprep.planning.fields import FieldChoice
 from dsprep.planning.packing import Packing
 from dsprep.readers.parquet import ParquetReader
 from dsprep.readers.shards import ShardReader
-from dsprep.sample import TYPES, UNKNOWN_IMAGE
+from dsprep.sample import TYPES
 from dsprep.sources.reading import may_be_labeled
 from dsprep.units import format_count
 
@@ -57,8 +58,13 @@ def _columns(packing: Packing, catalog: Catalog) -> Parquet:
     """Parquet with columns for all fields that the samples have."""
     fields = packing.fields.apply_to_counts(catalog.fields)
     if not catalog.reader.whole:
-        label = {"cls": ("cls", "int"), "label": ("label", "tuple")}.get(catalog.label_column or "")
-        fields = {("jpg", "bytes"): len(catalog)} | ({label: len(catalog)} if label else {})
+        types = {"cls": "int", "label": "tuple"}
+        label = {
+            (name, types[name]): len(catalog)
+            for name in packing.fields.apply(dict.fromkeys(types))
+            if name == catalog.label_column
+        }
+        fields = {("jpg", "bytes"): len(catalog)} | label
     reader = catalog.reader
     columns = reader.columns if isinstance(reader, ParquetReader) else None
     return parquet_for(fields, catalog.classes, source=columns)
@@ -112,22 +118,32 @@ def require_held(packing: Packing, catalog: Catalog) -> None:
         )
 
 
-def with_chosen_label(packing: Packing, catalog: Catalog) -> Catalog:
-    """Return the catalog of image files without labels, if these are to be left out.
+def require_images(packing: Packing, catalog: Catalog) -> None:
+    """Refuse a choice of fields that leaves out images of image files.
 
     Raises:
-        OptionError: If the images are to be left out.
+        OptionError: If it does.
     """
     if catalog.reader.whole or packing.fields.is_all:
-        return catalog
-    if not packing.fields.apply({UNKNOWN_IMAGE: None}):
+        return
+    kinds = catalog.image_kinds()
+    lost = [kind for kind in kinds if not packing.fields.apply({kind: None})]
+    if lost:
         raise OptionError(
-            f"{packing.source.root}: holds images and labels; --only and --drop leave no image"
+            f"{packing.source.root}: holds images and labels; --only and --drop leave no image of "
+            f"the kind {' or '.join(lost)}, and no sample is without one: keep the field image"
         )
-    label = catalog.label_column
-    if label is None or packing.fields.apply({label: None}):
+
+
+def with_chosen_label(fields: FieldChoice, catalog: Catalog) -> Catalog:
+    """Return the catalog without labels and class names, if the labels are left out."""
+    # If nothing tells which fields there are, a class number is most likely.
+    guess = "label" if "label" in (fields.only or ()) else "cls"
+    known = {name for name, _ in catalog.fields} & {"cls", "label"}
+    labels = {catalog.label_column} if catalog.label_column else known or {guess}
+    if fields.apply(dict.fromkeys(labels)):
         return catalog
-    return replace(catalog, table=catalog.table.drop(label), classes=None)
+    return replace(catalog, table=catalog.table.drop(labels, strict=False), classes=None)
 
 
 def settle_labels(packing: Packing, catalog: Catalog) -> Packing:

@@ -242,7 +242,7 @@ def commit(
     manifest = Manifest(
         format=packing.layout.name,
         name=packing.name,
-        classes=plan.catalog.classes,
+        classes=plan.catalog.classes or (base.classes if base else None),
         samples=samples + (base.samples if base else 0),
         rejected=len(rejects),
         bytes=size,

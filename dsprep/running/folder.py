@@ -91,7 +91,7 @@ def write_companions(plan: Plan, write: Callable[[str, bytes], None]) -> None:
         write(packing.destination.companion("lst").name, text.encode())
     if isinstance(packing.layout, AugmentedFolder):
         try:
-            lines = packing.layout.manifest(read_listing(listing))
+            lines = packing.layout.manifest(read_listing(listing), plan.catalog.classes)
         except BadSample as error:
             raise SourceError(f"{error}; --to folder needs no such labels") from None
         write(packing.destination.companion("manifest").name, lines.encode())

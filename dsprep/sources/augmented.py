@@ -127,8 +127,18 @@ def _labels(
     """The column of labels, if there are any."""
     if lines[0].label is None:
         return []
+    labels = [each.label for each in lines]
+    if classes and all(each.lists_classes for each in lines):
+        sets = [frozenset(label or ()) for label in labels]
+        labels = [tuple(float(at in each) for at in range(len(classes))) for each in sets]
+    for each, label in zip(lines, labels, strict=True):
+        if not label:
+            raise SourceError(
+                f"{source}:{each.line}: the label is empty, and nothing tells all classes: give "
+                "--classes"
+            )
     rows = pl.DataFrame(
-        {"line": [each.line for each in lines], "labels": [each.label for each in lines]},
+        {"line": [each.line for each in lines], "labels": labels},
         schema_overrides={"labels": pl.List(pl.Float64)},
     )
     return [labels_from_numbers(rows, classes, source)]
@@ -170,11 +180,12 @@ def _classes(
 
 
 def _require_classes(line: Annotated, count: int, source: str) -> None:
-    """Refuse objects of classes that have no name."""
-    if line.kind == "boxes":
+    """Refuse classes that have no name."""
+    if line.kind == "boxes" or line.lists_classes:
         assert line.label is not None
-        for number in line.label[_OBJECT_HEAD::_OBJECT]:
-            if number >= count:
+        start, step = (_OBJECT_HEAD, _OBJECT) if line.kind == "boxes" else (0, 1)
+        for number in line.label[start::step]:
+            if not (0 <= number < count and number.is_integer()):
                 raise SourceError(
                     f"{source}:{line.line}: {number:g} is none of the {count} classes"
                 )

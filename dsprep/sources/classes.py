@@ -10,7 +10,7 @@ from dataclasses import replace
 import polars as pl
 
 from dsprep.catalog import Catalog
-from dsprep.errors import SourceError, UnknownClass
+from dsprep.errors import OptionError, SourceError, UnknownClass
 from dsprep.findings import Finding
 from dsprep.stores.local import LARGEST
 from dsprep.text import read_text
@@ -74,13 +74,32 @@ def natural_order(names: Iterable[str]) -> tuple[str, ...]:
 
 
 def renumbered(catalog: Catalog, classes: tuple[str, ...]) -> Catalog:
-    """Number the classes of a catalog as another list does, which has the same names or more."""
+    """Number the classes of a catalog as another list does, which has the same names or more.
+
+    Its labels are class numbers, or a flag for each class: see :func:`has_flags`.
+    """
     known = catalog.classes or ()
     numbers = {name: number for number, name in reversed(list(enumerate(classes)))}
-    column = pl.col("cls").replace_strict(
-        range(len(known)), [numbers[name] for name in known], return_dtype=pl.Int64
-    )
+    if catalog.label_column == "cls":
+        column = pl.col("cls").replace_strict(
+            range(len(known)), [numbers[name] for name in known], return_dtype=pl.Int64
+        )
+    else:
+        flags = {numbers[name]: pl.col("label").list.get(at) for at, name in enumerate(known)}
+        every = [flags.get(number, pl.lit(0.0)) for number in range(len(classes))]
+        column = pl.concat_list(every).alias("label")
     return replace(catalog, table=catalog.table.with_columns(column), classes=classes)
+
+
+def has_flags(catalog: Catalog) -> bool:
+    """Return whether each label has a 0 or a 1 for every class: the tags of an image."""
+    if catalog.label_column != "label" or not catalog.classes:
+        return False
+    label = pl.col("label")
+    are_flags = (label.list.len() == len(catalog.classes)) & label.list.eval(
+        pl.element().is_in([0.0, 1.0])
+    ).list.all()
+    return bool(catalog.table.select(are_flags.all()).item())
 
 
 def in_order(catalog: Catalog, order: str | None) -> tuple[Catalog, list[Finding]]:
@@ -98,6 +117,10 @@ def in_order(catalog: Catalog, order: str | None) -> tuple[Catalog, list[Finding
     if natural == classes:
         return catalog, []
     if order == "natural":
+        if catalog.label_column == "label" and not has_flags(catalog):
+            raise OptionError(
+                "--class-order natural: the labels hold class numbers already; leave it out"
+            )
         return renumbered(catalog, natural), []
     first = next(at for at, name in enumerate(classes) if name != natural[at])
     start = max(0, first - 2)

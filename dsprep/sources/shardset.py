@@ -213,12 +213,14 @@ def _is_shard(name: str, format_name: str | None) -> bool:
 
 
 def _of_manifest(path: str) -> ShardSet | None:
-    """The shards of a manifest, read as they were made; None if they are none but files."""
+    """The shards of a manifest, read as they were made; None if they are Parquet or files."""
     manifest = read_manifest(path)
     try:
         layout = recorded_options(manifest).layout
     except SourceError as error:
         raise SourceError(f"{path}: {error}") from None
+    if not layout.concatenative:
+        return None  # a folder, or Parquet, which is a source of its own
     directory = os.path.dirname(path)
     files = [os.path.join(directory, shard.name) for shard in manifest.shards]
     found = _of_files(path, files, layout.name)

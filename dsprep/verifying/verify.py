@@ -15,7 +15,9 @@ from dsprep.formats.folder import Folder
 from dsprep.loaders import count_samples, require_loader
 from dsprep.manifests.manifest import FileReceipt, Manifest, read_rejects
 from dsprep.options import given_options, require_effect
+from dsprep.planning.fields import recorded_choice
 from dsprep.planning.recipe import Recipe
+from dsprep.planning.settle import with_chosen_label
 from dsprep.progress import Progress
 from dsprep.running.place import remove_leftovers
 from dsprep.sources.reading import Source, may_be_labeled, read_source, source_of
@@ -27,6 +29,8 @@ from dsprep.verifying.receipts import UNFINISHED, difference, false_totals
 from dsprep.verifying.report import VerifyReport
 from dsprep.verifying.shards import Shards, find_shards, strays
 from dsprep.workers.pool import Pool, available_cores
+
+_LABELS = {"cls", "label"}
 
 
 @public
@@ -245,7 +249,10 @@ def _compare_source(
     pool: Pool,
     progress: Progress,
 ) -> tuple[list[Problem], list[str]]:
-    from dsprep.sources.classes import renumbered  # polars, which nothing else needs here
+    from dsprep.sources.classes import (
+        has_flags,
+        renumbered,
+    )  # polars, which nothing else needs here
     from dsprep.verifying.comparison import compare
 
     made = shards.made
@@ -253,8 +260,12 @@ def _compare_source(
     catalog, _ = read_source(against, pool.map)
     require_effect("", {"--classes": against.classes}, labeled=may_be_labeled(catalog))
     known, named = catalog.classes, shards.manifest.classes if shards.manifest else None
-    if known and named and set(known) <= set(named) and catalog.label_column == "cls":
+    told = against.classes is not None or against.class_order is not None
+    are_numbers = catalog.label_column == "cls" or has_flags(catalog)
+    if known and named and set(known) <= set(named) and are_numbers and not told:
         catalog = renumbered(catalog, named)  # an option, or an append, has numbered them
+    fields = recorded_choice(made.fields)
+    catalog = with_chosen_label(fields, catalog)
     recipe = Recipe(
         reader=catalog.reader,
         layout=made.layout,
@@ -264,6 +275,7 @@ def _compare_source(
         max_pixels=made.max_pixels,
         classes=catalog.classes,
         key=made.key,
+        fields=fields,
         keep_fields=None,
     )
     progress.begin("reading the source", len(catalog), 0)
@@ -272,7 +284,7 @@ def _compare_source(
             inspected,
             catalog,
             recipe,
-            made.known and made.layout.tells_labels,
+            made.known and made.layout.tells_labels and not _LABELS & fields.renamed.keys(),
             _rejected_paths(shards),
             pool,
             lambda samples, size, _: progress.advance(samples, size),

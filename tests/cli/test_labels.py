@@ -247,3 +247,38 @@ def test_a_filter_by_booleans(
         )
         assert refused.code == 2
         assert "'is_issue' holds true and false, not text: write is_issue, NOT" in refused.err
+
+
+# The order of classes, and verify --against
+
+
+def test_verify_takes_the_order_of_classes_that_is_stated(
+    run_here: RunHere, images: Path, tmp_path: Path
+) -> None:
+    labels = ("--labels", table(tmp_path, "c2", "c10", "c1", "c10"))
+    (tmp_path / "natural.txt").write_text("c1\nc2\nc10\n")
+    natural = ("--class-order", "natural")
+    for name, options in (("plain", ()), ("natural", natural)):
+        pack = ("pack", images, tmp_path / name, "--format", "webdataset", *labels, "-j1")
+        assert run_here(*pack, *options).code == 0
+    given = ("--against", images, *labels, "-j1")
+    for stated in ((), natural, ("--classes", tmp_path / "natural.txt")):
+        assert run_here("verify", tmp_path / "natural", *given, *stated).code == 0
+        done = run_here("verify", tmp_path / "plain", *given, *stated)
+        assert done.code == (3 if stated else 0)
+        assert ("its label is not that of" in done.out) == bool(stated)
+
+
+@pytest.mark.parametrize("options", [("--class-order", "natural"), ("--classes", "order.txt")])
+def test_verify_brings_tags_into_the_order_of_the_manifest(
+    run_here: RunHere, images: Path, tmp_path: Path, options: tuple[str, str]
+) -> None:
+    tags = ("--labels", table(tmp_path, "c2", "c10 c2", "c1", "c1 c10"), "--label-separator", " ")
+    (tmp_path / "order.txt").write_text("c2\nc1\nc0\nc10\n")
+    options = (options[0], options[1].replace("order.txt", str(tmp_path / "order.txt")))
+    out = tmp_path / "out"
+    assert run_here("pack", images, out, "--format", "recordio", *tags, *options, "-j1").code == 0
+    verify = ("verify", out, "--against", images, *tags, "-j1")
+    assert run_here(*verify).code == 0
+    assert run_here(*verify, *options).code == 0
+    assert run_here(*verify, "--class-order", "name").code == 3

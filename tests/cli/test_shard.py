@@ -346,3 +346,15 @@ class TestPromises:
         before = contents(sets["tfrecord"])
         assert run_here("shard", sets["tfrecord"], sets["tfrecord"], "--shards", 2).code in (2, 5)
         assert contents(sets["tfrecord"]) == before
+
+
+@pytest.mark.parametrize("name", ["set", "one.parquet"])
+def test_parquet_with_a_manifest_is_a_source(
+    run_here: RunHere, sets: dict[str, Path], tmp_path: Path, name: str
+) -> None:
+    source, dest = tmp_path / name, tmp_path / "out"
+    to = () if source.suffix else ("--to", "parquet")
+    assert run_here("convert", sets["webdataset"], source, *to, "-j1").code == 0
+    done = run_here("shard", source, dest, "--to", "webdataset", "-j1")
+    assert (done.code, done.err) == (0, "")
+    assert len(keys(dest)) == TOTAL

@@ -229,3 +229,52 @@ def test_verify_against_one_of_the_sources(
     others = write_photos(tmp_path / "others", 50, 1)
     done = run_here("verify", dest, "--against", others, "-j1", "--json")
     assert len(json.loads(done.out)["problems"]) >= 15
+
+
+# Fields that are left out
+
+
+@pytest.mark.parametrize("name", ["webdataset", "tfrecord", "recordio"])
+def test_what_was_left_out_stays_out(
+    run_here: RunHere, there: Callable[..., Path], old: Path, new: Path, name: str
+) -> None:
+    dest = there(name, "--drop", "cls,class")
+    append = ("shard", "append", new, dest, "-j1")
+    done = run_here(*append, "--drop", "cls,txt")
+    assert done.code == 2
+    assert f"--drop cls,txt: {dest} was made with --drop class,cls, which holds for" in done.err
+    assert run_here(*append, "--drop", "cls").code == 0
+    found = [
+        sample.fields
+        for path in shards(dest, name)
+        for _, _, sample in FORMATS[name].from_options(layout(dest)).read(ShardStream(str(path)))
+    ]
+    assert len(found) == 15
+    assert not any({"cls", "label", "class"} & fields.keys() for fields in found)
+    assert not (dest / "classes.txt").exists()
+    for source in (old, new):
+        assert run_here("verify", dest, "--against", source, "-j1").code == 0
+
+
+@pytest.mark.parametrize("name", ["webdataset", "tfrecord", "recordio"])
+def test_labels_are_not_left_out_of_what_is_appended(
+    run_here: RunHere, there: Callable[..., Path], new: Path, tmp_path: Path, name: str
+) -> None:
+    dest = there(name)
+    before = contents(dest)
+    plain = tmp_path / "plain.tar"
+    assert run_here("convert", new, plain, "--drop", "cls", "-j1").code == 0
+    append = ("shard", "append")
+    for options in ((new, dest, "--drop", "cls"), (plain, dest)):
+        done = run_here(*append, *options, "-j1")
+        assert done.code == 4
+        assert f"its samples have no labels, and those of {dest} have" in done.err
+        assert contents(dest) == before
+    assert run_here(*append, new, dest, "-j1").code == 0
+    assert manifest(dest)["classes"] == list(CLASSES)
+
+
+def layout(dest: Path) -> dict[str, object]:
+    """The options of a data set's format."""
+    told: dict[str, object] = manifest(dest)["options"]["format"]
+    return {name: value for name, value in told.items() if name != "name"}

@@ -19,6 +19,7 @@ from dsprep.formats.augmented import parse_augmented
 from dsprep.sample import IMAGE_EXTENSIONS
 from dsprep.sources.augmented import read_augmented
 from dsprep.sources.files import FILES, Files
+from dsprep.sources.reading import make_source, read_source
 
 
 def line(ref: str, label: Any = "0", name: str | None = None, **more: Any) -> str:
@@ -449,3 +450,41 @@ def test_references_that_are_not_read_are_said(tmp_path: Path) -> None:
     )
     assert catalog.label_column is None
     assert findings == [Finding("unlisted", "out-ref", "1 reference to files that are not read")]
+
+
+def test_tags_are_lists_of_classes_and_come_back(tmp_path: Path) -> None:
+    classes = ("a", "b", "c", "d")
+    tags = [(0.0, 1.0, 0.0, 1.0), (1.0, 0.0, 1.0, 0.0), (0.0, 0.0, 0.0, 0.0)]
+    names = ["0.jpg", "1.jpg", "2.jpg"]
+    rows = [(name, label, None) for name, label in zip(names, tags, strict=True)]
+    text = format_augmented(rows, "", classes=classes)
+    first, _, last = map(json.loads, text.splitlines())
+    assert first["class"] == [1, 3]
+    assert first["class-metadata"] == {
+        "class-map": {"1": "b", "3": "d"},
+        "human-annotated": "yes",
+        "type": "groundtruth/image-classification-multilabel",
+    }
+    assert (last["class"], last["class-metadata"]["class-map"]) == ([], {})
+    for name in names:
+        (tmp_path / name).write_bytes(b"x")
+    (tmp_path / "x.manifest").write_text(text)
+    catalog, _ = read_source(make_source(str(tmp_path / "x.manifest")))
+    assert catalog.classes == classes
+    assert [tuple(label) for label in catalog.table["label"].to_list()] == tags
+    for wrong, message in (
+        ('"1": "b", "3": "d"', "tells no name of class 1"),
+        ("[1, 3]", "5 is none of the 4 classes"),
+    ):
+        changed = '"3": "d"' if ":" in wrong else "[1, 5]"
+        (tmp_path / "x.manifest").write_text(text.replace(wrong, changed))
+        with pytest.raises(SourceError, match=message):
+            read_source(make_source(str(tmp_path / "x.manifest")))
+
+
+def test_flags_without_names_are_no_list_of_classes() -> None:
+    rows = [("0.jpg", (1.0, 0.0, 0.0), None), ("1.jpg", (1.0, 2.0, 0.0), None)]
+    first, second = map(json.loads, format_augmented(rows, "").splitlines())
+    assert (first["class"], second["class"]) == ([1, 0, 0], [1, 2, 0])
+    for each in (first, second):
+        assert each["class-metadata"] == {"human-annotated": "yes"}

@@ -131,3 +131,99 @@ def test_a_stream_says_it_at_its_end(sources: Path) -> None:
         "--drop clss: no sample has this field",
         "--map label: no sample has this field",
     ]
+
+
+@pytest.mark.parametrize(
+    ("to", "options"),
+    [("tar", ("--drop", "jpg")), ("rec", ("--drop", "png")), ("tar", ("--only", "jpg,cls"))],
+)
+def test_no_kind_of_image_is_left_out_of_image_files(
+    run_here: RunHere, tmp_path: Path, to: str, options: tuple[str, str]
+) -> None:
+    (tmp_path / "in" / "a").mkdir(parents=True)
+    (tmp_path / "in" / "a" / "0.jpg").write_bytes(jpeg())
+    (tmp_path / "in" / "a" / "1.PNG").write_bytes(png())
+    done = run_here("convert", tmp_path / "in", tmp_path / f"x.{to}", *options, "-j1")
+    assert done.code == 2
+    assert f"leave no image of the kind {'jpg' if 'jpg' in options else 'png'}" in done.err
+
+
+def test_the_kind_of_all_images_may_be_named(
+    run_here: RunHere, sources: Path, tmp_path: Path
+) -> None:
+    (tmp_path / "in").mkdir()
+    (tmp_path / "in" / "0.jpg").write_bytes(png())  # which its name does not say
+    dest = tmp_path / "x.tar"
+    done = run_here("convert", tmp_path / "in", dest, "--only", "jpg", "--drop", "png", "-j1")
+    assert (done.code, done.err) == (0, "")
+    with tarfile.open(dest) as tar:
+        assert tar.getnames() == ["0.png"]
+    done = run_here("convert", sources / "images", dest, "--only", "jpg", "--overwrite", "--json")
+    assert json.loads(done.out)["notes"] == [
+        "2 samples without labels; to have labels, give --labels FILE or --list FILE, or put the "
+        "images of each class into a directory of its own"
+    ]
+    with tarfile.open(dest) as tar:
+        assert tar.getnames() == ["a/000.jpg", "b/000.jpg"]
+
+
+@pytest.mark.parametrize("source", ["images", "shard.tar"])
+@pytest.mark.parametrize(
+    "options", [("--drop", "filename,width,class"), ("--only", "image,height")]
+)
+def test_what_a_format_adds_is_left_out(
+    run_here: RunHere, sources: Path, tmp_path: Path, source: str, options: tuple[str, str]
+) -> None:
+    dest = tmp_path / "x.tfrecord"
+    inception = ("--features", "inception", "-j1")
+    assert run_here("convert", sources / source, dest, *options, *inception).code == 0
+    data = dest.read_bytes()
+    assert b"image/height" in data
+    assert not any(name in data for name in (b"/width", b"class/text"))
+
+
+def test_pack_leaves_out_file_names(run_here: RunHere, sources: Path, tmp_path: Path) -> None:
+    dest = tmp_path / "x.tfrecord"
+    done = run_here("pack", sources / "images", dest, "--drop", "filename,width", "--json", "-j1")
+    assert json.loads(done.out)["notes"] == ["--drop width: no sample has this field"]
+    assert b"image/filename" not in dest.read_bytes()
+    assert run_here("verify", dest, "--against", sources / "images", "-j1").code == 0
+
+
+@pytest.mark.parametrize("source", ["images", "shard.tar", "records.tfrecord"])
+@pytest.mark.parametrize("to", ["x.parquet", "x.tar", "x.rec"])
+def test_without_labels_there_are_no_classes_and_verify_expects_none(
+    run_here: RunHere, sources: Path, tmp_path: Path, source: str, to: str
+) -> None:
+    dest = tmp_path / to
+    done = run_here("convert", sources / source, dest, "--drop", "cls,class", "-j1")
+    assert (done.code, done.err) == (0, "")
+    assert "classes" not in done.out
+    assert not (tmp_path / f"{to}.classes.txt").exists()
+    done = run_here("verify", dest, "--against", sources / source, "-j1")
+    assert (done.code, "whole" in done.out) == (0, True), done.out + done.err
+
+
+def test_verify_knows_labels_under_another_name(
+    run_here: RunHere, sources: Path, tmp_path: Path
+) -> None:
+    dest = tmp_path / "x.tar"
+    assert run_here("convert", sources / "images", dest, "--map", "cls=target", "-j1").code == 0
+    assert run_here("verify", dest, "--against", sources / "images", "-j1").code == 0
+
+
+def test_verify_still_sees_labels_that_should_not_be_there(
+    run_here: RunHere, sources: Path, tmp_path: Path
+) -> None:
+    dest = tmp_path / "x.tar"
+    assert run_here("convert", sources / "images", dest, "-j1").code == 0
+    manifest = tmp_path / "x.tar.manifest.json"
+    told = json.loads(manifest.read_text())
+    told["options"]["fields"] = {"only": None, "dropped": ["cls"], "renamed": {}}
+    manifest.write_text(json.dumps(told))
+    done = run_here("verify", dest, "--against", sources / "images", "-j1")
+    assert done.code == 3
+    assert "has a label, and a/000.jpg has none" in done.out
+    told["options"]["fields"] = {"dropped": "cls"}
+    manifest.write_text(json.dumps(told))
+    assert run_here("verify", dest, "-j1").code == 4
