@@ -346,3 +346,83 @@ class TestLabels:
         table.write_text("id,breed\na/3,poodle\n")
         code, _, err = run_here("shard", tar, tmp_path / "new.tar", "--labels", table, "-j1")
         assert (code, "'poodle' is none of the 2 classes" in err) == (4, True)
+
+    @pytest.mark.parametrize("source", ["webdataset", "recordio-protobuf", "parts"])
+    @pytest.mark.parametrize(("label", "classes"), [("pug", "pug\n"), ("0", None)])
+    def test_a_table_of_one_class_labels_samples_without_labels(
+        self, run_here: RunHere, tmp_path: Path, source: str, label: str, classes: str | None
+    ) -> None:
+        layout = LAYOUTS["webdataset" if source == "parts" else source]
+        more = {"txt": b"x"} if source == "webdataset" else {}
+        samples = [Sample(str(n), {"jpg": jpeg(n, SIZE), **more}, n) for n in range(3)]
+        args: tuple[object, ...] = (write_shard(tmp_path / f"s{layout.suffix}", layout, samples),)
+        if source == "parts":
+            (tmp_path / "parts").mkdir()
+            for n in range(3):
+                (tmp_path / "parts" / f"{n}.jpg").write_bytes(jpeg(n, SIZE))
+            args = (tmp_path / "parts", "--parts")
+        table, dest = tmp_path / "labels.csv", tmp_path / "out"
+        table.write_text("id,breed\n" + "".join(f"{n},{label}\n" for n in range(3)))
+        verb = ("convert", *args, dest, "--to", "webdataset", "--labels", table, "-qj1")
+        assert run_here(*verb) == (0, "", "")
+        assert [each.label() for each in samples_of(dest)] == [0] * 3
+        names = dest / "classes.txt"
+        assert (names.read_text() if names.exists() else None) == classes
+        assert run_here("verify", dest, "--against", *args, "--labels", table, "-qj1").code == 0
+
+    def test_a_numeric_table_of_zeros_goes_with_names_of_classes(
+        self, run_here: RunHere, tmp_path: Path
+    ) -> None:
+        samples = [Sample(str(n), {"jpg": jpeg(n, SIZE), "txt": b"x"}, n) for n in range(2)]
+        shard = write_shard(tmp_path / "s.tar", LAYOUTS["webdataset"], samples)
+        table, names, dest = (tmp_path / name for name in ("t.csv", "names.txt", "out.tar"))
+        table.write_text("id,label\n0,0\n1,0\n")
+        names.write_text("pug\n")
+        args = ("shard", shard, dest, "--labels", table, "--classes", names, "-qj1")
+        assert run_here(*args) == (0, "", "")
+        assert [each.label() for each in samples_of(dest)] == [0] * 2
+
+    @pytest.mark.parametrize("suffix", ["csv", "lst"])
+    def test_zeros_label_those_that_have_no_label_among_others(
+        self, run_here: RunHere, tmp_path: Path, suffix: str
+    ) -> None:
+        samples = [
+            Sample(str(n), {"jpg": jpeg(n, SIZE), **({"cls": 1} if n < 2 else {})}, n)
+            for n in range(4)
+        ]
+        shard = write_shard(tmp_path / "s.tar", LAYOUTS["webdataset"], samples)
+        rows, dest = tmp_path / f"rows.{suffix}", tmp_path / "out.tar"
+        if suffix == "lst":
+            write_list(rows, [(n, 0, str(n)) for n in range(4)])
+        else:
+            rows.write_text("id,label\n" + "".join(f"{n},pug\n" for n in range(4)))
+        option = "--list" if suffix == "lst" else "--labels"
+        assert run_here("shard", shard, dest, option, rows, "-qj1") == (0, "", "")
+        assert [each.label() for each in samples_of(dest)] == [0] * 4
+
+    def test_names_replace_those_in_records_whose_numbers_stay(
+        self, run_here: RunHere, tmp_path: Path
+    ) -> None:
+        layout = TFRecord(PRESETS["dsprep"])
+        samples = [
+            Sample(str(n), {"jpg": jpeg(n, SIZE), "cls": n % 2, "class": f"old {n % 2}"}, n)
+            for n in range(4)
+        ]
+        shard = write_shard(tmp_path / "s.tfrecord", layout, samples)
+        table = tmp_path / "t.csv"
+        table.write_text("id,label\n" + "".join(f"{n},new {n % 2}\n" for n in range(4)))
+        cut, folder = tmp_path / "cut", tmp_path / "folder"
+        assert run_here("shard", shard, cut, "--labels", table, "-qj1") == (0, "", "")
+        assert [each.fields["class"] for each in samples_of(cut)] == ["new 0", "new 1"] * 2
+        args = ("convert", shard, folder, "--to", "folder", "--labels", table, "-qj1")
+        assert run_here(*args) == (0, "", "")
+        assert {each.name for each in folder.iterdir() if each.is_dir()} >= {"new 0", "new 1"}
+        assert not [each for each in folder.iterdir() if each.name.startswith("old")]
+
+    def test_all_labels_are_of_the_kind_that_the_list_has(
+        self, run_here: RunHere, tmp_path: Path, tar: Path
+    ) -> None:
+        lst = write_list(tmp_path / "all.lst", [(0, "0", "a/0"), (1, "0.5", "a/1")])
+        dest = tmp_path / "out.tar"
+        assert run_here("shard", tar, dest, "--list", lst, "-qj1") == (0, "", "")
+        assert [each.label() for each in samples_of(dest)] == [(0.0,), (0.5,)]
