@@ -268,6 +268,28 @@ class TestChoosing:
         assert run_here(*args) == (0, "", "")
         assert images(tmp_path / "out.tar") == {jpeg(2, SIZE)}
 
+    @pytest.mark.parametrize("names", [("a.tar", "b.tar"), ("x/s.tar", "y/s.tar")])
+    def test_the_list_decides_the_order_also_across_shards(
+        self, run_here: RunHere, tmp_path: Path, names: tuple[str, str]
+    ) -> None:
+        shards = [tmp_path / name for name in names]
+        for at, shard in enumerate(shards):
+            shard.parent.mkdir(exist_ok=True)
+            samples = [
+                Sample(f"{at}{n}", {"jpg": jpeg(n, SIZE), "cls": at}, 4 * at + n) for n in range(4)
+            ]
+            write_shard(shard, LAYOUTS["webdataset"], samples)
+        mixed = [(0, 0, "00"), (4, 1, "10"), (1, 0, "01")]
+        lst, dest = write_list(tmp_path / "mixed.lst", mixed), tmp_path / "out"
+        args = ("convert", *shards, dest, "--list", lst, "--to", "tfrecord", "-qj1")
+        assert run_here(*args) == (0, "", "")
+        assert [path.name for path in dest.glob("*.tf*")] == ["train-00000-of-00001.tfrecord"]
+        assert [each.label() for each in samples_of(dest)] == [0, 1, 0]
+        if len({shard.name for shard in shards}) == 2:  # in order, shards keep their names
+            write_list(lst, [(4, 1, "10"), (5, 1, "11"), (1, 0, "01")])
+            assert run_here(*args, "--overwrite") == (0, "", "")
+            assert {path.stem for path in dest.glob("*.tf*")} == {"a", "b"}
+
 
 class TestLabels:
     @pytest.mark.parametrize(
