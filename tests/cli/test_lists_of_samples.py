@@ -367,7 +367,8 @@ class TestLabels:
             assert [each.label() for each in samples_of(tmp_path / "out.tar")] == [label]
         table.write_text("id,breed\na/3,poodle\n")
         code, _, err = run_here("shard", tar, tmp_path / "new.tar", "--labels", table, "-j1")
-        assert (code, "'poodle' is none of the 2 classes" in err) == (4, True)
+        assert code == 4
+        assert f"'poodle' is none of the 2 classes of {tar}: give --classes FILE" in err
 
     @pytest.mark.parametrize("source", ["webdataset", "recordio-protobuf", "parts"])
     @pytest.mark.parametrize(("label", "classes"), [("pug", "pug\n"), ("0", None)])
@@ -448,3 +449,56 @@ class TestLabels:
         dest = tmp_path / "out.tar"
         assert run_here("shard", tar, dest, "--list", lst, "-qj1") == (0, "", "")
         assert [each.label() for each in samples_of(dest)] == [(0.0,), (0.5,)]
+
+    @pytest.mark.parametrize("source", ["tfrecord without names", "parts", "folder"])
+    @pytest.mark.parametrize("separator", [(), ("--label-separator", "|")])
+    def test_names_in_a_table_have_an_order_for_every_source(
+        self, run_here: RunHere, tmp_path: Path, source: str, separator: tuple[str, ...]
+    ) -> None:
+        args: tuple[object, ...] = (tmp_path / "photos",)
+        keys = [str(n) for n in range(3)]
+        if source.startswith("tfrecord"):
+            layout = LAYOUTS[source]
+            samples = [Sample(str(n), {"jpg": jpeg(n, SIZE)}, n) for n in range(3)]
+            args = (write_shard(tmp_path / "s.tfrecord", layout, samples),)
+            keys = [f"s.tfrecord/{n}" for n in range(3)]
+        else:
+            args[0].mkdir()
+            for n in range(3):
+                (args[0] / f"{n}.jpg").write_bytes(jpeg(n, SIZE))
+            args += ("--parts",) if source == "parts" else ()
+        table, dest = tmp_path / "labels.csv", tmp_path / "out"
+        rows = (f"{key},c{n}\n" for key, n in zip(keys, (9, 10, 11), strict=True))
+        table.write_text("id,breed\n" + "".join(rows))
+        labels = ("--labels", table, *separator)
+        verb = ("convert", *args, dest, "--to", "webdataset", *labels, "-j1")
+        done = run_here(*verb, "--class-order", "natural")
+        assert (done.code, "note" in done.out) == (0, False)
+        assert (dest / "classes.txt").read_text() == "c9\nc10\nc11\n"
+        one_hot = [(1, 0, 0), (0, 1, 0), (0, 0, 1)]
+        expected = one_hot if separator else [0, 1, 2]
+        assert [each.label() for each in samples_of(dest)] == expected
+        done = run_here(*verb, "--overwrite")
+        assert (done.code, done.out.count("--class-order natural gives c9, c10, c11")) == (0, 1)
+        assert (dest / "classes.txt").read_text() == "c10\nc11\nc9\n"
+
+    @pytest.mark.parametrize("separator", [(), ("--label-separator", "|")])
+    def test_numbers_are_not_taken_for_names_of_other_classes(
+        self, run_here: RunHere, tmp_path: Path, tar: Path, separator: tuple[str, ...]
+    ) -> None:
+        (tmp_path / "classes.txt").write_text("0\n10\n1\n2\n")
+        table, other = tmp_path / "labels.csv", tmp_path / "names.txt"
+        table.write_text("id,breed\na/0,0\na/1,2\n")
+        args = ("shard", tar, tmp_path / "out.tar", "--labels", table, *separator, "-qj1")
+        code, _, err = run_here(*args)
+        assert (code, "labels.csv:3: '2' in the column 'breed' is the number of one" in err) == (
+            4,
+            True,
+        )
+        assert "give --classes FILE" in err
+        other.write_text("0\n1\n2\n")
+        assert run_here(*args, "--classes", other) == (0, "", "")
+        two = (0, 0, 1) if separator else 2
+        assert samples_of(tmp_path / "out.tar")[1].label() == two
+        table.write_text("id,breed\na/0,0\na/1,0\n")
+        assert run_here(*args, "--overwrite") == (0, "", "")
