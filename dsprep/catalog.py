@@ -130,6 +130,13 @@ class Catalog:
         """Whether samples lie in files of many, and the table says where."""
         return "file" in self.table.columns
 
+    def keeps_files_together(self) -> bool:
+        """Whether samples lie in files of many, and those of each file follow each other."""
+        if not self.has_places:
+            return False
+        file = self.table["file"]
+        return file.rle_id().n_unique() == file.n_unique()
+
     @property
     def label_column(self) -> str | None:
         """``"cls"``, ``"label"``, or None for samples without labels."""

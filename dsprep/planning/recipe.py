@@ -269,9 +269,12 @@ def with_label(
         classes: The class names, one of which replaces the name that the sample has.
     """
     own, name = sample.label(), "cls" if isinstance(label, int) else "label"
-    if own is not None and _numbers(own) == _numbers(label):
-        return sample.fields
+    named = classes[label] if classes and isinstance(label, int) else None
     old = "cls" if isinstance(own, int) else "label"
+    if own is not None and old == name and _numbers(own) == _numbers(label):
+        if named is None or "class" not in sample.fields:
+            return sample.fields
+        return sample.fields | {"class": named}
     fields: dict[str, Value] = {}
     for field, value in sample.fields.items():
         if field == old and own is not None:
@@ -282,8 +285,8 @@ def with_label(
             fields[name] = label  # after the image, which is the first
     if "class" in fields:
         del fields["class"]
-        if classes and isinstance(label, int):
-            fields["class"] = classes[label]
+        if named is not None:
+            fields["class"] = named
     return fields
 
 

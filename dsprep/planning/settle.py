@@ -36,7 +36,7 @@ def settle(packing: Packing, catalog: Catalog) -> Packing:
         # A reader that dies of an image must not get it. What is whole already is not judged anew.
         guarded = packing.layout.readable_images is not None
         check = "decode" if guarded else "none" if catalog.reader.whole else "header"
-    if size.by_file and not (catalog.reader.whole and catalog.reader.sources()):
+    if size.by_file and not (catalog.reader.whole and catalog.keeps_files_together()):
         size = ShardSize()
     if isinstance(packing.layout, Folder):
         size = ShardSize(target=_UNIT)

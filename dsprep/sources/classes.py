@@ -34,17 +34,18 @@ _FILE_KINDS |= {
 """What directories are called that hold one kind of file, in lower case, and which that is."""
 
 
-def number_classes(names: Iterable[str], source: str) -> tuple[str, ...]:
+def number_classes(names: Iterable[str], source: str, order: str | None = None) -> tuple[str, ...]:
     """Put class names into the order that numbers them: by code point, which is UTF-8's by byte.
 
     Args:
         names: The names, each of them once.
         source: Where they come from, for the message.
+        order: ``natural`` sorts them by :func:`natural_order` instead.
 
     Raises:
         SourceError: If a list of classes with one name a line cannot hold one of them.
     """
-    classes = tuple(sorted(names))
+    classes = natural_order(names) if order == "natural" else tuple(sorted(names))
     for name in classes:
         if not name.strip() or "\n" in name or "\r" in name:
             raise SourceError(
@@ -114,14 +115,20 @@ def in_order(catalog: Catalog, order: str | None) -> tuple[Catalog, list[Finding
     """
     classes = catalog.classes or ()
     natural = natural_order(classes)
-    if natural == classes:
-        return catalog, []
-    if order == "natural":
+    if order == "natural" and natural != classes:
         if catalog.label_column == "label" and not has_flags(catalog):
             raise OptionError(
                 "--class-order natural: the labels hold class numbers already; leave it out"
             )
         return renumbered(catalog, natural), []
+    return catalog, notes_on_order(classes) if order is None else []
+
+
+def notes_on_order(classes: Sequence[str]) -> list[Finding]:
+    """Return a note if plain sorted order, which numbers these classes, is not the natural one."""
+    natural = natural_order(classes)
+    if natural == tuple(classes):
+        return []
     first = next(at for at, name in enumerate(classes) if name != natural[at])
     start = max(0, first - 2)
     shown = (names[start : start + _SHOWN] for names in (classes, natural))
@@ -130,7 +137,7 @@ def in_order(catalog: Catalog, order: str | None) -> tuple[Catalog, list[Finding
         f"classes are numbered in plain order of their names ({plain}), as torchvision does; "
         f"--class-order natural gives {other}"
     )
-    return catalog, [Finding("note", "", detail)]
+    return [Finding("note", "", detail)]
 
 
 def notes_on_directories(classes: Sequence[str], root: str) -> Iterator[Finding]:

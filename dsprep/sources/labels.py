@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from collections.abc import Sequence
+from typing import NamedTuple
 
 import polars as pl
 
@@ -25,8 +26,25 @@ _MOST_VALUES = 3 * 10**7
 """The most values of labels with a 0 or 1 for each class: a list of them takes about 1 GB."""
 
 
+class Known(NamedTuple):
+    """What is known of the classes before labels are read.
+
+    Attributes:
+        classes: The classes and their order, if they are fixed already.
+        owner: The source that these are of, if the user did not give them.
+        order: Otherwise, the order of the names; see :func:`number_classes`.
+    """
+
+    classes: tuple[str, ...] | None
+    owner: str | None = None
+    order: str | None = None
+
+
 def labels_from_numbers(
-    rows: pl.DataFrame, classes: tuple[str, ...] | None, source: str
+    rows: pl.DataFrame,
+    classes: tuple[str, ...] | None,
+    source: str,
+    owner: str | None = None,
 ) -> pl.Series:
     """Turn labels into class numbers, if every sample has one label and all are whole.
 
@@ -34,6 +52,7 @@ def labels_from_numbers(
         rows: The columns ``labels``, a list of numbers, and ``line``.
         classes: The classes that there are, if that is known.
         source: The name of what was read, for messages.
+        owner: The source that the classes are of, if the user did not give them.
 
     Returns:
         The column ``cls`` of a catalog, or else ``label``.
@@ -48,19 +67,19 @@ def labels_from_numbers(
     numbers = rows.select("line", cls=first.cast(pl.Int64))
     if classes is not None:
         outside = ~pl.col("cls").is_between(0, len(classes) - 1)
-        count = len(classes)
-        refuse(source, numbers, outside, lambda row: f"{row['cls']} is none of the {count} classes")
+        which = _among(classes, owner)
+        refuse(source, numbers, outside, lambda row: f"{row['cls']} is none of {which}")
     return numbers["cls"]
 
 
 def labels_from_names(
-    rows: pl.DataFrame, classes: tuple[str, ...] | None, source: str
+    rows: pl.DataFrame, known: Known, source: str
 ) -> tuple[pl.Series, tuple[str, ...]]:
     """Turn class names into class numbers.
 
     Args:
         rows: The columns ``name`` and ``line``.
-        classes: The classes and their order, if they are fixed already.
+        known: What is known of the classes.
         source: The name of what was read, for messages.
 
     Returns:
@@ -69,13 +88,19 @@ def labels_from_names(
     Raises:
         SourceError: If a name is not among the classes.
     """
+    classes = known.classes
     if classes is None:
-        classes = number_classes(rows["name"].unique(), source)
-    unknown = ~pl.col("name").is_in(classes)
-    count = len(classes)
-    refuse(source, rows, unknown, lambda row: f"{row['name']!r} is none of the {count} classes")
-    numbers = rows["name"].replace_strict(classes, range(count), return_dtype=pl.Int64)
+        classes = number_classes(rows["name"].unique(), source, known.order)
+    unknown, which = ~pl.col("name").is_in(classes), _among(classes, known.owner)
+    refuse(source, rows, unknown, lambda row: f"{row['name']!r} is none of {which}")
+    numbers = rows["name"].replace_strict(classes, range(len(classes)), return_dtype=pl.Int64)
     return numbers.alias("cls"), classes
+
+
+def _among(classes: Sequence[object], owner: str | None) -> str:
+    """Call the classes something, and say which option gives others."""
+    of = f" of {owner}: give --classes FILE with the names of all classes" if owner else ""
+    return f"the {format_count(len(classes), 'class')}{of}"
 
 
 def label_column(
@@ -143,6 +168,23 @@ def refuse_mixture(
 
 def _are(count: int) -> str:
     return f"{format_count(count, 'label')} of this column {'is' if count == 1 else 'are'}"
+
+
+def refuse_two_readings(column: pl.Series, lines: pl.Series, known: Known, source: str) -> None:
+    """Refuse numbers that are also names of other classes of the source.
+
+    Raises:
+        SourceError: If there is one, and the user did not give the classes.
+    """
+    classes, number = known.classes or (), column.cast(pl.Float64, strict=False)
+    if known.owner is None or not numbers_in(column).all():
+        return
+    named = column.replace_strict(classes, range(len(classes)), return_dtype=pl.Float64)
+    reason = (
+        f"is the number of one class of {known.owner} and the name of another: give --classes FILE "
+        "with the names of all classes, in the order of their numbers"
+    )
+    refuse_labels(column, lines, named != number, reason, source)
 
 
 def refuse_labels(
@@ -249,7 +291,7 @@ def labels_from_cells(
     lines: pl.Series,
     separator: str,
     kind: str | None,
-    classes: tuple[str, ...] | None,
+    known: Known,
     source: str,
 ) -> tuple[pl.Series, tuple[str, ...] | None]:
     """Turn cells of several labels into labels of several numbers.
@@ -261,7 +303,7 @@ def labels_from_cells(
         kind: ``float`` keeps numbers as they are. Otherwise labels are tags, and become a 1 for
             each tag of the cell and a 0 for each other. A tag that is a number is the number of its
             class, as a label alone is.
-        classes: The classes and their order, if they are fixed already.
+        known: What is known of the classes.
         source: The name of what was read, for messages.
 
     Returns:
@@ -292,8 +334,11 @@ def labels_from_cells(
         return cells.cast(pl.List(pl.Float64)), None
     if tags.is_empty():
         raise SourceError(f"{source}: no label {where}")
+    classes = known.classes
     are_named = classes is not None and bool(tags.is_in(classes).all())
-    if not are_named:
+    if are_named:
+        refuse_two_readings(tags, at, known, source)
+    else:
         way_out = "give --classes FILE with the names of all classes"
         refuse_mixture(tags, at, is_number, way_out, source)
     if is_number.all() and not are_named:
@@ -305,11 +350,12 @@ def labels_from_cells(
         width = len(classes) if classes else int(str(places.max())) + 1
         wrong = places >= width
     else:
-        classes = classes or number_classes(tags.unique(), source)
+        classes = classes or number_classes(tags.unique(), source, known.order)
         width = len(classes)
         places = tags.replace_strict(classes, range(width), default=None, return_dtype=pl.Int64)
         wrong = places.is_null()
-    refuse_labels(tags, at, wrong, f"is none of the {width} classes", source)
+    among = _among(range(width), known.owner if classes else None)
+    refuse_labels(tags, at, wrong, f"is none of {among}", source)
     if len(column) * width > _MOST_VALUES:
         raise SourceError(
             f"{source}: labels of {width:,} classes for {len(column):,} rows are more than "

@@ -22,6 +22,7 @@ def read_lst(
     root: str,
     *,
     classes: tuple[str, ...] | None = None,
+    owner: str | None = None,
     extensions: frozenset[str],
     duplicates: str | None = None,
     run_all: RunAll = map,
@@ -38,6 +39,7 @@ def read_lst(
         list_path: The ``.lst``.
         root: The directory that its paths start from.
         classes: The names of the classes, if there are any.
+        owner: The source that these are of, if the user did not give them.
         extensions: Those of images, in lower case and without the dot.
         duplicates: What to do with rows that name an image again: ``error`` (also if None),
             ``first`` or ``keep``.
@@ -58,7 +60,7 @@ def read_lst(
     rows = parse_rows(text, list_path)
     files_named = plain_paths(rows["path"]).alias("file")
     numbers = pl.col("label").str.split("\t").cast(pl.List(pl.Float64)).alias("labels")
-    labels = labels_from_numbers(rows.select("line", numbers), classes, list_path)
+    labels = labels_from_numbers(rows.select("line", numbers), classes, list_path, owner)
     rows = rows.select("line", "index", "path", labels, files_named)
     if files is None:
         listed = _directories(files_named)

@@ -106,8 +106,9 @@ def chosen(
 ) -> Catalog:
     """Make the catalog of the samples that a list names, in its order, with its ids and labels.
 
-    Samples that are whole already keep their own labels if these are the same, or if they have none
-    and the list has nothing but zeros, which is what lists of samples without labels have.
+    Samples that are whole already keep their own labels if these are the same, with the same class
+    names; or if none has a label, and a list without class names has nothing but zeros, which is
+    what lists of samples without labels have.
 
     Args:
         rows: What :func:`match_files` returns, with the columns ``index`` and ``path``, and ``cls``
@@ -128,8 +129,9 @@ def chosen(
         return Catalog(table, root, classes, files.reader or FileReader(root))
     own = files.samples
     table = own.table[rows["place"]]
+    are_placeholders = "id" in told and classes == own.classes and not own.labeled()
     new = {"id": not (table["index"] == rows["index"]).all(), "label": False}
-    if labels and _differ(table, labels[0]):
+    if labels and (classes != own.classes or _differ(table, labels[0], are_placeholders)):
         new["label"] = True
         table = table.select(pl.exclude(list(LABEL_COLUMNS)), labels[0])
         kept = {each: count for each, count in own.fields.items() if each[0] not in LABEL_COLUMNS}
@@ -143,13 +145,13 @@ def chosen(
     )
 
 
-def _differ(table: pl.DataFrame, labels: pl.Series) -> bool:
-    """Whether labels differ from those that samples have; without, all zeros are none either."""
+def _differ(table: pl.DataFrame, labels: pl.Series, zeros_are_none: bool) -> bool:
+    """Whether labels differ from those that samples have."""
     new = _as_lists(labels)
     own = [_as_lists(table[name]) for name in LABEL_COLUMNS if name in table.columns]
     if own:
         return not new.eq(own[0]).all()
-    return not new.eq(pl.Series([[0.0]], dtype=new.dtype)).all()
+    return not (zeros_are_none and new.eq(pl.Series([[0.0]], dtype=new.dtype)).all())
 
 
 def _as_lists(labels: pl.Series) -> pl.Series:

@@ -231,10 +231,11 @@ def _read(source: Source, run_all: RunAll) -> tuple[Catalog, list[Finding]]:
     from dsprep.sources.whole import read_whole
 
     found = read_whole(source, run_all)
-    # Samples that are whole and chosen by a table keep labels that are the same: see `chosen`.
+    catalog, findings = _read_tree(source, run_all) if found is None else found
+    if source.table is not None:
+        return catalog, findings  # `read_table` has numbered the classes
     is_parts = source.parts or source.kind == "parts"
     named = found is None or (is_parts and not source.chooses)
-    catalog, findings = _read_tree(source, run_all) if found is None else found
     given = {"--class-order": source.class_order}
     require_effect("", given, named=bool(named and catalog.classes))
     if not named or source.classes:

@@ -13,11 +13,14 @@ from dsprep.errors import OptionError
 from dsprep.findings import Finding
 from dsprep.lists.editing import plain_paths
 from dsprep.lists.rows import is_too_large, leads_outside
+from dsprep.options import require_effect
 from dsprep.sample import IMAGE_EXTENSIONS
 from dsprep.sources.below import scan_below
 from dsprep.sources.cells import parse_cells
+from dsprep.sources.classes import notes_on_order
 from dsprep.sources.files import Files, list_files
 from dsprep.sources.labels import (
+    Known,
     labels_from_cells,
     labels_from_names,
     labels_from_numbers,
@@ -25,6 +28,7 @@ from dsprep.sources.labels import (
     refuse_labels,
     refuse_mixture,
     refuse_tags,
+    refuse_two_readings,
 )
 from dsprep.sources.match import chosen, find_spelled, match_files, more_than_names
 from dsprep.sources.scan import RunAll
@@ -72,6 +76,8 @@ def read_table(
     label_separator: str | None = None,
     label_type: str | None = None,
     classes: tuple[str, ...] | None = None,
+    owner: str | None = None,
+    class_order: str | None = None,
     extensions: frozenset[str],
     duplicates: str | None = None,
     run_all: RunAll = map,
@@ -93,6 +99,8 @@ def read_table(
         label_type: ``class`` if each cell is the name or the number of a class, ``float`` if labels
             are numbers that are kept as they are; None to find out.
         classes: The classes and their order, if they are fixed already.
+        owner: The source that these are of, if the user did not give them.
+        class_order: The order of names that number classes; see :func:`number_classes`.
         extensions: Those of images, in lower case and without the dot.
         duplicates: What to do with rows that name an image again: ``error`` (also if None),
             ``first`` or ``keep``.
@@ -105,15 +113,19 @@ def read_table(
         of the files; and what was noticed.
 
     Raises:
-        OptionError: If it is not clear which columns are meant.
+        OptionError: If it is not clear which columns are meant, or names that have an order do not
+            number the classes.
         SourceError: If the table cannot be read, a label is missing or none of the classes, an id
             may mean two images, a path leads out of the root, or no image that it names is there.
     """
     cells, lines = parse_cells(read_text(table_path) if text is None else text, table_path)
     columns = find_columns(cells.columns, path_column, label_columns, table_path)
+    known = Known(classes, owner, class_order)
     labels, classes = _labels(
-        cells.select(columns.labels), lines, classes, label_separator, label_type, table_path
+        cells.select(columns.labels), lines, known, label_separator, label_type, table_path
     )
+    named = known.classes is None and classes is not None
+    require_effect("", {"--class-order": class_order}, named=named)
     rows = pl.DataFrame([lines, cells[columns.path].alias("path"), labels]).with_row_index("index")
     path = pl.col("path")
     refuse(table_path, rows, path == "", lambda row: f"no path in the column {columns.path!r}")
@@ -130,6 +142,8 @@ def read_table(
     boxes = [name for name in cells.columns if name.lower() in _BOX_COLUMNS]
     advice = f"; for rows of one box each ({quoted_names(boxes)}), {_FOR_BOXES}" if boxes else ""
     rows, findings = match_files(rows, files, root, table_path, duplicates, advice)
+    if named and classes and class_order is None:
+        findings += notes_on_order(classes)
     rows = rows.with_columns(pl.col("index").cast(pl.Int64), path="file")
     return chosen(rows, files, root, classes, told=["label"]), findings
 
@@ -179,7 +193,7 @@ def find_columns(
 def _labels(
     cells: pl.DataFrame,
     lines: pl.Series,
-    classes: tuple[str, ...] | None,
+    known: Known,
     separator: str | None,
     kind: str | None,
     source: str,
@@ -193,10 +207,12 @@ def _labels(
         _refuse_missing(column, lines, separator is not None, source)
     first = cells.to_series()
     if separator is not None:
-        return labels_from_cells(first, lines, separator, kind, classes, source)
+        return labels_from_cells(first, lines, separator, kind, known, source)
     must_be_numbers = cells.width > 1 or kind == "float"
+    classes = known.classes
     if not must_be_numbers and classes and first.is_in(classes).all():
-        return labels_from_names(pl.DataFrame([lines, first.alias("name")]), classes, source)
+        refuse_two_readings(first, lines, known, source)
+        return labels_from_names(pl.DataFrame([lines, first.alias("name")]), known, source)
     are_numbers = [numbers_in(column) for column in cells]
     if must_be_numbers:
         for column, is_number in zip(cells, are_numbers, strict=True):
@@ -207,14 +223,14 @@ def _labels(
         way_out = "give --label-type class if all labels are names of classes"
         refuse_mixture(first, lines, are_numbers[0], way_out, source)
     if not all(each.all() for each in are_numbers):
-        return labels_from_names(pl.DataFrame([lines, first.alias("name")]), classes, source)
+        return labels_from_names(pl.DataFrame([lines, first.alias("name")]), known, source)
     for column in cells:
         reason = "is too large: whole numbers have to be below 2^53"
         refuse_labels(column, lines, is_too_large(column), reason, source)
     labels = cells.select(lines, labels=pl.concat_list(pl.all().cast(pl.Float64)))
     if kind == "float":
         return labels["labels"].alias("label"), None
-    label = labels_from_numbers(labels, classes, source)
+    label = labels_from_numbers(labels, classes, source, known.owner)
     if kind == "class" and label.name != "cls":
         fractions = first.cast(pl.Float64) % 1 != 0
         refuse_labels(first, lines, fractions, "is not the number of a class", source)

@@ -44,15 +44,18 @@ def read_tree(
         SourceError: If it cannot be read, is empty or contradicts itself.
     """
     classes = read_classes(source.classes) if source.classes else None
+    owner = None
     if classes is None and files is not None and files.samples is not None:
         # Where a table tells the labels, directories do not, as for a folder of images.
         in_directories = source.table is not None and isinstance(files.reader, PartReader)
         classes = None if in_directories else files.samples.classes
+        owner = source.root
     if source.list:
         return read_lst(
             source.list,
             source.root,
             classes=classes,
+            owner=owner,
             extensions=source.extensions,
             duplicates=source.duplicates,
             run_all=run_all,
@@ -67,7 +70,9 @@ def read_tree(
             label_columns=source.label_columns,
             label_separator=source.label_separator,
             label_type=source.label_type,
+            class_order=source.class_order,
             classes=classes,
+            owner=owner,
             extensions=source.extensions,
             duplicates=source.duplicates,
             run_all=run_all,

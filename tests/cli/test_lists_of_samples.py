@@ -268,6 +268,28 @@ class TestChoosing:
         assert run_here(*args) == (0, "", "")
         assert images(tmp_path / "out.tar") == {jpeg(2, SIZE)}
 
+    @pytest.mark.parametrize("names", [("a.tar", "b.tar"), ("x/s.tar", "y/s.tar")])
+    def test_the_list_decides_the_order_also_across_shards(
+        self, run_here: RunHere, tmp_path: Path, names: tuple[str, str]
+    ) -> None:
+        shards = [tmp_path / name for name in names]
+        for at, shard in enumerate(shards):
+            shard.parent.mkdir(exist_ok=True)
+            samples = [
+                Sample(f"{at}{n}", {"jpg": jpeg(n, SIZE), "cls": at}, 4 * at + n) for n in range(4)
+            ]
+            write_shard(shard, LAYOUTS["webdataset"], samples)
+        mixed = [(0, 0, "00"), (4, 1, "10"), (1, 0, "01")]
+        lst, dest = write_list(tmp_path / "mixed.lst", mixed), tmp_path / "out"
+        args = ("convert", *shards, dest, "--list", lst, "--to", "tfrecord", "-qj1")
+        assert run_here(*args) == (0, "", "")
+        assert [path.name for path in dest.glob("*.tf*")] == ["train-00000-of-00001.tfrecord"]
+        assert [each.label() for each in samples_of(dest)] == [0, 1, 0]
+        if len({shard.name for shard in shards}) == 2:  # in order, shards keep their names
+            write_list(lst, [(4, 1, "10"), (5, 1, "11"), (1, 0, "01")])
+            assert run_here(*args, "--overwrite") == (0, "", "")
+            assert {path.stem for path in dest.glob("*.tf*")} == {"a", "b"}
+
 
 class TestLabels:
     @pytest.mark.parametrize(
@@ -345,4 +367,138 @@ class TestLabels:
             assert [each.label() for each in samples_of(tmp_path / "out.tar")] == [label]
         table.write_text("id,breed\na/3,poodle\n")
         code, _, err = run_here("shard", tar, tmp_path / "new.tar", "--labels", table, "-j1")
-        assert (code, "'poodle' is none of the 2 classes" in err) == (4, True)
+        assert code == 4
+        assert f"'poodle' is none of the 2 classes of {tar}: give --classes FILE" in err
+
+    @pytest.mark.parametrize("source", ["webdataset", "recordio-protobuf", "parts"])
+    @pytest.mark.parametrize(("label", "classes"), [("pug", "pug\n"), ("0", None)])
+    def test_a_table_of_one_class_labels_samples_without_labels(
+        self, run_here: RunHere, tmp_path: Path, source: str, label: str, classes: str | None
+    ) -> None:
+        layout = LAYOUTS["webdataset" if source == "parts" else source]
+        more = {"txt": b"x"} if source == "webdataset" else {}
+        samples = [Sample(str(n), {"jpg": jpeg(n, SIZE), **more}, n) for n in range(3)]
+        args: tuple[object, ...] = (write_shard(tmp_path / f"s{layout.suffix}", layout, samples),)
+        if source == "parts":
+            (tmp_path / "parts").mkdir()
+            for n in range(3):
+                (tmp_path / "parts" / f"{n}.jpg").write_bytes(jpeg(n, SIZE))
+            args = (tmp_path / "parts", "--parts")
+        table, dest = tmp_path / "labels.csv", tmp_path / "out"
+        table.write_text("id,breed\n" + "".join(f"{n},{label}\n" for n in range(3)))
+        verb = ("convert", *args, dest, "--to", "webdataset", "--labels", table, "-qj1")
+        assert run_here(*verb) == (0, "", "")
+        assert [each.label() for each in samples_of(dest)] == [0] * 3
+        names = dest / "classes.txt"
+        assert (names.read_text() if names.exists() else None) == classes
+        assert run_here("verify", dest, "--against", *args, "--labels", table, "-qj1").code == 0
+
+    def test_a_numeric_table_of_zeros_goes_with_names_of_classes(
+        self, run_here: RunHere, tmp_path: Path
+    ) -> None:
+        samples = [Sample(str(n), {"jpg": jpeg(n, SIZE), "txt": b"x"}, n) for n in range(2)]
+        shard = write_shard(tmp_path / "s.tar", LAYOUTS["webdataset"], samples)
+        table, names, dest = (tmp_path / name for name in ("t.csv", "names.txt", "out.tar"))
+        table.write_text("id,label\n0,0\n1,0\n")
+        names.write_text("pug\n")
+        args = ("shard", shard, dest, "--labels", table, "--classes", names, "-qj1")
+        assert run_here(*args) == (0, "", "")
+        assert [each.label() for each in samples_of(dest)] == [0] * 2
+
+    @pytest.mark.parametrize("suffix", ["csv", "lst"])
+    def test_zeros_label_those_that_have_no_label_among_others(
+        self, run_here: RunHere, tmp_path: Path, suffix: str
+    ) -> None:
+        samples = [
+            Sample(str(n), {"jpg": jpeg(n, SIZE), **({"cls": 1} if n < 2 else {})}, n)
+            for n in range(4)
+        ]
+        shard = write_shard(tmp_path / "s.tar", LAYOUTS["webdataset"], samples)
+        rows, dest = tmp_path / f"rows.{suffix}", tmp_path / "out.tar"
+        if suffix == "lst":
+            write_list(rows, [(n, 0, str(n)) for n in range(4)])
+        else:
+            rows.write_text("id,label\n" + "".join(f"{n},pug\n" for n in range(4)))
+        option = "--list" if suffix == "lst" else "--labels"
+        assert run_here("shard", shard, dest, option, rows, "-qj1") == (0, "", "")
+        assert [each.label() for each in samples_of(dest)] == [0] * 4
+
+    def test_names_replace_those_in_records_whose_numbers_stay(
+        self, run_here: RunHere, tmp_path: Path
+    ) -> None:
+        layout = TFRecord(PRESETS["dsprep"])
+        samples = [
+            Sample(str(n), {"jpg": jpeg(n, SIZE), "cls": n % 2, "class": f"old {n % 2}"}, n)
+            for n in range(4)
+        ]
+        shard = write_shard(tmp_path / "s.tfrecord", layout, samples)
+        table = tmp_path / "t.csv"
+        table.write_text("id,label\n" + "".join(f"{n},new {n % 2}\n" for n in range(4)))
+        cut, folder = tmp_path / "cut", tmp_path / "folder"
+        assert run_here("shard", shard, cut, "--labels", table, "-qj1") == (0, "", "")
+        assert [each.fields["class"] for each in samples_of(cut)] == ["new 0", "new 1"] * 2
+        args = ("convert", shard, folder, "--to", "folder", "--labels", table, "-qj1")
+        assert run_here(*args) == (0, "", "")
+        assert {each.name for each in folder.iterdir() if each.is_dir()} >= {"new 0", "new 1"}
+        assert not [each for each in folder.iterdir() if each.name.startswith("old")]
+
+    def test_all_labels_are_of_the_kind_that_the_list_has(
+        self, run_here: RunHere, tmp_path: Path, tar: Path
+    ) -> None:
+        lst = write_list(tmp_path / "all.lst", [(0, "0", "a/0"), (1, "0.5", "a/1")])
+        dest = tmp_path / "out.tar"
+        assert run_here("shard", tar, dest, "--list", lst, "-qj1") == (0, "", "")
+        assert [each.label() for each in samples_of(dest)] == [(0.0,), (0.5,)]
+
+    @pytest.mark.parametrize("source", ["tfrecord without names", "parts", "folder"])
+    @pytest.mark.parametrize("separator", [(), ("--label-separator", "|")])
+    def test_names_in_a_table_have_an_order_for_every_source(
+        self, run_here: RunHere, tmp_path: Path, source: str, separator: tuple[str, ...]
+    ) -> None:
+        args: tuple[object, ...] = (tmp_path / "photos",)
+        keys = [str(n) for n in range(3)]
+        if source.startswith("tfrecord"):
+            layout = LAYOUTS[source]
+            samples = [Sample(str(n), {"jpg": jpeg(n, SIZE)}, n) for n in range(3)]
+            args = (write_shard(tmp_path / "s.tfrecord", layout, samples),)
+            keys = [f"s.tfrecord/{n}" for n in range(3)]
+        else:
+            args[0].mkdir()
+            for n in range(3):
+                (args[0] / f"{n}.jpg").write_bytes(jpeg(n, SIZE))
+            args += ("--parts",) if source == "parts" else ()
+        table, dest = tmp_path / "labels.csv", tmp_path / "out"
+        rows = (f"{key},c{n}\n" for key, n in zip(keys, (9, 10, 11), strict=True))
+        table.write_text("id,breed\n" + "".join(rows))
+        labels = ("--labels", table, *separator)
+        verb = ("convert", *args, dest, "--to", "webdataset", *labels, "-j1")
+        done = run_here(*verb, "--class-order", "natural")
+        assert (done.code, "note" in done.out) == (0, False)
+        assert (dest / "classes.txt").read_text() == "c9\nc10\nc11\n"
+        one_hot = [(1, 0, 0), (0, 1, 0), (0, 0, 1)]
+        expected = one_hot if separator else [0, 1, 2]
+        assert [each.label() for each in samples_of(dest)] == expected
+        done = run_here(*verb, "--overwrite")
+        assert (done.code, done.out.count("--class-order natural gives c9, c10, c11")) == (0, 1)
+        assert (dest / "classes.txt").read_text() == "c10\nc11\nc9\n"
+
+    @pytest.mark.parametrize("separator", [(), ("--label-separator", "|")])
+    def test_numbers_are_not_taken_for_names_of_other_classes(
+        self, run_here: RunHere, tmp_path: Path, tar: Path, separator: tuple[str, ...]
+    ) -> None:
+        (tmp_path / "classes.txt").write_text("0\n10\n1\n2\n")
+        table, other = tmp_path / "labels.csv", tmp_path / "names.txt"
+        table.write_text("id,breed\na/0,0\na/1,2\n")
+        args = ("shard", tar, tmp_path / "out.tar", "--labels", table, *separator, "-qj1")
+        code, _, err = run_here(*args)
+        assert (code, "labels.csv:3: '2' in the column 'breed' is the number of one" in err) == (
+            4,
+            True,
+        )
+        assert "give --classes FILE" in err
+        other.write_text("0\n1\n2\n")
+        assert run_here(*args, "--classes", other) == (0, "", "")
+        two = (0, 0, 1) if separator else 2
+        assert samples_of(tmp_path / "out.tar")[1].label() == two
+        table.write_text("id,breed\na/0,0\na/1,0\n")
+        assert run_here(*args, "--overwrite") == (0, "", "")
