@@ -14,6 +14,7 @@ code  meaning
 5     the destination refuses: in use, holds something else, not writable, full
 6     stopped early: too many rejects, or a worker died; run again to continue
 130   interrupted; run again to continue
+134   a library aborted under a limit on memory; what is done stays done
 ====  ==========================================================================
 
 One cause has one code: the role of the path decides. A bucket that is missing, denied, in another

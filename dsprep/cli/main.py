@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import os
+import resource
 import signal
 import sys
 import traceback
@@ -31,6 +32,9 @@ COMMANDS = {
 _INTERRUPTS = (signal.SIGINT, signal.SIGTERM)
 """Ctrl-C, and how schedulers end a job."""
 
+_LIMITS = (resource.RLIMIT_AS, resource.RLIMIT_DATA, resource.RLIMIT_NPROC)
+"""What polars cannot be loaded without enough of: memory and threads."""
+
 
 @click.group(cls=LazyGroup, lazy=COMMANDS, context_settings={"help_option_names": ["-h", "--help"]})
 @click.version_option(__version__, prog_name="dsprep")
@@ -39,8 +43,8 @@ def cli() -> None:
 
     The exit code tells how it went: 0 done, nothing lost; 2 wrong command line; 3 done, but samples
     were rejected or problems found; 4 the source is wrong; 5 the destination refuses; 6 stopped
-    early, run again to continue; 130 interrupted, run again to continue; 1 anything else, or lists
-    that differ (lst diff) or are in conflict (lst merge).
+    early, run again to continue; 130 interrupted, run again to continue; 134 a library aborted, out
+    of memory; 1 anything else, or lists that differ (lst diff) or are in conflict (lst merge).
 
     \b
     Examples:
@@ -97,8 +101,11 @@ def _shortage(error: BaseException) -> str | None:
     if isinstance(error, RuntimeError) and "can't start new thread" in str(error):
         return f"no more threads can be started: {advice}"
     frames = traceback.extract_tb(error.__traceback__)
-    is_loading = isinstance(error, (ImportError, NameError)) and (
-        "polars" in str(error) or any("/polars/" in each.filename for each in frames)
+    is_limited = any(resource.getrlimit(each)[0] != resource.RLIM_INFINITY for each in _LIMITS)
+    is_loading = (
+        is_limited
+        and isinstance(error, (ImportError, NameError))
+        and ("polars" in str(error) or any("/polars/" in each.filename for each in frames))
     )
     if type(error).__name__ == "PanicException" or is_loading:
         what = str(error).partition("\n")[0]

@@ -12,14 +12,14 @@ from pathlib import Path
 from typing import NamedTuple
 
 from dsprep.arguments import AnyPath, public
-from dsprep.errors import OptionError
+from dsprep.errors import DestinationError, OptionError
 from dsprep.formats import Format
 from dsprep.formats.base import ShardFacts
 from dsprep.formats.webdataset import WebDataset
 from dsprep.indexes import wids
 from dsprep.indexing.files import Settled, settle
 from dsprep.indexing.manifests import data_set_name, is_of, mismatches, new_manifest, with_indexes
-from dsprep.indexing.place import locked_scratch, require_own_names
+from dsprep.indexing.place import clash, locked_scratch, require_own_name
 from dsprep.indexing.shard import KINDS, IndexedShard, IndexTask, index_name, make_index
 from dsprep.manifests.manifest import FileReceipt
 from dsprep.options import given_options, require_effect
@@ -159,7 +159,13 @@ def _index(shards: Shards, run: _Run) -> IndexReport:
     kinds = _suitable(run.kinds, layout)
     if run.overwrite and shards.manifest and not is_of(shards.manifest, shards.directory):
         shards = shards_of_others(shards)
-    require_own_names(shards, kinds, run.overwrite)
+    kind = KINDS.get(layout.name, "")
+    taken = clash(shards) if kind in kinds else ""
+    if taken and (kind in run.kinds or kind == "mxnet"):
+        raise DestinationError(taken)
+    if taken:  # a shard of a format that can do without
+        kinds -= {kind}
+    require_own_name(shards, kinds, run.overwrite)
     with locked_scratch(shards) if run.state == "indexed" else nullcontext() as scratch:
         made = _index_shards(shards, kinds, scratch, run)
         problems = [shard.problem for _, shard in made if shard.problem]
@@ -178,7 +184,8 @@ def _index(shards: Shards, run: _Run) -> IndexReport:
             for file in files
             if file.state != "unchanged"
         ]
-    notes = list(_notes(made, kinds))
+    notes = [f"no index of {kind}: {taken}"] if taken else []
+    notes += _notes(made, kinds)
     for name, reason in _unmade(made, kinds):
         if run.kinds:  # it was asked for by its name
             problems.append(Problem(name, None, "", reason))

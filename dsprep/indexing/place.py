@@ -15,26 +15,31 @@ from dsprep.stores.local import ScratchLock, read_whole
 from dsprep.verifying.shards import Shards
 
 
-def require_own_names(shards: Shards, kinds: frozenset[str], overwrite: bool) -> None:
-    """Refuse to write what would stand in the place of something else.
+def clash(shards: Shards) -> str:
+    """Say which index of a shard would have the name of another shard's; nothing if none would."""
+    directory, layout = shards.directory, shards.made.layout
+    owners = {index_name(name, layout): name for name in shards.names}
+    ours = {file.name for file in shards.manifest.every_file()} if shards.manifest else set()
+    for name in sorted(each.name for each in directory.iterdir()):
+        other = format_of_file(name)
+        if other is None or other is type(layout) or other.name not in KINDS:
+            continue
+        path = directory / index_name(name, other())
+        if path.name in owners and path.name not in ours:
+            return (
+                f"{path}: would be the index of {owners[path.name]} and of {name}; move one of "
+                "them to another directory"
+            )
+    return ""
+
+
+def require_own_name(shards: Shards, kinds: frozenset[str], overwrite: bool) -> None:
+    """Refuse to write an index of all shards in the place of something else.
 
     Raises:
-        DestinationError: If it would.
+        DestinationError: If it would be.
     """
-    directory, layout = shards.directory, shards.made.layout
-    if KINDS.get(layout.name) in kinds:
-        owners = {index_name(name, layout): name for name in shards.names}
-        for name in sorted(each.name for each in directory.iterdir()):
-            other = format_of_file(name)
-            if other is None or other is type(layout) or other.name not in KINDS:
-                continue
-            path = directory / index_name(name, other())
-            if path.name in owners:
-                raise DestinationError(
-                    f"{path}: would be the index of {owners[path.name]} and of {name}; move one of "
-                    "them to another directory"
-                )
-    path = directory / f"{data_set_name(shards)}.json"
+    path = shards.directory / f"{data_set_name(shards)}.json"
     if "wids" in kinds and path.exists() and not overwrite:
         try:
             is_index = wids.read_index(read_whole(path)) is not None

@@ -59,7 +59,8 @@ def compare(
     """Find the samples that are missing, too many, or not what the source holds.
 
     Samples are paired by name. Where no name of the shards is one of the source's, as with features
-    that tell no name, the contents must be the same, in whatever order. Of a data set that was
+    that tell no name, or where names are numbers of several parts, the contents must be the same,
+    in whatever order. Of a data set that was
     appended to, a part is left out if the source holds few of its samples, and most of another's.
 
     Args:
@@ -78,6 +79,8 @@ def compare(
     found, source = _found(shards, part_of), _expected(catalog, recipe, pool, report)
     found, source, notes = _of_source(found, source, recipe)
     named = found.is_empty() or found["name"].is_in(source["name"].implode()).any()
+    if _by_number(recipe) and found["part"].n_unique() > 1:
+        named = False  # each part was numbered as its own source was, not as one of all
     on = ["name" if named else "digest", "number"]
     found, source = (_numbered(table, on[0]) for table in (found, source))
     pairs = found.join(source, on=on, how="inner", suffix="_source")
@@ -101,9 +104,7 @@ def _of_source(
     Returns:
         Both, and what is left out, in words.
     """
-    by_number = recipe.layout.known_by == "id" or (
-        recipe.layout.known_by == "key" and recipe.key == "index"
-    )
+    by_number = _by_number(recipe)
     images = source["digest"].filter(source["digest"] != digest(b""))  # samples may hold none
     is_there = found["digest"].is_in(images.implode())
     if not by_number:
@@ -123,6 +124,12 @@ def _of_source(
     shards = format_count(left["file"].n_unique(), "shard")
     note = f"{format_count(left.height, 'sample')} in {shards} not compared: of another source"
     return found.filter(is_of), source, [note]
+
+
+def _by_number(recipe: Recipe) -> bool:
+    """Whether samples are known by where they were in the source."""
+    known_by = recipe.layout.known_by
+    return known_by == "id" or (known_by == "key" and recipe.key == "index")
 
 
 def _found(shards: Sequence[tuple[str, Inspected]], part_of: Mapping[str, int]) -> pl.DataFrame:

@@ -65,7 +65,10 @@ def verify(
         SourceError: If there are no shards to verify.
         OptionError: If the arguments make no sense for these shards.
     """
-    require_effect("verify", given_options(locals()), remote=is_s3(dest))
+    given = given_options(locals())
+    if isinstance(against, Source):
+        given["--against"] = against.root
+    require_effect("verify", given, remote=is_s3(dest))
     began = time.monotonic()
     progress = progress or Progress()
     against = None if against is None else source_of(against)

@@ -226,6 +226,10 @@ def test_verify_against_one_of_the_sources(
         problems = json.loads(done.out)["problems"]
         assert done.code == 3
         assert len(problems) in (1, 2), problems  # paired by name, or one too many and one missing
+    shutil.copytree(old, tmp_path / "both")
+    shutil.copytree(new, tmp_path / "both", dirs_exist_ok=True)
+    done = run_here("verify", dest, "--against", tmp_path / "both", "-j1")
+    assert (done.code, "not compared" in done.out) == (0, False), done.out
     others = write_photos(tmp_path / "others", 50, 1)
     done = run_here("verify", dest, "--against", others, "-j1", "--json")
     assert len(json.loads(done.out)["problems"]) >= 15

@@ -417,6 +417,21 @@ class TestRuns:
         assert "a.idx: would be the index of a.rec and of a.tar" in refused.err
         assert not (record / "a.idx").exists()
 
+    def test_an_index_that_belongs_to_one_of_two_shards_stays_its_own(
+        self, run_here: RunCli, photos: Path, tmp_path: Path
+    ) -> None:
+        for name in ("train.tar", "train.rec"):
+            dsprep.pack(str(photos), str(tmp_path / "out" / name), workers=1)
+        before = (tmp_path / "out" / "train.idx").read_bytes()
+        report = index(run_here, tmp_path / "out" / "train.rec")
+        assert set(states(report).values()) == {"unchanged"}
+        report = index(run_here, tmp_path / "out" / "train.tar")
+        assert "train.idx" not in states(report)
+        assert "train.idx: would be the index of train.tar and of train.rec" in report["notes"][0]
+        refused = run_here("shard", "index", tmp_path / "out" / "train.tar", "--kind", "dali")
+        assert refused.code == 5
+        assert (tmp_path / "out" / "train.idx").read_bytes() == before
+
     def test_an_unfinished_run_is_not_disturbed(self, run_here: RunCli, tars: Path) -> None:
         (tars / ".dsprep").mkdir()
         (tars / ".dsprep" / "run.json").write_text("{}")

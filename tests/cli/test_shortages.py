@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import resource
 from collections.abc import Callable
 
 import pytest
@@ -33,18 +34,21 @@ def test_what_runs_out_is_said(
         raise error
 
     monkeypatch.setattr(cli, "main", fail)
+    monkeypatch.setattr(resource, "getrlimit", lambda _: (1 << 30, resource.RLIM_INFINITY))
     done = run_here("lst", "stats", "x.lst")
     assert done.code == 1
     assert told in done.err
     assert len(done.err.splitlines()) == 1
 
 
+@pytest.mark.parametrize("error", [RuntimeError("a bug"), ImportError("polars: a bug")])
 def test_a_bug_still_shows_where_it_is(
-    run_here: Callable[..., Finished], monkeypatch: pytest.MonkeyPatch
+    error: Exception, run_here: Callable[..., Finished], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def fail(**_: object) -> None:
-        raise RuntimeError("a bug")
+        raise error
 
     monkeypatch.setattr(cli, "main", fail)
-    with pytest.raises(RuntimeError, match="a bug"):
+    monkeypatch.setattr(resource, "getrlimit", lambda _: (resource.RLIM_INFINITY,) * 2)
+    with pytest.raises(type(error), match="a bug"):
         run_here("lst", "stats", "x.lst")

@@ -287,6 +287,7 @@ def test_rights_that_are_missing(on_ceph: Shelf) -> None:
 def test_what_needs_the_bytes(args: tuple[str, ...], run_here: Callable[..., Finished]) -> None:
     done = run_here("verify", "s3://bucket/set", *args)
     assert done.code == 2
+    assert f"{' '.join(args)} has no effect" in done.err
     assert "fetch them with dsprep sync" in done.err
 
 
