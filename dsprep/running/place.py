@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterable, Sequence
 from contextlib import suppress
+from pathlib import Path
 from typing import Any, Protocol
 
 from dsprep.errors import DestinationError, SourceError
@@ -49,7 +51,10 @@ class Place(Protocol):
         """Make a finished data set make way; or end what a killed run has begun of that."""
 
     def remove_leftovers(self, plan: Plan, identity: dict[str, Any], finished: Manifest) -> None:
-        """Remove what a run has left that was killed after it had published this manifest."""
+        """Remove what a run of this command has left that had published this manifest.
+
+        On a disk, `remove_leftovers` does it before, whichever command has left something.
+        """
 
     def close(self) -> None:
         """Let go of it."""
@@ -73,7 +78,9 @@ class Directory:
 
     def read(self, name: str) -> bytes:
         """A small file."""
-        path = self.destination.directory / name
+        return self._read(self.destination.directory / name)
+
+    def _read(self, path: Path) -> bytes:
         try:
             return read_whole(path)
         except OSError as error:
@@ -98,11 +105,16 @@ class Directory:
         destination = self.destination
         replaced = replaced_in(destination)
         with destination_errors(destination.manifest):
-            if overwrite and destination.manifest.exists():
+            if overwrite and os.path.lexists(destination.manifest):
+                if destination.manifest.is_dir() and not destination.manifest.is_symlink():
+                    raise DestinationError(
+                        f"{destination.manifest}: is a directory; remove it, or choose another "
+                        "destination"
+                    )
                 destination.manifest.replace(replaced)
-            if replaced.exists():
+            if os.path.lexists(replaced):
                 with suppress(SourceError):  # not a manifest of ours, so no other file is
-                    self._remove_files(parse_manifest(read_whole(replaced), str(replaced)))
+                    self._remove_files(parse_manifest(self._read(replaced), str(replaced)))
                 replaced.unlink()
 
     def _remove_files(self, known: Manifest) -> None:
@@ -114,8 +126,7 @@ class Directory:
             (destination.directory / file.name).unlink(missing_ok=True)
 
     def remove_leftovers(self, plan: Plan, identity: dict[str, Any], finished: Manifest) -> None:
-        """Remove the hidden directory."""
-        remove_leftovers(self.destination, finished)
+        """There is nothing left."""
 
     def close(self) -> None:
         """Nothing is held."""

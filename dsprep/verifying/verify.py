@@ -86,6 +86,10 @@ def verify(
     if loader is not None:
         for shards in found:
             require_loader(loader, shards.made.layout.name)
+    for shards in found:
+        if shards.manifest is not None:
+            with suppress(DestinationError):  # a run is alive, or the directory is only to be read
+                remove_leftovers(shards.destination, shards.manifest)
     with Pool(available_cores() if workers is None else workers) as pool:
         reports = [
             _verify(shards, decode, against, loader, max_pixels, pool, progress) for shards in found
@@ -207,9 +211,6 @@ def _compare_files(shards: Shards) -> list[Problem]:
     """Which files are missing or too many, and which of the small ones are not as written."""
     problems = []
     scratch = shards.destination.scratch
-    if shards.manifest is not None:
-        with suppress(DestinationError):  # a run is alive, or the directory is only to be read
-            remove_leftovers(shards.destination, shards.manifest)
     if scratch.exists():
         problems.append(Problem(scratch.name, None, "", UNFINISHED))
     if shards.manifest is None:

@@ -160,3 +160,35 @@ def test_a_stream_that_a_user_gives_is_read(tmp_path: Path) -> None:
 
     assert read_whole(f"/dev/fd/{reading}") == b"0\t1\ta.jpg\n"
     os.close(reading)
+
+
+@pytest.mark.parametrize("kind", ["pipe", "link to a device", "link to nothing", "left pipe"])
+def test_what_has_the_name_of_a_manifest_makes_way(
+    kind: str, made: Path, tmp_path: Path, run_here: Call
+) -> None:
+    manifest = tmp_path / "manifest.json"
+    if kind == "pipe":
+        _pipe(manifest)
+    elif kind == "left pipe":
+        (tmp_path / ".dsprep").mkdir()
+        _pipe(tmp_path / ".dsprep" / "replaced.json")
+    else:
+        manifest.symlink_to("/dev/zero" if kind == "link to a device" else "nowhere")
+    done = run_here("pack", made / "images", tmp_path, "--format", "recordio", "--overwrite", "-q")
+    assert (done.code, done.err) == (0, "")
+    assert run_here("verify", tmp_path, "-q").code == 0
+
+
+def test_a_directory_with_the_name_of_a_manifest_stays(
+    made: Path, tmp_path: Path, run_here: Call
+) -> None:
+    (tmp_path / "manifest.json").mkdir()
+    (tmp_path / "manifest.json" / "mine").touch()
+    for _ in range(2):
+        done = run_here("pack", made / "images", tmp_path, "--format", "recordio", "--overwrite")
+        assert done.code == 5
+        assert "manifest.json: is a directory; remove it" in done.err
+    assert [str(each.relative_to(tmp_path)) for each in sorted(tmp_path.rglob("*"))] == [
+        "manifest.json",
+        "manifest.json/mine",
+    ]
