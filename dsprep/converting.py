@@ -181,7 +181,7 @@ def convert(
         seed=None,
         check=check,
         readable=layout.readable_images if check != "none" else None,
-        max_pixels=max_pixels or DEFAULT_MAX_PIXELS,
+        max_pixels=DEFAULT_MAX_PIXELS if max_pixels is None else max_pixels,
         key=key,
         fields=choose_fields(only, drop, other),
         mapped=frozenset(rename or ()),

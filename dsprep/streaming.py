@@ -141,7 +141,7 @@ def convert_stream(
         key,
         transform,
         check,
-        max_pixels or DEFAULT_MAX_PIXELS,
+        DEFAULT_MAX_PIXELS if max_pixels is None else max_pixels,
     )
     looks = transform is not None or recipe.check != "none" or "width" in recipe.layout.wants
     require_effect("convert", given, format=to, looks=looks)

@@ -11,7 +11,6 @@ from typing import Any
 from dsprep.errors import Interrupted, OptionError
 from dsprep.findings import Finding, Reject, count_skipped, frames_note, notes_of
 from dsprep.formats.base import ShardFacts
-from dsprep.formats.recordio import RecordIO
 from dsprep.formats.tar import MAX_NAME
 from dsprep.manifests.manifest import Manifest
 from dsprep.planning.cuts import ShardSize, in_megabytes
@@ -292,7 +291,7 @@ def _notes(plan: Plan, shards: Sequence[ShardFacts], per_class: Mapping[int, int
             f"{format_some(incomplete)}"
         )
     notes += plan.unmatched
-    without = plan.catalog.without_objects() if plan.packing.layout.name == RecordIO.name else 0
+    without = plan.catalog.without_objects() if plan.packing.layout.needs_objects else 0
     if without:
         notes.append(
             f"{format_count(without, 'image')} without objects, at which MXNet's ImageDetIter and "

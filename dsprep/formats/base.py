@@ -109,6 +109,8 @@ class Format(ABC):
     """Whether an encoded sample holds a checksum of its payload; see :meth:`is_intact`."""
     needs_labels: ClassVar[bool] = False
     """Whether an encoded sample always has a label; see :meth:`with_labels`."""
+    needs_objects: ClassVar[bool] = False
+    """Whether its readers for detection stop at an image without objects."""
     max_class: ClassVar[int | None] = None
     """The largest class number that it holds exactly; None for any."""
 

@@ -58,6 +58,7 @@ class RecordIO(Format):
     has_sidecars: ClassVar[bool] = True
     known_by: ClassVar[str] = "id"
     needs_labels: ClassVar[bool] = True
+    needs_objects: ClassVar[bool] = True
     readable_images: ClassVar[frozenset[str]] = frozenset({"jpg", "png", "bmp"})
     """What the OpenCV 3.4 built into MXNet 1.9.1 decodes: neither WebP nor GIF, which it does not
     know, nor TIFF, which it knows in some compressions only."""

@@ -70,10 +70,12 @@ class Measured(NamedTuple):
         sizes: Bytes of each encoded image, or of each encoded sample where samples are read whole;
             None where the sample would be rejected.
         seconds: How long they took.
+        reason: Why the first of those was rejected; empty if none was.
     """
 
     sizes: list[int | None]
     seconds: float
+    reason: str = ""
 
 
 def measure(task: tuple[Recipe, Rows], report: Report) -> Measured:
@@ -82,23 +84,29 @@ def measure(task: tuple[Recipe, Rows], report: Report) -> Measured:
     began = time.perf_counter()
     sizes: list[int | None] = []
     told = 0
+    reason = ""
     for sample in make_samples(recipe, rows):
-        sizes.append(_image_size(recipe, sample))
+        try:
+            sizes.append(_image_size(recipe, sample))
+        except BadSample as error:
+            sizes.append(None)
+            reason = reason or str(error)
         if len(sizes) - told == _REPORT_EVERY:
             report(_REPORT_EVERY, sum(filter(None, sizes[told:])))
             told = len(sizes)
     report(len(sizes) - told, sum(filter(None, sizes[told:])))
-    return Measured(sizes, time.perf_counter() - began)
+    return Measured(sizes, time.perf_counter() - began, reason)
 
 
 def _image_size(recipe: Recipe, sample: Sample | BadSample) -> int | None:
-    """Encode a sample; return its bytes, or its image's, or None if it would be rejected."""
+    """Encode a sample; return its bytes, or its image's, or None if it has none.
+
+    Raises:
+        BadSample: If it would be rejected.
+    """
     if isinstance(sample, BadSample):
-        return None
-    try:
-        parts = recipe.layout.encode(sample) if recipe.layout.concatenative else []
-    except BadSample:
-        return None
+        raise sample
+    parts = recipe.layout.encode(sample) if recipe.layout.concatenative else []
     if recipe.reader.whole:
         return sum(map(len, parts)) or sum(
             len(value) for value in sample.fields.values() if isinstance(value, bytes)

@@ -87,9 +87,10 @@ def _estimate(
     measured = zip(sample.table["index"].to_list(), encoded, strict=True)
     known = {index: size for index, size in measured if size}
     if not known:
+        reason = next((each.reason for each in tried if each.reason), "they are empty")
         raise SourceError(
-            f"{packing.source.root}: none of the {len(encoded)} images that were tried can "
-            "be packed"
+            f"{packing.source.root}: no image can be packed of {len(encoded):,} that dsprep tried: "
+            f"{reason}"
         )
     ids = catalog.table["index"].to_list()
     if len(encoded) == len(catalog):

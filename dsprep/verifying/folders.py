@@ -76,7 +76,12 @@ def look_at_folder(
     named: set[str] = set()
     try:
         tasks = [
-            FolderTask(str(folder), samples, decode, max_pixels or shards.made.max_pixels)
+            FolderTask(
+                str(folder),
+                samples,
+                decode,
+                shards.made.max_pixels if max_pixels is None else max_pixels,
+            )
             for samples in _batches(read_listing(listing))
         ]
     except (OSError, ValueError) as error:

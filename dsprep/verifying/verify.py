@@ -200,7 +200,7 @@ def _task(
         path=str(path),
         layout=layout,
         decode=decode,
-        max_pixels=max_pixels or shards.made.max_pixels,
+        max_pixels=shards.made.max_pixels if max_pixels is None else max_pixels,
         readable=layout.readable_images,
         idx=str(index) if layout.has_sidecars and index.exists() else None,
         digests=digests,

@@ -227,3 +227,18 @@ def test_verify_still_sees_labels_that_should_not_be_there(
     told["options"]["fields"] = {"dropped": "cls"}
     manifest.write_text(json.dumps(told))
     assert run_here("verify", dest, "-j1").code == 4
+
+
+def test_samples_of_parts_without_labels_have_no_classes(run_here: RunHere, tmp_path: Path) -> None:
+    root = tmp_path / "in"
+    image_folder(root, ("a", "b"), 1)
+    (root / "a" / "000.txt").write_text("x")
+    done = run_here("pack", root, tmp_path / "x.tar", "--parts", "--drop", "cls", "-j1")
+    assert (done.code, done.err, "classes" in done.out) == (0, "", False)
+    assert not (tmp_path / "x.tar.classes.txt").exists()
+
+
+@pytest.mark.usefixtures("lasting")
+def test_a_limit_of_no_pixels_is_a_limit(sources: Path, tmp_path: Path) -> None:
+    with pytest.raises(dsprep.SourceError, match="more than --max-pixels 0"):
+        dsprep.pack(sources / "images", tmp_path / "x.tar", max_pixels=0, workers=1)

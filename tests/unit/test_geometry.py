@@ -290,7 +290,7 @@ def test_an_image_that_exif_turns_is_rejected_with_its_boxes(
 
 
 def test_samples_that_are_appended(run_here: RunHere, sources: Path, tmp_path: Path) -> None:
-    image_folder(tmp_path / "images", ("a",), 2)
+    image_folder(tmp_path / "images", (".",), 2)
     out = tmp_path / "out"
     args = ("--format", "webdataset", "--resize", "24", "-j1")
     assert run_here("pack", tmp_path / "images", out, *args).code == 0
@@ -310,3 +310,14 @@ def test_the_image_is_not_kept(sources: Path, tmp_path: Path) -> None:
             keep_fields=["image"],
             transform=Transform(resize=24),
         )
+
+
+def test_why_no_image_can_be_packed_is_said(run_here: RunHere, tmp_path: Path) -> None:
+    (tmp_path / "in").mkdir()
+    (tmp_path / "in" / "0.jpg").write_bytes(jpeg(orientation=8))
+    (tmp_path / "a.lst").write_text("0\t2\t5\t1\t0.1\t0.2\t0.3\t0.4\t0.jpg\n")
+    pack = ("pack", tmp_path / "in", tmp_path / "out", "--format", "webdataset", "-j1")
+    done = run_here(*pack, "--list", tmp_path / "a.lst", "--encode", "png")
+    assert done.code == 4
+    assert "no image can be packed of 1 that dsprep tried: its EXIF orientation turns" in done.err
+    assert "--keep-fields label" in done.err
