@@ -65,13 +65,14 @@ class ListFile:
     classes: tuple[str, ...] | None = None
 
 
-def read_list(path: str, classes: str | None = None) -> ListFile:
+def read_list(path: str, classes: str | None = None, duplicates: str | None = None) -> ListFile:
     """Read a list.
 
     Args:
         path: The ``.lst``, or ``-`` for stdin.
         classes: The file of class names; by default ``classes.txt`` beside the list, if there is
             one.
+        duplicates: See :func:`parse_rows`.
 
     Raises:
         SourceError: If it cannot be read or is no list.
@@ -79,13 +80,12 @@ def read_list(path: str, classes: str | None = None) -> ListFile:
     if path == STREAM:
         text = decode_text(read_stdin(), "<stdin>")
         named = read_classes(classes) if classes else None
-        return ListFile("<stdin>", parse_rows(text, "<stdin>").select(*ROWS), named)
+        return ListFile("<stdin>", parse_rows(text, "<stdin>", duplicates).select(*ROWS), named)
     if _journal(real_path(path)).exists():
         with editing(path):
             pass
-    return ListFile(
-        path, parse_rows(read_text(path), path).select(*ROWS), classes_beside(path, classes)
-    )
+    rows = parse_rows(read_text(path), path, duplicates)
+    return ListFile(path, rows.select(*ROWS), classes_beside(path, classes))
 
 
 def classes_beside(path: str, classes: str | None = None) -> tuple[str, ...] | None:

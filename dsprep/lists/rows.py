@@ -31,12 +31,14 @@ Texts = TypeVar("Texts", pl.Expr, pl.Series)
 _CONFLICT = ("<<<<<<<", "=======", ">>>>>>>")
 
 
-def parse_rows(text: str, source: str) -> pl.DataFrame:
+def parse_rows(text: str, source: str, duplicates: str | None = None) -> pl.DataFrame:
     """Read the lines of a ``.lst``.
 
     Args:
         text: All of it.
         source: Its name, for messages.
+        duplicates: What to do with rows that name an image again, where the caller settles these:
+            with ``first``, rows of one id may name one image; anything else refuses them.
 
     Returns:
         The columns ``line`` (from 1), ``index``, ``label`` and ``path``, one row for each line that
@@ -53,7 +55,7 @@ def parse_rows(text: str, source: str) -> pl.DataFrame:
         _refuse_ragged_labels(rows, source)
     if rows.is_empty():
         raise SourceError(f"{source}: names no files")
-    _refuse_repeated_ids(rows, source)
+    _refuse_repeated_ids(rows, source, duplicates)
     if not is_plain or any(sign in text for sign in ("..", "\t/", "\x00")):
         outside = leads_outside(pl.col("path"))
         refuse(source, rows, outside, lambda row: f"{row['path']!r} is not a path below the folder")
@@ -186,14 +188,23 @@ def is_too_large(text: Texts) -> Texts:
     return text.str.contains(r"^[+-]?[0-9]{16,}(\.0*)?$") & (number.abs() >= _LARGEST_EXACT)
 
 
-def _refuse_repeated_ids(rows: pl.DataFrame, source: str) -> None:
-    if rows["index"].n_unique() < rows.height:
-        refuse(
-            source,
-            rows.with_columns(first=pl.col("line").first().over("index")),
-            pl.col("line") != pl.col("first"),
-            lambda row: f"the id {row['index']} stands in line {row['first']} already",
-        )
+def _refuse_repeated_ids(rows: pl.DataFrame, source: str, duplicates: str | None) -> None:
+    if rows["index"].n_unique() == rows.height:
+        return
+    first = pl.col("line").first().over("index")
+    rows = rows.with_columns(
+        first=first, same=pl.col("path") == pl.col("path").first().over("index")
+    )
+    advice = "; give --duplicates first to use only the first row of each image"
+    refuse(
+        source,
+        rows,
+        (pl.col("line") != pl.col("first")) & ~(pl.col("same") & (duplicates == "first")),
+        lambda row: (
+            f"the id {row['index']} stands in line {row['first']} already"
+            f"{advice if row['same'] and duplicates else ''}"
+        ),
+    )
 
 
 def _refuse_ragged_labels(rows: pl.DataFrame, source: str) -> None:

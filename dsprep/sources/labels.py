@@ -22,6 +22,9 @@ _SEPARATORS = ("|", ";", ",", " ")
 _LOOKED_AT = 10_000
 """How many different cells of a column tell whether they hold tags."""
 
+_WHOLE_PER_FRACTION = 10
+"""Where fractions are rarer than one in so many numbers, the others number classes."""
+
 _MOST_VALUES = 3 * 10**7
 """The most values of labels with a 0 or 1 for each class: a list of them takes about 1 GB."""
 
@@ -100,7 +103,7 @@ def labels_from_names(
 def _among(classes: Sequence[object], owner: str | None) -> str:
     """Call the classes something, and say which option gives others."""
     of = f" of {owner}: give --classes FILE with the names of all classes" if owner else ""
-    return f"the {format_count(len(classes), 'class')}{of}"
+    return f"the {len(classes)} classes{of}"
 
 
 def label_column(
@@ -205,6 +208,24 @@ def refuse_labels(
     rows = pl.DataFrame([lines, column.alias("label"), wrong.alias("wrong")])
     where = f"in the column {quoted(column.name)}"
     refuse(source, rows, pl.col("wrong"), lambda row: f"{quoted(row['label'])} {where} {reason}")
+
+
+def refuse_fractions(column: pl.Series, lines: pl.Series, kind: str | None, source: str) -> None:
+    """Refuse fractions among the numbers of classes.
+
+    Raises:
+        SourceError: If ``kind`` is ``class``, or they are so rare that they look like mistakes.
+    """
+    fractions = column.cast(pl.Float64) % 1 != 0
+    count = int(fractions.sum())
+    if kind == "class":
+        refuse_labels(column, lines, fractions, "is not the number of a class", source)
+    elif count * _WHOLE_PER_FRACTION < len(column):
+        reason = (
+            f"is a fraction, but {format_count(len(column) - count, 'label')} of this column are "
+            "whole: correct it, or give --label-type float if they number no classes"
+        )
+        refuse_labels(column, lines, fractions, reason, source)
 
 
 def refuse_tags(column: pl.Series, lines: pl.Series, source: str) -> None:

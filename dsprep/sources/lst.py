@@ -57,7 +57,7 @@ def read_lst(
     """
     text = read_text(list_path) if text is None else text
     refuse_annotations(text, list_path)
-    rows = parse_rows(text, list_path)
+    rows = parse_rows(text, list_path, duplicates or "error")
     files_named = plain_paths(rows["path"]).alias("file")
     numbers = pl.col("label").str.split("\t").cast(pl.List(pl.Float64)).alias("labels")
     labels = labels_from_numbers(rows.select("line", numbers), classes, list_path, owner)

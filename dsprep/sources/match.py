@@ -287,7 +287,7 @@ def settle_duplicates(
     labels = [name for name in ("cls", "label") if name in rows.columns]
     firsts = pl.col(at, *labels).first().over(by).name.prefix("first ")
     told = rows.with_columns(firsts)
-    is_again = told[at] != told[f"first {at}"]
+    is_again = ~told[by].is_first_distinct()
     again = told.filter(is_again)
     if duplicates in ("first", "keep"):
         kind = "repeated" if duplicates == "first" else "duplicate"

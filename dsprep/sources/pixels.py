@@ -70,8 +70,8 @@ def _require_one_part(path: str, batches: Sequence[Batch]) -> None:
         path = path.rstrip("/")
         raise SourceError(
             f"{path}: holds {counts['train']:,} training and {counts['test']:,} test images, which "
-            f"would be mixed in one data set: give the command twice, with {path}/train, and with "
-            f"{path}/test, --name test and another DEST; '{path}/{{train,test}}' mixes them"
+            f"would be mixed in one data set: give {path}/train or {path}/test, each with a "
+            f"destination of its own; '{path}/{{train,test}}' mixes them"
         )
 
 

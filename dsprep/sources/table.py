@@ -25,6 +25,7 @@ from dsprep.sources.labels import (
     labels_from_names,
     labels_from_numbers,
     numbers_in,
+    refuse_fractions,
     refuse_labels,
     refuse_mixture,
     refuse_tags,
@@ -231,9 +232,8 @@ def _labels(
     if kind == "float":
         return labels["labels"].alias("label"), None
     label = labels_from_numbers(labels, classes, source, known.owner)
-    if kind == "class" and label.name != "cls":
-        fractions = first.cast(pl.Float64) % 1 != 0
-        refuse_labels(first, lines, fractions, "is not the number of a class", source)
+    if label.name != "cls" and not must_be_numbers:
+        refuse_fractions(first, lines, kind, source)
     return label, classes
 
 

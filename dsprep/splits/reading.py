@@ -77,7 +77,7 @@ def read_rows(path: str, classes: str | None, duplicates: str | None) -> Samples
         classes: The file of class names; by default ``classes.txt`` beside the list.
         duplicates: What to do with rows that name a file again.
     """
-    found = read_list(path, classes)
+    found = read_list(path, classes, duplicates or "error")
     plain = found.table.with_columns(plain_paths(found.table["path"]).alias("file"))
     rows, repeated = settle_duplicates(plain, "file", found.path, duplicates)
     skipped = [each for each in repeated if each.kind in SKIP_KINDS]

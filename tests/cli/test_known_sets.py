@@ -83,7 +83,7 @@ def test_training_and_test_images_are_not_mixed(
     done = run_here(verb, *args)
     assert done.code == 4, done
     assert "5 training and 2 test images, which would be mixed in one data set" in done.err
-    assert f"with {path}/train, and with {path}/test, --name test" in done.err
+    assert f"give {path}/train or {path}/test, each with a destination of its own" in done.err
     assert f"'{path}/{{train,test}}' mixes them" in done.err
     assert not dest.exists()
 

@@ -290,6 +290,20 @@ class TestChoosing:
             assert run_here(*args, "--overwrite") == (0, "", "")
             assert {path.stem for path in dest.glob("*.tf*")} == {"a", "b"}
 
+    def test_the_same_row_again_is_settled_by_duplicates(
+        self, run_here: RunHere, tmp_path: Path, tar: Path
+    ) -> None:
+        rows = [(n, n % 2, f"a/{n}") for n in (0, 1, 2, 3, 0)]
+        lst, dest = write_list(tmp_path / "twice.lst", rows), tmp_path / "out"
+        shard = ("shard", tar, dest, "--list", lst)
+        split = ("split", lst, "-o", tmp_path / "sides", "--ratio", "a=.5,b=.5")
+        for verb in (shard, split):
+            code, _, err = run_here(*verb, "-q")
+            assert (code, "stands in line 1 already; give --duplicates first" in err) == (4, True)
+            done = run_here(*verb, "--duplicates", "first")
+            assert (done.code, "1 listed again" in done.out) == (0, True), done
+        assert len(samples_of(dest)) == 4
+
 
 class TestLabels:
     @pytest.mark.parametrize(

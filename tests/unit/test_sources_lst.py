@@ -264,6 +264,18 @@ def test_paths_are_matched_however_they_are_written(images: Path) -> None:
     assert catalog.table["size"].to_list() == [7, 7, 7, 5]
 
 
+def test_the_same_row_again_is_settled_by_duplicates(images: Path) -> None:
+    text = "3\t0\ta/1.jpg\n4\t0\t4.jpg\n3\t0\ta/1.jpg\n"
+    catalog, findings = read(images, text, duplicates="first")
+    assert catalog.table["index"].to_list() == [3, 4]
+    assert Finding("repeated", "a/1.jpg", "train.lst:3, and in line 1 already") in findings
+    for duplicates in (None, "keep"):
+        said = refusal(images, text, duplicates=duplicates)
+        assert ":3: the id 3 stands in line 1 already; give --duplicates first" in said
+    other = "3\t0\ta/1.jpg\n3\t0\t4.jpg\n"
+    assert refusal(images, other, duplicates="first").endswith("stands in line 1 already")
+
+
 def test_duplicates_are_kept_and_said(images: Path) -> None:
     text = ALL + "8\t1\t./a/1.jpg\n\n9\t2\ta/1.jpg\n10\t0\tx\n11\t0\tx\n"
     catalog, findings = read(images, text, duplicates="keep")

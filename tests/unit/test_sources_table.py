@@ -613,3 +613,18 @@ def test_cells_are_those_that_csv_writes(rows: list[list[str]], separator: str, 
     assert lines.to_list() == [
         start for start, row in zip(starts[1:], rows, strict=False) if any(map(str.strip, row))
     ]
+
+
+@pytest.mark.parametrize("fractions", [1, 3])
+def test_few_fractions_among_class_numbers_are_refused(tmp_path: Path, fractions: int) -> None:
+    names = [f"{n:02}.jpg" for n in range(24)]
+    fill(tmp_path / "images", *names)
+    labels = [2.5 if n < fractions else n % 3 for n in range(24)]
+    rows = (f"{name},{label}\n" for name, label in zip(names, labels, strict=True))
+    text = "path,label\n" + "".join(rows)
+    if fractions == 1:
+        said = refusal(tmp_path, text)
+        assert said.startswith("train.csv:2: '2.5' in the column 'label' is a fraction, but 23")
+        assert "--label-type float" in said
+    catalog, _ = read(tmp_path, text, label_type="float" if fractions == 1 else None)
+    assert catalog.label_column == "label"
