@@ -59,12 +59,12 @@ def read_shards(
         for path, shard in zip(shards.files, indexed, strict=True)
         for finding in _lost(os.path.basename(path), shard, shards.samples.get(path, 0))
     ]
-    unused = os.path.join(os.path.dirname(shards.files[0]), "classes.txt")
-    if classes is None and shards.classes is None and len(indexed) == 1 and is_file(unused):
-        detail = f"class names of {unused} are not used, as nothing tells whose they are; if they "
-        findings.append(
-            Finding("note", "", f"{detail}are those of SOURCE, give --classes {unused}")
+    if classes is None and shards.unused_classes:
+        detail = (
+            f"the class names of {shards.unused_classes} are not used, as nothing tells whose they "
+            f"are; if they are those of SOURCE, give --classes {shards.unused_classes}"
         )
+        findings.append(Finding("note", "", detail))
     for path, shard in zip(shards.files, indexed, strict=True):
         why = why_no_shard(shard.passed_over, sum(shard.fields.values()))
         if why and not shards.known:

@@ -34,6 +34,7 @@ class ShardSet:
         classes: Class names, where a file beside the shards tells them.
         known: Whether a manifest or the user says that these are shards.
         samples: How many samples a file holds, by its path, where a manifest tells.
+        unused_classes: A file of class names beside a shard that nothing says it belongs to.
     """
 
     name: str
@@ -42,6 +43,7 @@ class ShardSet:
     classes: tuple[str, ...] | None = None
     known: bool = False
     samples: Mapping[str, int] = field(default_factory=dict)
+    unused_classes: str = ""
 
 
 def joined(sets: Sequence[ShardSet]) -> ShardSet:
@@ -164,7 +166,10 @@ def _of_files(
                 f"{min(others)} have; read them one after the other"
             )
         made = made.with_labels(not unlabeled)
-    return ShardSet(name, tuple(files), made.exact(), classes, known=format_name is not None)
+    found = ShardSet(name, tuple(files), made.exact(), classes, known=format_name is not None)
+    unused = os.path.join(os.path.dirname(files[0]), "classes.txt")
+    is_unused = alone and classes is None and is_file(unused)
+    return replace(found, unused_classes=unused) if is_unused else found
 
 
 def without_labels(files: Sequence[str]) -> set[str]:

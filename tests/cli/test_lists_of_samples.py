@@ -371,7 +371,7 @@ class TestLabels:
     def test_classes_are_those_of_the_shards_unless_others_are_given(
         self, run_here: RunHere, tmp_path: Path, tar: Path
     ) -> None:
-        (tmp_path / "classes.txt").write_text("corgi\npug\n")
+        tar.with_name(f"{tar.name}.classes.txt").write_text("corgi\npug\n")
         table, other = tmp_path / "labels.csv", tmp_path / "other.txt"
         table.write_text("id,breed\na/3,pug\n")
         other.write_text("pug\nbeagle\n")
@@ -500,7 +500,7 @@ class TestLabels:
     def test_numbers_are_not_taken_for_names_of_other_classes(
         self, run_here: RunHere, tmp_path: Path, tar: Path, separator: tuple[str, ...]
     ) -> None:
-        (tmp_path / "classes.txt").write_text("0\n10\n1\n2\n")
+        tar.with_name(f"{tar.name}.classes.txt").write_text("0\n10\n1\n2\n")
         table, other = tmp_path / "labels.csv", tmp_path / "names.txt"
         table.write_text("id,breed\na/0,0\na/1,2\n")
         args = ("shard", tar, tmp_path / "out.tar", "--labels", table, *separator, "-qj1")
