@@ -482,7 +482,7 @@ def require_effect(command: str, given: Given, **facts: Any) -> None:
     Args:
         command: The name of the command, such as ``shard append``.
         given: The options that were given.
-        **facts: What is known by now, see :data:`FACTS`.
+        **facts: The facts that are known at this point; see :data:`FACTS`.
 
     Raises:
         OptionError: If there is one.

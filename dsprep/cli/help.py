@@ -48,7 +48,7 @@ _FILES = (
     *("FILE", "SOURCE", "DEST", "DATASET", "SRC", "DST", "ROOT"),
     *("LIST", "A", "B", "PATCH", "BASE", "OURS", "THEIRS"),
 )
-"""What the help calls values that are paths, all of which shells complete."""
+"""What the help calls values that are paths: shells complete them."""
 
 
 class _Place(click.ParamType[str]):

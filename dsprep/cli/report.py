@@ -143,7 +143,7 @@ def _chosen_line(chosen: Chosen) -> str:
 
 
 def skipped_text(findings: Iterable[Finding]) -> str:
-    """Say what was skipped: how many files of which extensions, by kind, with the first names."""
+    """Say what was skipped: the number of files by kind and extension, with the first names."""
     parts: dict[tuple[str, bool], list[Finding]] = {}
     for finding in findings:
         parts.setdefault((finding.kind, finding.path.endswith("/")), []).append(finding)

@@ -35,7 +35,7 @@ def visible(text: str) -> str:
 
 
 def shortened(message: str) -> str:
-    """Return a message of at most 20 lines, none of which fills more than a screen.
+    """Return a message of at most 20 lines; no line fills more than a screen.
 
     Messages quote what stands in files, and a wrong file may hold anything.
     """

@@ -9,7 +9,7 @@ from typing import Any, TypeAlias
 
 from dsprep.errors import BadSample
 from dsprep.formats.augmented import METADATA, MULTILABEL, REFERENCE, SOURCE
-from dsprep.formats.features import is_detection_label
+from dsprep.formats.features import is_detection_label, is_sized_header
 from dsprep.lst import format_number
 from dsprep.sample import IMAGE_EXTENSIONS
 
@@ -144,17 +144,12 @@ def _are_boxes(labels: Sequence[int | tuple[float, ...] | None]) -> bool:
     tuples = [label for label in labels if isinstance(label, tuple)]
     if not tuples or any(isinstance(label, int) for label in labels):
         return False
-    full = [label for label in tuples if not _is_empty(label)]
+    full = [label for label in tuples if not is_sized_header(label)]
     return bool(full) and all(
         is_detection_label(tuple(map(float, label)))
         and all(-1 <= side <= 2 for side in _sides(label))
         for label in full
     )
-
-
-def _is_empty(label: tuple[float, ...]) -> bool:
-    """Whether a detection label has no object."""
-    return len(label) == 4 and label[:2] == (4, 5)
 
 
 def _sides(label: tuple[float, ...]) -> Iterator[float]:

@@ -171,7 +171,7 @@ class Format(ABC):
         return self
 
     def with_labels(self, labeled: bool) -> Self:
-        """The same layout for samples that all have labels, or of which none has one.
+        """Return this layout for samples that all have labels, or that all have none.
 
         A format that needs labels writes placeholders for the latter, and reads them as no labels.
         """

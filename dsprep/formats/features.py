@@ -251,6 +251,11 @@ def is_header_alone(label: tuple[float, ...]) -> bool:
     return len(label) >= 2 and label[0] == len(label) and label[1] >= 5 and label[1].is_integer()
 
 
+def is_sized_header(label: tuple[float, ...]) -> bool:
+    """Return whether a label is ``4 5 WIDTH HEIGHT``: MXNet's for an image without objects."""
+    return len(label) == 4 and label[:2] == (4, 5)
+
+
 def is_detection_label(label: tuple[float, ...]) -> bool:
     """Whether a label is MXNet's for detection: a head of A ≥ 2 numbers, then objects of B ≥ 5."""
     if len(label) < 7 or not (label[0].is_integer() and label[1].is_integer()):

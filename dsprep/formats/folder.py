@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
 _LONGEST_ENDING = 200
 _SIZED = 4
-"""Numbers at the head of a detection label, the last two of which are the image's size."""
+"""Numbers at the head of a detection label; the last two are the image's size."""
 
 _FLAGS = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
 

@@ -42,7 +42,7 @@ class EditReport:
         changed: Rows that are not what they were.
         removed: Rows that are gone.
         written: Whether it was; not so for a dry run, or where nothing changed.
-        already_done: Whether no row is meant because the same edit was the last one.
+        already_done: Whether no row matches because the same edit was the last one.
     """
 
     path: str

@@ -11,7 +11,7 @@ import re
 from collections.abc import Collection, Mapping
 
 from dsprep.errors import OptionError
-from dsprep.formats.features import is_detection_label
+from dsprep.formats.features import is_detection_label, is_sized_header
 from dsprep.sample import Blobs, Floats, Ints, Sample, Value, is_label
 
 FACTS = ("width", "height")
@@ -53,13 +53,10 @@ def dependent_fields(sample: Sample, kept: Collection[str] = ()) -> list[str]:
 
 
 def label_depends(label: Value | None) -> bool:
-    """Return whether a label has boxes, or the size of its image.
-
-    MXNet's detection label of an image without objects is ``4 5 WIDTH HEIGHT``.
-    """
+    """Return whether a label has boxes, or the size of its image."""
     if not is_label(label):
         return False
-    return is_detection_label(label) or (len(label) == 4 and label[:2] == (4, 5))
+    return is_detection_label(label) or is_sized_header(label)
 
 
 def _depends(name: str, value: Value) -> bool:

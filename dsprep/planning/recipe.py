@@ -274,7 +274,7 @@ def with_label(
     Args:
         sample: It stays as it is.
         label: A class number, or numbers.
-        classes: The class names, one of which replaces the name that the sample has.
+        classes: The class names; the one of the label replaces the name in the sample.
     """
     own, name = sample.label(), "cls" if isinstance(label, int) else "label"
     named = classes[label] if classes and isinstance(label, int) else None

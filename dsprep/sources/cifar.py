@@ -16,7 +16,7 @@ from dsprep.errors import SourceError
 from dsprep.readers.pixels import Array, PixelFile
 from dsprep.sources import pickles
 from dsprep.sources.batches import Batch
-from dsprep.sources.held import Held, read_whole
+from dsprep.sources.held import Held, read_contents
 
 SIDE = 32
 _PIXELS = 3 * SIDE * SIDE
@@ -102,7 +102,7 @@ def read_batches(
     names: tuple[str, ...] | None = None
     batches: list[Batch] = []
     told = [each for each in held if each.name == version.names]
-    for each, data in read_whole([*wanted, *told]):
+    for each, data in read_contents([*wanted, *told]):
         if each.name == version.names:
             names = _class_names(each, data, version)
         elif version.labels:

@@ -153,7 +153,7 @@ def members_in(path: str, wanted: Callable[[str], bool]) -> list[Held]:
     return sorted(found.values(), key=lambda each: (each.directory, each.name))
 
 
-def read_whole(held: Sequence[Held]) -> Iterator[tuple[Held, bytes]]:
+def read_contents(held: Sequence[Held]) -> Iterator[tuple[Held, bytes]]:
     """Read files whole, those of an archive in the order in which they lie there.
 
     Raises:

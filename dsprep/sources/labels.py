@@ -23,7 +23,7 @@ _LOOKED_AT = 10_000
 """How many different cells of a column tell whether they hold tags."""
 
 _WHOLE_PER_FRACTION = 10
-"""Where fractions are rarer than one in so many numbers, the others number classes."""
+"""If fewer than one number in this many is a fraction, the others are class numbers."""
 
 _MOST_VALUES = 3 * 10**7
 """The most values of labels with a 0 or 1 for each class: a list of them takes about 1 GB."""

@@ -1,4 +1,4 @@
-"""A tree of images, or samples of which a list chooses: who tells the labels is looked at here."""
+"""A tree of images, or samples that a list or a table selects, with their labels."""
 
 from __future__ import annotations
 

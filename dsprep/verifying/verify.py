@@ -253,10 +253,8 @@ def _compare_source(
     pool: Pool,
     progress: Progress,
 ) -> tuple[list[Problem], list[str]]:
-    from dsprep.sources.classes import (
-        has_flags,
-        renumbered,
-    )  # polars, which nothing else needs here
+    # Here, as nothing else of verify needs polars.
+    from dsprep.sources.classes import has_flags, renumbered
     from dsprep.verifying.comparison import compare
 
     made = shards.made
