@@ -147,11 +147,6 @@ class Format(ABC):
         """Whether the whole shard is wrapped in gzip."""
         return False
 
-    @property
-    def facts(self) -> frozenset[str]:
-        """The facts of an image that it writes even if the source does not have them."""
-        return frozenset()
-
     def place_of(self, raw: str) -> str:
         """Return the place that a raw name stands for: several names may be one place."""
         return raw
