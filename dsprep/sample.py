@@ -38,6 +38,9 @@ IMAGE_KINDS = frozenset({"jpg", "png", "webp", "gif", "bmp", "tif", "avif", "jp2
 UNKNOWN_IMAGE = "bin"
 """The kind of an encoded image that dsprep does not know."""
 
+FORMAT_NAMES = {kind: kind for kind in IMAGE_KINDS} | {"jpg": "jpeg", "tif": "tiff"}
+"""What a field ``format`` says for each kind of image."""
+
 IMAGE_EXTENSIONS = {
     **dict.fromkeys(("jpg", "jpeg", "jpe", "jfif"), "jpg"),
     **dict.fromkeys(("png", "apng"), "png"),
