@@ -812,7 +812,7 @@ def _with_label(
             raise OptionError(f"--label-field {choice.label}: is an image, which is no label")
         return schema
     kind = label.type
-    if choice.label_type is not None:
+    if choice.label_type is not None and not (choice.label_type == "class" and kind == "text"):
         kind = _chosen_type(choice.label_type, kind)
     elif kind == "int":
         kind = "class"

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Protocol, Self
 
 from dsprep.rows import Rows
 from dsprep.sample import Sample
-from dsprep.schema import Meaning, Schema
+from dsprep.schema import Meaning, Schema, Table
 
 if TYPE_CHECKING:
     import polars as pl
@@ -171,6 +171,10 @@ class Format(ABC):
         Raises:
             OptionError: If it cannot hold a field; the message names the option that leaves it out.
         """
+
+    def like(self, other: Table) -> Self:
+        """Return this format for raw samples of another of its kind, which may bring details."""
+        return self
 
     def renamed_image(self, raw: str, kind: str) -> str:
         """Return the raw name of an image that has become one of another kind."""

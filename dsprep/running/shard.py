@@ -94,6 +94,8 @@ def write_piece(task: PieceTask, report: Report) -> Written:
     if not task.recipe.layout.concatenative:
         return _write_with_writer(task, report)
     recipe, rows, layout = task.recipe, task.rows, task.recipe.layout
+    label = recipe.schema.label
+    class_names: dict[int, str] = {}
     rejects: list[Reject] = []
     rejected: list[int] = []
     listed: list[Listed] = []
@@ -118,7 +120,7 @@ def write_piece(task: PieceTask, report: Report) -> Written:
             sizes.append(sink.add(parts))
             lost_frames += sample.lost_frames
             if layout.has_sidecars and recipe.reader.whole:
-                listed.append(_listed(sample))
+                listed.append(_listed(sample, label))
             if sink.pending >= _BUFFER:
                 tell(sink.flush())
         if task.whole:
@@ -155,12 +157,9 @@ def _distinct(
             yield sample
 
 
-def _listed(sample: Sample) -> Listed:
-    image = sample.image()
-    name = sample.fields.get("filename")
-    if not isinstance(name, str):
-        name = f"{sample.key}.{image[0]}" if image else sample.key
-    return sample.id, sample.label(), name
+def _listed(sample: Sample, name: str | None) -> Listed:
+    label = sample.fields.get(name) if name else None
+    return sample.id, label, sample.path or sample.key
 
 
 def rows_of_listed(listed: Sequence[Listed]) -> Rows:

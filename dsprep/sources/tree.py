@@ -69,7 +69,7 @@ def read_tree(
             path_column=source.path_column,
             label_columns=source.label_columns,
             label_separator=source.label_separator,
-            label_type=source.label_type,
+            label_type={"text": "class", "multi": None}.get(source.label_type, source.label_type),
             class_order=source.class_order,
             classes=classes,
             owner=owner,
