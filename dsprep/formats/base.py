@@ -13,8 +13,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Protocol, Self
 
+from dsprep.images.header import sniff
 from dsprep.rows import Rows
-from dsprep.sample import Sample
+from dsprep.sample import UNKNOWN_IMAGE, Sample
 from dsprep.schema import Meaning, Schema, Table
 
 if TYPE_CHECKING:
@@ -88,6 +89,13 @@ class SampleWriter(Protocol):
 
     def close(self) -> None:
         """Close what is open; the file is whole only if :meth:`finish` was called."""
+
+
+def path_of(sample: Sample) -> str:
+    """Return the name of a sample's image: that of its file, or one of key and kind."""
+    if sample.path or sample.image is None:
+        return sample.path or sample.key
+    return f"{sample.key}.{sniff(sample.fields[sample.image]) or UNKNOWN_IMAGE}"
 
 
 @dataclass(frozen=True)

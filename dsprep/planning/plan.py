@@ -141,9 +141,7 @@ def make_plan(packing: Packing, pool: Pool, progress: Progress) -> Plan:
             impose(catalog.settled, packing.layout.schema, str(packing.destination))
         )
     if catalog.settled.schema.label is None:
-        catalog = replace(
-            catalog, table=catalog.table.drop(LABELS, strict=False), classes=None
-        )
+        catalog = replace(catalog, table=catalog.table.drop(LABELS, strict=False), classes=None)
     packing, notes = settle(packing, catalog)
     if packing.first_id:
         catalog = catalog.with_ids_from(packing.first_id)

@@ -74,9 +74,7 @@ def _require_image(packing: Packing, catalog: Catalog) -> None:
     )
 
 
-def _arranged(
-    packing: Packing, catalog: Catalog, schema: Schema
-) -> tuple[Packing, list[str]]:
+def _arranged(packing: Packing, catalog: Catalog, schema: Schema) -> tuple[Packing, list[str]]:
     """Choose how samples are made: copied, raw, or by the schema of the format."""
     reader, choice = catalog.reader, packing.source.choice
     if packing.layout.schema is not None:  # that of the data set to which samples are added
