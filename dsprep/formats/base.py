@@ -122,6 +122,8 @@ class Format(ABC):
     """Whether its readers for detection stop at an image without objects."""
     max_class: ClassVar[int | None] = None
     """The largest class number that it holds exactly; None for any."""
+    needs_names: ClassVar[bool] = False
+    """Whether the names of classes have to be known before the first sample is written."""
     schema: Schema | None = field(default=None, kw_only=True)
     """The schema of the samples to write, its places being those of this format; None for raw
     samples, which have been read from the same format. See :meth:`arranged`."""
