@@ -11,7 +11,6 @@ from math import prod
 
 from dsprep.errors import OptionError, OtherVersion, SourceError
 from dsprep.formats import CONCATENATIVE, FORMATS, Format, format_of_source
-from dsprep.formats.tfrecord import TFRecord
 from dsprep.manifests.manifest import Manifest, read_manifest
 from dsprep.manifests.recorded import recorded_options
 from dsprep.sample import image_kind_of
@@ -25,6 +24,9 @@ from dsprep.units import format_count
 _BRACES = re.compile(r"\{([^{}]*)\}")
 _RANGE = re.compile(r"(\d+)\.\.(\d+)")
 _MOST_FILES = 1_000_000
+
+NUMBERED = ("label_map.pbtxt", "labels.txt")
+"""Files beside records that have class names with their numbers: Object Detection API's, slim's."""
 
 
 @dataclass(frozen=True)
@@ -227,7 +229,7 @@ def _manifest_of(
 def _recorded(path: str, manifest: Manifest, files: Sequence[str]) -> ShardSet:
     """Return shards as their manifest says they were made."""
     try:
-        layout = recorded_options(manifest).layout
+        layout = replace(recorded_options(manifest).layout, schema=None)
     except SourceError as error:
         raise SourceError(f"{path}: {error}") from None
     counts = {shard.name: shard.samples for shard in manifest.shards}
@@ -246,16 +248,26 @@ def _recorded(path: str, manifest: Manifest, files: Sequence[str]) -> ShardSet:
 def _of_others(directory: str, files: Sequence[str], layout: Format, alone: bool) -> ShardSet:
     """Return shards that something else wrote, with what stands beside them."""
     found = ShardSet(files[0], tuple(files), layout)
-    if isinstance(layout, TFRecord):
-        schema = read_features(directory, layout)
-        if schema is not None:
-            counts = read_counts(directory, files)
-            return replace(found, schema=schema, samples=counts, known=True)
-    names = [f"{os.path.basename(files[0])}.classes.txt"] if alone else ["classes.txt"]
-    classes, unused = classes_beside(directory, names, ("label_map.pbtxt", "labels.txt"))
-    if alone and classes is None and is_file(os.path.join(directory, "classes.txt")):
-        unused = os.path.join(directory, "classes.txt")
-    return replace(found, classes=classes, unused_classes=unused)
+    schema = read_features(directory, files, layout)
+    if schema is not None:
+        return replace(found, schema=schema, samples=read_counts(directory, files), known=True)
+    own = [f"{os.path.basename(files[0])}.classes.txt"] if alone else ["classes.txt"]
+    for name in (*own, *NUMBERED, "classes.txt"):
+        path = os.path.join(directory, name)
+        if not is_file(path):
+            continue
+        from dsprep.sources.classes import read_classes, read_numbered  # polars is slow to import
+
+        if name in own:
+            return replace(found, classes=read_classes(path, gaps=True))
+        try:
+            numbered = read_numbered(path) if name in NUMBERED else None
+        except SourceError as error:
+            return replace(found, notes=(f"{error}; no class names are read from it",))
+        if numbered:
+            return replace(found, classes=numbered)
+        found = replace(found, unused_classes=path)
+    return found
 
 
 def _known(format_name: str) -> type[Format]:

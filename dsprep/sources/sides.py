@@ -112,7 +112,9 @@ def require_one_side(name: str, files: Iterable[str]) -> None:
     if len(by_side) < 2:
         return
     each = " or ".join(f"'{pattern_of(files)}'" for files in by_side.values())
-    every = _braced([pattern for files in by_side.values() for pattern in _patterns(files, _prefix)])
+    every = _braced(
+        [pattern for files in by_side.values() for pattern in _patterns(files, _prefix)]
+    )
     raise SourceError(
         f"{name}: holds several sides of a split, {format_some(list(by_side))}: name one of them, "
         f"{each}; or take all, '{every}'"

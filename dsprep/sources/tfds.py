@@ -47,16 +47,19 @@ def require_records(files: Sequence[str]) -> None:
             )
 
 
-def read_features(directory: str, table: Table) -> Schema | None:
+def read_features(directory: str, files: Sequence[str], table: Table) -> Schema | None:
     """Read the schema of the records in a directory; None if nothing there tells it.
 
     Args:
         directory: The directory of a version of a data set.
+        files: The records.
         table: What the format says of features: some are bookkeeping.
 
     Raises:
         SourceError: If a file cannot be read.
     """
+    if not all(_SHARD.fullmatch(os.path.basename(path)) for path in files):
+        return None
     tree = _read_json(os.path.join(directory, FEATURES))
     if not isinstance(tree, dict) or "featuresDict" not in tree:
         return None
