@@ -203,7 +203,7 @@ def convert(
         given=given,
         command="convert",
         keep_fields=kept_fields(keep_fields),
-        copies=_is_plain(given, check, key),
+        copies=transform is None and _is_plain(given, check, key),
     )
     return write_data_set(
         packing,
@@ -222,6 +222,5 @@ def convert(
 def _is_plain(given: Mapping[str, Any], check: str | None, key: str) -> bool:
     """Return whether encoded samples of the same format can be copied as they are."""
     changes = {"--features", "--metadata", "--only", "--drop", "--rename", "--label-field"}
-    changes |= {"--image-field", "--label-type", "--schema", "--resize", "--crop"}
-    is_copy = not any(given.get(each) for each in changes) and "transform" not in given
-    return is_copy and check in (None, "none") and key == "path"
+    changes |= {"--image-field", "--label-type", "--schema"}
+    return not changes.intersection(given) and check in (None, "none") and key == "path"

@@ -430,7 +430,9 @@ class Meaning(NamedTuple):
 class Table(Protocol):
     """What a format says of raw names."""
 
-    name: str
+    @property
+    def name(self) -> str:
+        """The name of the format."""
 
     def place_of(self, raw: str) -> str:
         """Return the place that a raw name stands for: several names may be one place."""

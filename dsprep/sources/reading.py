@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from dsprep.arguments import AnyPath, public
@@ -249,7 +249,9 @@ def read_source(source: Source, run_all: RunAll = map) -> tuple[Catalog, list[Fi
             from dsprep.sources.infer import with_schema  # not before polars is there
 
             order = source.class_order
-            catalog, notes = with_schema(catalog, source.choice, source.whole, order, run_all)
+            notes: list[Finding] = []
+            if catalog.settled is None:
+                catalog, notes = with_schema(catalog, source.choice, source.whole, order, run_all)
     except UnknownClass as unknown:
         raise SourceError(
             f"{unknown} in {source.classes}: add a line for each to that file, or move its images "

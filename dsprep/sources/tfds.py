@@ -21,7 +21,10 @@ FEATURES = "features.json"
 _SHARD = re.compile(r"(?:.*-)?([^-.]+)\.tfrecord-(\d+)-of-\d+")
 _ARRAY_RECORD = re.compile(r"\.array_record(-\d+-of-\d+)?$")
 
-_LEAVES = {"image": "image", "classLabel": "class", "text": "text"}
+_LEAVES = {
+    **{"image": "image", "classLabel": "class", "text": "text"},
+    **{"boundingBox": "list<float32>", "video": "bytes"},
+}
 """The type of a feature, by what it is."""
 
 _NUMBERS = {
@@ -107,21 +110,19 @@ def leaves(
 
 def _type_of(feature: Mapping[str, Any], depth: int) -> str | None:
     """Return the type of a leaf; None if it is for a look to tell."""
-    if "video" in feature:
-        kind, depth = "bytes", depth + 1
-    elif "boundingBox" in feature:
-        kind = "list<float32>"
-    elif found := next((_LEAVES[each] for each in _LEAVES if each in feature), None):
-        kind = found
-    else:
-        tensor = feature.get("tensor", {})
-        dimensions = tensor.get("shape", {}).get("dimensions", [])
-        kind = _NUMBERS.get(tensor.get("dtype"), "")
-        is_plain = tensor.get("encoding", "none").lower() == "none" and dimensions.count("-1") < 2
-        if not kind or not is_plain:
-            return None
-        kind = _list_of(kind) if dimensions else kind
-    return None if depth > 1 else _list_of(kind) if depth else kind
+    depth += "video" in feature
+    stated = next((_LEAVES[each] for each in _LEAVES if each in feature), None)
+    kind = _type_of_tensor(feature.get("tensor", {})) if stated is None else stated
+    return None if kind is None or depth > 1 else _list_of(kind) if depth else kind
+
+
+def _type_of_tensor(tensor: Mapping[str, Any]) -> str | None:
+    kind = _NUMBERS.get(tensor.get("dtype", ""))
+    dimensions = tensor.get("shape", {}).get("dimensions", [])
+    is_plain = tensor.get("encoding", "none").lower() == "none" and dimensions.count("-1") < 2
+    if kind is None or not is_plain:
+        return None
+    return _list_of(kind) if dimensions else kind
 
 
 def _list_of(kind: str) -> str:

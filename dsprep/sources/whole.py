@@ -79,7 +79,7 @@ def read_whole(source: Source, run_all: RunAll = map) -> tuple[Catalog, list[Fin
         return None
     if own.root != source.root:
         found = found[0], [Finding("note", "", f"the samples are those of {own.root}"), *found[1]]
-    return _chosen(source, *found) if source.chooses else found
+    return _chosen(source, *found, run_all) if source.chooses else found
 
 
 def _located(source: Source) -> Source:
@@ -90,14 +90,17 @@ def _located(source: Source) -> Source:
 
 
 def _chosen(
-    source: Source, catalog: Catalog, findings: list[Finding]
+    source: Source, catalog: Catalog, findings: list[Finding], run_all: RunAll
 ) -> tuple[Catalog, list[Finding]]:
     """Take the samples that a list or a table names, with the labels that it tells."""
     from dsprep.sources.archive import read_text_beside
     from dsprep.sources.files import Files
+    from dsprep.sources.infer import with_schema
     from dsprep.sources.tree import read_tree
 
-    files = Files.of(catalog, findings)
+    order = source.class_order
+    catalog, notes = with_schema(catalog, source.choice, True, order, run_all)
+    files = Files.of(catalog, [*findings, *notes])
     return read_tree(source, files=files, text_of=partial(read_text_beside, source.root))
 
 
