@@ -22,8 +22,11 @@ _SHARD = re.compile(r"(?:.*-)?([^-.]+)\.tfrecord-(\d+)-of-\d+")
 _ARRAY_RECORD = re.compile(r"\.array_record(-\d+-of-\d+)?$")
 
 _LEAVES = {
-    **{"image": "image", "classLabel": "class", "text": "text"},
-    **{"boundingBox": "list<float32>", "video": "bytes"},
+    "image": "image",
+    "classLabel": "class",
+    "text": "text",
+    "boundingBox": "list<float32>",
+    "video": "bytes",
 }
 """The type of a feature, by what it is."""
 
@@ -110,9 +113,10 @@ def leaves(
 
 def _type_of(feature: Mapping[str, Any], depth: int) -> str | None:
     """Return the type of a leaf; None if it is for a look to tell."""
-    depth += "video" in feature
-    stated = next((_LEAVES[each] for each in _LEAVES if each in feature), None)
-    kind = _type_of_tensor(feature.get("tensor", {})) if stated is None else stated
+    kind = next((_LEAVES[each] for each in _LEAVES if each in feature), None)
+    if kind is None:
+        kind = _type_of_tensor(feature.get("tensor", {}))
+    depth += "video" in feature  # a sequence of images
     return None if kind is None or depth > 1 else _list_of(kind) if depth else kind
 
 
