@@ -113,7 +113,7 @@ def leaves(
 
 def _type_of(feature: Mapping[str, Any], depth: int) -> str | None:
     """Return the type of a leaf; None if it is for a look to tell."""
-    kind = next((_LEAVES[each] for each in _LEAVES if each in feature), None)
+    kind: str | None = next((_LEAVES[each] for each in _LEAVES if each in feature), None)
     if kind is None:
         kind = _type_of_tensor(feature.get("tensor", {}))
     depth += "video" in feature  # a sequence of images
