@@ -1014,7 +1014,7 @@ class Reading:
         place = self.table.place_of(raw)
         if place in self._plain:
             return self._plain[place]
-        if not self.table.meaning(place).field:
+        if not (self.table.meaning(place).field and self.table.meaning(raw).field):
             return None
         raise Misfit(
             f"has a field {raw!r} that the samples looked at lack: give --look all, or --drop {raw}"
