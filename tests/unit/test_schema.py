@@ -201,7 +201,8 @@ def test_only_and_drop_know_roles_and_places() -> None:
     kept, idle = select(found, Choice(drop=("cls", "nothing")))
     assert kept.schema.label is None
     assert idle == ["--drop nothing: no sample has this field"]
-    assert typed(kept, {"jpg": b"x", "cls": b"9"}).fields == {"image": b"x"}
+    fields = {"jpg": b"x", "cls": b"9", "txt": b"a", "json": b"{}"}
+    assert typed(kept, fields).fields == {"image": b"x", "text": "a", "json": b"{}"}
 
 
 def test_a_renamed_field_keeps_its_role() -> None:
