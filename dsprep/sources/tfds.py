@@ -113,9 +113,8 @@ def leaves(
 
 def _type_of(feature: Mapping[str, Any], depth: int) -> str | None:
     """Return the type of a leaf; None if it is for a look to tell."""
-    kind: str | None = next((_LEAVES[each] for each in _LEAVES if each in feature), None)
-    if kind is None:
-        kind = _type_of_tensor(feature.get("tensor", {}))
+    stated = [_LEAVES[each] for each in _LEAVES if each in feature]
+    kind = stated[0] if stated else _type_of_tensor(feature.get("tensor", {}))
     depth += "video" in feature  # a sequence of images
     return None if kind is None or depth > 1 else _list_of(kind) if depth else kind
 
