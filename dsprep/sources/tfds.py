@@ -107,8 +107,8 @@ def leaves(
     elif "optional" in tree:
         for below, kind, _ in leaves(tree["optional"].get("feature", {}), name, depth):
             yield below, kind, True
-    elif kind := _type_of(tree, depth):
-        yield name, kind, False
+    elif stated := _type_of(tree, depth):
+        yield name, stated, False
 
 
 def _type_of(feature: Mapping[str, Any], depth: int) -> str | None:
