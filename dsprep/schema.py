@@ -729,6 +729,9 @@ def settle(
     schema = Schema(tuple(taken.values()), format=table.name)
     schema = _with_label(schema, seen, choice, told, roles, source)
     schema = _with_image(schema, choice, told, roles, source)
+    first = (schema.image, schema.label)
+    ordered = sorted(schema.fields, key=lambda each: (*first, each.name).index(each.name))
+    schema = replace(schema, fields=tuple(ordered))
     notes = []
     if choice.schema is not None and ignored:
         notes.append(f"left out, because --schema does not name it: {format_some(sorted(ignored))}")

@@ -23,6 +23,8 @@ CLASS_NUMBER, CLASS_TEXT, CLASS_SYNSET = (
     "image/class/synset",
 )
 
+FORMAT = "image/format"
+
 ANY_CLASS, ANY_PATH = "image/class/*", "*/filename"
 """Places that stand for several features: those of one record are told apart by their names."""
 
@@ -45,6 +47,7 @@ MEANINGS: Mapping[str, Meaning] = {
     ANY_PATH: Meaning(""),
     PATHS[0]: Meaning(""),
     **{feature: Meaning(name) for name, feature in _FACTS.items()},
+    FORMAT: Meaning(""),  # the kind of the image, which its bytes tell
 }
 """What features mean; any other is a field of its own name, and its values tell the type."""
 

@@ -111,6 +111,10 @@ class TFRecord(Format):
         """Return what a feature means; a name that is no convention is that of a field."""
         return MEANINGS.get(place) or Meaning(place)
 
+    def fact_of(self, raw: str) -> str:
+        """Return the fact of an image that a feature tells."""
+        return "format" if raw == FORMAT else super().fact_of(raw)
+
     def arranged(self, schema: Schema) -> tuple[Self, list[str]]:
         """Return this format with the features that the fields become."""
         is_own, names = schema.format == self.name, self.names
