@@ -31,6 +31,7 @@ from dsprep.formats.features import (
     CLASS_NUMBER,
     CLASS_SYNSET,
     CLASS_TEXT,
+    FORMAT,
     MEANINGS,
     PATHS,
     PLACES,
@@ -187,6 +188,8 @@ class TFRecord(Format):
         if label is not None and label.places == ((CLASS_NUMBER,),):
             entry = partial(_name_entry, label.name, label.names)
             makers |= {name: partial(entry, name) for name in names.names or (CLASS_TEXT,)}
+        if image is not None and "format" in names.written:
+            makers.setdefault(FORMAT, partial(_format_entry, FORMAT, image.name))
         place = own_feature_of(image) if image else ""
         before = [makers[name] for name in sorted(makers) if name < place]
         after = [makers[name] for name in sorted(makers) if name >= place]
@@ -310,9 +313,8 @@ def _added(schema: Schema, names: Preset) -> Iterator[Field]:
     """Make the fields that the preset has features for, whether or not a source tells them."""
     missing = schema.image_field is None or schema.image_field.missing
     for name in names.written if schema.image else ():
-        if name not in schema.by_name:
-            kind = "text" if name == "format" else "int"
-            yield Field(name, kind, missing, (), ((names.facts[name],),))
+        if name not in schema.by_name and name != "format":  # which the image tells
+            yield Field(name, "int", missing, (), ((names.facts[name],),))
     if names.source_id and "source_id" not in schema.by_name:
         yield Field("source_id", "text", places=((names.source_id,),))
     if names.boxes and schema.label and names.box_names[0] not in schema.by_name:
