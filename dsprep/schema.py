@@ -968,16 +968,16 @@ class Reading:
                 found = known[raw]
             except KeyError:
                 found = known[raw] = self._find(raw)
+            if self.raw:
+                if found is not None or self._is_kept(raw):
+                    fields[raw] = value
+                    image = raw if found and found[0] == self.schema.image else image
+                continue
             if found is None:
                 continue
             name, convert, column = found
             if name in fields:
                 raise Misfit(f"has two values for the field {name!r}, one of them at {raw!r}")
-            if name == self.schema.image:
-                image = raw
-            if self.raw:
-                fields[raw] = value
-                continue
             try:
                 typed = convert(value)
             except (ValueError, TypeError, RecursionError, OverflowError):
@@ -1002,6 +1002,19 @@ class Reading:
         sample.fields = fields
         sample.image = self.schema.image if self.schema.image in fields else None
         return sample
+
+    def _is_kept(self, raw: str) -> bool:
+        """Return whether a raw name is bookkeeping of what is kept: of the label, if of a field."""
+        place, found = self.table.place_of(raw), self._kept.get(raw)
+        if found is None:
+            places = {self.table.place_of(each[0]) for each in self.schema.by_place}
+            belongs = not self.table.meaning(place).field or place in places
+            found = self._kept[raw] = belongs and not self.table.meaning(raw).field
+        return found
+
+    @cached_property
+    def _kept(self) -> dict[str, bool]:
+        return {}
 
     def _find(self, raw: str) -> tuple[str, Callable[[Value], Value | None], Field] | None:
         """Return what a raw name is that has not been seen before.
