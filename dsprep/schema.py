@@ -964,10 +964,13 @@ class Reading:
         fields: dict[str, Value] = {}
         image = None
         for raw, value in sample.fields.items():
-            try:
-                found = known[raw]
-            except KeyError:
-                found = known[raw] = self._find(raw)
+            if raw not in known:
+                if not type_of(value):  # nothing that the schema could lack
+                    if self.raw:
+                        fields[raw] = value
+                    continue
+                known[raw] = self._find(raw)
+            found = known[raw]
             if self.raw:
                 if found is not None or self._is_kept(raw):
                     fields[raw] = value
