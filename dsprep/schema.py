@@ -66,6 +66,9 @@ LABEL_TYPES = ("class", "multi", "float", "text")
 LABEL_TEXT = "label text"
 """In a :class:`Meaning`: the type shows in a text, which holds a number, numbers, or a name."""
 
+LABEL_FLOATS = "label floats"
+"""In a :class:`Meaning`: floats hold the label, which is a class where it is one whole number."""
+
 _INT64 = range(-(1 << 63), 1 << 63)
 _SHOWN = 60
 
@@ -418,7 +421,7 @@ class Meaning(NamedTuple):
 
     Attributes:
         field: The name of the field; empty for what is no field: bookkeeping.
-        type: Its type, :data:`LABEL_TEXT`, or None if its values tell.
+        type: Its type, :data:`LABEL_TEXT`, :data:`LABEL_FLOATS`, or None if its values tell.
         role: :data:`IMAGE`, :data:`LABEL`, or empty if the name says nothing of it.
     """
 
@@ -499,6 +502,7 @@ def observe(samples: Iterable[Sample], table: Table, choice: Choice) -> Observed
                 if name not in hints:
                     meaning = table.meaning(name)
                     is_label = choice.label in (name, meaning.field) and choice.label is not None
+                    is_label = is_label and meaning.role != LABEL
                     hints[name] = LABEL_TEXT if is_label else meaning.type
                 _see(found, (name,), value, hints[name], sample.key)
         for path in choice.paths:
@@ -534,12 +538,14 @@ def type_of(value: Value, hint: str | None = None) -> str:
 
     Args:
         value: The raw value.
-        hint: The type that its name tells, or :data:`LABEL_TEXT`.
+        hint: The type that its name tells, :data:`LABEL_TEXT`, or :data:`LABEL_FLOATS`.
     """
     if value is None or (isinstance(value, tuple | list) and not value):
         return ""
     if hint == LABEL_TEXT:
         return _label_type(value)
+    if hint == LABEL_FLOATS:
+        return "class" if len(value) == 1 and value[0] % 1 == 0 else type_of(value)
     if hint is not None:
         return hint
     if isinstance(value, Ints | Floats):
