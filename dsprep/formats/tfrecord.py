@@ -364,7 +364,7 @@ def _number_entry(feature: str, name: str, first: int, sample: Sample) -> bytes:
 
 
 def _bytes_entry(feature: str, name: str, sample: Sample) -> bytes:
-    value = sample.fields.get(name)
+    value: bytes | None = sample.fields.get(name)
     return b"" if value is None else head_of_bytes(feature, len(value)) + value
 
 
@@ -437,10 +437,8 @@ def _box_entries(names: Preset, name: str, sample: Sample) -> bytes:
     label = sample.fields.get(name)
     if label is None:
         return b""
-    *sides, classes = boxes_of(label)
-    lists = (*(FloatList(as_floats(side, "the label")) for side in sides), Int64List(classes))
-    entries = sorted(zip(names.box_names, lists, strict=True))
-    return b"".join(encode_entry(feature, values) for feature, values in entries)
+    entries = boxes_of(label, names)
+    return b"".join(encode_entry(feature, entries[feature]) for feature in sorted(entries))
 
 
 def _in_range(number: int) -> int:
