@@ -228,8 +228,8 @@ def _parquet(source: Source, run_all: RunAll) -> tuple[Catalog, list[Finding]] |
     return read_parquet(
         files,
         _classes(source),
-        dropped=source.dropped,
-        rounded=source.rounded,
+        choice=source.choice,
+        order=source.class_order,
         run_all=run_all,
     )
 
