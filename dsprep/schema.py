@@ -54,6 +54,9 @@ IMAGE_NAMES = (
 )
 """Conventional names of the image among several, the likeliest first."""
 
+PIXEL_SIZES = (("height",), ("width",), ("depth", "channels"))
+"""Conventional names of the sizes that stand beside bare pixels, in the order of rows of pixels."""
+
 LABEL_NAMES = (
     *("label", "labels", "label_id", "fine_label", "cls", "class", "class_id", "class_label"),
     *("target", "category", "category_id", "y"),
@@ -405,7 +408,7 @@ def _field(values: Any) -> Field:
         raise ValueError(f"the type {quoted(kind)} is unknown; types are {', '.join(TYPES)}")
     if not name or not all(isinstance(text, str) for text in texts) or not all(places):
         raise ValueError(f"the field {quoted(name)} has a name or a place that is no text")
-    if len(set(names)) < len(names):
+    if len(set(filter(None, names))) < len(list(filter(None, names))):
         raise ValueError(f"two classes of the field {quoted(name)} have one name")
     missing = values.get("missing", False)
     if not isinstance(missing, bool):
