@@ -10,8 +10,8 @@ import hashlib
 import json
 import sys
 from array import array
-from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field, replace
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, replace
 from typing import Any
 
 import polars as pl
@@ -21,6 +21,7 @@ from dsprep.readers.base import Reader
 from dsprep.readers.files import FileReader
 from dsprep.rows import Rows
 from dsprep.sample import UNKNOWN_IMAGE, image_kind_of
+from dsprep.schema import Schema, Settled
 from dsprep.stores.paths import short_names
 
 COLUMNS: dict[str, pl.DataType] = {
@@ -77,8 +78,8 @@ class Catalog:
         root: The directory that the paths start from, or what else the source is called.
         classes: The class names, ``cls`` being a position among them; None if there are none.
         reader: How workers read the samples; by default, as files below the root.
-        fields: How many samples have each field, by its name and the name of its values' type (or
-            the empty string where that is not known), if samples are whole.
+        schema: What the source says of its fields by itself; None if nothing.
+        settled: The schema of the samples, settled by a look; None before that.
         keys_known: Whether the samples' keys follow from the paths; if not, the samples tell them
             when they are read.
         told: What whole samples have to take from the table, because a list or a table of labels
@@ -92,7 +93,8 @@ class Catalog:
     root: str
     classes: tuple[str, ...] | None = None
     reader: Reader = None  # type: ignore[assignment] # set below
-    fields: Mapping[tuple[str, str], int] = field(default_factory=dict)
+    schema: Schema | None = None
+    settled: Settled | None = None
     keys_known: bool = True
     told: frozenset[str] = frozenset()
 
@@ -147,12 +149,11 @@ class Catalog:
         endings = self.table["path"].str.extract("([^./]*)$").unique()
         return sorted({image_kind_of(ending) or UNKNOWN_IMAGE for ending in endings})
 
-    def labeled(self) -> int:
-        """Count the samples that have a class number or a label, as far as that is known."""
-        if self.reader.whole and self.fields:
-            known = sum(count for (name, _), count in self.fields.items() if name in LABEL_COLUMNS)
-            return min(known, len(self))
-        return len(self) if self.label_column else 0
+    @property
+    def is_labeled(self) -> bool:
+        """Whether samples have labels."""
+        has_field = self.settled is not None and self.settled.schema.label is not None
+        return self.label_column is not None or has_field
 
     def rows(self) -> Rows:
         """The samples as the plain lists that workers take."""

@@ -1,60 +1,45 @@
-"""One training example, and the names its fields have inside dsprep.
-
-Inside dsprep a field has the name that WebDataset would give its extension. Every format maps these
-names to its own:
-
-=============  ====================================================  =======================
-field          value                                                 in a WebDataset shard
-=============  ====================================================  =======================
-jpg, png, ...  the encoded image; ``bin`` if its kind is unknown     ``KEY.jpg``
-cls            the class number                                      ``KEY.cls``
-label          several numbers, a detection label, or a fraction     ``KEY.label.json``
-class          the class name                                        in ``KEY.json``
-filename       the image's path below the root of its source         in ``KEY.json``
-width, height  pixels of the encoded image                           in ``KEY.json``
-id             a number of its own, where the key does not tell it   in ``KEY.json``
-anything else  bytes                                                 ``KEY.NAME``
-anything else  `Ints`, `Floats`, `Blobs`                             in ``KEY.features.json``
-=============  ====================================================  =======================
-"""
+"""One training example, and the names that encoded images have."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TypeAlias, TypeGuard
+from typing import Any, TypeAlias
+
+Value: TypeAlias = Any
+"""A value of a field.
+
+A typed value is ``bytes``, ``str``, ``bool``, ``int``, ``float``, or a tuple of these, as the
+schema's type of the field says (:data:`dsprep.schema.TYPES`). A raw value is whatever lies in a
+source: also :class:`Ints`, :class:`Floats` and :class:`Blobs`, and what JSON and Arrow know.
+"""
 
 
 class Ints(tuple[int, ...]):
-    """A list of signed 64-bit integers, of a field that no convention names."""
+    """Raw value: a list of signed 64-bit integers; a list of one may mean the number."""
 
     __slots__ = ()
 
 
 class Floats(tuple[float, ...]):
-    """A list of 32-bit floats, of a field that no convention names."""
+    """Raw value: a list of 32-bit floats; a list of one may mean the number."""
 
     __slots__ = ()
 
 
 class Blobs(tuple[bytes, ...]):
-    """A list of byte strings, of a field that no convention names."""
+    """Raw value: a list of byte strings; a list of one may mean the bytes."""
 
     __slots__ = ()
 
 
-Value: TypeAlias = bytes | int | str | tuple[float, ...] | Ints | Floats | Blobs
-
-
-def is_label(value: Value | None) -> TypeGuard[tuple[float, ...]]:
-    """Whether a value is that of a ``label``, rather than a list that no convention names."""
-    return type(value) is tuple
-
-
 IMAGE_KINDS = frozenset({"jpg", "png", "webp", "gif", "bmp", "tif", "avif", "jp2", "ppm"})
-"""The fields that hold an encoded image, each named by what its bytes are."""
+"""The kinds of encoded image that dsprep knows, by what their bytes are."""
 
 UNKNOWN_IMAGE = "bin"
-"""The field that holds an encoded image of a kind that dsprep does not know."""
+"""The kind of an encoded image that dsprep does not know."""
+
+FORMAT_NAMES = {kind: kind for kind in IMAGE_KINDS} | {"jpg": "jpeg", "tif": "tiff"}
+"""What a field ``format`` says for each kind of image."""
 
 IMAGE_EXTENSIONS = {
     **dict.fromkeys(("jpg", "jpeg", "jpe", "jfif"), "jpg"),
@@ -67,7 +52,7 @@ IMAGE_EXTENSIONS = {
     **dict.fromkeys(("jp2", "j2k", "j2c", "jpc", "jpx"), "jp2"),
     **dict.fromkeys(("ppm", "pgm", "pbm", "pnm"), "ppm"),
 }
-"""File name extensions, in lower case, and the image field that each promises."""
+"""File name extensions, in lower case, and the kind of image that each promises."""
 
 OTHER_IMAGES = {
     **dict.fromkeys(("heic", "heif", "hif"), "HEIC"),
@@ -90,44 +75,29 @@ OTHER_IMAGES = {
 """Extensions of images that dsprep does not decode, in lower case, and what these are."""
 
 
-TYPES: dict[str, type] = {
-    each.__name__: each for each in (bytes, int, str, tuple, Ints, Floats, Blobs)
-}
-"""The types of values, by their names."""
-
-
 @dataclass(slots=True)
 class Sample:
     """One training example.
 
     Attributes:
-        key: Its name, unique in the data set; may hold ``/`` but, after the last one, no dot.
-        fields: Its parts by field name, in the order in which they are written.
-        id: The position in the source, or what a ``.lst`` says it is.
+        key: Its name, unique in the data set; may hold ``/`` but, after the last one, no dot. Empty
+            if its shard does not tell it.
+        fields: Its values by field name: as the schema says, or, in a raw sample, by the names that
+            they have in the source.
+        id: Its position in the source, or what a ``.lst`` says it is.
+        path: The name of its image's file below the root of its source; empty if nothing tells it.
+        image: The name of the field that is its image.
+        class_name: The name of its class, if the sample itself tells it.
         lost_frames: Whether a transform made its image the first frame of an animation.
     """
 
     key: str
     fields: dict[str, Value]
     id: int = 0
+    path: str = ""
+    image: str | None = None
+    class_name: str | None = None
     lost_frames: bool = False
-
-    def image(self) -> tuple[str, bytes] | None:
-        """The kind and the bytes of the encoded image, or None if there is none."""
-        for name, value in self.fields.items():
-            if name in IMAGE_KINDS and isinstance(value, bytes):
-                return name, value
-        unknown = self.fields.get(UNKNOWN_IMAGE)
-        return (UNKNOWN_IMAGE, unknown) if isinstance(unknown, bytes) else None
-
-    def label(self) -> int | tuple[float, ...] | None:
-        """The class number, or the numbers of the label; None if there is neither."""
-        number, numbers = self.fields.get("cls"), self.fields.get("label")
-        if isinstance(number, int):
-            return number
-        if isinstance(numbers, tuple) and not isinstance(numbers, (Ints, Floats, Blobs)):
-            return numbers
-        return None
 
 
 def key_of(path: str) -> str:
@@ -151,7 +121,7 @@ def key_of(path: str) -> str:
 
 
 def image_kind_of(path: str) -> str | None:
-    """The image field that a file name's extension promises, or None if it promises no image."""
+    """The kind of image that a file name's extension promises, or None if it promises no image."""
     if path.endswith(".jpg"):
         return "jpg"
     return IMAGE_EXTENSIONS.get(path.rpartition(".")[2].lower())

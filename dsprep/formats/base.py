@@ -10,11 +10,12 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass, field, replace
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Protocol, Self
 
 from dsprep.rows import Rows
 from dsprep.sample import Sample
+from dsprep.schema import Meaning, Schema
 
 if TYPE_CHECKING:
     import polars as pl
@@ -28,7 +29,7 @@ class Entry(NamedTuple):
     Attributes:
         offset: First byte of the encoded sample in the (decompressed) shard.
         size: Bytes of the encoded sample, headers and padding included.
-        sample: What it says.
+        sample: The raw sample; its key is empty if the shard does not tell it.
     """
 
     offset: int
@@ -44,15 +45,15 @@ class Span(NamedTuple):
         size: Bytes of the encoded sample, headers and padding included.
         key: Its key, or the empty string where that is not in a header.
         id: Its id.
-        label: Its label, if a header tells it.
-        fields: The names of its fields, if headers tell them.
+        label: Its label as numbers, if a header tells it.
+        fields: The raw names of its fields, if headers tell them.
     """
 
     offset: int
     size: int
     key: str
     id: int
-    label: int | tuple[float, ...] | None = None
+    label: tuple[float, ...] | None = None
     fields: tuple[str, ...] | None = None
 
 
@@ -108,20 +109,29 @@ class Format(ABC):
     sealed: ClassVar[bool] = False
     """Whether an encoded sample holds a checksum of its payload; see :meth:`is_intact`."""
     needs_labels: ClassVar[bool] = False
-    """Whether an encoded sample always has a label; see :meth:`with_labels`."""
+    """Whether an encoded sample always has a label: a placeholder if the schema has none."""
     needs_objects: ClassVar[bool] = False
     """Whether its readers for detection stop at an image without objects."""
     max_class: ClassVar[int | None] = None
     """The largest class number that it holds exactly; None for any."""
+    schema: Schema | None = field(default=None, kw_only=True)
+    """The schema of the samples to write, its places being those of this format; None for raw
+    samples, which have been read from the same format. See :meth:`arranged`."""
 
     @classmethod
     def from_options(cls, options: Mapping[str, Any]) -> Self:
-        """The format that has the options which ``dataclasses.asdict`` made of one.
+        """Return the format that has the options which :meth:`options` made of one.
 
         Raises:
-            OptionError: If they make no sense, which nobody has made sure of.
+            OptionError: If they make no sense.
         """
         return cls(**options)
+
+    def options(self) -> dict[str, Any]:
+        """Return the options as a manifest records them: all but the schema."""
+        options = asdict(replace(self, schema=None))
+        del options["schema"]
+        return options
 
     def shard_name(self, name: str, number: int, count: int) -> str:
         """The file name of shard ``number`` (from 0) of ``count``, as its users write it."""
@@ -137,19 +147,41 @@ class Format(ABC):
         """Whether the whole shard is wrapped in gzip."""
         return False
 
-    @property
-    def tells_labels(self) -> bool:
-        """Whether a sample that is read back has its label."""
-        return True
+    def place_of(self, raw: str) -> str:
+        """Return the place that a raw name stands for: several names may be one place."""
+        return raw
 
-    @property
-    def wants(self) -> frozenset[str]:
-        """Which of the fields class, filename, width and height this format will write."""
-        return frozenset()
+    @abstractmethod
+    def meaning(self, place: str) -> Meaning:
+        """Return what a place means in this format."""
+
+    @abstractmethod
+    def arranged(self, schema: Schema) -> tuple[Self, list[str]]:
+        """Return this format with a schema of samples to write.
+
+        Args:
+            schema: The fields, with the places of the source. Where :attr:`Schema.format` is this
+                format, each field keeps its place; a name that the user gave (:attr:`Field.given`)
+                is kept, too.
+
+        Returns:
+            The format, its schema having the places of this format; and what is left out or
+            changed, a line each: facts that do not fit, floats that are rounded.
+
+        Raises:
+            OptionError: If it cannot hold a field; the message names the option that leaves it out.
+        """
+
+    def renamed_image(self, raw: str, kind: str) -> str:
+        """Return the raw name of an image that has become one of another kind."""
+        return raw
 
     @abstractmethod
     def encode(self, sample: Sample) -> list[bytes]:
         """Lay one sample out.
+
+        Args:
+            sample: A sample of the schema, or a raw one if there is no schema.
 
         Returns:
             Its bytes, in pieces to be written one after another.
@@ -165,30 +197,6 @@ class Format(ABC):
             OSError: If it cannot be written.
         """
         raise NotImplementedError
-
-    def exact(self) -> Self:
-        """The same layout, with which samples come back as they were, keys included."""
-        return self
-
-    def with_labels(self, labeled: bool) -> Self:
-        """Return this layout for samples that all have labels, or that all have none.
-
-        A format that needs labels writes placeholders for the latter, and reads them as no labels.
-        """
-        return self
-
-    @property
-    def holds_anything(self) -> bool:
-        """Whether a sample's fields may have any names and values."""
-        return not self.unheld({"any.field": bytes})
-
-    def unheld(self, fields: Mapping[str, type]) -> list[str]:
-        """Which fields this format cannot hold.
-
-        Args:
-            fields: The types of values by field name.
-        """
-        return []
 
     def trailer(self, size: int) -> bytes:
         """What follows ``size`` bytes of encoded samples at the end of a shard."""
@@ -213,7 +221,7 @@ class Format(ABC):
 
     @abstractmethod
     def read(self, stream: ShardStream) -> Iterator[Entry]:
-        """Read a shard from its first byte to its last, checking its structure.
+        """Read the raw samples of a shard from its first byte to its last, checking its structure.
 
         Raises:
             DamagedShard: Where the bytes break the format; everything before has been yielded.
@@ -226,7 +234,7 @@ class Format(ABC):
             DamagedShard: Where the bytes break the format; everything before has been yielded.
         """
         for offset, size, sample in self.read(stream):
-            yield Span(offset, size, sample.key, sample.id, sample.label(), tuple(sample.fields))
+            yield Span(offset, size, sample.key, sample.id, fields=tuple(sample.fields))
 
     def is_intact(self, encoded: bytes) -> bool:
         """Whether an encoded sample has the payload that its checksum tells of."""

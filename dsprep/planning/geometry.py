@@ -11,11 +11,8 @@ import re
 from collections.abc import Collection, Mapping
 
 from dsprep.errors import OptionError
-from dsprep.formats.features import is_detection_label, is_sized_header
-from dsprep.sample import Blobs, Floats, Ints, Sample, Value, is_label
-
-FACTS = ("width", "height")
-"""Facts that follow from the image: they are made new, or left out."""
+from dsprep.formats.detection import is_detection_label, is_sized_header
+from dsprep.sample import Sample, Value
 
 _LOOKED_AT = 1 << 16
 """Bytes of a text that tell what it is."""
@@ -39,40 +36,38 @@ def dependent_fields(sample: Sample, kept: Collection[str] = ()) -> list[str]:
     """Return the fields of a sample that may depend on the geometry of its image.
 
     Args:
-        sample: The sample.
-        kept: The fields that the user says do not.
+        sample: The sample, typed or raw.
+        kept: The fields that are known not to, by the names that they have in it.
     """
-    image = sample.image()
-    if image is None:
+    if sample.image is None:
         return []
     return [
         name
         for name, value in sample.fields.items()
-        if name not in kept and name != image[0] and _depends(name, value)
+        if name not in kept and name != sample.image and _depends(name, value)
     ]
 
 
 def label_depends(label: Value | None) -> bool:
     """Return whether a label has boxes, or the size of its image."""
-    if not is_label(label):
+    if not isinstance(label, tuple):
         return False
     return is_detection_label(label) or is_sized_header(label)
 
 
 def _depends(name: str, value: Value) -> bool:
-    if name in FACTS and isinstance(value, int):
-        return False
-    if isinstance(value, int):
+    if isinstance(value, tuple | list):
+        if len(value) == 1:
+            return _depends(name, value[0])
+        texts = [each for each in value if isinstance(each, str | bytes)]
+        return len(texts) < len(value) or any(_depends(name, each) for each in texts)
+    if isinstance(value, int | float):
         return _COORDINATE.search(name) is not None
     if isinstance(value, str):
         return _is_no_prose(value)
     if isinstance(value, bytes):
         return _is_no_text(value)
-    if isinstance(value, Blobs):
-        return any(map(_is_no_text, value))
-    if isinstance(value, Ints | Floats):
-        return len(value) > 1 or (len(value) == 1 and _COORDINATE.search(name) is not None)
-    return label_depends(value)
+    return value is not None
 
 
 def _is_no_text(data: bytes) -> bool:

@@ -1,24 +1,34 @@
-"""How a row of a catalog becomes a sample: read, check, transform.
+"""How a row of a catalog becomes a sample to write: read, check, transform.
 
 This runs in workers, on every sample, and so imports neither polars nor Pillow.
 """
 
 from __future__ import annotations
 
+import hashlib
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
-from typing import NamedTuple, TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 
 from dsprep.errors import BadSample
 from dsprep.formats.base import Format
 from dsprep.images.check import make_check, require_readable
-from dsprep.images.transform import Encoded, Transform, is_turned
-from dsprep.planning.fields import FieldChoice
-from dsprep.planning.geometry import dependent_fields, refusal, why_not_turned
+from dsprep.images.transform import Encoded, Transform, channels_of, is_turned
+from dsprep.planning.geometry import dependent_fields, label_depends, refusal, why_not_turned
 from dsprep.readers.base import Reader
 from dsprep.rows import Rows
-from dsprep.sample import UNKNOWN_IMAGE, Sample, Value, image_kind_of, key_of
+from dsprep.sample import (
+    FORMAT_NAMES,
+    UNKNOWN_IMAGE,
+    Blobs,
+    Ints,
+    Sample,
+    Value,
+    image_kind_of,
+    key_of,
+)
+from dsprep.schema import FACTS, TYPES, Field, Schema
 from dsprep.selecting.copies import key_of_copy
 
 _REPORT_EVERY = 8
@@ -32,7 +42,8 @@ class Recipe:
     """How a row of a catalog becomes an encoded sample.
 
     Attributes:
-        reader: Reads the source.
+        reader: Reads the source, as samples of its schema or, within a format, as raw ones.
+        schema: The schema of the source.
         layout: The format.
         transform: What is done to images; None copies their bytes.
         check: How images are checked: ``decode``, ``header`` or ``none``.
@@ -40,15 +51,14 @@ class Recipe:
         max_pixels: The most pixels that an image may have.
         classes: Class names by number.
         key: ``path`` or ``index``: where keys come from; ``path`` keeps those that samples have.
-        fields: Which fields are kept.
         keep_fields: The fields that do not depend on the geometry of the image; None if that is
             not to be looked at.
-        names: Whether file names are kept that do not follow from keys.
         copies: Whether encoded samples are copied as they are, none of this being done to them.
         told: What whole samples take from their rows: ``label``, ``id``.
     """
 
     reader: Reader
+    schema: Schema
     layout: Format
     transform: Transform | None
     check: str
@@ -56,9 +66,7 @@ class Recipe:
     max_pixels: int
     classes: tuple[str, ...] | None
     key: str
-    fields: FieldChoice = FieldChoice()
     keep_fields: frozenset[str] | None = frozenset()
-    names: bool = False
     copies: bool = False
     told: frozenset[str] = frozenset()
 
@@ -111,8 +119,7 @@ def _image_size(recipe: Recipe, sample: Sample | BadSample) -> int | None:
         return sum(map(len, parts)) or sum(
             len(value) for value in sample.fields.values() if isinstance(value, bytes)
         )
-    image = sample.image()
-    return None if image is None else len(image[1])
+    return None if sample.image is None else len(sample.fields[sample.image])
 
 
 def make_samples(recipe: Recipe, rows: Rows) -> Iterator[Sample | BadSample]:
@@ -124,58 +131,40 @@ def make_samples(recipe: Recipe, rows: Rows) -> Iterator[Sample | BadSample]:
     Raises:
         SourceError: If the whole source is gone, which is no reason to reject what was in it.
     """
-    make_image = image_maker(recipe)
-    finish = sample_finisher(recipe)
-    why_spoiled = _spoil_finder(recipe)
-    wants = _wanted(recipe)
-    classes = recipe.classes if "class" in wants else None
-    with_name = "filename" in wants
-    keeps_names = recipe.names and bool(recipe.fields.apply({"filename": None}))
-    key_from_path = recipe.key == "path"
-    labels = rows.labels if rows.labels is not None else [None] * len(rows.ids)
-    read = recipe.reader.read(rows)
     if rows.copies is not None:
         yield from _renamed_copies(make_samples(recipe, replace(rows, copies=None)), rows)
         return
+    finish = sample_finisher(recipe)
+    label_of = _label_maker(recipe)
+    image_name, label_name = recipe.schema.image or "image", recipe.schema.label
+    labels = rows.labels if rows.labels is not None else [None] * len(rows.ids)
+    read = recipe.reader.read(rows)
+    takes_label = "label" in recipe.told and label_name is not None
     for id, path, label, found in zip(rows.ids, rows.paths, labels, read, strict=True):
-        if not isinstance(found, bytes):
-            if isinstance(found, Sample) and label is not None and "label" in recipe.told:
-                found.fields = with_label(found, label, recipe.classes)
-            yield found if isinstance(found, BadSample) else finish(found, path)
+        if isinstance(found, BadSample):
+            yield found
             continue
-        try:
-            kind, data, width, height, lost_frames = make_image(path, found)
-        except BadSample as error:
-            yield error
-            continue
-        fields: dict[str, Value] = {kind: data}
+        if isinstance(found, bytes):
+            sample = Sample(key_of(path), {image_name: found}, id, path, image_name)
+        else:
+            sample = found
+        if label is not None and label_name and (takes_label or isinstance(found, bytes)):
+            sample.fields[label_name], sample.class_name = label_of(label)
+        yield finish(sample, path)
+
+
+def _label_maker(recipe: Recipe) -> Callable[[Any], tuple[Value, str | None]]:
+    """Return a function from the label of a row to the value of the field and its class name."""
+    column = recipe.schema.label_field
+    kind, classes = column.type if column else "", recipe.classes or ()
+
+    def label_of(label: Any) -> tuple[Value, str | None]:
         if isinstance(label, int):
-            fields["cls"] = label
-            if classes:
-                fields["class"] = classes[label]
-        elif label is not None:
-            fields["label"] = label
-        if not recipe.fields.is_all:
-            fields = recipe.fields.apply(fields)
-            if not recipe.fields.apply({kind: data}):
-                fields = {kind: data, **fields}  # the plan has judged it by its name
-        key = key_of(path) if key_from_path else f"{id:09d}"
-        spoiled = why_spoiled(Sample(key, fields), found)
-        if spoiled is not None:
-            yield spoiled
-            continue
-        if with_name or (keeps_names and path != f"{key}.{kind}"):
-            fields["filename"] = path
-        if "width" in wants:
-            fields["width"] = width
-        if "height" in wants:
-            fields["height"] = height
-        yield Sample(key, fields, id, lost_frames)
+            name = classes[label] if 0 <= label < len(classes) else None
+            return (name if kind == "text" else label), name
+        return (label if kind.startswith("list") else label[0]), None
 
-
-def _wanted(recipe: Recipe) -> frozenset[str]:
-    """The fields that the format wants, without those that are left out."""
-    return frozenset(name for name in recipe.layout.wants if recipe.fields.apply({name: None}))
+    return label_of
 
 
 ImageMaker: TypeAlias = Callable[[str, bytes], Encoded]
@@ -183,66 +172,132 @@ ImageMaker: TypeAlias = Callable[[str, bytes], Encoded]
 
 
 def sample_finisher(recipe: Recipe) -> Callable[[Sample, str], Sample | BadSample]:
-    """A function that makes of a sample that was read whole what is to be written of it.
+    """Return a function that makes of a sample that was read what is to be written of it.
 
     It takes the sample, and its path for messages, and returns the sample, or why there is none.
     """
     make_image = image_maker(recipe)
     why_spoiled = _spoil_finder(recipe)
-    wants, classes = _wanted(recipe), recipe.classes
-    sized = bool(wants & {"width", "height"})
-    looks_at_images = recipe.transform is not None or recipe.check != "none" or sized
+    renew = _fact_maker(recipe)
+    by_index = recipe.key == "index"
+    keeps_id = "id" in recipe.told or not recipe.reader.whole
+    looks = recipe.transform is not None or recipe.check != "none" or bool(_facts_of(recipe.layout))
+    # An image that lies in a file has the kind that its bytes say, whatever its name says.
+    looks = looks or not recipe.reader.whole
 
     def finish(sample: Sample, path: str) -> Sample | BadSample:
-        if recipe.key == "index":
-            sample.key = f"{sample.id:09d}"
-            sample.fields.pop("id", None)
-        elif "id" not in recipe.told:
+        if by_index:
+            sample.key, sample.path = f"{sample.id:09d}", ""
+        elif not keeps_id:
             sample.id = _own_id(sample)
-        if not recipe.fields.is_all:
-            kept = recipe.fields.apply(sample.fields)
-            if sample.fields and not kept:
-                return BadSample(f"holds {', '.join(sample.fields)}, none of which is kept")
-            sample.fields = kept
-        if looks_at_images and (image := sample.image()) is not None:
-            try:
-                kind, data, width, height, sample.lost_frames = make_image(path, image[1])
-            except BadSample as error:
-                return error
-            if kind != image[0] and kind in sample.fields:
-                return BadSample(f"holds a field {kind}, which the new image would be, too")
-            spoiled = why_spoiled(sample, image[1])
-            if spoiled is not None:
-                return spoiled
-            sample.fields = _with_image(sample.fields, image[0], kind, data)
-            for name, size in (("width", width), ("height", height)):
-                if name in wants or name in sample.fields:
-                    sample.fields[name] = size
-        number = sample.fields.get("cls")
-        if classes and isinstance(number, int) and 0 <= number < len(classes):
-            if "class" in wants:
-                sample.fields.setdefault("class", classes[number])
-            elif sample.fields.get("class") == classes[number]:
-                del sample.fields["class"]  # classes.txt tells it
+        if not looks or sample.image is None:
+            return sample
+        data: bytes = sample.fields[sample.image]
+        try:
+            image = make_image(path, data)
+        except BadSample as error:
+            return error
+        spoiled = why_spoiled(sample, data)
+        if spoiled is not None:
+            return spoiled
+        if image.data is not data:
+            _replace_image(sample, image, recipe.layout)
+        sample.lost_frames = image.lost_frames
+        renew(sample, image)
         return sample
 
     return finish
 
 
+def _replace_image(sample: Sample, image: Encoded, layout: Format) -> None:
+    """Put another image in the place of the one that was there."""
+    assert sample.image is not None
+    before = sample.image
+    after = before if layout.schema is not None else layout.renamed_image(before, image.kind)
+    if after == before:
+        sample.fields[before] = image.data
+    else:
+        sample.fields = {
+            (after if name == before else name): (image.data if name == before else value)
+            for name, value in sample.fields.items()
+        }
+        sample.image = after
+
+
+def _facts_of(layout: Format) -> frozenset[str]:
+    """Return the facts of images that samples of a layout have."""
+    return FACTS.intersection(layout.schema.by_name) if layout.schema is not None else frozenset()
+
+
+def _fact_maker(recipe: Recipe) -> Callable[[Sample, Encoded], None]:
+    """Return a function that sets the facts of an image: all after a transform, else what lacks."""
+    layout, is_new = recipe.layout, recipe.transform is not None
+    typed = _facts_of(layout)
+    if layout.schema is None and not is_new:
+        return lambda sample, image: None
+
+    def renew(sample: Sample, image: Encoded) -> None:
+        if layout.schema is not None:
+            for name in typed:
+                if is_new or name not in sample.fields:
+                    value = _fact(name, image)
+                    own = recipe.schema.by_name.get(name)
+                    if value is not None and (own is None or name in sample.fields):
+                        sample.fields[name] = value
+            return
+        for raw, value in sample.fields.items():
+            name = layout.meaning(layout.place_of(raw)).field
+            if name in FACTS and (fact := _fact(name, image)) is not None:
+                sample.fields[raw] = _as_raw(fact, value)
+
+    return renew
+
+
+def _fact(name: str, image: Encoded) -> int | str | None:
+    """Return a fact of an image; None if its bytes do not tell it."""
+    if name in ("width", "height"):
+        return int(getattr(image, name)) or None
+    if name == "format":
+        return FORMAT_NAMES.get(image.kind)
+    if name == "sha256":
+        return hashlib.sha256(image.data).hexdigest()
+    channels = channels_of(image.data)
+    if name == "channels":
+        return channels
+    return {1: "Grayscale", 3: "RGB", 4: "RGBA"}.get(channels or 0)
+
+
+def _as_raw(fact: int | str, before: Value) -> Value:
+    """Return a fact as a raw value of the kind that was there before."""
+    if isinstance(before, Ints) and isinstance(fact, int):
+        return Ints((fact,))
+    if isinstance(before, Blobs):
+        return Blobs((str(fact).encode(),))
+    return str(fact).encode() if isinstance(before, bytes) else fact
+
+
 def _spoil_finder(recipe: Recipe) -> Callable[[Sample, bytes], BadSample | None]:
     """Return a function that tells why a transform would leave fields of a sample stale.
 
-    It takes the sample with its fields under their new names, and the bytes of its image before the
-    transform. A transform that changes the geometry of all images is an OptionError; one that only
-    turns some of them upright makes these samples rejects.
+    It takes the sample, and the bytes of its image before the transform. A transform that changes
+    the geometry of all images is an OptionError; one that only turns some of them upright makes
+    these samples rejects.
     """
     transform, kept = recipe.transform, recipe.keep_fields
     if transform is None or kept is None:
         return lambda sample, data: None
-    kept |= {recipe.fields.renamed.get(name, name) for name in kept}
+    schema, label = recipe.schema, recipe.schema.label_field
+    kept_fields = [found for name in kept if (found := schema.named(name))]
+    told_apart = [each for each in schema.fields if each.name in FACTS or each == label]
+    names = {*kept, *(name for each in (*kept_fields, *told_apart) for name in _all_names(each))}
+    labels = set(_all_names(label)) if label and label not in kept_fields else set[str]()
 
     def why_spoiled(sample: Sample, data: bytes) -> BadSample | None:
-        fields = dependent_fields(sample, kept)
+        fields = dependent_fields(sample, names)
+        for name in labels.intersection(sample.fields):
+            assert label is not None
+            if label_depends(TYPES[label.type].convert(sample.fields[name])):
+                fields.append(name)
         if not fields:
             return None
         if transform.moves:
@@ -253,6 +308,11 @@ def _spoil_finder(recipe: Recipe) -> Callable[[Sample, bytes], BadSample | None]
     return why_spoiled
 
 
+def _all_names(column: Field) -> list[str]:
+    """Return the names that a field has in samples: typed and raw ones."""
+    return [column.name, *(place[0] for place in column.places if len(place) == 1)]
+
+
 def _renamed_copies(
     samples: Iterator[Sample | BadSample], rows: Rows
 ) -> Iterator[Sample | BadSample]:
@@ -260,73 +320,22 @@ def _renamed_copies(
     assert rows.copies is not None
     for sample, copy, id in zip(samples, rows.copies, rows.ids, strict=True):
         if copy and isinstance(sample, Sample):
-            sample.key, sample.id = key_of_copy(sample.key, copy), id
-            sample.fields.pop("filename", None)
-            sample.fields.pop("id", None)
+            sample.key, sample.id, sample.path = key_of_copy(sample.key, copy), id, ""
         yield sample
 
 
-def with_label(
-    sample: Sample, label: int | tuple[float, ...], classes: Sequence[str] | None
-) -> dict[str, Value]:
-    """Return the fields of a sample, with a label in the place of its own.
-
-    Args:
-        sample: It stays as it is.
-        label: A class number, or numbers.
-        classes: The class names; the one of the label replaces the name in the sample.
-    """
-    own, name = sample.label(), "cls" if isinstance(label, int) else "label"
-    named = classes[label] if classes and isinstance(label, int) else None
-    old = "cls" if isinstance(own, int) else "label"
-    if own is not None and old == name and _numbers(own) == _numbers(label):
-        if named is None or "class" not in sample.fields:
-            return sample.fields
-        return sample.fields | {"class": named}
-    fields: dict[str, Value] = {}
-    for field, value in sample.fields.items():
-        if field == old and own is not None:
-            fields[name] = label
-        elif field != name:
-            fields[field] = value
-        if own is None and name not in fields:
-            fields[name] = label  # after the image, which is the first
-    if "class" in fields:
-        del fields["class"]
-        if named is not None:
-            fields["class"] = named
-    return fields
-
-
-def _numbers(label: int | tuple[float, ...]) -> tuple[float, ...]:
-    return (label,) if isinstance(label, int) else label
-
-
 def _own_id(sample: Sample) -> int:
-    """The id that a sample brings along, or has in its key; else the one that it was given."""
-    told = sample.fields.get("id")
-    if isinstance(told, int):
-        return told
+    """Return the id that a sample has in its key; else the one that it was given."""
     key = sample.key
     is_id = key.isascii() and key.isdecimal() and key == str(int(key[:20])) and len(key) < 20
     return int(key) if is_id else sample.id
 
 
-def _with_image(fields: dict[str, Value], before: str, kind: str, data: bytes) -> dict[str, Value]:
-    """The fields with another image in the place of the one that was there."""
-    if kind == before:
-        fields[kind] = data
-        return fields
-    return {
-        (kind if name == before else name): (data if name == before else value)
-        for name, value in fields.items()
-    }
-
-
 def image_maker(recipe: Recipe) -> ImageMaker:
     """Return a function from a path and the file's bytes to the image."""
     # A width that is to be written has to be read, whatever need not be checked.
-    level = "header" if recipe.check == "none" and "width" in recipe.layout.wants else recipe.check
+    needs_header = recipe.check == "none" and bool(_facts_of(recipe.layout))
+    level = "header" if needs_header else recipe.check
     check = make_check(level, readable=recipe.readable, max_pixels=recipe.max_pixels)
     transform = recipe.transform
 

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import ClassVar
 
 from dsprep.errors import BadSample
 from dsprep.rows import Rows
 from dsprep.sample import Sample
+from dsprep.schema import Reading, Table
 
 
 @dataclass(frozen=True)
@@ -21,6 +22,23 @@ class Reader(ABC):
 
     encodes: ClassVar[bool] = False
     """Whether it encodes images, so that nobody knows their sizes before."""
+
+    reading: Reading | None = field(default=None, kw_only=True)
+    """Makes samples of the schema of whole samples; None to leave them raw."""
+
+    @property
+    def table(self) -> Table:
+        """What the format of whole samples says of raw names."""
+        raise NotImplementedError
+
+    def typed(self, sample: Sample | BadSample) -> Sample | BadSample:
+        """Return a whole sample as the schema has it, or the reason why there is none."""
+        if self.reading is None or isinstance(sample, BadSample):
+            return sample
+        try:
+            return self.reading(sample)
+        except BadSample as error:
+            return error
 
     def sources(self) -> Sequence[str]:
         """The files that rows count in their column ``file``: none, where each has its own."""

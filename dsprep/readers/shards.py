@@ -42,6 +42,11 @@ class ShardReader(Reader):
     unpacked: tuple[tuple[int, int], ...] = ()
     states: tuple[tuple[int, int] | None, ...] = ()
 
+    @property
+    def table(self) -> Format:
+        """Their format."""
+        return self.layout
+
     def sources(self) -> Sequence[str]:
         """The shards."""
         return self.files
@@ -100,11 +105,11 @@ class ShardReader(Reader):
             return sample
         sample.id = rows.ids[number]
         if self.named:
-            path = rows.paths[number]
-            sample.key = key_of(path)
-            sample.fields["filename"] = path
-            sample.fields["id"] = sample.id
-        return sample
+            sample.path = rows.paths[number]
+            sample.key = key_of(sample.path)
+        elif not sample.key:
+            sample.key = rows.paths[number]
+        return self.typed(sample)
 
     def copy(self, rows: Rows) -> Iterator[tuple[bytes | BadSample, int]]:
         """Read encoded samples as they are.

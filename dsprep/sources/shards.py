@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 import os
-from collections import Counter
 from collections.abc import Iterator
+from dataclasses import replace
 
 import polars as pl
 
 from dsprep.catalog import Catalog
 from dsprep.errors import SourceError
 from dsprep.findings import Finding
+from dsprep.formats import shard_stem
 from dsprep.formats.stream import why_no_shard
 from dsprep.readers.shards import ShardReader
-from dsprep.sources.labels import label_column, require_known
 from dsprep.sources.scan import RunAll
 from dsprep.sources.shardset import ShardSet
 from dsprep.sources.spans import IndexedShard, IndexTask, index_shard
@@ -31,19 +31,17 @@ def read_shards(
     shards: ShardSet,
     *,
     classes: tuple[str, ...] | None = None,
-    whole: bool = False,
     run_all: RunAll = map,
 ) -> tuple[Catalog, list[Finding]]:
     """Make the catalog of shards.
 
     The samples are in the order of the shards. Their paths are their keys, or those that a ``.lst``
-    beside a RecordIO shard tells; where neither is known without reading all, the name of the shard
-    and the number in it.
+    beside a RecordIO shard tells; where headers tell neither, ``STEM-0000012``: the stem of the
+    shard and the number in it.
 
     Args:
         shards: The shards.
         classes: The classes and their order, if they are fixed already.
-        whole: Whether to read the samples whole, for what their headers do not tell: keys, labels.
         run_all: Runs calls, here or in workers.
 
     Returns:
@@ -52,7 +50,7 @@ def read_shards(
     Raises:
         SourceError: If a shard cannot be opened, or they hold no samples.
     """
-    tasks = [IndexTask(path, shards.layout, whole) for path in shards.files]
+    tasks = [IndexTask(path, shards.layout) for path in shards.files]
     indexed = list(run_all(index_shard, tasks))
     findings = [
         finding
@@ -66,26 +64,27 @@ def read_shards(
         )
         findings.append(Finding("note", "", detail))
     for path, shard in zip(shards.files, indexed, strict=True):
-        why = why_no_shard(shard.passed_over, sum(shard.fields.values()))
+        why = why_no_shard(shard.passed_over, shard.members)
         if why and not shards.known:
             raise SourceError(f"{path}: {why}")
         if shard.passed_over:
             count = format_count(sum(shard.passed_over.values()), "member")
             detail = f"{count} ({format_extensions(shard.passed_over)})"
             findings.append(Finding("keyless", os.path.basename(path), detail))
-    names = short_names(shards.files)
-    table = pl.concat([_rows(number, names[number], shard) for number, shard in enumerate(indexed)])
+        if shard.without_image:
+            count = format_count(shard.without_image, "record")
+            detail = f"{count} without an image: they index others, as InsightFace writes them"
+            findings.append(Finding("keyless", os.path.basename(path), detail))
+    findings += [Finding("note", "", note) for note in shards.notes]
+    stems = [shard_stem(name) for name in short_names(shards.files)]
+    table = pl.concat([_rows(number, stems[number], shard) for number, shard in enumerate(indexed)])
     if table.is_empty():
         why = f": {findings[0].path} {findings[0].detail}" if findings else ""
         raise SourceError(f"{shards.name}: holds no samples{why}")
     table, named = _name(table, shards)
     table = _number(table)
-    labels = label_column([label for shard in indexed for label in shard.labels], table.height)
-    if labels is not None:
-        table = table.with_columns(labels)
     classes = shards.classes if classes is None else classes
-    if classes is not None and labels is not None and labels.name == "cls":
-        require_known(labels, classes, shards.name)
+    table = _with_labels(table, [label for shard in indexed for label in shard.labels], classes)
     unpacked = tuple(
         (number, shard.offsets[-1] + shard.sizes[-1])
         for number, shard in enumerate(indexed)
@@ -93,13 +92,24 @@ def read_shards(
     )
     states = tuple((shard.size, shard.mtime) for shard in indexed)
     reader = ShardReader(shards.files, shards.layout, named, unpacked, states)
-    fields: Counter[tuple[str, str]] = Counter()
-    for shard in indexed:
-        fields.update(shard.fields)
-    if named and whole:  # what the reader adds to each
-        fields.update({("filename", "str"): table.height, ("id", "int"): table.height})
     keys_known = all(shard.keys.strip("\x00") or not shard.offsets for shard in indexed)
-    return Catalog(table, shards.name, classes, reader, fields, keys_known), findings
+    catalog = Catalog(table, shards.name, classes, reader, keys_known=named or keys_known)
+    return replace(catalog, schema=shards.schema), findings
+
+
+def _with_labels(
+    table: pl.DataFrame, labels: list[tuple[float, ...]], classes: tuple[str, ...] | None
+) -> pl.DataFrame:
+    """Add the labels that headers tell: class numbers, if each is one whole number."""
+    if len(labels) < table.height:
+        return table
+    column = pl.Series("label", labels, dtype=pl.List(pl.Float64))
+    first = column.list.first()
+    if (column.list.len() == 1).all() and (first % 1 == 0).all():
+        numbers = first.cast(pl.Int64).alias("cls")
+        if classes is None or numbers.is_between(0, len(classes) - 1).all():
+            column = numbers
+    return table.with_columns(column)
 
 
 def _lost(name: str, shard: IndexedShard, told: int) -> Iterator[Finding]:
@@ -121,13 +131,13 @@ def _lost(name: str, shard: IndexedShard, told: int) -> Iterator[Finding]:
         yield Finding("cut-off", f"{name}/{number}", said)
 
 
-def _rows(number: int, name: str, shard: IndexedShard) -> pl.DataFrame:
+def _rows(number: int, stem: str, shard: IndexedShard) -> pl.DataFrame:
     """The samples of a shard, with their ids and without labels."""
     count = len(shard.offsets)
     keys = pl.Series("path", [shard.keys] if count else [], dtype=pl.String)
     keys = keys.str.split("\x00").explode()
     if count and not shard.keys.strip("\x00"):
-        keys = f"{name}/" + pl.Series(shard.ids, dtype=pl.UInt64).cast(pl.String)
+        keys = f"{stem}-" + pl.Series(shard.numbers).cast(pl.String).str.zfill(7)
     return pl.DataFrame(
         {
             "id": pl.Series(shard.ids, dtype=pl.UInt64),
