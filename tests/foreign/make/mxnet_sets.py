@@ -1,4 +1,4 @@
-"""Sets by mxnet 1.9.1: its tools/im2rec.py, and records packed as InsightFace's face2rec2.py does."""
+"""Sets by mxnet 1.9.1: its tools/im2rec.py, and records as InsightFace's face2rec2.py packs."""
 
 from __future__ import annotations
 
