@@ -21,7 +21,7 @@ from dsprep.readers.base import Reader
 from dsprep.readers.files import FileReader
 from dsprep.rows import Rows
 from dsprep.sample import UNKNOWN_IMAGE, image_kind_of
-from dsprep.schema import Schema, Settled
+from dsprep.schema import Reading, Schema, Settled
 from dsprep.stores.paths import short_names
 
 COLUMNS: dict[str, pl.DataType] = {
@@ -79,6 +79,7 @@ class Catalog:
         classes: The class names, ``cls`` being a position among them; None if there are none.
         reader: How workers read the samples; by default, as files below the root.
         schema: What the source says of its fields by itself; None if nothing.
+        is_told: Whether that is all, so that no look at samples is needed.
         settled: The schema of the samples, settled by a look; None before that.
         keys_known: Whether the samples' keys follow from the paths; if not, the samples tell them
             when they are read.
@@ -94,6 +95,7 @@ class Catalog:
     classes: tuple[str, ...] | None = None
     reader: Reader = None  # type: ignore[assignment] # set below
     schema: Schema | None = None
+    is_told: bool = False
     settled: Settled | None = None
     keys_known: bool = True
     told: frozenset[str] = frozenset()
@@ -148,6 +150,16 @@ class Catalog:
         """Return the kinds of image that the extensions of paths promise, sorted."""
         endings = self.table["path"].str.extract("([^./]*)$").unique()
         return sorted({image_kind_of(ending) or UNKNOWN_IMAGE for ending in endings})
+
+    def with_settled(self, settled: Settled) -> Catalog:
+        """Return the catalog with another schema, its reader making samples of that."""
+        reader = self.reader
+        if reader.whole:
+            fields = tuple(each for each in settled.schema.fields if each.places)
+            schema = replace(settled.schema, fields=fields)
+            reading = Reading(schema, reader.table, settled.ignored)
+            reader = replace(reader, reading=reading)
+        return replace(self, settled=settled, reader=reader)
 
     @property
     def is_labeled(self) -> bool:

@@ -60,6 +60,10 @@ class BadSample(DsprepError):
     exit_code = 3
 
 
+class Misfit(BadSample):
+    """A sample does not fit the schema of its data set."""
+
+
 class BadImage(BadSample):
     """An image's bytes are not a whole image that the run can use."""
 

@@ -34,7 +34,7 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
 from typing import Any, NamedTuple, Protocol, TypeAlias
 
-from dsprep.errors import BadImage, BadSample, OptionError, SourceError
+from dsprep.errors import BadImage, Misfit, OptionError, SourceError
 from dsprep.images.header import read_header
 from dsprep.sample import Blobs, Floats, Ints, Sample, Value
 from dsprep.units import format_count, format_some, quoted
@@ -430,7 +430,9 @@ class Meaning(NamedTuple):
 class Table(Protocol):
     """What a format says of raw names."""
 
-    name: str
+    @property
+    def name(self) -> str:
+        """The name of the format."""
 
     def place_of(self, raw: str) -> str:
         """Return the place that a raw name stands for: several names may be one place."""
@@ -812,7 +814,7 @@ def _with_label(
             raise OptionError(f"--label-field {choice.label}: is an image, which is no label")
         return schema
     kind = label.type
-    if choice.label_type is not None:
+    if choice.label_type is not None and not (choice.label_type == "class" and kind == "text"):
         kind = _chosen_type(choice.label_type, kind)
     elif kind == "int":
         kind = "class"
@@ -956,7 +958,7 @@ class Reading:
         """Make a sample of the schema.
 
         Raises:
-            BadSample: If it does not fit.
+            Misfit: If it does not fit.
         """
         known = self._plain
         fields: dict[str, Value] = {}
@@ -970,7 +972,7 @@ class Reading:
                 continue
             name, convert, column = found
             if name in fields:
-                raise BadSample(f"has two values for the field {name!r}, one of them at {raw!r}")
+                raise Misfit(f"has two values for the field {name!r}, one of them at {raw!r}")
             if name == self.schema.image:
                 image = raw
             if self.raw:
@@ -993,7 +995,7 @@ class Reading:
                     raise _misfit(column, value) from None
         if not fields.keys() >= self._required:
             lacking = ", ".join(repr(each) for each in sorted(self._required - fields.keys()))
-            raise BadSample(
+            raise Misfit(
                 f"lacks the field {lacking}, which the samples looked at have: give --look all, or "
                 "a --schema FILE that says it may be missing"
             )
@@ -1005,14 +1007,14 @@ class Reading:
         """Return what a raw name is that has not been seen before.
 
         Raises:
-            BadSample: If the schema does not have it.
+            Misfit: If the schema does not have it.
         """
         place = self.table.place_of(raw)
         if place in self._plain:
             return self._plain[place]
         if not self.table.meaning(place).field:
             return None
-        raise BadSample(
+        raise Misfit(
             f"has a field {raw!r} that the samples looked at lack: give --look all, or --drop {raw}"
         )
 
@@ -1041,11 +1043,11 @@ def _converter(column: Field) -> Callable[[Value], Value | None]:
     return to_class
 
 
-def _misfit(column: Field, value: Value) -> BadSample:
+def _misfit(column: Field, value: Value) -> Misfit:
     what = TYPES[column.type].what
     if column.names:
         what += f" of the {format_count(len(column.names), 'class')}"
-    return BadSample(
+    return Misfit(
         f"the field {column.name!r} is {shown(value)}, which is not {what}: correct it, give "
         f"--look all, or another type in a --schema FILE"
     )

@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
-from dataclasses import asdict, dataclass, field
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from dsprep.formats import Format
 from dsprep.images.transform import Transform
 from dsprep.planning.cuts import ShardSize
 from dsprep.planning.destination import Destination
-from dsprep.planning.fields import FieldChoice, named_fields
 from dsprep.planning.recipe import Recipe
 from dsprep.planning.selection import Selection
+from dsprep.schema import Schema
 from dsprep.sources.reading import Source
 
 if TYPE_CHECKING:
@@ -35,14 +35,13 @@ class Packing:
         readable: The kinds of image that may be written; None for any.
         max_pixels: The most pixels that an image may have.
         key: ``path`` or ``index``: where keys come from.
-        fields: Which fields of whole samples are kept.
         selection: Which samples are taken; None for all.
-        mapped: The fields that ``--map`` names.
         keep_fields: The fields that do not depend on the geometry of the image.
         given: The options that were given.
         command: The name of the command.
-        names: Whether file names are kept that do not follow from keys.
         copies: Whether encoded samples are copied as they are.
+        raw: Whether samples stay raw: those of the same format, with fields as they are.
+        schema: The schema of the samples to write; None if nothing tells it.
         first_shard: The number of the first shard, after those that are there already.
         first_id: What is added to ids, likewise.
     """
@@ -58,21 +57,20 @@ class Packing:
     readable: frozenset[str] | None
     max_pixels: int
     key: str
-    fields: FieldChoice = FieldChoice()
     selection: Selection | None = None
-    mapped: frozenset[str] = frozenset()
     keep_fields: frozenset[str] = frozenset()
     given: Mapping[str, Any] = field(default_factory=dict)
     command: str = ""
-    names: bool = False
     copies: bool = False
+    raw: bool = False
+    schema: Schema | None = None
     first_shard: int = 0
     first_id: int = 0
 
     def options(self) -> dict[str, Any]:
         """The options as the manifest records them: no paths, nothing of this machine."""
         options = {
-            "format": {"name": self.layout.name, **asdict(self.layout)},
+            "format": {"name": self.layout.name, **self.layout.options()},
             "transform": asdict(self.transform) if self.transform else None,
             "size": self.size.options(),
             "single_file": self.destination.single is not None,
@@ -82,8 +80,8 @@ class Packing:
             "max_pixels": self.max_pixels,
             "key": self.key,
         }
-        if not self.fields.is_all:
-            options["fields"] = self.fields.options()
+        if chosen := self.source.choice.options():
+            options["fields"] = chosen
         if self.keep_fields:
             options["keep_fields"] = sorted(self.keep_fields)
         if self.selection is not None:
@@ -92,19 +90,19 @@ class Packing:
             options["selection"] = selection
         if self.source.class_order == "natural":
             options["class_order"] = self.source.class_order
-        for name in ("names", "copies"):
-            if getattr(self, name):
-                options[name] = True
+        if self.copies:
+            options["copies"] = True
         return options
-
-    def named_fields(self) -> Mapping[str, Collection[str]]:
-        """The fields that options name, by option."""
-        return named_fields(self.fields, self.mapped, self.keep_fields)
 
     def recipe(self, catalog: Catalog) -> Recipe:
         """How workers make the samples of a catalog."""
+        assert catalog.settled is not None
+        reader = catalog.reader
+        if self.raw and reader.reading is not None:
+            reader = replace(reader, reading=replace(reader.reading, raw=True))
         return Recipe(
-            reader=catalog.reader,
+            reader=reader,
+            schema=catalog.settled.schema,
             layout=self.layout,
             transform=self.transform,
             check=self.check or "header",
@@ -112,9 +110,7 @@ class Packing:
             max_pixels=self.max_pixels,
             classes=catalog.classes,
             key=self.key,
-            fields=self.fields,
             keep_fields=self.keep_fields,
-            names=self.names,
             copies=self.copies,
             told=catalog.told,
         )

@@ -13,27 +13,24 @@ from dsprep.findings import SKIP_KINDS, Finding, Reject, lost
 from dsprep.formats import shard_stem
 from dsprep.formats.folder import Folder
 from dsprep.planning.cuts import PlannedShard, plan_shards
-from dsprep.planning.looking import look, require_unspoiled, unmatched
+from dsprep.planning.looking import require_unspoiled
 from dsprep.planning.packing import Packing
 from dsprep.planning.recipe import Recipe
 from dsprep.planning.selection import Chosen
-from dsprep.planning.settle import (
-    require_exact_labels,
-    require_held,
-    require_images,
-    settle,
-    settle_labels,
-    with_chosen_label,
-)
+from dsprep.planning.settle import idle_keep_fields, settle
 from dsprep.planning.weigh import pick, try_samples, weigh
 from dsprep.progress import Progress
 from dsprep.rows import Rows
+from dsprep.schema import impose
 from dsprep.sources.reading import read_source
 from dsprep.units import format_count
 from dsprep.workers.pool import Pool
 
 if TYPE_CHECKING:
     from dsprep.catalog import Catalog
+
+LABELS = ("cls", "label")
+"""The columns of a catalog that hold labels."""
 
 _TIMED = 128
 """How many images a dry run tries, to say how long the run will take."""
@@ -54,7 +51,7 @@ class Plan:
         shards: The cuts.
         estimated: Whether the shards' bytes are estimates.
         chosen: What the selection left out or repeated; None if there was none.
-        unmatched: Which options name fields that no sample has.
+        notes: What is left out or changed, and which options name fields that no sample has.
     """
 
     packing: Packing
@@ -64,7 +61,7 @@ class Plan:
     shards: Sequence[PlannedShard]
     estimated: bool
     chosen: Chosen | None = None
-    unmatched: Sequence[str] = ()
+    notes: Sequence[str] = ()
 
     @property
     def in_order(self) -> bool:
@@ -138,23 +135,24 @@ def make_plan(packing: Packing, pool: Pool, progress: Progress) -> Plan:
     catalog, findings = read_source(replace(packing.source, own_state=own_state), pool.map)
     if not len(catalog):
         raise SourceError(f"{packing.source.root}: holds no image that could be packed")
-    packing = settle(packing, catalog)
+    assert catalog.settled is not None
+    if packing.layout.schema is not None:
+        catalog = catalog.with_settled(
+            impose(catalog.settled, packing.layout.schema, str(packing.destination))
+        )
+    if catalog.settled.schema.label is None:
+        catalog = replace(catalog, table=catalog.table.drop(LABELS, strict=False), classes=None)
+    packing, notes = settle(packing, catalog)
     if packing.first_id:
         catalog = catalog.with_ids_from(packing.first_id)
-    require_held(packing, catalog)
-    looked = look(packing, catalog, pool)
-    require_unspoiled(packing, catalog, looked)
-    idle = unmatched(packing, catalog, looked)
-    require_images(packing, catalog)
-    catalog = with_chosen_label(packing.fields, catalog)
-    packing = settle_labels(packing, catalog)
+    require_unspoiled(packing, catalog, pool)
+    notes += idle_keep_fields(packing, catalog.settled.schema)
     chosen = None
     if packing.selection is not None:
         from dsprep.planning.select import select  # not before polars is there
 
         catalog, chosen = select(catalog, packing.selection)
     collisions = catalog.collisions() if packing.key == "path" else []
-    require_exact_labels(packing, catalog)
     indexed = catalog
     if packing.seed is not None:
         catalog = catalog.shuffle(packing.seed)
@@ -162,7 +160,7 @@ def make_plan(packing: Packing, pool: Pool, progress: Progress) -> Plan:
     files = catalog.table["file"].to_list() if packing.size.by_file else ()
     name = _shard_namer(packing, catalog)
     shards = plan_shards(weights, packing.size, packing.layout, name, capacity, files)
-    return Plan(packing, catalog, findings, collisions, shards, estimated, chosen, idle)
+    return Plan(packing, catalog, findings, collisions, shards, estimated, chosen, notes)
 
 
 def _shard_namer(packing: Packing, catalog: Catalog) -> Callable[[int, int], str]:

@@ -276,6 +276,26 @@ def _as_raw(fact: int | str, before: Value) -> Value:
     return str(fact).encode() if isinstance(before, bytes) else fact
 
 
+def dependents_finder(recipe: Recipe) -> Callable[[Sample], list[str]]:
+    """Return a function that names the fields of a sample that may depend on geometry."""
+    kept = recipe.keep_fields or frozenset()
+    schema, label = recipe.schema, recipe.schema.label_field
+    kept_fields = [found for name in kept if (found := schema.named(name))]
+    told_apart = [each for each in schema.fields if each.name in FACTS or each == label]
+    names = {*kept, *(name for each in (*kept_fields, *told_apart) for name in _all_names(each))}
+    labels = set(_all_names(label)) if label and label not in kept_fields else set[str]()
+
+    def dependents(sample: Sample) -> list[str]:
+        fields = dependent_fields(sample, names)
+        for name in labels.intersection(sample.fields):
+            assert label is not None
+            if label_depends(TYPES[label.type].convert(sample.fields[name])):
+                fields.append(name)
+        return fields
+
+    return dependents
+
+
 def _spoil_finder(recipe: Recipe) -> Callable[[Sample, bytes], BadSample | None]:
     """Return a function that tells why a transform would leave fields of a sample stale.
 
@@ -283,21 +303,13 @@ def _spoil_finder(recipe: Recipe) -> Callable[[Sample, bytes], BadSample | None]
     the geometry of all images is an OptionError; one that only turns some of them upright makes
     these samples rejects.
     """
-    transform, kept = recipe.transform, recipe.keep_fields
-    if transform is None or kept is None:
+    transform = recipe.transform
+    if transform is None or recipe.keep_fields is None:
         return lambda sample, data: None
-    schema, label = recipe.schema, recipe.schema.label_field
-    kept_fields = [found for name in kept if (found := schema.named(name))]
-    told_apart = [each for each in schema.fields if each.name in FACTS or each == label]
-    names = {*kept, *(name for each in (*kept_fields, *told_apart) for name in _all_names(each))}
-    labels = set(_all_names(label)) if label and label not in kept_fields else set[str]()
+    dependents = dependents_finder(recipe)
 
     def why_spoiled(sample: Sample, data: bytes) -> BadSample | None:
-        fields = dependent_fields(sample, names)
-        for name in labels.intersection(sample.fields):
-            assert label is not None
-            if label_depends(TYPES[label.type].convert(sample.fields[name])):
-                fields.append(name)
+        fields = dependents(sample)
         if not fields:
             return None
         if transform.moves:

@@ -4,13 +4,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import replace
 from itertools import chain
 from typing import TYPE_CHECKING
 
 from dsprep.errors import SourceError
 from dsprep.formats import Format
-from dsprep.formats.webdataset import WebDataset
 from dsprep.planning.cuts import DEFAULT_TARGET
 from dsprep.planning.estimate import SAMPLE, fit
 from dsprep.planning.packing import Packing
@@ -39,8 +37,6 @@ def weigh(
     """
     sizes: list[int] = catalog.table["size"].to_list()
     layout, whole = packing.layout, catalog.reader.whole
-    if packing.names and isinstance(layout, WebDataset):
-        layout = replace(layout, metadata=True)  # some samples have names to be written, or all
     if packing.copies:
         return sizes, None, False
     if packing.size.by_file:

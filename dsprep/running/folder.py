@@ -74,11 +74,14 @@ def join_units(plan: Plan, state: RunState) -> Joined:
     return joined
 
 
-def write_companions(plan: Plan, write: Callable[[str, bytes], None]) -> None:
+def write_companions(
+    plan: Plan, classes: tuple[str, ...] | None, write: Callable[[str, bytes], None]
+) -> None:
     """Write the list of a folder, and its augmented manifest if it is to have one.
 
     Args:
         plan: What was to be written.
+        classes: The names of the classes.
         write: Writes a small file, by its name.
 
     Raises:
@@ -91,7 +94,7 @@ def write_companions(plan: Plan, write: Callable[[str, bytes], None]) -> None:
         write(packing.destination.companion("lst").name, text.encode())
     if isinstance(packing.layout, AugmentedFolder):
         try:
-            lines = packing.layout.manifest(read_listing(listing), plan.catalog.classes)
+            lines = packing.layout.manifest(read_listing(listing), classes)
         except BadSample as error:
             raise SourceError(f"{error}; --to folder needs no such labels") from None
         write(packing.destination.companion("manifest").name, lines.encode())

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import json
 import os
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
@@ -12,6 +13,7 @@ from dsprep.errors import OptionError, SourceError, UnknownClass
 from dsprep.formats.augmented import MANIFESTS
 from dsprep.options import given_options, require_effect
 from dsprep.sample import IMAGE_EXTENSIONS
+from dsprep.schema import LABEL_TYPES, Choice, Schema
 from dsprep.sources.below import importing_polars, scan_below
 from dsprep.sources.scan import RunAll, Scanned
 from dsprep.stores.objects import asked_once
@@ -25,14 +27,8 @@ CLASS_ORDERS = ("name", "natural")
 """How class names can be put into the order that numbers them."""
 
 
-LABEL_TYPES = ("class", "float")
-"""What ``--label-type`` takes: the name or number of a class, or numbers kept as they are."""
-
 DUPLICATES = ("error", "first", "keep")
 """What ``--duplicates`` takes."""
-
-
-_MAY_HOLD_LABELS = ("cls", "label", "label.json", "json", "features.json")
 
 
 @dataclass(frozen=True)
@@ -45,9 +41,9 @@ class Source:
         kind: What these are, if the user says it; see :mod:`dsprep.sources.whole`.
         parts: Whether files that share a stem are one sample.
         pairs: Patterns of files, by the field that they are: those that match alike are one sample.
-        whole: Whether shards are to be read whole, for what their headers do not tell.
-        dropped: Columns of Parquet that are not read.
-        rounded: Columns of Parquet whose 64-bit floats are rounded to 32 bits.
+        whole: Whether all labels and class names are to be known, also those that only samples
+            tell.
+        choice: What the user says of the fields.
         list: An MXNet ``.lst`` with paths below the root, if labels come from one.
         table: A CSV or TSV file, if labels come from one.
         path_column: The table's column of paths or ids; None to find it by its name.
@@ -69,8 +65,7 @@ class Source:
     parts: bool = False
     pairs: Mapping[str, str] = field(default_factory=dict)
     whole: bool = False
-    dropped: frozenset[str] = frozenset()
-    rounded: frozenset[str] = frozenset()
+    choice: Choice = Choice()
     list: str | None = None
     table: str | None = None
     path_column: str | None = None
@@ -105,7 +100,6 @@ class Source:
             "path_column": self.path_column,
             "label_columns": self.label_columns,
             "label_separator": self.label_separator,
-            "label_type": self.label_type,
             "duplicates": self.duplicates,
             "classes": self.classes,
             "class_order": self.class_order,
@@ -129,13 +123,61 @@ class Source:
             raise OptionError("--label-separator '': give the text that stands between two labels")
         if separated and len(self.label_columns) > 1:
             raise OptionError("--label-separator goes with one --label-column")
-        if self.label_type == "class" and (separated or len(self.label_columns) > 1):
+        if self.label_type in ("class", "text") and (separated or len(self.label_columns) > 1):
             raise OptionError(
-                "--label-type class: an image has one class, so leave out --label-separator and "
-                "name one --label-column"
+                f"--label-type {self.label_type}: an image has one class, so leave out "
+                "--label-separator and name one --label-column"
             )
         if self.label_type == "float" and self.classes:
             raise OptionError("--label-type float: numbers have no classes; leave out --classes")
+
+
+@public
+def make_choice(
+    *,
+    image_field: str | None = None,
+    label_field: str | None = None,
+    label_type: str | None = None,
+    only: Sequence[str] = (),
+    drop: Sequence[str] = (),
+    rename: Mapping[str, str] | None = None,
+    schema: Schema | AnyPath | None = None,
+    look: str | None = None,
+    no_image: bool = False,
+) -> Choice:
+    """Return what a user says of the fields; empty values mean the defaults.
+
+    Raises:
+        OptionError: If it contradicts itself.
+        SourceError: If the schema cannot be read.
+    """
+    if look not in (None, "all"):
+        raise OptionError(f"--look {look}: choose all, or leave it out")
+    return Choice(
+        image=image_field,
+        label=label_field,
+        label_type=label_type,
+        only=tuple(only),
+        drop=tuple(drop),
+        rename=dict(rename or {}),
+        schema=read_schema(schema) if isinstance(schema, str) else schema,
+        look_all=look == "all",
+        no_image=no_image,
+    )
+
+
+def read_schema(path: str) -> Schema:
+    """Read a schema as ``--schema-out`` writes it.
+
+    Raises:
+        SourceError: If it cannot be read, or is none.
+    """
+    from dsprep.text import read_text
+
+    try:
+        return Schema.from_json(json.loads(read_text(path)))
+    except (ValueError, RecursionError) as error:
+        raise SourceError(f"{path}: is not a schema: {error!s:.200}") from None
 
 
 @public
@@ -157,8 +199,7 @@ def make_source(
     parts: bool = False,
     pairs: Mapping[str, str] | None = None,
     whole: bool = False,
-    dropped: Collection[str] = (),
-    rounded: Collection[str] = (),
+    choice: Choice | None = None,
 ) -> Source:
     """A source from what a user gave; empty values mean the defaults."""
     chosen = frozenset(each.lower().removeprefix(".") for each in extensions)
@@ -169,8 +210,7 @@ def make_source(
         parts,
         dict(pairs or {}),
         whole,
-        frozenset(dropped),
-        frozenset(rounded),
+        choice or Choice(label_type=label_type),
         list=list_file,
         table=labels,
         path_column=path_column,
@@ -206,6 +246,12 @@ def read_source(source: Source, run_all: RunAll = map) -> tuple[Catalog, list[Fi
     try:
         with asked_once():
             catalog, findings = _read(source, run_all)
+            from dsprep.sources.infer import with_schema  # not before polars is there
+
+            order = source.class_order
+            notes: list[Finding] = []
+            if catalog.settled is None:
+                catalog, notes = with_schema(catalog, source.choice, source.whole, order, run_all)
     except UnknownClass as unknown:
         raise SourceError(
             f"{unknown} in {source.classes}: add a line for each to that file, or move its images "
@@ -215,16 +261,7 @@ def read_source(source: Source, run_all: RunAll = map) -> tuple[Catalog, list[Fi
         given = {"--extensions": sorted(source.extensions)}
         reader = catalog.reader
         require_effect("", given, image_files=not (reader.whole or reader.encodes))
-    return catalog, findings
-
-
-def may_be_labeled(catalog: Catalog) -> bool:
-    """Whether samples have labels, as far as indexing tells."""
-    if catalog.label_column is not None:
-        return True
-    fields = {name for name, _ in catalog.fields}
-    unknown = catalog.reader.whole and not fields
-    return unknown or not fields.isdisjoint(_MAY_HOLD_LABELS)
+    return catalog, [*findings, *notes]
 
 
 def _read(source: Source, run_all: RunAll) -> tuple[Catalog, list[Finding]]:

@@ -72,18 +72,21 @@ def read_whole(source: Source, run_all: RunAll = map) -> tuple[Catalog, list[Fin
         if source.kind is not None:
             raise SourceError(f"{source.root}: is not what --from {source.kind} says")
         return None
-    return _chosen(source, *found) if source.chooses else found
+    return _chosen(source, *found, run_all) if source.chooses else found
 
 
 def _chosen(
-    source: Source, catalog: Catalog, findings: list[Finding]
+    source: Source, catalog: Catalog, findings: list[Finding], run_all: RunAll
 ) -> tuple[Catalog, list[Finding]]:
     """Take the samples that a list or a table names, with the labels that it tells."""
     from dsprep.sources.archive import read_text_beside
     from dsprep.sources.files import Files
+    from dsprep.sources.infer import with_schema
     from dsprep.sources.tree import read_tree
 
-    files = Files.of(catalog, findings)
+    order = source.class_order
+    catalog, notes = with_schema(catalog, source.choice, True, order, run_all)
+    files = Files.of(catalog, [*findings, *notes])
     return read_tree(source, files=files, text_of=partial(read_text_beside, source.root))
 
 
@@ -117,7 +120,7 @@ def _shards(source: Source, run_all: RunAll) -> tuple[Catalog, list[Finding]] | 
     from dsprep.sources.unfinished import require_finished
 
     require_finished(source, shards.files)
-    return read_shards(shards, classes=_classes(source), whole=source.whole, run_all=run_all)
+    return read_shards(shards, classes=_classes(source), run_all=run_all)
 
 
 def shards_of(source: Source) -> ShardSet | None:

@@ -1,0 +1,310 @@
+"""Settling the schema of a source: what it says of itself, then a look at some of its samples.
+
+The look is the same for any number of workers: the first 64 samples of the set, then the first and
+the second of every shard, in source order, as far as 64 MB go. Class names and labels that only
+samples tell are gathered from all of them, where they have to be known before the first byte.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from itertools import chain
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import polars as pl
+
+from dsprep.errors import SourceError
+from dsprep.findings import Finding
+from dsprep.readers.base import Reader
+from dsprep.rows import Rows
+from dsprep.sample import Sample, key_of
+from dsprep.schema import (
+    Choice,
+    Field,
+    Observed,
+    Schema,
+    Settled,
+    observe,
+    select,
+    settle,
+)
+from dsprep.sources.classes import number_classes
+from dsprep.sources.match import label_kind, with_label
+from dsprep.sources.scan import RunAll
+from dsprep.units import format_count
+
+if TYPE_CHECKING:
+    from dsprep.catalog import Catalog
+
+_FIRST = 64
+"""Samples of the set that are looked at."""
+
+_OF_SHARD = 2
+"""Samples of each shard."""
+
+_MOST_BYTES = 64_000_000
+"""Bytes of all of these."""
+
+_TASKS = 16
+_AT_ONCE = 1000
+"""Samples that a worker reads before it takes more."""
+
+
+def with_schema(
+    catalog: Catalog, choice: Choice, every: bool, order: str | None, run_all: RunAll
+) -> tuple[Catalog, list[Finding]]:
+    """Settle the schema of a catalog.
+
+    Args:
+        catalog: The samples, as indexing found them.
+        choice: What the user says of the fields.
+        every: Whether all labels and class names have to be known now.
+        order: The order of class names that no one has numbered.
+        run_all: Runs calls, here or in workers.
+
+    Returns:
+        The catalog with its schema, its reader making samples of it; and what there is to say.
+
+    Raises:
+        OptionError: If an option names a field that is not there.
+        SourceError: If no schema fits the samples.
+    """
+    if not catalog.reader.whole:
+        settled = Settled(_of_images(catalog, choice))
+    else:
+        observed = Observed()
+        if not catalog.is_told or choice.schema or choice.look_all or choice.paths:
+            observed = look(catalog, choice, run_all)
+        settled = settle(observed, catalog.reader.table, choice, catalog.root, catalog.schema)
+    label = settled.schema.label_field
+    classes = catalog.classes
+    if label is not None and label.type in ("class", "text", "list<int>"):
+        classes = classes or label.names or None
+    told = catalog.told
+    if catalog.reader.whole and label is None and catalog.label_column is not None:
+        settled = with_label(settled, catalog.table[catalog.label_column], catalog.classes)
+        told |= {"label"}
+    settled, idle = select(settled, choice)
+    catalog = replace(catalog, classes=classes, told=told).with_settled(settled)
+    if catalog.reader.whole:
+        catalog = _with_classes(catalog, choice, every, order, run_all)
+    notes = [*(catalog.settled.notes if catalog.settled else ()), *idle]
+    return catalog, [Finding("note", "", note) for note in notes]
+
+
+def _of_images(catalog: Catalog, choice: Choice) -> Schema:
+    """Return the schema of image files, whose labels the catalog has."""
+    fields = [Field("image", "image", told="the files")]
+    column = catalog.label_column
+    if column is not None:
+        kind = label_kind(catalog.table[column])
+        if choice.label_type == "text" and catalog.classes:
+            kind = "text"
+        names = (catalog.classes or ()) if kind == "class" else ()
+        told = "a list" if column == "label" else "directories or a list"
+        fields.append(Field("label", kind, names=names, told=told))
+    return Schema(tuple(fields), "image", "label" if column else None)
+
+
+def look(catalog: Catalog, choice: Choice, run_all: RunAll) -> Observed:
+    """Look at samples: at some of each shard, or at all."""
+    table = catalog.table
+    if not choice.look_all:
+        table = table.filter(_looked_at(table))
+    share = max(1, -(-table.height // _TASKS))
+    tasks = [
+        _Look(catalog.reader, replace(catalog, table=table.slice(start, share)).rows(), choice)
+        for start in range(0, table.height, share)
+    ]
+    found = Observed()
+    for each in run_all(look_at, tasks):
+        found.add(each)
+    return found
+
+
+def _looked_at(table: pl.DataFrame) -> pl.Series:
+    """Return which rows are looked at."""
+    place = pl.int_range(pl.len())
+    of_shard = place.over("file") if "file" in table.columns else place
+    rank = pl.when(place < _FIRST).then(0).otherwise(1 + of_shard)
+    ranked = table.select(rank=rank, place=place, size="size").sort("rank", "place")
+    fits = (pl.col("rank") <= _OF_SHARD) & (
+        (pl.col("size").cum_sum() <= _MOST_BYTES) | (pl.int_range(pl.len()) == 0)
+    )
+    return ranked.with_columns(fits=fits).sort("place")["fits"]
+
+
+class _Look(NamedTuple):
+    """Samples to look at."""
+
+    reader: Reader
+    rows: Rows
+    choice: Choice
+
+
+def look_at(task: _Look) -> Observed:
+    """Look at some samples, in a worker."""
+    reader, rows, choice = task
+    samples = (each for each in reader.read(rows) if isinstance(each, Sample))
+    return observe(samples, reader.table, choice)
+
+
+def _with_classes(
+    catalog: Catalog, choice: Choice, every: bool, order: str | None, run_all: RunAll
+) -> Catalog:
+    """Return the catalog with the classes of its label, and with all labels if they are wanted."""
+    assert catalog.settled is not None
+    settled = catalog.settled
+    label = settled.schema.label_field
+    if label is None:
+        return catalog
+    is_named = label.type == "text" and choice.label_type != "text"
+    if not (is_named or label.type in ("class", "list<int>")):
+        return _with_labels(catalog, _gather(catalog, run_all)) if every else catalog
+    gathered = None
+    if is_named and catalog.label_column is None:
+        gathered = _gather(catalog, run_all)
+        names = {str(each) for each in gathered.labels if each is not None}
+        catalog = replace(
+            catalog, classes=catalog.classes or number_classes(names, catalog.root, order)
+        )
+    if is_named:
+        label = replace(label, type="class")
+    if catalog.classes:
+        label = replace(label, names=catalog.classes)
+    settled = settled._replace(schema=settled.schema.with_field(label))
+    catalog = catalog.with_settled(settled)
+    if every and catalog.label_column is None:
+        gathered = _gather(catalog, run_all)
+        if not catalog.classes and gathered.names:
+            named = tuple(gathered.names.get(each, "") for each in range(max(gathered.names) + 1))
+            catalog = replace(catalog, classes=named)
+            named_too = settled._replace(schema=settled.schema.with_names(named))
+            catalog = catalog.with_settled(named_too)
+        catalog = _with_labels(catalog, gathered)
+    return catalog
+
+
+class Gathered(NamedTuple):
+    """What all samples tell of their labels.
+
+    Attributes:
+        keys: The key, or the path of the image, of each.
+        labels: The label of each; None if it has none.
+        names: The names of classes that stand beside their numbers.
+    """
+
+    keys: list[str]
+    labels: list[Any]
+    names: dict[int, str]
+
+
+def _gather(catalog: Catalog, run_all: RunAll) -> Gathered:
+    """Read all samples for their labels.
+
+    Raises:
+        SourceError: If a class has two names.
+    """
+    assert catalog.settled is not None
+    name = catalog.settled.schema.label or ""
+    tasks = [
+        (catalog.reader, catalog.slice(start, _AT_ONCE).rows(), name)
+        for start in range(0, len(catalog), _AT_ONCE)
+    ]
+    found = list(run_all(gather, tasks))
+    names: dict[int, str] = {}
+    for each in found:
+        add_names(names, each.names, catalog.root)
+    return Gathered(
+        list(chain.from_iterable(each.keys for each in found)),
+        list(chain.from_iterable(each.labels for each in found)),
+        names,
+    )
+
+
+def gather(task: tuple[Reader, Rows, str]) -> Gathered:
+    """Read the labels of some samples, in a worker."""
+    reader, rows, name = task
+    found = Gathered([], [], {})
+    for path, sample in zip(rows.paths, reader.read(rows), strict=True):
+        if isinstance(sample, Sample):
+            label = sample.fields.get(name)
+            found.keys.append(sample.path or sample.key)
+            found.labels.append(label)
+            if sample.class_name is not None and isinstance(label, int):
+                add_names(found.names, {label: sample.class_name}, path)
+        else:
+            found.keys.append(path)
+            found.labels.append(None)
+    return found
+
+
+def add_names(names: dict[int, str], more: dict[int, str], source: str) -> None:
+    """Add names of classes to those that are known.
+
+    Raises:
+        SourceError: If a class has two names.
+    """
+    for number, name in more.items():
+        if names.setdefault(number, name) != name:
+            raise SourceError(
+                f"{source}: the class {number} is called {names[number]!r} and {name!r}: correct "
+                "the samples, or give --drop for the names and --classes FILE"
+            )
+
+
+def _with_labels(catalog: Catalog, gathered: Gathered) -> Catalog:
+    """Return the catalog with the labels and the keys that its samples tell."""
+    table = catalog.table
+    if not catalog.keys_known and len(set(map(key_of, gathered.keys))) == table.height:
+        table = table.with_columns(path=pl.Series(gathered.keys, dtype=pl.String))
+        catalog = replace(catalog, table=table, keys_known=True)
+    if catalog.label_column is None and (column := _column(catalog, gathered.labels)) is not None:
+        catalog = replace(catalog, table=table.with_columns(column))
+    return catalog
+
+
+def _column(catalog: Catalog, labels: Sequence[Any]) -> pl.Series | None:
+    """Return labels as a column of a catalog; None unless all samples have numbers."""
+    assert catalog.settled is not None
+    label = catalog.settled.schema.label_field
+    if label is None or any(each is None or isinstance(each, str) for each in labels):
+        return None
+    if label.type == "class":
+        known = range(len(catalog.classes)) if catalog.classes else None
+        if known is not None and any(each not in known for each in labels):
+            return None
+        return pl.Series("cls", labels, dtype=pl.Int64)
+    if any(isinstance(each, tuple) and not (each and _are_numbers(each)) for each in labels):
+        return None
+    lists = [each if isinstance(each, tuple) else (each,) for each in labels]
+    return pl.Series("label", lists, dtype=pl.List(pl.Float64))
+
+
+def _are_numbers(values: Sequence[Any]) -> bool:
+    return all(isinstance(each, int | float) for each in values)
+
+
+def table_of(settled: Settled, schema: Schema, samples: int) -> Iterator[tuple[str, ...]]:
+    """Return what a dry run shows of a schema, a row for each field.
+
+    Args:
+        settled: The schema of the source.
+        schema: That of the format to write.
+        samples: How many samples there are.
+
+    Yields:
+        Field, type, role, told by what, where it goes, how many samples of the look have it.
+    """
+    roles = {settled.schema.image: "image", settled.schema.label: "label"}
+    for each in settled.schema.fields:
+        goes = schema.by_name.get(each.name)
+        places = " ".join(".".join(place) for place in goes.places) if goes else "left out"
+        kind = each.type
+        if each.names:
+            kind += f" of {format_count(len(each.names), 'class')}"
+        count = settled.counts.get(each.name, 0)
+        seen = f"{count:,} of {settled.samples:,}" if settled.samples else f"{samples:,}"
+        told = each.told or "the manifest"
+        yield each.name, kind, roles.get(each.name, ""), told, places, seen
