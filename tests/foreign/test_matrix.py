@@ -118,8 +118,8 @@ def compare(found: Found, expected: Truth, target: str) -> None:
             assert key == told["key"]
         for name, kind in expected.types.items():
             there, value = sample.get(name), told.get(name)
-            if value is None:
-                assert there in (None, ""), f"{name} is {there!r}"
+            if value is None or value == []:
+                assert there in (None, "", []), f"{name} is {there!r}"
                 continue
             assert name in sample, f"{name} is missing in {sample['key']}: it has {sample['also']}"
             assert same(there, value, kind, target), f"{name}: {there!r} is not {value!r}"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import csv
 import json
 from collections.abc import Iterable
 from pathlib import Path
@@ -184,6 +185,27 @@ def objects() -> None:
     truth(dest.name, TOOL, samples, types)
 
 
+def objects_list() -> None:
+    """A list of structs, as `datasets` before 4 did not write it; the label is text."""
+    dest = place("hf-objects-list")
+    features = Features(
+        image=Image(),
+        source=Value("string"),
+        objects=List({"bbox": List(Value("float32"), length=4), "name": Value("string")}),
+    )
+    rows, samples = [], []
+    for seed in range(COUNT):
+        found = [
+            {"bbox": box, "name": CLASSES[(seed + n) % 3]} for n, box in enumerate(boxes(seed))
+        ]
+        values = {"source": CAPTIONS[seed] if seed % 3 else None, "objects": found}
+        rows.append({"image": held(jpeg(seed), f"{seed}.jpg"), **values})
+        samples.append({"key": str(seed), "image": seen(jpeg(seed)), **values})
+    write(dest, features, {"train": rows}, shards=1)
+    types = {"image": "image", "source": "text", "objects": "json"}
+    truth(dest.name, TOOL, samples, types)
+
+
 def multi_label() -> None:
     """A column `labels`, a list of 0 and 1."""
     dest = place("hf-multilabel")
@@ -230,9 +252,35 @@ def image_folder() -> None:
     truth(dest.name, TOOL, samples, types, {"label": list(CLASSES)})
 
 
+def image_folder_csv() -> None:
+    """The same with `metadata.csv`, and a mask that the metadata refers to."""
+    dest = place("hf-imagefolder-csv")
+    rows, samples = [], []
+    for seed in range(COUNT):
+        name, other = f"{seed:04d}.jpg", f"{seed:04d}_mask.png"
+        (dest / name).write_bytes(jpeg(seed))
+        (dest / other).write_bytes(mask(seed))
+        rows.append((name, other, CAPTIONS[seed], seed))
+        samples.append(
+            {
+                "key": f"{seed:04d}",
+                "image": seen(jpeg(seed)),
+                "mask": seen(mask(seed)),
+                "caption": CAPTIONS[seed],
+                "likes": seed,
+            }
+        )
+    with (dest / "metadata.csv").open("w", encoding="utf-8", newline="") as file:
+        csv.writer(file).writerows([("file_name", "mask_file_name", "caption", "likes"), *rows])
+    loaded = datasets.load_dataset("imagefolder", data_dir=str(dest), split="train")
+    assert loaded.column_names == ["image", "mask", "caption", "likes"]
+    types = {"image": "image", "mask": "image", "caption": "text", "likes": "int"}
+    truth(dest.name, TOOL, samples, types)
+
+
 if __name__ == "__main__":
     for each in (
-        *(classes, captions, fine_and_coarse, objects),
-        *(multi_label, regression, image_folder),
+        *(classes, captions, fine_and_coarse, objects, objects_list),
+        *(multi_label, regression, image_folder, image_folder_csv),
     ):
         each()

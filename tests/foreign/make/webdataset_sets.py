@@ -143,6 +143,18 @@ def main() -> None:
         {"image": "image", "text": "text"},
     )
     write(
+        "wds-some",
+        lambda s: {"jpg": jpeg(s), "cls": s % 3} | ({"txt": CAPTIONS[s]} if s % 3 else {}),
+        lambda s: {**labeled()(s), "text": CAPTIONS[s] if s % 3 else None},
+        {**CLASS, "text": "text"},
+    )
+    write(
+        "wds-json-numbers",
+        lambda s: {"jpg": jpeg(s), "json": {"width": picture(s).width, "score": s / 4}},
+        with_image(json=lambda s: {"width": picture(s).width, "score": s / 4}),
+        {"image": "image", "json": "json"},
+    )
+    write(
         "wds-mixed",
         lambda s: {**({"jpg": jpeg(s)} if s % 2 else {"png": png(s)}), "cls": s % 3},
         lambda s: labeled(jpeg if s % 2 else png)(s),
