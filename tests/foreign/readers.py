@@ -184,16 +184,15 @@ def tfrecord(dest: Path, truth: Truth, libraries: Libraries) -> Found:
         if truth.classes.get("label"):
             expected["image/class/text"] = tf.io.FixedLenFeature([], tf.string)
         parsed = tf.io.parse_single_example(record, expected)
-        assert parsed["image/format"].numpy().decode().upper() in EXTENSIONS
+        kind = parsed["image/format"].numpy().decode()
+        assert kind.upper() in EXTENSIONS, f"image/format is {kind}"
         values: dict[str, Any] = {"key": stem(parsed["image/filename"].numpy().decode())}
         for name, kind in truth.types.items():
             if (place := feature_of(name, kind)) in there:
                 values[name] = _plain(tf, parsed[place], kind)
         if truth.classes.get("label"):
-            assert (
-                parsed["image/class/text"].numpy().decode()
-                == truth.classes["label"][values["label"]]
-            )
+            text = parsed["image/class/text"].numpy().decode()
+            assert text == truth.classes["label"][values["label"]], f"image/class/text is {text}"
         values["also"] = there - used - FEATURE_FACTS - {"image/class/text"}
         found.samples.append(values)
     return found
@@ -395,7 +394,7 @@ def class_of(
     """The class of an image: its directory's, and that of the metadata if there is any."""
     directory = path.parts[0] if len(path.parts) > 1 else None
     if names:
-        assert directory in (None, *names)
+        assert directory in (None, *names), f"{path}: the directory is none of {names}"
         name = label or directory
         assert name is not None, f"{path} has no class"
         return names.index(name)
