@@ -54,6 +54,10 @@ class UnknownClass(SourceError):
     """A class of the source is not in the file that lists the classes, whose reader names it."""
 
 
+class ApartMembers(SourceError):
+    """A key comes twice in a tar; ``--from parts`` groups the members of a sample."""
+
+
 class BadSample(DsprepError):
     """One sample cannot be packed; the message is the reason, and the sample becomes a reject."""
 

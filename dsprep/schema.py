@@ -696,6 +696,7 @@ def settle(
     taken: dict[str, Field] = {}
     ignored: set[str] = set()
     roles: dict[str, str] = {}
+    parted = {place[0] for place in told.by_place if len(place) > 1}
     for place, had in seen.items():
         raw, is_part = place[0], len(place) > 1
         meaning = Meaning("") if is_part else table.meaning(raw)
@@ -705,7 +706,7 @@ def settle(
             missing = known.missing or (choice.schema is None and lacks and len(known.places) < 2)
             places = known.places or (place,)
             taken[known.name] = replace(known, places=places, missing=missing)
-        elif choice.schema is not None or not meaning.field:
+        elif choice.schema is not None or not meaning.field or (raw in parted and not is_part):
             ignored.update(() if is_part else (raw,))
         elif (kind := _joined(had, place, source)) is not None:
             name = meaning.field if meaning.field not in taken else raw
@@ -940,7 +941,8 @@ class Reading:
         for each in self.schema.fields:
             for place in each.places:
                 if len(place) == 1:
-                    known[place[0]] = each.name, _converter(each), each
+                    is_number = self.table.meaning(place[0]).type in (LABEL_TEXT, "class")
+                    known[place[0]] = each.name, _converter(each, is_number), each
         nested = {path[0] for path, _ in self._nested}
         return dict.fromkeys(self.ignored | nested, None) | known
 
@@ -1012,14 +1014,21 @@ class Reading:
         place = self.table.place_of(raw)
         if place in self._plain:
             return self._plain[place]
-        if not self.table.meaning(place).field:
+        if not (self.table.meaning(place).field and self.table.meaning(raw).field):
             return None
         raise Misfit(
             f"has a field {raw!r} that the samples looked at lack: give --look all, or --drop {raw}"
         )
 
 
-def _converter(column: Field) -> Callable[[Value], Value | None]:
+def _converter(column: Field, is_number: bool = False) -> Callable[[Value], Value | None]:
+    """Return what makes a typed value of a raw one.
+
+    Args:
+        column: The field.
+        is_number: Whether a text that is a number is the number of a class and not its name, as in
+            a ``.cls``: classes may be called ``1`` and ``2``.
+    """
     convert = TYPES[column.type].convert
     if column.type != "class" or not column.names:
         return convert
@@ -1032,7 +1041,7 @@ def _converter(column: Field) -> Callable[[Value], Value | None]:
             text = value.decode() if isinstance(value, bytes) else value
             if (number := numbers.get(text)) is None:
                 number = numbers.get(text.strip())
-            if number is not None:
+            if number is not None and not (is_number and _is_whole(text)):
                 return number
         number = convert(value)
         # -1 is what Hugging Face writes where the class is not known, as in most test sets.
@@ -1041,6 +1050,14 @@ def _converter(column: Field) -> Callable[[Value], Value | None]:
         return number
 
     return to_class
+
+
+def _is_whole(text: str) -> bool:
+    try:
+        int(text)
+    except ValueError:
+        return False
+    return True
 
 
 def _misfit(column: Field, value: Value) -> Misfit:

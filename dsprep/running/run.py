@@ -235,11 +235,11 @@ class Run:
         self._rejects += len(rejects)
         self._misfits += sum(isinstance(each, MisfitReject) for each in rejects)
         if self._max_errors is None and self._misfits > self._max_misfits:
-            last = next(each for each in reversed(rejects) if isinstance(each, MisfitReject))
+            misfit = next(each for each in reversed(rejects) if isinstance(each, MisfitReject))
             raise RunStopped(
                 f"stopped: {format_count(self._misfits, 'sample')} do not fit the schema, the last "
-                f"one being {last.path}: it {last.reason}; or let more of them be rejected: "
-                f"--max-errors N"
+                f"one being {misfit.path}: {misfit.reason}; to reject more of them, give "
+                "--max-errors N"
             )
         if self._max_errors is not None and self._rejects > self._max_errors and rejects:
             last = rejects[-1]
