@@ -12,6 +12,9 @@ from typing import NamedTuple
 
 from dsprep.errors import BadSample
 from dsprep.formats.detection import is_detection_label, is_header_alone
+from dsprep.formats.example import Feature
+from dsprep.formats.floats import as_floats
+from dsprep.sample import Floats, Ints
 from dsprep.schema import FACTS, IMAGE, LABEL, LABEL_TEXT, Field, Meaning, Schema
 
 PATHS = ("image/filename", "file_name", "filename")
@@ -142,8 +145,8 @@ def own_feature_of(column: Field) -> str:
     return feature
 
 
-def boxes_of(label: tuple[float, ...]) -> tuple[tuple[float, ...], ...]:
-    """Return the columns of a detection label: xmin, ymin, xmax, ymax, and the classes from 1.
+def boxes_of(label: tuple[float, ...], names: Preset) -> dict[str, Feature]:
+    """Return the features of the boxes in a detection label: corners, and classes from 1.
 
     Raises:
         BadSample: If it is none, or a class in it is not a whole number.
@@ -157,4 +160,8 @@ def boxes_of(label: tuple[float, ...]) -> tuple[tuple[float, ...], ...]:
     for number in classes:
         if number % 1 or abs(number) >= 1 << 53:
             raise BadSample(f"the class {number!r} in a detection label is not a whole number")
-    return *sides, tuple(int(number) + 1 for number in classes)
+    floats = (Floats(as_floats(side, "a corner of a box")) for side in sides)
+    return {
+        **dict(zip(names.box_names, floats, strict=False)),
+        names.classes: Ints(int(number) + 1 for number in classes),
+    }
