@@ -321,6 +321,8 @@ def _of_manifest(path: str, manifest: Manifest) -> ShardSet | None:
     files = [os.path.join(directory, shard.name) for shard in manifest.shards]
     if missing := absent(files):
         raise SourceError(f"{missing[0]}: there is no such shard ({path})")
+    if manifest.options.get("indexed"):
+        require_one_side(path, files)
     return _recorded(path, manifest, files)
 
 
