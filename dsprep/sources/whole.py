@@ -182,11 +182,15 @@ def _parts(source: Source, run_all: RunAll) -> tuple[Catalog, list[Finding]] | N
     is_downloaded = source.kind is None and not source.chooses and _is_downloaded(source.root)
     if not (source.parts or source.pairs or source.kind == "parts" or is_downloaded):
         return None
+    from dsprep.sources.archive import is_archive
     from dsprep.sources.parts import read_parts
 
     _require_alone(source)
-    if not is_dir(source.root):
-        raise SourceError(f"{source.root}: is not a directory, which --parts and --pair go with")
+    if not is_dir(source.root) and (source.pairs or not is_archive(source.root)):
+        raise SourceError(
+            f"{source.root}: is not a directory, which --pair goes with, as --from parts does with "
+            "a directory or an archive"
+        )
     catalog, findings = read_parts(
         source.root,
         pairs=source.pairs or None,
