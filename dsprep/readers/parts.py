@@ -99,7 +99,7 @@ class SharedStems(PartReader):
         found = {}
         for field, suffixes in self.fields:
             for suffix in suffixes:
-                length = _size_of(stem + suffix)
+                length = size_of_part(stem + suffix)
                 if length is not None:
                     found[field] = (stem + suffix, length)
                     break
@@ -107,7 +107,7 @@ class SharedStems(PartReader):
             raise BadSample("is not on the disk any more")
         if sum(length for _, length in found.values()) != size:
             raise BadSample(f"has changed: its parts had {size} bytes when they were listed")
-        return {field: _read(*place) for field, place in found.items()}
+        return {field: read_part(*place) for field, place in found.items()}
 
 
 @dataclass(frozen=True)
@@ -211,7 +211,7 @@ class ParallelFolders(PartReader):
         places = {}
         for pair in self.pairs:
             place = f"{self.root}/{pair.before}{stem}{pair.after}"
-            length = _size_of(place)
+            length = size_of_part(place)
             if length is None:
                 raise BadSample(f"its part {pair.field} is not on the disk any more")
             places[pair] = (place, length)
@@ -220,7 +220,7 @@ class ParallelFolders(PartReader):
         members: Members = {}
         others = {pair.field for pair in self.pairs if not pair.is_image}
         for pair, listed in places.items():
-            data = _read(*listed)
+            data = read_part(*listed)
             kind = sniff(data) if pair.is_image else None
             members[pair.field if kind is None or kind in others else kind] = data
         return members
@@ -232,7 +232,7 @@ def stem_of(path: str) -> str:
     return directory + slash + name.partition(".")[0]
 
 
-def _size_of(place: str) -> int | None:
+def size_of_part(place: str) -> int | None:
     """The size of a file in bytes; None if there is no such file, or it is something else."""
     try:
         return facts(place).size
@@ -240,7 +240,7 @@ def _size_of(place: str) -> int | None:
         return None
 
 
-def _read(place: str, size: int) -> bytes:
+def read_part(place: str, size: int) -> bytes:
     """Read a file of a known size.
 
     Raises:
