@@ -78,7 +78,7 @@ def _is(kind: Any, *names: str) -> bool:
 
 def is_file(kind: Any) -> bool:
     """Return whether a type is Hugging Face's of images and sounds: ``bytes`` and ``path``."""
-    if not _is(kind, "struct"):
+    if kind is None or not _is(kind, "struct"):
         return False
     parts = {part.name: part.type for part in kind}
     return (
