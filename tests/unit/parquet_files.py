@@ -82,7 +82,7 @@ def samples_of(*paths: str, choice: Choice | None = None, **options: Any) -> lis
     return found  # type: ignore[return-value]
 
 
-def layout_of(image: str | None = None, label: str | None = None, **kinds: str) -> Parquet:
+def layout_of(image: str | None = None, label: str | None = None, /, **kinds: str) -> Parquet:
     """Return the format for fields of some types."""
     fields = tuple(Field(name, kind, missing=True) for name, kind in kinds.items())
     return Parquet().arranged(Schema(fields, image, label))[0]
