@@ -17,14 +17,15 @@ from dsprep.manifests.recorded import Recorded, recorded_options
 from dsprep.options import given_options, require_effect
 from dsprep.planning.cuts import ShardSize
 from dsprep.planning.destination import Destination, take_sources
-from dsprep.planning.fields import FieldChoice, choose_fields, kept_fields, recorded_choice
+from dsprep.planning.geometry import kept_fields
 from dsprep.planning.packing import Packing
 from dsprep.planning.plan import Plan, make_plan, require_distinct_keys
 from dsprep.progress import Progress
 from dsprep.running.commit import begin_append, commit, identity_of
 from dsprep.running.place import Directory, finished_manifest, remove_leftovers
 from dsprep.running.run import Run
-from dsprep.sources.reading import make_source, may_be_labeled
+from dsprep.schema import Schema
+from dsprep.sources.reading import make_choice, make_source
 from dsprep.stores.urls import require_disk
 from dsprep.units import format_count, format_some, parse_size
 from dsprep.workers.pool import Pool, available_cores
@@ -60,7 +61,14 @@ def append(
     target_size: int | str | None = None,
     shards: int | None = None,
     samples_per_shard: int | None = None,
+    image_field: str | None = None,
+    label_field: str | None = None,
+    only: Sequence[str] = (),
     drop: Sequence[str] = (),
+    rename: Mapping[str, str] | None = None,
+    schema: Schema | AnyPath | None = None,
+    look: str | None = None,
+    no_image: bool = False,
     keep_fields: Sequence[str] = (),
     shuffle: bool = True,
     seed: int | None = None,
@@ -92,7 +100,14 @@ def append(
         target_size: The most bytes that a new shard takes on disk; by default as for the others.
         shards: Or, how many new shards.
         samples_per_shard: Or, how many samples in each.
-        drop: The fields to leave out.
+        image_field: As for :func:`dsprep.pack`.
+        label_field: As for :func:`dsprep.pack`.
+        only: As for :func:`dsprep.pack`.
+        drop: As for :func:`dsprep.pack`.
+        rename: As for :func:`dsprep.pack`.
+        schema: As for :func:`dsprep.pack`.
+        look: As for :func:`dsprep.pack`.
+        no_image: As for :func:`dsprep.pack`.
         keep_fields: The fields that do not depend on the geometry of the image, besides those that
             were given when the data set was made.
         shuffle: Whether to shuffle the new samples among themselves.
@@ -124,7 +139,6 @@ def append(
     require_effect("shard append", given, made=made.transform is not None)
     if not dry_run:
         remove_leftovers(destination, base)
-    fields = _fields(destination, recorded_choice(made.fields), drop)
     target = None if target_size is None else parse_size(target_size)
     asked = shard_size(None, target, shards, samples_per_shard)
     source = make_source(
@@ -142,8 +156,18 @@ def append(
         duplicates=duplicates,
         classes=str(destination.companion("classes.txt")) if base.classes else None,
         extensions=extensions,
-        whole=not made.layout.holds_anything,
-        dropped=fields.dropped,
+        whole=made.layout.needs_names,
+        choice=make_choice(
+            image_field=image_field,
+            label_field=label_field,
+            label_type=label_type,
+            only=only,
+            drop=drop,
+            rename=rename,
+            schema=schema,
+            look=look,
+            no_image=no_image,
+        ),
     )
     with Pool(available_cores() if workers is None else workers) as pool:
         there = _there(destination, base, made.layout, pool)
@@ -159,7 +183,6 @@ def append(
             readable=made.layout.readable_images if base.options.get("readable") else None,
             max_pixels=made.max_pixels,
             key=made.key,
-            fields=fields,
             keep_fields=made.keep_fields | kept_fields(keep_fields),
             given=given,
             command="shard append",
@@ -172,7 +195,6 @@ def append(
             report = final_report(plan, base, [], "already appended", time.monotonic() - began)
             return replace(report, per_class={})
         _require_new(plan, there)
-        _require_labels(plan, bool(base.classes) or there.labeled() > 0)
         if dry_run:
             return planned_report(plan, plan.seconds(pool, progress))
         require_distinct_keys(plan)
@@ -260,36 +282,6 @@ def _was_appended(base: Manifest, source_digest: str) -> bool:
     """Whether the very same samples were added before."""
     added = base.options.get("appended", [])
     return any(isinstance(each, dict) and each.get("source") == source_digest for each in added)
-
-
-def _fields(destination: Destination, made: FieldChoice, drop: Sequence[str]) -> FieldChoice:
-    """Return which fields are kept: as in the shards that are there, if these leave any out.
-
-    Raises:
-        OptionError: If others are to be left out.
-    """
-    if made.is_all:
-        return choose_fields((), drop, {})
-    if not made.dropped.issuperset(drop):
-        options = {"--only": made.only, "--drop": made.dropped, "--map": made.renamed}
-        how = " ".join(f"{name} {','.join(sorted(each))}" for name, each in options.items() if each)
-        raise OptionError(
-            f"--drop {','.join(drop)}: {destination} was made with {how}, which holds for what is "
-            "appended, too; leave --drop out"
-        )
-    return made
-
-
-def _require_labels(plan: Plan, labeled: bool) -> None:
-    """Refuse samples without labels where those that are there have some."""
-    catalog = plan.catalog
-    fields = plan.packing.fields.apply_to_counts(catalog.fields)
-    if labeled and not may_be_labeled(replace(catalog, fields=fields)):
-        raise SourceError(
-            f"{plan.packing.source.root}: its samples have no labels, and those of "
-            f"{plan.packing.destination} have: do not drop them, give --labels or --list, or put "
-            "the images of each class into a directory of its own"
-        )
 
 
 def _require_new(plan: Plan, there: Catalog) -> None:

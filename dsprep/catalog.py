@@ -155,7 +155,9 @@ class Catalog:
         """Return the catalog with another schema, its reader making samples of that."""
         reader = self.reader
         if reader.whole:
-            reading = Reading(settled.schema, reader.table, settled.ignored)
+            fields = tuple(each for each in settled.schema.fields if each.places)
+            schema = replace(settled.schema, fields=fields)
+            reading = Reading(schema, reader.table, settled.ignored)
             reader = replace(reader, reading=reading)
         return replace(self, settled=settled, reader=reader)
 

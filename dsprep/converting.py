@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from typing import Any
 
 from dsprep.arguments import AnyPath, public
 from dsprep.formats.folder import Folder
@@ -17,11 +18,12 @@ from dsprep.planning.destination import (
     require_name,
     take_sources,
 )
-from dsprep.planning.fields import choose_fields, kept_fields
-from dsprep.planning.layouts import make_layout, split_names
+from dsprep.planning.geometry import kept_fields
+from dsprep.planning.layouts import make_layout
 from dsprep.planning.packing import Packing
 from dsprep.progress import Progress
-from dsprep.sources.reading import make_source
+from dsprep.schema import Schema
+from dsprep.sources.reading import make_choice, make_source
 from dsprep.units import parse_size
 from dsprep.writing import WriteReport, require_one_of, shard_size, write_data_set
 
@@ -45,11 +47,16 @@ def convert(
     classes: AnyPath | None = None,
     class_order: str | None = None,
     extensions: Sequence[str] = (),
+    image_field: str | None = None,
+    label_field: str | None = None,
     only: Sequence[str] = (),
     drop: Sequence[str] = (),
-    keep_fields: Sequence[str] = (),
     rename: Mapping[str, str] | None = None,
-    rounded: Sequence[str] = (),
+    schema: Schema | AnyPath | None = None,
+    schema_out: AnyPath | None = None,
+    look: str | None = None,
+    no_image: bool = False,
+    keep_fields: Sequence[str] = (),
     features: str | None = None,
     metadata: bool = False,
     prefix: str = "",
@@ -93,12 +100,16 @@ def convert(
         classes: As for :func:`dsprep.pack`.
         class_order: As for :func:`dsprep.pack`.
         extensions: As for :func:`dsprep.pack`.
-        only: The fields to keep; none means all. ``image`` is the image, whatever its kind.
-        drop: The fields to leave out.
+        image_field: As for :func:`dsprep.pack`.
+        label_field: As for :func:`dsprep.pack`.
+        only: As for :func:`dsprep.pack`.
+        drop: As for :func:`dsprep.pack`.
+        rename: As for :func:`dsprep.pack`.
+        schema: As for :func:`dsprep.pack`.
+        schema_out: As for :func:`dsprep.pack`.
+        look: As for :func:`dsprep.pack`.
+        no_image: As for :func:`dsprep.pack`.
         keep_fields: As for :func:`dsprep.pack`.
-        rename: New names of fields; also feature names, or extensions, as for :func:`dsprep.pack`.
-        rounded: Columns of Parquet whose 64-bit floats are rounded to 32 bits, which is what other
-            formats hold.
         features: The preset of feature names for TFRecord.
         metadata: Whether to write class, filename, width and height into WebDataset shards.
         prefix: What the references of an augmented manifest begin with: ``s3://bucket/path/``.
@@ -140,15 +151,12 @@ def convert(
     require_one_of("--key", key, ("path", "index"))
     target = None if target_size is None else parse_size(target_size)
     size = shard_size(destination.single, target, shards, samples_per_shard)
-    own, other = split_names(format_name, rename or {})
     layout = make_layout(
         format_name,
         gzip=compression == "gzip" or destination.is_gzip,
         features=features,
-        rename=own,
         metadata=metadata,
         prefix=prefix,
-        whole=True,
     )
     if isinstance(layout, Folder) and transform is not None:
         layout = replace(layout, reencoded=True)
@@ -169,9 +177,18 @@ def convert(
             classes=classes,
             class_order=class_order,
             extensions=extensions,
-            whole=not layout.holds_anything,
-            dropped=drop,
-            rounded=rounded,
+            whole=layout.needs_names,
+            choice=make_choice(
+                image_field=image_field,
+                label_field=label_field,
+                label_type=label_type,
+                only=only,
+                drop=drop,
+                rename=rename,
+                schema=schema,
+                look=look,
+                no_image=no_image,
+            ),
         ),
         destination=destination,
         layout=layout,
@@ -183,16 +200,15 @@ def convert(
         readable=layout.readable_images if check != "none" else None,
         max_pixels=DEFAULT_MAX_PIXELS if max_pixels is None else max_pixels,
         key=key,
-        fields=choose_fields(only, drop, other),
-        mapped=frozenset(rename or ()),
         given=given,
         command="convert",
         keep_fields=kept_fields(keep_fields),
-        names=True,
+        copies=transform is None and _is_plain(given, check, key),
     )
     return write_data_set(
         packing,
         done="converted",
+        schema_out=schema_out,
         max_errors=max_errors,
         on_error=on_error,
         overwrite=overwrite,
@@ -201,3 +217,10 @@ def convert(
         spool=spool,
         progress=progress,
     )
+
+
+def _is_plain(given: Mapping[str, Any], check: str | None, key: str) -> bool:
+    """Return whether encoded samples of the same format can be copied as they are."""
+    changes = {"--features", "--metadata", "--only", "--drop", "--rename", "--label-field"}
+    changes |= {"--image-field", "--label-type", "--schema"}
+    return not changes.intersection(given) and check in (None, "none") and key == "path"

@@ -50,14 +50,26 @@ class SourceError(DsprepError):
     exit_code = 4
 
 
+class OtherVersion(SourceError):
+    """A manifest is of another version; where it is not needed, it is taken for absent."""
+
+
 class UnknownClass(SourceError):
     """A class of the source is not in the file that lists the classes, whose reader names it."""
+
+
+class ApartMembers(SourceError):
+    """A key comes twice in a tar; ``--from parts`` groups the members of a sample."""
 
 
 class BadSample(DsprepError):
     """One sample cannot be packed; the message is the reason, and the sample becomes a reject."""
 
     exit_code = 3
+
+
+class Misfit(BadSample):
+    """A sample does not fit the schema of its data set."""
 
 
 class BadImage(BadSample):

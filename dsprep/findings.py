@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Iterable
 from typing import NamedTuple
 
+from dsprep.errors import BadSample, Misfit
 from dsprep.units import extension_in, format_count
 
 REJECT_KINDS = frozenset({"missing", "unknown", "unreadable", "damaged", "cut-off", "bad-name"})
@@ -25,6 +26,15 @@ class Reject(NamedTuple):
 
     path: str
     reason: str
+
+
+class MisfitReject(Reject):
+    """A sample that does not fit the schema: too many of these stop a run."""
+
+
+def reject_of(path: str, error: BadSample) -> Reject:
+    """Return the reject that an error makes of a sample."""
+    return (MisfitReject if isinstance(error, Misfit) else Reject)(path, str(error))
 
 
 class Finding(NamedTuple):

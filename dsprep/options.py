@@ -29,7 +29,6 @@ FACTS = {
     "labeled": "Whether samples of the source have labels.",
     "rows": "Whether rows of a list, a table or a manifest name the samples.",
     "named": "Whether names of directories or in a table number the classes.",
-    "parquet": "Whether the source is Parquet.",
     "carried": "Whether shards have the names that they have in the source.",
     "looks": "Whether images are looked at.",
     "made": "Whether the data set that is added to was made with a transform.",
@@ -44,8 +43,6 @@ _NAMES = {
     "kinds": "--kind",
     "list_file": "--list",
     "label_columns": "--label-column",
-    "rename": "--map",
-    "rounded": "--round",
     "pairs": "--pair",
     "ratios": "--ratio",
 }
@@ -109,7 +106,7 @@ def _writes_a_file(given: Given, facts: Facts) -> bool:
 
 _SOURCE = (
     *("--list", "--labels", "--path-column", "--label-column", "--extensions"),
-    *("--label-separator", "--label-type", "--class-order", "--from", "--parts", "--pair"),
+    *("--label-separator", "--class-order", "--from", "--parts", "--pair"),
 )
 _SIZES = ("--target-size", "--shards", "--samples-per-shard", "--multiple-of")
 _OF_FILES = ("--decode", "--against", "--loader", "--max-pixels", "--workers")
@@ -118,7 +115,8 @@ _OF_SHUFFLES = ("pack", "shard append", "lst create")
 _WRITING = ("pack", "convert", "shard")
 _NOT_OF_STREAMS = (
     *(each for each in _SOURCE if each != "--from"),
-    *("--classes", "--round", "--prefix", "--target-size", "--shards", "--samples-per-shard"),
+    *("--classes", "--prefix", "--target-size", "--shards", "--samples-per-shard"),
+    *("--schema-out", "--look"),
     *("--name", "--compression", "--spool", "--dry-run", "--workers", "--json"),
 )
 _NOT_OF_CLEANING = (
@@ -140,7 +138,7 @@ RULES = (
         "it names a column of a table; give the table with --labels",
     ),
     Rule(
-        ("--label-separator", "--label-type"),
+        ("--label-separator",),
         _with("--labels"),
         "it says how labels stand in a table; give the table with --labels",
     ),
@@ -149,6 +147,11 @@ RULES = (
         _without("--label"),
         "--label gives all new rows their label; leave one of them out",
         commands=("lst append",),
+    ),
+    Rule(
+        ("--look",),
+        _without("--schema"),
+        "--schema tells the fields, and no sample is looked at; leave one of them out",
     ),
     Rule(
         (*_SOURCE, "--classes", "--duplicates"),
@@ -199,12 +202,6 @@ RULES = (
         "neither names of directories nor names in a table number the classes; leave it out",
         ("named",),
     ),
-    Rule(
-        ("--round",),
-        _if("parquet"),
-        "SOURCE is not Parquet, whose columns it rounds; leave it out",
-        ("parquet",),
-    ),
     # Shards
     Rule(
         _SIZES,
@@ -236,13 +233,6 @@ RULES = (
         lambda given, facts: not facts["gzip"] or given["--compression"] == "gzip",
         "the name of DEST ends with .gz; choose another name, or leave it out",
         ("gzip",),
-    ),
-    Rule(
-        ("--map",),
-        _if("format", "tfrecord", "webdataset"),
-        "{format} has no names to map; leave it out",
-        ("format",),
-        ("pack",),
     ),
     Rule(
         ("--metadata",),

@@ -14,11 +14,12 @@ from dsprep.planning.destination import (
     require_name,
     take_sources,
 )
-from dsprep.planning.fields import choose_fields, kept_fields
+from dsprep.planning.geometry import kept_fields
 from dsprep.planning.layouts import make_layout
 from dsprep.planning.packing import Packing
 from dsprep.progress import Progress
-from dsprep.sources.reading import make_source
+from dsprep.schema import Schema
+from dsprep.sources.reading import make_choice, make_source
 from dsprep.units import parse_size
 from dsprep.writing import WriteReport, require_one_of, shard_size, write_data_set
 
@@ -48,9 +49,16 @@ def pack(
     name: str | None = None,
     compression: str | None = None,
     features: str | None = None,
-    rename: Mapping[str, str] | None = None,
     metadata: bool = False,
+    image_field: str | None = None,
+    label_field: str | None = None,
+    only: Sequence[str] = (),
     drop: Sequence[str] = (),
+    rename: Mapping[str, str] | None = None,
+    schema: Schema | AnyPath | None = None,
+    schema_out: AnyPath | None = None,
+    look: str | None = None,
+    no_image: bool = False,
     keep_fields: Sequence[str] = (),
     key: str = "path",
     transform: Transform | None = None,
@@ -80,7 +88,8 @@ def pack(
         path_column: Its column of paths or ids.
         label_columns: Its columns of labels.
         label_separator: Separates several labels in a cell of that column.
-        label_type: ``class`` or ``float``: what the labels in it are, where that is not clear.
+        label_type: ``class``, ``multi``, ``float`` or ``text``: what the labels are, where that is
+            not clear.
         duplicates: ``error``, ``first`` or ``keep``: what to do if a list or a table names an image
             again; ``error`` unless given.
         classes: A file with the class names, one a line, in the order of their numbers.
@@ -94,9 +103,16 @@ def pack(
         name: What shard names begin with; ``train`` by default.
         compression: ``gzip`` compresses TFRecord shards; ``none`` is the default.
         features: The preset of feature names for TFRecord.
-        rename: Feature names, or extensions of WebDataset members, by field.
         metadata: Whether to write class, filename, width and height into WebDataset shards.
+        image_field: The field that is the image, where several may be.
+        label_field: The field that is the label; ``json.label`` is a part of the field ``json``.
+        only: The fields to keep; none means all. ``image`` and ``label`` are those of these roles.
         drop: The fields to leave out.
+        rename: New names of fields by old ones.
+        schema: The schema of the source, or a file of it, instead of a look at samples.
+        schema_out: A file to write the schema of the source to.
+        look: ``all`` looks at all samples before the schema is settled, rather than at some.
+        no_image: Whether samples are to have no image.
         keep_fields: The fields that do not depend on the geometry of the image, so that a transform
             may change that without them.
         key: ``path`` or ``index``: what keys are made from.
@@ -137,7 +153,6 @@ def pack(
         format_name,
         gzip=compression == "gzip" or destination.is_gzip,
         features=features,
-        rename=rename,
         metadata=metadata,
     )
     packing = Packing(
@@ -157,8 +172,18 @@ def pack(
             parts=parts,
             pairs=pairs,
             kind=kind,
-            whole=not layout.holds_anything,
-            dropped=drop,
+            whole=layout.needs_names,
+            choice=make_choice(
+                image_field=image_field,
+                label_field=label_field,
+                label_type=label_type,
+                only=only,
+                drop=drop,
+                rename=rename,
+                schema=schema,
+                look=look,
+                no_image=no_image,
+            ),
         ),
         destination=destination,
         layout=layout,
@@ -170,8 +195,6 @@ def pack(
         readable=layout.readable_images if check != "none" else None,
         max_pixels=DEFAULT_MAX_PIXELS if max_pixels is None else max_pixels,
         key=key,
-        fields=choose_fields((), drop, {}),
-        mapped=frozenset(rename or ()),
         given=given,
         command="pack",
         keep_fields=kept_fields(keep_fields),
@@ -179,6 +202,7 @@ def pack(
     return write_data_set(
         packing,
         done="packed",
+        schema_out=schema_out,
         max_errors=max_errors,
         on_error=on_error,
         overwrite=overwrite,

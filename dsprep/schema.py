@@ -34,7 +34,7 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
 from typing import Any, NamedTuple, Protocol, TypeAlias
 
-from dsprep.errors import BadImage, BadSample, OptionError, SourceError
+from dsprep.errors import BadImage, Misfit, OptionError, SourceError
 from dsprep.images.header import read_header
 from dsprep.sample import Blobs, Floats, Ints, Sample, Value
 from dsprep.units import format_count, format_some, quoted
@@ -54,6 +54,9 @@ IMAGE_NAMES = (
 )
 """Conventional names of the image among several, the likeliest first."""
 
+PIXEL_SIZES = (("height",), ("width",), ("depth", "channels"))
+"""Conventional names of the sizes that stand beside bare pixels, in the order of rows of pixels."""
+
 LABEL_NAMES = (
     *("label", "labels", "label_id", "fine_label", "cls", "class", "class_id", "class_label"),
     *("target", "category", "category_id", "y"),
@@ -65,6 +68,9 @@ LABEL_TYPES = ("class", "multi", "float", "text")
 
 LABEL_TEXT = "label text"
 """In a :class:`Meaning`: the type shows in a text, which holds a number, numbers, or a name."""
+
+LABEL_FLOATS = "label floats"
+"""In a :class:`Meaning`: floats hold the label, which is a class where it is one whole number."""
 
 _INT64 = range(-(1 << 63), 1 << 63)
 _SHOWN = 60
@@ -402,7 +408,7 @@ def _field(values: Any) -> Field:
         raise ValueError(f"the type {quoted(kind)} is unknown; types are {', '.join(TYPES)}")
     if not name or not all(isinstance(text, str) for text in texts) or not all(places):
         raise ValueError(f"the field {quoted(name)} has a name or a place that is no text")
-    if len(set(names)) < len(names):
+    if len(set(filter(None, names))) < len(list(filter(None, names))):
         raise ValueError(f"two classes of the field {quoted(name)} have one name")
     missing = values.get("missing", False)
     if not isinstance(missing, bool):
@@ -418,7 +424,7 @@ class Meaning(NamedTuple):
 
     Attributes:
         field: The name of the field; empty for what is no field: bookkeeping.
-        type: Its type, :data:`LABEL_TEXT`, or None if its values tell.
+        type: Its type, :data:`LABEL_TEXT`, :data:`LABEL_FLOATS`, or None if its values tell.
         role: :data:`IMAGE`, :data:`LABEL`, or empty if the name says nothing of it.
     """
 
@@ -430,7 +436,9 @@ class Meaning(NamedTuple):
 class Table(Protocol):
     """What a format says of raw names."""
 
-    name: str
+    @property
+    def name(self) -> str:
+        """The name of the format."""
 
     def place_of(self, raw: str) -> str:
         """Return the place that a raw name stands for: several names may be one place."""
@@ -497,6 +505,7 @@ def observe(samples: Iterable[Sample], table: Table, choice: Choice) -> Observed
                 if name not in hints:
                     meaning = table.meaning(name)
                     is_label = choice.label in (name, meaning.field) and choice.label is not None
+                    is_label = is_label and meaning.role != LABEL
                     hints[name] = LABEL_TEXT if is_label else meaning.type
                 _see(found, (name,), value, hints[name], sample.key)
         for path in choice.paths:
@@ -532,12 +541,14 @@ def type_of(value: Value, hint: str | None = None) -> str:
 
     Args:
         value: The raw value.
-        hint: The type that its name tells, or :data:`LABEL_TEXT`.
+        hint: The type that its name tells, :data:`LABEL_TEXT`, or :data:`LABEL_FLOATS`.
     """
     if value is None or (isinstance(value, tuple | list) and not value):
         return ""
     if hint == LABEL_TEXT:
         return _label_type(value)
+    if hint == LABEL_FLOATS:
+        return "class" if len(value) == 1 and value[0] % 1 == 0 else type_of(value)
     if hint is not None:
         return hint
     if isinstance(value, Ints | Floats):
@@ -694,6 +705,7 @@ def settle(
     taken: dict[str, Field] = {}
     ignored: set[str] = set()
     roles: dict[str, str] = {}
+    parted = {place[0] for place in told.by_place if len(place) > 1}
     for place, had in seen.items():
         raw, is_part = place[0], len(place) > 1
         meaning = Meaning("") if is_part else table.meaning(raw)
@@ -703,7 +715,7 @@ def settle(
             missing = known.missing or (choice.schema is None and lacks and len(known.places) < 2)
             places = known.places or (place,)
             taken[known.name] = replace(known, places=places, missing=missing)
-        elif choice.schema is not None or not meaning.field:
+        elif choice.schema is not None or not meaning.field or (raw in parted and not is_part):
             ignored.update(() if is_part else (raw,))
         elif (kind := _joined(had, place, source)) is not None:
             name = meaning.field if meaning.field not in taken else raw
@@ -723,6 +735,9 @@ def settle(
     schema = Schema(tuple(taken.values()), format=table.name)
     schema = _with_label(schema, seen, choice, told, roles, source)
     schema = _with_image(schema, choice, told, roles, source)
+    first = (schema.image, schema.label)
+    ordered = sorted(schema.fields, key=lambda each: (*first, each.name).index(each.name))
+    schema = replace(schema, fields=tuple(ordered))
     notes = []
     if choice.schema is not None and ignored:
         notes.append(f"left out, because --schema does not name it: {format_some(sorted(ignored))}")
@@ -938,7 +953,8 @@ class Reading:
         for each in self.schema.fields:
             for place in each.places:
                 if len(place) == 1:
-                    known[place[0]] = each.name, _converter(each), each
+                    is_number = self.table.meaning(place[0]).type in (LABEL_TEXT, "class")
+                    known[place[0]] = each.name, _converter(each, is_number), each
         nested = {path[0] for path, _ in self._nested}
         return dict.fromkeys(self.ignored | nested, None) | known
 
@@ -956,26 +972,29 @@ class Reading:
         """Make a sample of the schema.
 
         Raises:
-            BadSample: If it does not fit.
+            Misfit: If it does not fit.
         """
         known = self._plain
         fields: dict[str, Value] = {}
         image = None
         for raw, value in sample.fields.items():
-            try:
-                found = known[raw]
-            except KeyError:
-                found = known[raw] = self._find(raw)
+            if raw not in known:
+                if not type_of(value):  # nothing that the schema could lack
+                    if self.raw:
+                        fields[raw] = value
+                    continue
+                known[raw] = self._find(raw)
+            found = known[raw]
+            if self.raw:
+                if found is not None or self._is_kept(raw):
+                    fields[raw] = value
+                    image = raw if found and found[0] == self.schema.image else image
+                continue
             if found is None:
                 continue
             name, convert, column = found
             if name in fields:
-                raise BadSample(f"has two values for the field {name!r}, one of them at {raw!r}")
-            if name == self.schema.image:
-                image = raw
-            if self.raw:
-                fields[raw] = value
-                continue
+                raise Misfit(f"has two values for the field {name!r}, one of them at {raw!r}")
             try:
                 typed = convert(value)
             except (ValueError, TypeError, RecursionError, OverflowError):
@@ -993,7 +1012,7 @@ class Reading:
                     raise _misfit(column, value) from None
         if not fields.keys() >= self._required:
             lacking = ", ".join(repr(each) for each in sorted(self._required - fields.keys()))
-            raise BadSample(
+            raise Misfit(
                 f"lacks the field {lacking}, which the samples looked at have: give --look all, or "
                 "a --schema FILE that says it may be missing"
             )
@@ -1001,23 +1020,43 @@ class Reading:
         sample.image = self.schema.image if self.schema.image in fields else None
         return sample
 
+    def _is_kept(self, raw: str) -> bool:
+        """Return whether a raw name is bookkeeping of what is kept: of the label, if of a field."""
+        place, found = self.table.place_of(raw), self._kept.get(raw)
+        if found is None:
+            places = {self.table.place_of(each[0]) for each in self.schema.by_place}
+            belongs = not self.table.meaning(place).field or place in places
+            found = self._kept[raw] = belongs and not self.table.meaning(raw).field
+        return found
+
+    @cached_property
+    def _kept(self) -> dict[str, bool]:
+        return {}
+
     def _find(self, raw: str) -> tuple[str, Callable[[Value], Value | None], Field] | None:
         """Return what a raw name is that has not been seen before.
 
         Raises:
-            BadSample: If the schema does not have it.
+            Misfit: If the schema does not have it.
         """
         place = self.table.place_of(raw)
         if place in self._plain:
             return self._plain[place]
-        if not self.table.meaning(place).field:
+        if not (self.table.meaning(place).field and self.table.meaning(raw).field):
             return None
-        raise BadSample(
+        raise Misfit(
             f"has a field {raw!r} that the samples looked at lack: give --look all, or --drop {raw}"
         )
 
 
-def _converter(column: Field) -> Callable[[Value], Value | None]:
+def _converter(column: Field, is_number: bool = False) -> Callable[[Value], Value | None]:
+    """Return what makes a typed value of a raw one.
+
+    Args:
+        column: The field.
+        is_number: Whether a text that is a number is the number of a class and not its name, as in
+            a ``.cls``: classes may be called ``1`` and ``2``.
+    """
     convert = TYPES[column.type].convert
     if column.type != "class" or not column.names:
         return convert
@@ -1030,7 +1069,7 @@ def _converter(column: Field) -> Callable[[Value], Value | None]:
             text = value.decode() if isinstance(value, bytes) else value
             if (number := numbers.get(text)) is None:
                 number = numbers.get(text.strip())
-            if number is not None:
+            if number is not None and not (is_number and _is_whole(text)):
                 return number
         number = convert(value)
         # -1 is what Hugging Face writes where the class is not known, as in most test sets.
@@ -1041,11 +1080,19 @@ def _converter(column: Field) -> Callable[[Value], Value | None]:
     return to_class
 
 
-def _misfit(column: Field, value: Value) -> BadSample:
+def _is_whole(text: str) -> bool:
+    try:
+        int(text)
+    except ValueError:
+        return False
+    return True
+
+
+def _misfit(column: Field, value: Value) -> Misfit:
     what = TYPES[column.type].what
     if column.names:
         what += f" of the {format_count(len(column.names), 'class')}"
-    return BadSample(
+    return Misfit(
         f"the field {column.name!r} is {shown(value)}, which is not {what}: correct it, give "
         f"--look all, or another type in a --schema FILE"
     )

@@ -20,8 +20,9 @@ from dsprep.planning.layouts import make_layout
 from dsprep.planning.packing import Packing
 from dsprep.planning.selection import Selection
 from dsprep.progress import Progress
+from dsprep.schema import Schema
 from dsprep.sources.archive import require_there
-from dsprep.sources.reading import Source, make_source
+from dsprep.sources.reading import Source, make_choice, make_source
 from dsprep.sources.whole import shards_of
 from dsprep.units import parse_size
 from dsprep.writing import WriteReport, require_one_of, shard_size, write_data_set
@@ -53,6 +54,15 @@ def shard(
     name: str | None = None,
     compression: str | None = None,
     features: str | None = None,
+    image_field: str | None = None,
+    label_field: str | None = None,
+    only: Sequence[str] = (),
+    drop: Sequence[str] = (),
+    rename: Mapping[str, str] | None = None,
+    schema: Schema | AnyPath | None = None,
+    schema_out: AnyPath | None = None,
+    look: str | None = None,
+    no_image: bool = False,
     shuffle: bool = False,
     seed: int | None = None,
     filter: str | None = None,
@@ -99,6 +109,15 @@ def shard(
         name: What shard names begin with; ``train`` by default.
         compression: ``gzip`` compresses TFRecord shards; ``none`` is the default.
         features: The preset of feature names, if TFRecord is made of another format.
+        image_field: As for :func:`dsprep.pack`.
+        label_field: As for :func:`dsprep.pack`.
+        only: As for :func:`dsprep.pack`.
+        drop: As for :func:`dsprep.pack`.
+        rename: As for :func:`dsprep.pack`.
+        schema: As for :func:`dsprep.pack`.
+        schema_out: As for :func:`dsprep.pack`.
+        look: As for :func:`dsprep.pack`.
+        no_image: As for :func:`dsprep.pack`.
         shuffle: Whether to shuffle the samples, all of them together.
         seed: Decides the order of a shuffle, and which samples balancing takes; 0 by default.
         filter: An expression of SQL that is true of the samples to take, on ``key``, ``label``,
@@ -148,6 +167,17 @@ def shard(
         classes=classes,
         class_order=class_order,
         extensions=extensions,
+        choice=make_choice(
+            image_field=image_field,
+            label_field=label_field,
+            label_type=label_type,
+            only=only,
+            drop=drop,
+            rename=rename,
+            schema=schema,
+            look=look,
+            no_image=no_image,
+        ),
     )
     own = _format_of(source)
     try:
@@ -163,14 +193,15 @@ def shard(
         format_name,
         gzip=compression == "gzip" or destination.is_gzip,
         features=features,
-        whole=True,
     )
     balanced = balance is not None or oversample
     selection = None
     if filter is not None or balanced:
         selection = Selection(filter, filter_table, balanced, oversample, seed or 0)
     copies = own == format_name and key == "path" and not oversample and features is None
-    source = replace(source, whole=selection is not None or not (copies or layout.holds_anything))
+    changes = ("--only", "--drop", "--rename", "--label-field", "--image-field", "--label-type")
+    copies = copies and not any(given.get(each) for each in (*changes, "--schema"))
+    source = replace(source, whole=selection is not None or (not copies and layout.needs_names))
     packing = Packing(
         source=source,
         destination=destination,
@@ -191,6 +222,7 @@ def shard(
     return write_data_set(
         packing,
         done="sharded",
+        schema_out=schema_out,
         max_errors=max_errors,
         on_error=on_error,
         overwrite=overwrite,

@@ -3,28 +3,35 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
+from itertools import chain
 
 from dsprep.arguments import AnyPath, public
 from dsprep.errors import BadSample, DsprepError, OptionError, SourceError
 from dsprep.findings import Reject, frames_note
 from dsprep.formats import CONCATENATIVE
-from dsprep.formats.base import Format
+from dsprep.formats.base import Entry, Format
 from dsprep.formats.stream import Readable, ShardStream, why_no_shard
 from dsprep.images.check import DEFAULT_MAX_PIXELS, LEVELS
 from dsprep.images.transform import Transform
 from dsprep.options import given_options, require_effect
-from dsprep.planning.fields import (
-    choose_fields,
-    kept_fields,
-    named_fields,
-    say_unmatched,
-    with_derived,
-)
-from dsprep.planning.layouts import make_layout, split_names
+from dsprep.planning.geometry import kept_fields
+from dsprep.planning.layouts import make_layout
 from dsprep.planning.recipe import Recipe, sample_finisher
 from dsprep.readers.shards import ShardReader
 from dsprep.sample import Sample
+from dsprep.schema import FACTS, Choice, Reading, Schema, observe, select, settle
+from dsprep.sources.reading import make_choice
+from dsprep.units import format_some
+
+_LOOKED_AT = 64
+"""Samples that are read before the first block, to settle the schema."""
+
+_MOST_BYTES = 16_000_000
+"""Bytes of these."""
+
+_STEM = "stream"
+"""What keys of records without names begin with."""
 
 _BLOCK = 1 << 20
 """Bytes handed on at once, unless a sample is larger: so much is held back at most."""
@@ -58,14 +65,6 @@ class Converted(Iterator[bytes]):
         return data if count < 0 else data[:count]
 
 
-@dataclass
-class _Seen:
-    """What has come so far: the fields of samples, and images that are a first frame only."""
-
-    fields: set[str] = field(default_factory=set)
-    lost_frames: int = 0
-
-
 class TooManyRejects(DsprepError):
     """A sample could not be converted, and that was not to be."""
 
@@ -78,10 +77,15 @@ def convert_stream(
     *,
     source: AnyPath,
     to: str,
+    image_field: str | None = None,
+    label_field: str | None = None,
+    label_type: str | None = None,
     only: Sequence[str] = (),
     drop: Sequence[str] = (),
-    keep_fields: Sequence[str] = (),
     rename: Mapping[str, str] | None = None,
+    schema: Schema | AnyPath | None = None,
+    no_image: bool = False,
+    keep_fields: Sequence[str] = (),
     features: str | None = None,
     metadata: bool = False,
     key: str = "path",
@@ -96,16 +100,22 @@ def convert_stream(
     """Convert one shard while it is being read.
 
     Memory holds a sample and a block, however long the shard is; the first block comes when the
-    first samples have been read. Gzip in the input is recognized and decompressed.
+    first samples, at most 64 or 16 MB, have been read, which settle the schema. Gzip in the input
+    is recognized and decompressed.
 
     Args:
         reader: An object with ``read(count)``: a file, a pipe, the body of an HTTP response.
         source: The format of what it reads: ``webdataset``, ``tfrecord``, ``recordio``, ….
         to: The format of what comes out; one that is one sample after another.
-        only: The fields to keep; none means all. ``image`` is the image, whatever its kind.
-        drop: The fields to leave out.
+        image_field: As for :func:`dsprep.pack`.
+        label_field: As for :func:`dsprep.pack`.
+        label_type: As for :func:`dsprep.pack`.
+        only: As for :func:`dsprep.pack`.
+        drop: As for :func:`dsprep.pack`.
+        rename: As for :func:`dsprep.pack`.
+        schema: As for :func:`dsprep.pack`.
+        no_image: As for :func:`dsprep.pack`.
         keep_fields: As for :func:`dsprep.pack`.
-        rename: New names of fields.
         features: The preset of feature names for TFRecord.
         metadata: Whether to write class, filename, width and height into WebDataset samples.
         key: ``path`` keeps the samples' keys, ``index`` makes new ones from their numbers.
@@ -130,50 +140,6 @@ def convert_stream(
             is not given.
     """
     given = given_options(locals())
-    layout, recipe = _recipe(
-        source,
-        to,
-        only,
-        drop,
-        rename or {},
-        features,
-        metadata,
-        key,
-        transform,
-        check,
-        DEFAULT_MAX_PIXELS if max_pixels is None else max_pixels,
-    )
-    looks = transform is not None or recipe.check != "none" or "width" in recipe.layout.wants
-    require_effect("convert", given, format=to, looks=looks)
-    recipe = replace(recipe, keep_fields=kept_fields(keep_fields))
-    named = named_fields(recipe.fields, frozenset(rename or ()), keep_fields)
-    seen = _Seen()
-
-    def blocks() -> Iterator[bytes]:
-        yield from _convert(reader, name, layout, recipe, on_reject or _refuse, block, seen)
-        notes = say_unmatched(named, with_derived(seen.fields, recipe.layout))
-        lost = [frames_note(seen.lost_frames)] if seen.lost_frames else []
-        for note in (*lost, *notes):
-            if on_note is not None:
-                on_note(note)
-
-    return Converted(blocks())
-
-
-def _recipe(
-    source: str,
-    to: str,
-    only: Sequence[str],
-    drop: Sequence[str],
-    rename: Mapping[str, str],
-    features: str | None,
-    metadata: bool,
-    key: str,
-    transform: Transform | None,
-    check: str | None,
-    max_pixels: int,
-) -> tuple[Format, Recipe]:
-    """The format to read, and what is done to its samples."""
     for option, value, choices in (
         ("source", source, tuple(CONCATENATIVE)),
         ("key", key, ("path", "index")),
@@ -181,65 +147,163 @@ def _recipe(
     ):
         if value not in choices:
             raise OptionError(f"{option} {value}: choose one of {', '.join(map(str, choices))}")
-    own, other = split_names(to, rename)
-    layout = make_layout(to, features=features, rename=own, metadata=metadata, whole=True)
+    layout = make_layout(to, features=features, metadata=metadata)
     if not layout.concatenative:
         raise OptionError(f"{to}: cannot be streamed; convert files instead")
     guarded = layout.readable_images is not None
+    choice = make_choice(
+        image_field=image_field,
+        label_field=label_field,
+        label_type=label_type,
+        only=only,
+        drop=drop,
+        rename=rename,
+        schema=schema,
+        no_image=no_image,
+    )
+    source_layout = CONCATENATIVE[source]()
     recipe = Recipe(
-        reader=ShardReader((), CONCATENATIVE[source]()),
+        reader=ShardReader((), source_layout),
+        schema=Schema(()),
         layout=layout,
         transform=transform,
         check=check or ("decode" if guarded else "none"),
         readable=layout.readable_images if check != "none" else None,
-        max_pixels=max_pixels,
+        max_pixels=DEFAULT_MAX_PIXELS if max_pixels is None else max_pixels,
         classes=None,
         key=key,
-        fields=choose_fields(only, drop, other),
+        keep_fields=kept_fields(keep_fields),
     )
-    return CONCATENATIVE[source]().exact(), recipe
+    require_effect("convert", given, format=to)
+    stream = _Stream(
+        name, source_layout, recipe, choice, given, on_reject or _refuse, on_note or _ignore
+    )
+    return Converted(stream.blocks(reader, block))
 
 
-def _convert(
-    reader: Readable,
-    name: str,
-    layout: Format,
-    recipe: Recipe,
-    on_reject: Callable[[Reject], None],
-    block: int,
-    seen: _Seen,
-) -> Iterator[bytes]:
-    finish = sample_finisher(recipe)
-    parts: list[bytes] = []
-    pending = total = kept = 0
-    before = None
-    with ShardStream(name, reader) as stream:
-        try:
-            for entry in layout.read(stream):
-                key = entry.sample.key
-                seen.fields.update(entry.sample.fields)
-                try:
-                    sample = _checked(finish(entry.sample, key), recipe, before)
-                    encoded = recipe.layout.encode(sample)
-                except BadSample as error:
-                    on_reject(Reject(key, str(error)))
-                    continue
-                before = sample.key
-                seen.lost_frames += sample.lost_frames
-                kept += len(entry.sample.fields)
-                parts += encoded
-                pending += sum(map(len, encoded))
-                if pending >= block:
+class _Stream:
+    """A shard that is converted while it is read."""
+
+    def __init__(
+        self,
+        name: str,
+        layout: Format,
+        recipe: Recipe,
+        choice: Choice,
+        given: Mapping[str, object],
+        on_reject: Callable[[Reject], None],
+        on_note: Callable[[str], None],
+    ) -> None:
+        self._name, self._recipe, self._choice, self._given = name, recipe, choice, given
+        self._layout = layout
+        self._on_reject, self._on_note = on_reject, on_note
+
+    def blocks(self, reader: Readable, block: int) -> Iterator[bytes]:
+        """Convert all samples."""
+        parts: list[bytes] = []
+        pending = total = members = lost_frames = 0
+        before = None
+        with ShardStream(self._name, reader) as stream:
+            entries = self._layout.read(stream)
+            first, error = _take(entries)
+            try:
+                if first or error is None:
+                    self._settle([replace(entry.sample) for entry in first])
+                read = self._recipe.reader.typed
+                finish = sample_finisher(self._recipe)
+                for entry in chain(first, _then(entries, error)):
+                    members += len(entry.sample.fields)
+                    raw = entry.sample
+                    if not raw.key:
+                        raw.key = f"{_STEM}-{raw.id:07d}"
+                    path = raw.key
+                    try:
+                        typed = read(raw)
+                        if isinstance(typed, BadSample):
+                            raise typed
+                        sample = _checked(finish(typed, path), self._recipe, before)
+                        encoded = self._recipe.layout.encode(sample)
+                    except BadSample as bad:
+                        self._on_reject(Reject(path, str(bad)))
+                        continue
+                    before = sample.key
+                    lost_frames += sample.lost_frames
+                    parts += encoded
+                    pending += sum(map(len, encoded))
+                    if pending >= block:
+                        yield b"".join(parts)
+                        total += pending
+                        parts, pending = [], 0
+                if why := why_no_shard(stream.passed_over, members):
+                    raise SourceError(f"{self._name}: {why}")
+            except DsprepError:
+                if parts:
                     yield b"".join(parts)
-                    total += pending
-                    parts, pending = [], 0
-            if why := why_no_shard(stream.passed_over, kept):
-                raise SourceError(f"{name}: {why}")
-        except DsprepError:
-            if parts:
-                yield b"".join(parts)
-            raise
-    yield b"".join((*parts, recipe.layout.trailer(total + pending)))
+                raise
+        yield b"".join((*parts, self._recipe.layout.trailer(total + pending)))
+        if lost_frames:
+            self._on_note(frames_note(lost_frames))
+
+    def _settle(self, samples: Sequence[Sample]) -> None:
+        """Settle the schema by the first samples."""
+        recipe, choice = self._recipe, self._choice
+        table = recipe.reader.table
+        observed = observe(samples, table, choice)
+        settled, idle = select(settle(observed, table, choice, self._name), choice)
+        schema = settled.schema
+        if samples and schema.image is None and not choice.no_image:
+            raise SourceError(
+                f"{self._name}: its samples have no image; fields are "
+                f"{format_some(list(schema.by_name))}: give --image-field NAME, or --no-image if "
+                "samples are to have none"
+            )
+        asked = ("--features", "--metadata", "--rename", "--label-field", "--label-type")
+        raw = table.name == recipe.layout.name and not any(
+            each in self._given for each in (*asked, "--schema")
+        )
+        notes: list[str] = []
+        layout = recipe.layout
+        if not raw:
+            layout, notes = layout.arranged(schema)
+            if layout.needs_labels and schema.label is None and samples:
+                raise OptionError(
+                    f"{self._name}: its samples have no label, and {layout.name} needs one: a "
+                    "manifest can say that there is none, a stream cannot"
+                )
+        written = layout.schema.by_name if layout.schema else {}
+        looks = recipe.transform is not None or recipe.check != "none"
+        looks = looks or not FACTS.isdisjoint(written)
+        require_effect("convert", self._given, looks=looks)
+        reading = Reading(schema, table, settled.ignored, raw)
+        self._recipe = replace(
+            recipe, layout=layout, schema=schema, reader=replace(recipe.reader, reading=reading)
+        )
+        unknown = [each for each in recipe.keep_fields or () if schema.named(each) is None]
+        if unknown:
+            idle.append(f"--keep-fields {','.join(unknown)}: no sample has it")
+        for note in (*settled.notes, *notes, *idle):
+            self._on_note(note)
+
+
+def _take(entries: Iterator[Entry]) -> tuple[list[Entry], DsprepError | None]:
+    """Take the samples that settle the schema, and the error after which none follows."""
+    taken: list[Entry] = []
+    size = 0
+    try:
+        for entry in entries:
+            taken.append(entry)
+            size += entry.size
+            if len(taken) == _LOOKED_AT or size >= _MOST_BYTES:
+                break
+    except DsprepError as error:
+        return taken, error
+    return taken, None
+
+
+def _then(entries: Iterator[Entry], error: DsprepError | None) -> Iterator[Entry]:
+    if error is not None:
+        raise error
+    yield from entries
 
 
 def _checked(sample: Sample | BadSample, recipe: Recipe, before: str | None) -> Sample:
@@ -254,12 +318,12 @@ def _checked(sample: Sample | BadSample, recipe: Recipe, before: str | None) -> 
         raise BadSample(
             f"its key {before!r} is that of the sample before; --key index makes new keys"
         )
-    unheld = recipe.layout.unheld({name: type(value) for name, value in sample.fields.items()})
-    if unheld:
-        names = ",".join(unheld)
-        raise BadSample(f"{recipe.layout.name} cannot hold {names}; --drop {names} leaves that out")
     return sample
 
 
 def _refuse(reject: Reject) -> None:
     raise TooManyRejects(f"{reject.path}: {reject.reason}")
+
+
+def _ignore(note: str) -> None:
+    """Say nothing."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
@@ -12,6 +13,7 @@ from dsprep.errors import Interrupted, OptionError
 from dsprep.findings import Finding, Reject, count_skipped, frames_note, notes_of
 from dsprep.formats.base import ShardFacts
 from dsprep.formats.tar import MAX_NAME
+from dsprep.listing.changes import write_text
 from dsprep.manifests.manifest import Manifest
 from dsprep.planning.cuts import ShardSize, in_megabytes
 from dsprep.planning.packing import Packing
@@ -50,6 +52,9 @@ class WriteReport:
             keys must differ, only a dry run has any.
         chosen: What a filter left out, and balancing left out or repeated, if either was asked for.
         notes: What else there is to say.
+        schema: The schema of the samples that are written; None if nothing tells it.
+        fields: What a dry run shows of it, a row for each field: its name, type and role, what told
+            it, where it goes, how many samples of the look have it.
         seconds: How long it took; for a dry run, how long it will take.
     """
 
@@ -70,6 +75,8 @@ class WriteReport:
     collisions: Sequence[tuple[str, Sequence[str]]]
     chosen: Chosen | None
     notes: Sequence[str]
+    schema: Mapping[str, Any] | None
+    fields: Sequence[Sequence[str]]
     seconds: float
 
 
@@ -77,6 +84,7 @@ def write_data_set(
     packing: Packing,
     *,
     done: str,
+    schema_out: str | None = None,
     max_errors: int | None = None,
     on_error: str = "skip",
     overwrite: bool = False,
@@ -90,6 +98,7 @@ def write_data_set(
     Args:
         packing: What is to be written.
         done: What that is called when it is done: ``packed``.
+        schema_out: A file to write the schema of the source to.
         max_errors: Stop when more samples than this are rejected.
         on_error: ``skip`` rejects a bad sample and goes on, ``fail`` stops.
         overwrite: Replace what is at the destination.
@@ -112,6 +121,9 @@ def write_data_set(
         closing(place_of(destination, room, progress)) as place,
     ):
         plan = make_plan(packing, pool, progress)
+        if schema_out is not None and plan.catalog.settled is not None:
+            text = json.dumps(plan.catalog.settled.schema.to_json(), indent=1, ensure_ascii=False)
+            write_text(schema_out, text + "\n")
         if dry_run:
             return planned_report(plan, plan.seconds(pool, progress))
         require_distinct_keys(plan)
@@ -240,7 +252,10 @@ def _rejects_file(plan: Plan) -> str:
 
 
 def _common(plan: Plan, shards: Sequence[ShardFacts], rejects: Sequence[Reject]) -> dict[str, Any]:
+    from dsprep.sources.infer import table_of  # not before polars is there
+
     per_class = plan.catalog.samples_per_class(without=(each.path for each in rejects))
+    schema, settled = plan.packing.schema, plan.catalog.settled
     return {
         "classes": plan.catalog.classes,
         "per_class": per_class,
@@ -250,6 +265,10 @@ def _common(plan: Plan, shards: Sequence[ShardFacts], rejects: Sequence[Reject])
         "collisions": plan.collisions,
         "chosen": plan.chosen,
         "notes": _notes(plan, shards, per_class),
+        "schema": schema and schema.to_json(),
+        "fields": list(table_of(settled, schema or settled.schema, len(plan.catalog)))
+        if settled is not None
+        else [],
     }
 
 
@@ -258,14 +277,14 @@ def _unlabeled(plan: Plan) -> Iterator[str]:
     layout, catalog = plan.packing.layout, plan.catalog
     note = f"{format_count(len(catalog), 'sample')} without labels"
     are_images = not catalog.reader.whole
-    if layout.needs_labels and layout == layout.with_labels(False):
+    if catalog.is_labeled:
+        return
+    if layout.needs_labels:
         note += (
             f": {layout.name} cannot hold that, so each record says 0 instead, which a training "
             f"job takes for a class; only {plan.packing.destination.manifest.name} says that it "
             "is none"
         )
-    elif not are_images or catalog.label_column:
-        return
     if are_images:
         note += (
             "; to have labels, give --labels FILE or --list FILE, or put the images of each class "
@@ -290,7 +309,7 @@ def _notes(plan: Plan, shards: Sequence[ShardFacts], per_class: Mapping[int, int
             f"{format_count(len(incomplete), 'sample')} without a part that most have: "
             f"{format_some(incomplete)}"
         )
-    notes += plan.unmatched
+    notes += plan.notes
     without = plan.catalog.without_objects() if plan.packing.layout.needs_objects else 0
     if without:
         notes.append(

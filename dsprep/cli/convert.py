@@ -17,7 +17,6 @@ from dsprep.cli.options import (
     workers_option,
 )
 from dsprep.cli.writing_options import (
-    drop_option,
     end,
     image_options,
     keep_fields_option,
@@ -25,12 +24,13 @@ from dsprep.cli.writing_options import (
     overwrite_option,
     plan_option,
     sample_options,
+    schema_out_option,
+    selection_options,
     shard_size_options,
     spool_option,
     take_transform,
 )
 
-_fields = option_group("Fields")
 _shards = option_group("Shards")
 
 
@@ -38,15 +38,9 @@ _shards = option_group("Shards")
 @sources_argument
 @click.argument("dest", metavar="DEST")
 @source_options
-@_fields("--only", metavar="FIELD[,FIELD...]", help="Keep these fields; image is any image.")
-@drop_option
+@selection_options
+@schema_out_option
 @keep_fields_option
-@_fields(
-    "--round",
-    "rounded",
-    metavar="COLUMN[,COLUMN...]",
-    help="Round these 64-bit columns of Parquet to 32 bits, which is what other formats hold.",
-)
 @_shards(
     "--to",
     type=click.Choice(
@@ -82,7 +76,6 @@ def convert(
     only: str | None,
     drop: str | None,
     keep_fields: str | None,
-    rounded: str | None,
     as_json: bool,
     quiet: bool,
     **options: Any,
@@ -128,11 +121,10 @@ def convert(
         label_columns=split_commas(label_column),
         extensions=split_commas(extensions),
         pairs=parse_pairs(pairs, "--pair"),
-        rename=parse_pairs(renamed, "--map"),
+        rename=parse_pairs(renamed, "--rename"),
         only=split_commas(only),
         drop=split_commas(drop),
         keep_fields=split_commas(keep_fields),
-        rounded=split_commas(rounded),
         transform=take_transform(options),
         progress=progress_for(sys.stderr, quiet),
         **options,

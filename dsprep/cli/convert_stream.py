@@ -21,7 +21,6 @@ from dsprep.findings import Reject
 from dsprep.formats import CONCATENATIVE, format_of_file
 from dsprep.formats.stream import Readable
 from dsprep.options import require_effect
-from dsprep.sources.shardset import without_labels
 from dsprep.stores.local import destination_errors, publish
 from dsprep.stores.opened import open_file
 from dsprep.stores.paths import is_dir
@@ -63,7 +62,6 @@ def convert_stdin(
     require_effect("convert", given, stream=True, stdout=dest == STREAM)
     if dest.endswith(".gz"):
         raise OptionError(f"{dest}: a stream is not compressed; write to - and pipe it into gzip")
-    is_unlabeled = sources[0] != STREAM and bool(without_labels(sources))
     rejects = _Rejects(0 if on_error == "fail" else max_errors)
     with _source(sources[0]) as source, _destination(dest, overwrite) as output:
         blocks = convert_stream(
@@ -71,9 +69,13 @@ def convert_stdin(
             source=_format(sources[0], kind, "--from"),
             to=_format(dest, to, "--to"),
             only=split_commas(only),
-            drop=[*split_commas(drop), *(["cls"] if is_unlabeled else [])],
+            drop=split_commas(drop),
             keep_fields=split_commas(keep_fields),
-            rename=parse_pairs(renamed, "--map"),
+            rename=parse_pairs(renamed, "--rename"),
+            **{
+                name: options[name]
+                for name in ("image_field", "label_field", "label_type", "schema", "no_image")
+            },
             features=options["features"],
             metadata=options["metadata"],
             key=options["key"],

@@ -181,12 +181,6 @@ labels_options = together(
         "becomes a 0 or a 1 for each tag, in the order of classes.txt.",
     ),
     _source(
-        "--label-type",
-        type=click.Choice(["class", "float"]),
-        help="What the labels in --labels are, where the column leaves it open: each the name or "
-        "number of one class, or numbers that are kept as they are.",
-    ),
-    _source(
         "--duplicates",
         type=click.Choice(["error", "first", "keep"]),
         help="If --list or --labels names an image again: stop, use the first row only, or make a "
@@ -215,7 +209,36 @@ classes_options = together(
     ),
 )
 
-source_options = together(source_kind_options, labels_options, classes_options)
+_fields = option_group("Fields")
+
+fields_options = together(
+    _fields("--image-field", metavar="NAME", help="Field that is the image, if several may be."),
+    _fields(
+        "--label-field",
+        metavar="NAME",
+        help="Field that is the label; json.label is a part of the field json.",
+    ),
+    _fields(
+        "--label-type",
+        type=click.Choice(["class", "multi", "float", "text"]),
+        help="Type of the label: the name or number of a class, a list of class numbers, numbers "
+        "that are kept as they are, or text.",
+    ),
+    _fields(
+        "--schema",
+        metavar="FILE",
+        help="Take the schema from FILE, as --schema-out writes it, instead of looking at samples.",
+    ),
+    _fields(
+        "--look",
+        type=click.Choice(["all"]),
+        help="Look at all samples to settle the schema.  [default: the first 64, and 2 of each "
+        "shard]",
+    ),
+    _fields("--no-image", is_flag=True, help="Accept samples without an image: tables, audio."),
+)
+
+source_options = together(source_kind_options, labels_options, classes_options, fields_options)
 
 
 def take_source(options: dict[str, Any], root: str, *others: str) -> Source:
@@ -226,17 +249,25 @@ def take_source(options: dict[str, Any], root: str, *others: str) -> Source:
         root: What the user named.
         others: More of that.
     """
-    from dsprep.sources.reading import make_source
+    from dsprep.sources.reading import make_choice, make_source
 
     return make_source(
         root,
+        choice=make_choice(
+            image_field=options.pop("image_field"),
+            label_field=options.pop("label_field"),
+            label_type=(label_type := options.pop("label_type")),
+            schema=options.pop("schema"),
+            look=options.pop("look"),
+            no_image=options.pop("no_image"),
+        ),
         others=others,
         list_file=options.pop("list_file"),
         labels=options.pop("labels"),
         path_column=options.pop("path_column"),
         label_columns=split_commas(options.pop("label_column")),
         label_separator=options.pop("label_separator"),
-        label_type=options.pop("label_type"),
+        label_type=label_type,
         duplicates=options.pop("duplicates"),
         classes=options.pop("classes"),
         class_order=options.pop("class_order"),

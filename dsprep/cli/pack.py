@@ -17,7 +17,6 @@ from dsprep.cli.options import (
     workers_option,
 )
 from dsprep.cli.writing_options import (
-    drop_option,
     end,
     image_options,
     keep_fields_option,
@@ -25,6 +24,8 @@ from dsprep.cli.writing_options import (
     overwrite_option,
     plan_option,
     sample_options,
+    schema_out_option,
+    selection_options,
     shard_size_options,
     spool_option,
     take_transform,
@@ -49,7 +50,8 @@ _samples = option_group("Samples")
 @_samples("--seed", type=int, default=0, show_default=True, help="Of the shuffle.")
 @sample_options
 @image_options
-@drop_option
+@selection_options
+@schema_out_option
 @keep_fields_option
 @overwrite_option
 @spool_option
@@ -63,6 +65,7 @@ def pack(
     extensions: str | None,
     pairs: tuple[str, ...],
     renamed: tuple[str, ...],
+    only: str | None,
     drop: str | None,
     keep_fields: str | None,
     shuffle: bool,
@@ -102,9 +105,10 @@ def pack(
         label_columns=split_commas(label_column),
         extensions=split_commas(extensions),
         pairs=parse_pairs(pairs, "--pair"),
+        only=split_commas(only),
         drop=split_commas(drop),
         keep_fields=split_commas(keep_fields),
-        rename=parse_pairs(renamed, "--map"),
+        rename=parse_pairs(renamed, "--rename"),
         transform=take_transform(options),
         seed=seed if shuffle else None,
         progress=progress_for(sys.stderr, quiet),

@@ -174,7 +174,19 @@ def _time_line(report: WriteReport) -> str:
     return f"{duration}, {rate:,.0f} samples/s, {format_size(report.bytes / report.seconds)}/s"
 
 
+_COLUMNS = ("field", "type", "role", "told by", "goes to", "samples")
+"""What a table of a schema shows of each field."""
+
+
+def print_schema(rows: Iterable[Sequence[str]]) -> None:
+    """Print the fields of a data set as a table, as :func:`dsprep.sources.infer.table_of` has it."""
+    click.echo("\nschema")
+    _print_table([_COLUMNS, *(tuple(map(visible, row)) for row in rows)])
+
+
 def _print_plan(report: WriteReport) -> None:
+    if report.fields:
+        print_schema(report.fields)
     click.echo("\nshards")
     _print_table(
         (shard.name, format_count(shard.samples, "sample"), format_size(shard.bytes))

@@ -25,6 +25,8 @@ from dsprep.cli.writing_options import (
     key_option,
     overwrite_option,
     plan_option,
+    schema_out_option,
+    selection_options,
     shard_size_options,
     spool_option,
 )
@@ -56,6 +58,8 @@ COMMANDS = {
 )
 @compression_option
 @features_option
+@selection_options
+@schema_out_option
 @_samples("--shuffle", is_flag=True, help="Shuffle all samples, however large the data set.")
 @_samples("--seed", type=int, help="Of what is drawn at random.  [default: 0]")
 @_samples(
@@ -87,6 +91,9 @@ def cut(
     label_column: str | None,
     extensions: str | None,
     pairs: tuple[str, ...],
+    renamed: tuple[str, ...],
+    only: str | None,
+    drop: str | None,
     as_json: bool,
     quiet: bool,
     **options: Any,
@@ -115,6 +122,9 @@ def cut(
         label_columns=split_commas(label_column),
         extensions=split_commas(extensions),
         pairs=parse_pairs(pairs, "--pair"),
+        rename=parse_pairs(renamed, "--rename"),
+        only=split_commas(only),
+        drop=split_commas(drop),
         progress=progress_for(sys.stderr, quiet),
         **options,
     )

@@ -11,6 +11,7 @@ from dsprep.cli.help import GroupedCommand, option_group
 from dsprep.cli.options import (
     Count,
     Size,
+    fields_options,
     labels_options,
     output_options,
     parse_pairs,
@@ -20,11 +21,11 @@ from dsprep.cli.options import (
     workers_option,
 )
 from dsprep.cli.writing_options import (
-    drop_option,
     end,
     error_options,
     keep_fields_option,
     plan_option,
+    selection_options,
 )
 
 _shards = option_group("Shards")
@@ -36,12 +37,13 @@ _samples = option_group("Samples")
 @click.argument("dest", metavar="DATASET")
 @source_kind_options
 @labels_options
+@fields_options
 @_shards("--target-size", type=Size(), help="Most bytes of a new shard.  [default: as before]")
 @_shards("--shards", type=Count(), help="Or: how many new shards.")
 @_shards("--samples-per-shard", type=Count(), help="Or: how many samples in each.")
 @_samples("--shuffle/--no-shuffle", default=True, help="Shuffle the new samples (default), or not.")
 @_samples("--seed", type=int, help="Of the shuffle.  [default: 0]")
-@drop_option
+@selection_options
 @keep_fields_option
 @error_options
 @plan_option
@@ -53,6 +55,8 @@ def append(
     label_column: str | None,
     extensions: str | None,
     pairs: tuple[str, ...],
+    renamed: tuple[str, ...],
+    only: str | None,
     drop: str | None,
     keep_fields: str | None,
     as_json: bool,
@@ -79,6 +83,8 @@ def append(
         label_columns=split_commas(label_column),
         extensions=split_commas(extensions),
         pairs=parse_pairs(pairs, "--pair"),
+        rename=parse_pairs(renamed, "--rename"),
+        only=split_commas(only),
         drop=split_commas(drop),
         keep_fields=split_commas(keep_fields),
         progress=progress_for(sys.stderr, quiet),

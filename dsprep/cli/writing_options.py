@@ -62,20 +62,30 @@ layout_options = together(
     compression_option,
     features_option,
     _shards(
-        "--map",
-        "renamed",
-        multiple=True,
-        metavar="FIELD=NAME",
-        help="Another feature name (TFRecord) or extension (WebDataset) for a field; repeatable.",
-    ),
-    _shards(
         "--metadata",
         is_flag=True,
         help="Add a .json with class, filename, width and height to each WebDataset sample.",
     ),
 )
 
-drop_option = _fields("--drop", metavar="FIELD[,FIELD...]", help="Leave these fields out.")
+selection_options = together(
+    _fields(
+        "--only",
+        metavar="FIELD[,FIELD...]",
+        help="Keep these fields; image and label are those of these roles.",
+    ),
+    _fields("--drop", metavar="FIELD[,FIELD...]", help="Leave these fields out."),
+    _fields(
+        "--rename",
+        "renamed",
+        multiple=True,
+        metavar="OLD=NEW",
+        help="Write the field OLD under the name NEW; repeatable.",
+    ),
+)
+schema_out_option = _fields(
+    "--schema-out", metavar="FILE", help="Write the schema of SOURCE to FILE, as JSON."
+)
 keep_fields_option = _fields(
     "--keep-fields",
     metavar="FIELD[,FIELD...]",

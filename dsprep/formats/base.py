@@ -13,9 +13,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Protocol, Self
 
+from dsprep.images.header import sniff
 from dsprep.rows import Rows
-from dsprep.sample import Sample
-from dsprep.schema import Meaning, Schema, Table
+from dsprep.sample import UNKNOWN_IMAGE, Sample
+from dsprep.schema import FACTS, Meaning, Schema, Table
 
 if TYPE_CHECKING:
     import polars as pl
@@ -90,6 +91,13 @@ class SampleWriter(Protocol):
         """Close what is open; the file is whole only if :meth:`finish` was called."""
 
 
+def path_of(sample: Sample) -> str:
+    """Return the name of a sample's image: that of its file, or one of key and kind."""
+    if sample.path or sample.image is None:
+        return sample.path or sample.key
+    return f"{sample.key}.{sniff(sample.fields[sample.image]) or UNKNOWN_IMAGE}"
+
+
 @dataclass(frozen=True)
 class Format(ABC):
     """How samples are laid out in a shard, options included."""
@@ -114,6 +122,8 @@ class Format(ABC):
     """Whether its readers for detection stop at an image without objects."""
     max_class: ClassVar[int | None] = None
     """The largest class number that it holds exactly; None for any."""
+    needs_names: ClassVar[bool] = False
+    """Whether the names of classes have to be known before the first sample is written."""
     schema: Schema | None = field(default=None, kw_only=True)
     """The schema of the samples to write, its places being those of this format; None for raw
     samples, which have been read from the same format. See :meth:`arranged`."""
@@ -171,6 +181,11 @@ class Format(ABC):
         Raises:
             OptionError: If it cannot hold a field; the message names the option that leaves it out.
         """
+
+    def fact_of(self, raw: str) -> str:
+        """Return the fact of an image that a raw name tells; the empty string if it is none."""
+        name = self.meaning(self.place_of(raw)).field
+        return name if name in FACTS else ""
 
     def like(self, other: Table) -> Self:
         """Return this format for raw samples of another of its kind, which may bring details."""

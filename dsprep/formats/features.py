@@ -1,6 +1,6 @@
-"""Which field of a sample becomes which feature of a ``tf.train.Example``, and back.
+"""The features of a ``tf.train.Example``: what they mean, and what fields become them.
 
-A preset is a table from field to feature name. The names are those of the programs that made them
+A preset is a table from roles to feature names. The names are those of the programs that made them
 customary: TF-Slim's ``dataset_utils.image_to_tfexample``, Inception's ``build_image_data.py``,
 TensorFlow Datasets' ``ImageFolder``, and the Object Detection API's ``create_pascal_tf_record.py``.
 """
@@ -8,257 +8,160 @@ TensorFlow Datasets' ``ImageFolder``, and the Object Detection API's ``create_pa
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
-from functools import cached_property, lru_cache
-from types import MappingProxyType
+from typing import NamedTuple
 
-from dsprep.errors import BadSample, OptionError
-from dsprep.formats.example import BytesList, Feature, FloatList, Int64List
-from dsprep.formats.floats import require_exact, require_held
-from dsprep.sample import IMAGE_KINDS, UNKNOWN_IMAGE, Sample, Value, is_label
+from dsprep.errors import BadSample
+from dsprep.formats.detection import is_detection_label, is_header_alone
+from dsprep.formats.example import Feature
+from dsprep.formats.floats import as_floats
+from dsprep.sample import Floats, Ints
+from dsprep.schema import FACTS, IMAGE, LABEL, LABEL_TEXT, Field, Meaning, Schema
 
-FORMAT_NAMES = {kind: kind for kind in IMAGE_KINDS} | {"jpg": "jpeg", "tif": "tiff"}
-"""What the ``format`` field says for each kind of image; nothing for an unknown one."""
+PATHS = ("image/filename", "file_name", "filename")
+"""The features that tell the name of the image's file, the first of a record being the one."""
 
-TYPES: Mapping[str, type] = {
-    "label": tuple,
-    "cls": int,
-    "class": str,
-    "filename": str,
-    "width": int,
-    "height": int,
-    "id": int,
+CLASS_NUMBER, CLASS_TEXT, CLASS_SYNSET = (
+    "image/class/label",
+    "image/class/text",
+    "image/class/synset",
+)
+
+FORMAT = "image/format"
+
+ANY_CLASS, ANY_PATH = "image/class/*", "*/filename"
+"""Places that stand for several features: those of one record are told apart by their names."""
+
+PLACES = {CLASS_NUMBER: ANY_CLASS, CLASS_TEXT: ANY_CLASS} | dict.fromkeys(PATHS, ANY_PATH)
+"""The features that have such a place."""
+
+_LABEL = Meaning("label", LABEL_TEXT, LABEL)
+_FACTS: Mapping[str, str] = {name: f"image/{name}" for name in FACTS} | {
+    "sha256": "image/key/sha256"
 }
-"""The fields that conventions name, and what they are; those of other types are any fields."""
 
-_COMMON = {
-    "image": "image/encoded",
-    "format": "image/format",
-    "cls": "image/class/label",
-    "label": "image/label",
+MEANINGS: Mapping[str, Meaning] = {
+    "image/encoded": Meaning("image", "image", IMAGE),
+    ANY_CLASS: _LABEL,
+    CLASS_NUMBER: _LABEL,
+    CLASS_TEXT: Meaning(""),  # the name of the class, where the number is there, too
+    CLASS_SYNSET: Meaning(""),
+    "image/label": _LABEL,
+    "image/source_id": Meaning("source_id"),
+    ANY_PATH: Meaning(""),
+    PATHS[0]: Meaning(""),
+    **{feature: Meaning(name) for name, feature in _FACTS.items()},
+    FORMAT: Meaning(""),  # the kind of the image, which its bytes tell
 }
+"""What features mean; any other is a field of its own name, and its values tell the type."""
 
-BOXES = ("xmin", "ymin", "xmax", "ymax")
-"""The features of a detection label's coordinates, below the name of ``boxes``."""
-
-_SAME = {"id": "source_id"}
-"""Fields that have another name among those of presets."""
+SIDES = ("xmin", "ymin", "xmax", "ymax")
 
 
-@dataclass(frozen=True)
-class Preset:
-    """A set of feature names.
+class Preset(NamedTuple):
+    """What the features are called that fields become.
 
     Attributes:
-        names: Feature name by field. ``image`` is the image whatever its kind, ``format`` what that
-            kind is called, ``synset`` the class name again, ``source_id`` the sample's id, and
-            ``boxes`` and ``classes`` the parts of a detection label.
+        image: The image.
+        label: A label that is a class.
+        numbers: A label of other numbers.
+        text: A label that is text.
+        names: The features that tell the name of a class.
+        path: The name of the image's file.
+        source_id: The id of the sample; empty if it is not written.
+        facts: Those by name.
+        written: The facts that each record has, even if the source does not tell them.
+        boxes: The prefix of the boxes that a detection label becomes; empty if it stays a label.
+        classes: The classes of these boxes, which count from 1.
         first_class: What the first class is numbered.
     """
 
-    names: Mapping[str, str]
+    image: str = "image/encoded"
+    label: str = CLASS_NUMBER
+    numbers: str = "image/label"
+    text: str = CLASS_TEXT
+    names: tuple[str, ...] = ()
+    path: str = PATHS[0]
+    source_id: str = ""
+    facts: Mapping[str, str] = _FACTS
+    written: tuple[str, ...] = ("format",)
+    boxes: str = ""
+    classes: str = ""
     first_class: int = 0
 
-    def in_order(self) -> list[tuple[str, str]]:
-        """Feature name and field of each feature, in the order of the names."""
-        single = {field: name for field, name in self.names.items() if field != "boxes"}
-        if "boxes" in self.names:
-            single |= {side: f"{self.names['boxes']}/{side}" for side in BOXES}
-        return sorted((name, field) for field, name in single.items())
-
-    @cached_property
-    def usual(self) -> frozenset[str]:
-        """The fields besides the image that it has features for."""
-        label = {"label"} if "boxes" in self.names else set()
-        return frozenset(self.names.keys() & TYPES.keys() | label)
-
-    @cached_property
-    def tells_keys(self) -> bool:
-        """Whether it has a feature for the file name, and none that tells what others do."""
-        return "filename" in self.names and not self.names.keys() & {"boxes", "source_id"}
-
-    @cached_property
-    def usual_features(self) -> frozenset[str]:
-        """The features that mean just what they are named for, if there are no others.
-
-        There are none if there is more to what they mean. A name without ``/`` may be a field's.
-        """
-        fields = ("image", "format", "cls", "class", "filename", "width", "height")
-        names = frozenset(self.names[field] for field in fields if field in self.names)
-        means_more = "format" not in self.names or not self.tells_keys
-        return frozenset() if means_more or any("/" not in name for name in names) else names
-
-    @cached_property
+    @property
     def box_names(self) -> tuple[str, ...]:
-        """The features that a detection label becomes: first that of the classes."""
-        return (self.names["classes"], *(f"{self.names['boxes']}/{side}" for side in BOXES))
-
-    @cached_property
-    def candidates(self) -> dict[str, list[str]]:
-        """The features that may hold a field, best first: this preset's, then the others'."""
-        taken = {name for name, _ in self.in_order()}
-        found: dict[str, list[str]] = {}
-        for field in ("image", "cls", "label", "class", "filename", "width", "height", "id"):
-            others = (each.names.get(_SAME.get(field, field), "") for each in PRESETS.values())
-            own = self.names.get(_SAME.get(field, field), "")
-            names = [own, *(name for name in others if name not in taken)]
-            found[field] = list(dict.fromkeys(filter(None, names)))
-        return found
-
-    def name_of(self, field: str) -> str:
-        """The feature that a field becomes, even if another preset has to name it."""
-        return next(iter(self.candidates[field]), field)
+        """The features of boxes, that of the classes last."""
+        return (*(f"{self.boxes}/{side}" for side in SIDES), self.classes) if self.boxes else ()
 
 
-PRESETS: Mapping[str, Preset] = MappingProxyType(
-    {
-        "dsprep": Preset(_COMMON | {"class": "image/class/text", "filename": "image/filename"}),
-        "slim": Preset(_COMMON | {"height": "image/height", "width": "image/width"}),
-        "inception": Preset(
-            _COMMON
-            | {
-                "class": "image/class/text",
-                "synset": "image/class/synset",
-                "filename": "image/filename",
-                "height": "image/height",
-                "width": "image/width",
-            },
-            first_class=1,
-        ),
-        "tfds": Preset(
-            {"image": "image", "cls": "label", "label": "labels", "filename": "file_name"}
-        ),
-        "detection": Preset(
-            {
-                "image": "image/encoded",
-                "format": "image/format",
-                "filename": "image/filename",
-                "source_id": "image/source_id",
-                "height": "image/height",
-                "width": "image/width",
-                "boxes": "image/object/bbox",
-                "classes": "image/object/class/label",
-            },
-            first_class=1,
-        ),
-    }
-)
+_SIZED = ("format", "height", "width")
+
+PRESETS: Mapping[str, Preset] = {
+    "dsprep": Preset(names=(CLASS_TEXT,)),
+    "slim": Preset(written=_SIZED),
+    "inception": Preset(names=(CLASS_TEXT, CLASS_SYNSET), written=_SIZED, first_class=1),
+    "tfds": Preset(
+        image="image",
+        label="label",
+        numbers="labels",
+        text="label",
+        path="file_name",
+        facts={},
+        written=(),
+    ),
+    "detection": Preset(
+        source_id="image/source_id",
+        written=_SIZED,
+        boxes="image/object/bbox",
+        classes="image/object/class/label",
+    ),
+}
+"""The presets by name."""
 
 
-FIELDS = frozenset(field for preset in PRESETS.values() for field in preset.names)
-"""The fields that presets name."""
+def feature_of(column: Field, schema: Schema, preset: Preset) -> str:
+    """Return the feature that a field of samples from another format becomes."""
+    name = column.name
+    if column.given:
+        return name
+    if name == schema.image:
+        return preset.image
+    if name == schema.label:
+        if column.type in ("class", "bool", "int"):
+            return preset.label
+        if column.type == "text":
+            return preset.text
+        return preset.numbers if "int" in column.type or "float" in column.type else name
+    if name == "source_id" and preset.source_id:
+        return preset.source_id
+    return preset.facts.get(name, name)
 
 
-def choose_features(preset: str, renamed: Mapping[str, str]) -> Preset:
-    """A preset, with some of its features renamed and others added.
+def own_feature_of(column: Field) -> str:
+    """Return the feature that holds a field of samples from another TFRecord."""
+    feature = column.places[0][0]
+    if feature == ANY_CLASS:
+        return CLASS_TEXT if column.type in ("text", "bytes") else CLASS_NUMBER
+    return feature
 
-    Args:
-        preset: Its name.
-        renamed: Feature name by field, on top of the preset's.
+
+def boxes_of(label: tuple[float, ...], names: Preset) -> dict[str, Feature]:
+    """Return the features of the boxes in a detection label: corners, and classes from 1.
 
     Raises:
-        OptionError: If the preset or a field is unknown, or two fields get one name.
+        BadSample: If it is none, or a class in it is not a whole number.
     """
-    if preset not in PRESETS:
-        raise OptionError(f"--features {preset}: unknown; choose one of {', '.join(PRESETS)}")
-    for field in renamed:
-        if field not in FIELDS:
-            raise OptionError(
-                f"--map {field}=…: no such field; there are {', '.join(sorted(FIELDS))}"
-            )
-    chosen = Preset({**PRESETS[preset].names, **renamed}, PRESETS[preset].first_class)
-    names = [name for name, _ in chosen.in_order()]
-    if len(set(names)) < len(names):
-        raise OptionError("--map gives two fields the same feature name")
-    return chosen
-
-
-def fields_for(sample: Sample, preset: Preset) -> dict[str, Value] | None:
-    """A sample's fields under the names that presets have for them.
-
-    Returns:
-        They; None if there are others than an image and what the preset names.
-
-    Raises:
-        BadSample: If the preset is for detection and the sample's label is not.
-    """
-    kind = _only_image(tuple(sample.fields), preset.usual)
-    if kind is None:
-        return None
-    found = sample.fields.copy()
-    found["image"], found["format"] = found.pop(kind), FORMAT_NAMES.get(kind, "")
-    names = preset.names
-    if "synset" in names and "class" in found:
-        found["synset"] = found["class"]
-    if "source_id" in names:
-        found["source_id"] = str(sample.id)
-    if "boxes" in names:
-        found.update(boxes_of(found.get("label")))
-    return found
-
-
-@lru_cache(maxsize=4096)
-def _only_image(names: tuple[str, ...], usual: frozenset[str]) -> str | None:
-    """The field that is the image, if all others are usual ones."""
-    others = [name for name in names if name not in usual]
-    is_image = len(others) == 1 and others[0] in (*IMAGE_KINDS, UNKNOWN_IMAGE)
-    return others[0] if is_image else None
-
-
-def feature_of(field: str, value: Value, first_class: int) -> Feature:
-    """The feature that holds one field.
-
-    Raises:
-        BadSample: If it holds a number that the feature cannot hold.
-    """
-    if is_label(value):
-        if field == "classes":
-            return Int64List(int(number) + first_class for number in value)
-        try:
-            require_exact(value)
-        except OverflowError:
-            raise BadSample(f"a label of {value!r} is beyond 32-bit floats") from None
-        return FloatList(value)
-    if isinstance(value, int) and field != "id":
-        number = Int64List((value + first_class if field == "cls" else value,))
-        require_held(number)
-        return number
-    if isinstance(value, bytes):
-        return BytesList((value,))
-    return BytesList((str(value).encode(),))
-
-
-def boxes_of(label: Value | None) -> dict[str, Value]:
-    """The parts of MXNet's detection label: ``A B [A-2 more] (class xmin ymin xmax ymax …)*``.
-
-    Raises:
-        BadSample: If it is none, or if a class in it is no whole number.
-    """
-    if not is_label(label) or not (is_detection_label(label) or is_header_alone(label)):
+    if not (is_detection_label(label) or is_header_alone(label)):
         raise BadSample(
             "--features detection needs a detection label: A B … then class xmin ymin xmax ymax"
         )
     head, width = int(label[0]), int(label[1])
     classes, *sides = (label[head + column :: width] for column in range(5))
     for number in classes:
-        if not number.is_integer() or abs(number) >= 1 << 53:
+        if number % 1 or abs(number) >= 1 << 53:
             raise BadSample(f"the class {number!r} in a detection label is not a whole number")
-    return {"classes": classes, **dict(zip(BOXES, sides, strict=True))}
-
-
-def is_header_alone(label: tuple[float, ...]) -> bool:
-    """Whether a label may be one for detection that has a head and no objects."""
-    return len(label) >= 2 and label[0] == len(label) and label[1] >= 5 and label[1].is_integer()
-
-
-def is_sized_header(label: tuple[float, ...]) -> bool:
-    """Return whether a label is ``4 5 WIDTH HEIGHT``: MXNet's for an image without objects."""
-    return len(label) == 4 and label[:2] == (4, 5)
-
-
-def is_detection_label(label: tuple[float, ...]) -> bool:
-    """Whether a label is MXNet's for detection: a head of A ≥ 2 numbers, then objects of B ≥ 5."""
-    if len(label) < 7 or not (label[0].is_integer() and label[1].is_integer()):
-        return False
-    head, width = int(label[0]), int(label[1])
-    return head >= 2 and width >= 5 and len(label) > head and (len(label) - head) % width == 0
+    floats = (Floats(as_floats(side, "a corner of a box")) for side in sides)
+    return {
+        **dict(zip(names.box_names, floats, strict=False)),
+        names.classes: Ints(int(number) + 1 for number in classes),
+    }

@@ -7,28 +7,44 @@ the length, data, u32 masked crc32c of the data``, little-endian.
 from __future__ import annotations
 
 import struct
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field, replace
-from functools import cached_property, lru_cache
-from typing import TYPE_CHECKING, Any, ClassVar, Self
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, replace
+from functools import cached_property, lru_cache, partial
+from typing import TYPE_CHECKING, ClassVar, Self, TypeAlias
 
 from google_crc32c import extend
 from google_crc32c import value as value_of
 
+from dsprep.errors import BadSample, OptionError
 from dsprep.formats.base import Entry, Format, Span
 from dsprep.formats.example import (
     BytesList,
     Feature,
+    FloatList,
     Int64List,
     decode_example,
     encode_entry,
     example_head,
     head_of_bytes,
 )
-from dsprep.formats.features import PRESETS, TYPES, Preset, feature_of, fields_for
-from dsprep.formats.from_features import sample_of, usual_sample
-from dsprep.formats.to_features import features_of, usual_fields
-from dsprep.sample import Sample, Value, is_label
+from dsprep.formats.features import (
+    CLASS_NUMBER,
+    CLASS_SYNSET,
+    CLASS_TEXT,
+    FORMAT,
+    MEANINGS,
+    PATHS,
+    PLACES,
+    PRESETS,
+    Preset,
+    boxes_of,
+    feature_of,
+    own_feature_of,
+)
+from dsprep.formats.floats import INT64, as_floats
+from dsprep.images.header import sniff
+from dsprep.sample import FORMAT_NAMES, UNKNOWN_IMAGE, Sample, Value, key_of
+from dsprep.schema import Field, Meaning, Schema, item_of
 
 if TYPE_CHECKING:
     import polars as pl
@@ -38,8 +54,8 @@ if TYPE_CHECKING:
 _LENGTH = struct.Struct("<Q")
 _CRC = struct.Struct("<I")
 
-_OWN = frozenset({"filename", "source_id"})
-"""Texts that no two samples share."""
+_Maker: TypeAlias = Callable[[Sample], bytes]
+"""Makes the entry of a feature; nothing if a sample does not have it."""
 
 
 @dataclass(frozen=True)
@@ -47,31 +63,32 @@ class TFRecord(Format):
     """Records that are ``tf.train.Example`` messages.
 
     Attributes:
-        preset: The names of the features.
+        preset: The names of the features: one of :data:`dsprep.formats.features.PRESETS`.
         gzip: Whether the shard is compressed.
-        whole: Whether samples are written so that they come back as they are, with their keys, and
-            are read so.
     """
 
     name: ClassVar[str] = "tfrecord"
     suffix: ClassVar[str] = ".tfrecord"
     known_by: ClassVar[str] = "path"
     sealed: ClassVar[bool] = True
-    preset: Preset = field(default=PRESETS["dsprep"])
+    preset: str = "dsprep"
     gzip: bool = False
-    whole: bool = False
 
-    @classmethod
-    def from_options(cls, options: Mapping[str, Any]) -> Self:
-        """The format that has the options which ``dataclasses.asdict`` made of one."""
-        preset = options["preset"]
-        names = {str(field): str(name) for field, name in preset["names"].items()}
-        made = Preset(names, int(preset["first_class"]))
-        return cls(made, bool(options["gzip"]), bool(options["whole"]))
+    def __post_init__(self) -> None:
+        """Refuse a preset that there is not.
 
-    def exact(self) -> Self:
-        """The same layout, with which samples come back as they were, keys included."""
-        return replace(self, whole=True)
+        Raises:
+            OptionError: If it is unknown.
+        """
+        if self.preset not in PRESETS:
+            raise OptionError(
+                f"--features {self.preset}: unknown; choose one of {', '.join(PRESETS)}"
+            )
+
+    @property
+    def names(self) -> Preset:
+        """What features are called."""
+        return PRESETS[self.preset]
 
     def shard_name(self, name: str, number: int, count: int) -> str:
         """``train-00000-of-00128.tfrecord``."""
@@ -87,71 +104,96 @@ class TFRecord(Format):
         """Whether the whole shard is wrapped in gzip."""
         return self.gzip
 
-    @property
-    def tells_labels(self) -> bool:
-        """Whether the preset names the label; those for detection have it in boxes."""
-        return "label" in self.preset.names
+    def place_of(self, raw: str) -> str:
+        """Return the place that a feature stands for."""
+        return PLACES.get(raw, raw)
 
-    @cached_property
-    def wants(self) -> frozenset[str]:
-        """Those of class, filename, width and height that the preset names."""
-        names = set(self.preset.names)
-        return frozenset(names & {"class", "filename", "width", "height"}) | (
-            frozenset({"class"}) if "synset" in names else frozenset()
-        )
+    def meaning(self, place: str) -> Meaning:
+        """Return what a feature means; a name that is no convention is that of a field."""
+        return MEANINGS.get(place) or Meaning(place)
+
+    def fact_of(self, raw: str) -> str:
+        """Return the fact of an image that a feature tells."""
+        return "format" if raw == FORMAT else super().fact_of(raw)
+
+    def arranged(self, schema: Schema) -> tuple[Self, list[str]]:
+        """Return this format with the features that the fields become."""
+        is_own, names = schema.format == self.name, self.names
+        boxes = _label_of_boxes(schema, names)
+        texts = () if is_own else _texts_of(schema, names)
+        used = dict.fromkeys((names.path, *texts), "")
+        fields: list[Field] = []
+        for each in schema.fields:
+            if each == boxes:
+                fields.append(replace(each, places=(), missing=True))
+                continue
+            if is_own and not each.given and len(each.places[0]) == 1:
+                feature, places = own_feature_of(each), each.places
+            else:
+                feature = feature_of(each, schema, names)
+                is_alone = each.name == schema.label and not texts
+                places = ((self.place_of(feature) if is_alone else feature,),)
+            if feature in used:
+                other = f"the field {used[feature]!r}" if used[feature] else "another feature"
+                raise OptionError(
+                    f"the field {each.name!r} would be the feature {feature!r}, which is {other}: "
+                    f"give --drop {each.name}, or --rename {each.name}=NEW"
+                )
+            used[feature] = each.name
+            fields.append(replace(each, places=places))
+        if not is_own:
+            fields += (each for each in _added(schema, names) if each.places[0][0] not in used)
+        arranged = Schema(tuple(fields), schema.image, schema.label, self.name)
+        return replace(self, schema=arranged), _notes(schema, boxes)
 
     def encode(self, sample: Sample) -> list[bytes]:
         """Lay one sample out as the record of an Example, its features sorted by name."""
-        usual = self._encode_usual(sample)
-        return usual or _lay_out(features_of(sample, self.preset, self.whole))
-
-    def _encode_usual(self, sample: Sample) -> list[bytes] | None:
-        """Lay out a sample that is an image and what the preset names; None if it is not.
-
-        What many samples share, such as a label, is encoded once; what each has for itself, the
-        image and texts, is laid out around its bytes.
-        """
-        fields = (
-            usual_fields(sample, self.preset) if self.whole else fields_for(sample, self.preset)
-        )
-        if fields is None:
-            return None
-        first_class = self.preset.first_class
-        before: list[bytes] = []
-        after: list[bytes] = []
-        image = b""
-        entries = before
-        for name, field_name in self._order:
-            value = fields.get(field_name)
-            if value is None:
-                continue
-            if isinstance(value, bytes):
-                if field_name != "image":
-                    return None
-                image = value
-                before.append(head_of_bytes(name, len(image)))
-                entries = after
-            elif field_name in _OWN and isinstance(value, str):
-                text = value.encode()
-                entries += (head_of_bytes(name, len(text)), text)
-            elif isinstance(value, tuple):
-                if not is_label(value):
-                    return None
-                entries.append(_entry(name, field_name, value, first_class))
-            else:
-                entry = _shared_entry(name, field_name, value, first_class)
-                if entry is None:
-                    return None
-                entries.append(entry)
-        head, tail = b"".join(before), b"".join(after)
+        if self.schema is None:
+            return _encode_raw(sample, self.names.first_class)
+        feature, name, before, after = self._makers
+        head = b"".join([make(sample) for make in before])
+        tail = b"".join([make(sample) for make in after])
+        image: bytes | None = sample.fields.get(name)
+        if image is None:
+            image = b""
+        else:
+            head += head_of_bytes(feature, len(image))
         head = example_head(len(head) + len(image) + len(tail)) + head
         crc = extend(extend(value_of(head), image), tail)
-        record_head = _record_head(len(head) + len(image) + len(tail))
-        return [record_head + head, image, tail + _masked(crc)]
+        size = len(head) + len(image) + len(tail)
+        return [_record_head(size) + head, image, tail + _masked(crc)]
 
     @cached_property
-    def _order(self) -> list[tuple[str, str]]:
-        return self.preset.in_order()
+    def _makers(self) -> tuple[str, str, list[_Maker], list[_Maker]]:
+        """The feature and the field of the image, and what makes the entries on either side."""
+        schema, names = self.schema, self.names
+        assert schema is not None
+        image, label = schema.image_field, schema.label_field
+        makers: dict[str, _Maker] = {
+            names.path: partial(_path_entry, names.path, schema.image or "")
+        }
+        for each in schema.fields:
+            if not each.places:
+                makers[names.box_names[0]] = partial(_box_entries, names, each.name)
+                continue
+            feature = own_feature_of(each)
+            if each.name == "format" and each.type == "text" and schema.image:
+                makers[feature] = partial(_format_entry, feature, schema.image)
+            elif each.name == "source_id" and feature == names.source_id:
+                makers[feature] = partial(_source_id_entry, feature)
+            elif each != image:
+                first = names.first_class if feature == CLASS_NUMBER else 0
+                is_floats = each == label and feature == names.numbers
+                makers.setdefault(feature, _maker(feature, each, first, is_floats))
+        if label is not None and label.places == ((CLASS_NUMBER,),):
+            entry = partial(_name_entry, label.name, label.names)
+            makers |= {name: partial(entry, name) for name in names.names or (CLASS_TEXT,)}
+        if image is not None and "format" in names.written:
+            makers.setdefault(FORMAT, partial(_format_entry, FORMAT, image.name))
+        place = own_feature_of(image) if image else ""
+        before = [makers[name] for name in sorted(makers) if name < place]
+        after = [makers[name] for name in sorted(makers) if name >= place]
+        return place, schema.image or "", before, after
 
     def capacity(self, target: int) -> int:
         """All of it; but gzip can make what it cannot compress a little larger."""
@@ -162,7 +204,8 @@ class TFRecord(Format):
         """The record's frame around the Example; width and height are taken at their largest."""
         from dsprep.formats.weights import example_weights
 
-        return example_weights(rows, self.preset) + (_LENGTH.size + 2 * _CRC.size)
+        assert self.schema is not None
+        return example_weights(rows, self.schema, self.names) + (_LENGTH.size + 2 * _CRC.size)
 
     def read(self, stream: ShardStream) -> Iterator[Entry]:
         """Read the records, checking both checksums of each."""
@@ -173,17 +216,23 @@ class TFRecord(Format):
             if stream.read(_CRC.size, "the checksum of a record") != _masked(value_of(data)):
                 raise stream.damaged("the checksum of a record's data is wrong", offset)
             try:
-                sample = self._sample(decode_example(data), position)
-            except (ValueError, UnicodeDecodeError) as error:
+                sample = self._raw(decode_example(data), position)
+            except ValueError as error:
                 raise stream.damaged(
                     f"the record is not a tf.train.Example: {error}", offset
                 ) from None
             yield Entry(offset, stream.offset - offset, sample)
             position += 1
 
-    def _sample(self, features: Mapping[str, Feature], position: int) -> Sample:
-        usual = usual_sample(features, position, self.preset) if self.whole else None
-        return usual or sample_of(features, position, self.preset, self.whole)
+    def _raw(self, features: dict[str, Feature], position: int) -> Sample:
+        """Return the raw sample of a record, its classes counted from 0."""
+        fields: dict[str, Value] = features
+        if (first := self.names.first_class) and (classes := _classes(fields)):
+            fields[CLASS_NUMBER] = Int64List(number - first for number in classes)
+        _, path = _path_of(fields)
+        name = _text_of(fields, CLASS_TEXT) or _text_of(fields, CLASS_SYNSET)
+        name = name if CLASS_NUMBER in fields else None
+        return Sample(key_of(path) if path else "", fields, position, path, class_name=name)
 
     def spans(self, stream: ShardStream) -> Iterator[Span]:
         """Find the records by their lengths, checking the checksums of those."""
@@ -208,17 +257,225 @@ def _read_length(stream: ShardStream) -> int:
     return int(_LENGTH.unpack(head)[0])
 
 
-def _lay_out(features: Mapping[str, Feature]) -> list[bytes]:
-    """The record of an Example with these features."""
+def _classes(fields: Mapping[str, Value]) -> Int64List | None:
+    """Return the class numbers of a raw sample; None if it has none."""
+    found = fields.get(CLASS_NUMBER)
+    return found if isinstance(found, Int64List) else None
+
+
+def _text_of(fields: Mapping[str, Value], name: str) -> str | None:
+    """Return the text that a feature of a raw sample holds; None if it is none."""
+    found = fields.get(name)
+    if isinstance(found, BytesList) and len(found) == 1:
+        try:
+            return found[0].decode()
+        except UnicodeDecodeError:
+            pass
+    return None
+
+
+def _path_of(fields: Mapping[str, Value]) -> tuple[str, str]:
+    """Return the feature that tells the name of the image's file, and the name; or nothing."""
+    for name in PATHS:
+        if name in fields:
+            return name, _text_of(fields, name) or ""
+    return "", ""
+
+
+# What a schema becomes
+
+
+def _label_of_boxes(schema: Schema, names: Preset) -> Field | None:
+    """Return the label that becomes boxes; None if the preset has none, or fields are they.
+
+    Raises:
+        OptionError: If the preset needs a label that there is not.
+    """
+    label = schema.label_field
+    if schema.format == TFRecord.name or {*names.box_names} <= schema.by_name.keys():
+        return None
+    if label is not None and item_of(label.type) in ("int", "float32", "float64"):
+        return label
+    has = f"is of the type {label.type}" if label else "is not there"
+    raise OptionError(
+        f"--features detection needs a detection label, a list of numbers; the label {has}"
+    )
+
+
+def _texts_of(schema: Schema, names: Preset) -> tuple[str, ...]:
+    """Return the features that tell the names of classes: all records have them, or none."""
+    label = schema.label_field
+    is_class = label is not None and feature_of(label, schema, names) == CLASS_NUMBER
+    return names.names if label is not None and is_class and label.names else ()
+
+
+def _added(schema: Schema, names: Preset) -> Iterator[Field]:
+    """Make the fields that the preset has features for, whether or not a source tells them."""
+    missing = schema.image_field is None or schema.image_field.missing
+    for name in names.written if schema.image else ():
+        if name not in schema.by_name and name != "format":  # which the image tells
+            yield Field(name, "int", missing, (), ((names.facts[name],),))
+    if names.source_id and "source_id" not in schema.by_name:
+        yield Field("source_id", "text", places=((names.source_id,),))
+    if names.boxes and schema.label and names.box_names[0] not in schema.by_name:
+        for name in names.box_names:
+            kind = "list<int>" if name == names.classes else "list<float32>"
+            yield Field(name, kind, places=((name,),))
+
+
+def _notes(schema: Schema, boxes: Field | None) -> list[str]:
+    notes = [
+        f"{each.name}: 64-bit floats are rounded to the 32 bits that a TFRecord has"
+        for each in schema.fields
+        if "float64" in each.type and each != boxes
+    ]
+    if boxes is not None:
+        notes.append(f"{boxes.name}: written as boxes: the class and the corners of each object")
+    return notes
+
+
+# How a sample is laid out
+
+
+def _maker(feature: str, column: Field, first: int, is_floats: bool) -> _Maker:
+    """Return what makes the entry of a field.
+
+    Args:
+        feature: The name of the feature.
+        column: The field.
+        first: What is added to whole numbers.
+        is_floats: Whether whole numbers are written as floats.
+    """
+    name, item = column.name, item_of(column.type)
+    if column.type in ("class", "bool", "int"):
+        return partial(_number_entry, feature, name, first)
+    if column.type in ("image", "json", "bytes"):
+        return partial(_bytes_entry, feature, name)
+    if column.type == "text":
+        return partial(_text_entry, feature, name)
+    if "float" in column.type or is_floats:
+        return partial(_float_entry, feature, name)
+    return partial(_list_entry, feature, name, item or "", first)
+
+
+def _number_entry(feature: str, name: str, first: int, sample: Sample) -> bytes:
+    value = sample.fields.get(name)
+    return b"" if value is None else _one_number(feature, value + first)
+
+
+def _bytes_entry(feature: str, name: str, sample: Sample) -> bytes:
+    value: bytes | None = sample.fields.get(name)
+    return b"" if value is None else head_of_bytes(feature, len(value)) + value
+
+
+def _text_entry(feature: str, name: str, sample: Sample) -> bytes:
+    value = sample.fields.get(name)
+    if value is None:
+        return b""
+    data = value.encode()
+    return head_of_bytes(feature, len(data)) + data
+
+
+def _float_entry(feature: str, name: str, sample: Sample) -> bytes:
+    value = sample.fields.get(name)
+    if value is None:
+        return b""
+    values = value if type(value) is tuple else (value,)
+    return encode_entry(feature, FloatList(as_floats(values, f"the field {name!r}")))
+
+
+def _list_entry(feature: str, name: str, item: str, first: int, sample: Sample) -> bytes:
+    values = sample.fields.get(name)
+    if values is None:
+        return b""
+    if item == "int":
+        return encode_entry(feature, Int64List(_in_range(each + first) for each in values))
+    if item == "text":
+        values = (each.encode() for each in values)
+    return encode_entry(feature, BytesList(values))
+
+
+def _format_entry(feature: str, image: str, sample: Sample) -> bytes:
+    told = sample.fields.get("format")
+    if told is None:
+        data = sample.fields.get(image)
+        if data is None:
+            return b""
+        told = FORMAT_NAMES.get(sniff(data) or "", "")
+    return _shared_text(feature, told)
+
+
+def _name_entry(label: str, names: tuple[str, ...], feature: str, sample: Sample) -> bytes:
+    """Make the entry of the name of a class: empty if the number has none."""
+    number = sample.fields.get(label)
+    if number is None:
+        return b""
+    name = names[number] if 0 <= number < len(names) else sample.class_name
+    return b"" if name is None and not names else _shared_text(feature, name or "")
+
+
+def _source_id_entry(feature: str, sample: Sample) -> bytes:
+    data = str(sample.fields.get("source_id", sample.id)).encode()
+    return head_of_bytes(feature, len(data)) + data
+
+
+def _path_entry(feature: str, image: str, sample: Sample) -> bytes:
+    """Make the entry of the name of the image's file, which tells the key."""
+    data = _path_for(sample, sample.fields.get(image)).encode()
+    return head_of_bytes(feature, len(data)) + data if data else b""
+
+
+def _path_for(sample: Sample, image: bytes | None) -> str:
+    path, key = sample.path, sample.key
+    if path and key_of(path) == key or not key:
+        return path
+    return key if image is None else f"{key}.{sniff(image) or UNKNOWN_IMAGE}"
+
+
+def _box_entries(names: Preset, name: str, sample: Sample) -> bytes:
+    """Make the entries of boxes, none of which may be without the others."""
+    label = sample.fields.get(name)
+    if label is None:
+        return b""
+    entries = boxes_of(label, names)
+    return b"".join(encode_entry(feature, entries[feature]) for feature in sorted(entries))
+
+
+def _in_range(number: int) -> int:
+    if number not in INT64:
+        raise BadSample(f"{number} is no 64-bit integer")
+    return number
+
+
+# Not for floats: 0.0 and -0.0 are the same to a cache, and their bytes differ.
+@lru_cache(maxsize=4096)
+def _one_number(feature: str, number: int) -> bytes:
+    return encode_entry(feature, Int64List((_in_range(int(number)),)))
+
+
+@lru_cache(maxsize=4096)
+def _shared_text(feature: str, text: str) -> bytes:
+    return encode_entry(feature, BytesList((text.encode(),)))
+
+
+def _encode_raw(sample: Sample, first: int) -> list[bytes]:
+    """Lay out the features that a record had, the name of the file telling the key."""
+    fields = sample.fields
+    if first and (classes := _classes(fields)):
+        fields = fields | {CLASS_NUMBER: Int64List(_in_range(each + first) for each in classes)}
+    feature, path = _path_of(fields)
+    if path and key_of(path) != sample.key:
+        image = _bytes_of(fields.get(sample.image or ""))
+        fields = fields | {feature: _path_for(replace(sample, path=""), image).encode()}
     parts: list[bytes] = []
-    for name in sorted(features):
-        feature = features[name]
-        if isinstance(feature, BytesList) and len(feature) == 1:
-            parts += (head_of_bytes(name, len(feature[0])), feature[0])
-        elif isinstance(feature, Int64List) and len(feature) == 1:
-            parts.append(_one_number(name, feature))
+    for name in sorted(fields):
+        value = fields[name]
+        if (data := _bytes_of(value)) is not None:
+            parts += (head_of_bytes(name, len(data)), data)
+        elif type(value) is Int64List and len(value) == 1:
+            parts.append(_one_number(name, value[0]))
         else:
-            parts.append(encode_entry(name, feature))
+            parts.append(encode_entry(name, value))
     size = sum(map(len, parts))
     head = example_head(size)
     crc = value_of(head)
@@ -227,27 +484,17 @@ def _lay_out(features: Mapping[str, Feature]) -> list[bytes]:
     return [_record_head(len(head) + size) + head, *parts, _masked(crc)]
 
 
-@lru_cache(maxsize=4096)
-def _one_number(name: str, feature: Int64List) -> bytes:
-    return encode_entry(name, feature)
+def _bytes_of(value: Value) -> bytes | None:
+    """Return the bytes of a raw value that is bytes and nothing else."""
+    if isinstance(value, BytesList) and len(value) == 1:
+        return value[0]
+    return value if isinstance(value, bytes) else None
 
 
 @lru_cache(maxsize=4096)
 def _record_head(size: int) -> bytes:
     length = _LENGTH.pack(size)
     return length + _masked(value_of(length))
-
-
-# Not for floats: 0.0 and -0.0 are the same to a cache, and their bytes differ.
-@lru_cache(maxsize=4096)
-def _shared_entry(name: str, field_name: str, value: int | str, first_class: int) -> bytes | None:
-    if TYPES.get(field_name, type(value)) is not type(value):
-        return None
-    return _entry(name, field_name, value, first_class)
-
-
-def _entry(name: str, field_name: str, value: Value, first_class: int) -> bytes:
-    return encode_entry(name, feature_of(field_name, value, first_class))
 
 
 def _masked(crc: int) -> bytes:

@@ -1,51 +1,61 @@
 """WebDataset: tar shards whose members share a key.
 
-How a member's name becomes key and field is webdataset's ``base_plus_ext`` (tariterators.py); the
-index is that of wids.
+How a member's name becomes key and extension is webdataset's ``base_plus_ext`` (tariterators.py),
+what an extension means its decoders' table (autodecode.py); the index is that of wids.
 """
 
 from __future__ import annotations
 
 import json
 import re
-from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from functools import cached_property, lru_cache
-from itertools import chain
-from typing import TYPE_CHECKING, ClassVar, NamedTuple
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Self
 
-from dsprep.errors import BadSample, OptionError
+from dsprep.errors import ApartMembers, BadSample, OptionError
 from dsprep.formats import tar
 from dsprep.formats.base import Entry, Format, ShardFacts, Span
 from dsprep.formats.extensions import MAX_NAME, extension_of, field_of
-from dsprep.formats.features import TYPES
-from dsprep.formats.floats import IDS, INT64
-from dsprep.formats.label_text import label_text, parse_label
-from dsprep.formats.to_features import own_feature
-from dsprep.formats.typed_json import Typed, decode_typed, encode_typed
+from dsprep.formats.json_text import json_writer, quote
 from dsprep.images.header import sniff
-from dsprep.sample import IMAGE_KINDS, UNKNOWN_IMAGE, Sample, Value, is_label
-from dsprep.units import extension_in
+from dsprep.sample import IMAGE_EXTENSIONS, IMAGE_KINDS, UNKNOWN_IMAGE, Sample, Value, key_of
+from dsprep.schema import FACTS, IMAGE, LABEL, LABEL_TEXT, Field, Meaning, Place, Schema, item_of
+from dsprep.units import extension_in, format_some
 
 if TYPE_CHECKING:
     import polars as pl
 
     from dsprep.formats.stream import ShardStream
 
-METADATA = ("class", "filename", "width", "height")
-"""The fields that are written to a sample's ``.json`` if it is to have one."""
+_PLAIN_IMAGE = "*"
+"""The place of images whose extension says nothing but that: ``KEY.jpg``, ``KEY.png``."""
 
-_IN_JSON = frozenset((*METADATA, "id"))
-"""The fields that stand together in a sample's ``.json``."""
+_JSON = "json"
+"""The extension of the one object that holds all numbers."""
 
-_METADATA, _LISTS = "json", "features.json"
-_IMAGES = IMAGE_KINDS | {UNKNOWN_IMAGE}
+_IMAGES = frozenset((*IMAGE_EXTENSIONS, "tga", "ico", "dib", "pcx", "psd", "dds", "jpf"))
+_TYPES = {
+    **dict.fromkeys(("txt", "text", "transcript"), "text"),
+    **dict.fromkeys(("json", "jsn"), "json"),
+    **dict.fromkeys(("index", "inx", "id", "cls2"), "int"),
+    **dict.fromkeys(("npy", "npz", "pth", "pkl", "pickle", "pyd"), "bytes"),
+    **dict.fromkeys(("mp", "msg", "cbor", "ten", "tb", UNKNOWN_IMAGE), "bytes"),
+}
+"""The types of values by the last part of the extension, the other ones that decoders know."""
 
-RENAMABLE = ("image", "cls", "label")
-"""The fields whose extension can be chosen."""
+_NAMED = {
+    _PLAIN_IMAGE: Meaning("image", "image", IMAGE),
+    "cls": Meaning("label", LABEL_TEXT, LABEL),
+    "label.json": Meaning("label", LABEL_TEXT, LABEL),
+    **dict.fromkeys(("txt", "text", "transcript"), Meaning("text", "text")),
+    **dict.fromkeys(("json", "jsn"), Meaning("json", "json")),
+}
+"""What some extensions mean; the others mean fields of their own names."""
 
-_EXTENSION = re.compile(r"[a-z0-9]+([._][a-z0-9]+)*")
+_NAMED_TYPES = frozenset({"image", "text", "json", "class"})
+"""The types of fields that are named without their extension: ``KEY.mask.png`` is ``mask``."""
+
 _NAME = re.compile(r"((?:.*/|)[^.]+)[.]([^/]*)")
 _PASSED_OVER = re.compile(r"__[^/]*__($|/)")
 _LONGEST_KIND = "webp"
@@ -53,149 +63,171 @@ _LONGEST_NUMBER = 25
 _LARGEST_DIMENSIONS = len('"width":2147483647,"height":2147483647,')
 
 
-@dataclass(frozen=True)
-class WebDataset(Format):
-    """Tar members ``KEY.FIELD``.
+class _Member(NamedTuple):
+    """A member that samples of a schema have.
 
     Attributes:
-        metadata: Whether to write a ``.json`` with class, filename, width and height.
-        renamed: Member extension by field, where it is not the field's own name.
+        name: The field.
+        extension: The extension; empty if the value's kind tells it.
+        kinds: The extension of each kind of image; empty if it is always the same.
+        write: Makes bytes of a value; None for bytes.
+    """
+
+    name: str
+    extension: bytes
+    kinds: Mapping[str | None, bytes]
+    write: Callable[[Value], bytes] | None
+
+
+@dataclass(frozen=True)
+class WebDataset(Format):
+    """Tar members ``KEY.EXTENSION``.
+
+    Attributes:
+        metadata: Whether to write class, filename, width and height into the ``.json``.
+        spellings: Whether images keep the extensions that they have, such as ``.jpeg``.
     """
 
     name: ClassVar[str] = "webdataset"
     suffix: ClassVar[str] = ".tar"
     keys_must_differ: ClassVar[bool] = True
     metadata: bool = False
-    renamed: dict[str, str] = field(default_factory=dict)
+    spellings: bool = field(default=False, kw_only=True)
 
-    def __post_init__(self) -> None:
-        """Refuse extensions that readers would take for something else.
-
-        Raises:
-            OptionError: If a field is unknown, or an extension is not one or is used twice.
-        """
-        for name, extension in self.renamed.items():
-            if name not in RENAMABLE:
-                raise OptionError(
-                    f"--map {name}=…: no such field; there are {', '.join(RENAMABLE)}"
-                )
-            if not _EXTENSION.fullmatch(extension):
-                raise OptionError(
-                    f"--map {name}={extension}: not an extension; use a-z, 0-9, _ and dots"
-                )
-        images = {self._extensions[kind] for kind in (*IMAGE_KINDS, UNKNOWN_IMAGE)}
-        taken = [*images, self._extensions["cls"], self._extensions["label"], b"json"]
-        if len(set(taken)) < len(taken):
-            raise OptionError("--map: two fields would get the same extension")
+    def options(self) -> dict[str, Any]:
+        """Return the options as a manifest records them."""
+        return {"metadata": self.metadata}
 
     def shard_name(self, name: str, number: int, count: int) -> str:
         """``train-000000.tar``, which readers expand from ``train-{000000..000146}.tar``."""
         return f"{name}-{number:06d}{self.suffix}"
 
-    @property
-    def wants(self) -> frozenset[str]:
-        """Class, filename, width and height if they are to be written."""
-        return frozenset(METADATA) if self.metadata else frozenset()
+    def place_of(self, raw: str) -> str:
+        """Return ``*`` for the extension of an image, ``mask.*`` for ``mask.png``."""
+        return _place_of(raw)
+
+    def meaning(self, place: str) -> Meaning:
+        """Return what webdataset's decoders make of a member with an extension."""
+        return _meaning(place)
+
+    def renamed_image(self, raw: str, kind: str) -> str:
+        """Return the extension of an image that has become one of another kind."""
+        stem, dot, last = raw.rpartition(".")
+        if last not in _IMAGES or IMAGE_EXTENSIONS.get(last) == kind:
+            return raw
+        return stem + dot + kind
+
+    def arranged(self, schema: Schema) -> tuple[Self, list[str]]:
+        """Return the format that writes samples of a schema, and what it leaves out."""
+        for each in schema.fields:
+            if each.type == "list<bytes>":
+                raise OptionError(
+                    f"webdataset holds no list of bytes, which the field {each.name!r} is: give "
+                    f"--drop {each.name}"
+                )
+        fields = [*schema.fields]
+        if self.metadata:
+            known = {each.name for each in fields}
+            sides = [name for name in ("width", "height") if name not in known]
+            fields += [Field(name, "int", missing=True) for name in sides]
+        same = schema.format == self.name
+        places = _places(fields, schema, same)
+        left_out = _conflicts(fields, places, self.metadata)
+        notes = []
+        if left_out:
+            notes.append(
+                f"left out, because the field 'json' takes their place: {format_some(left_out)}"
+            )
+        taken = set(places.values())
+        kept = []
+        for each in fields:
+            if each.name not in left_out:
+                all_places = (places[each.name], *_for_unknown_images(each, places, taken))
+                kept.append(replace(each, places=all_places))
+        arranged = replace(schema, fields=tuple(kept), format=self.name)
+        return replace(self, schema=arranged, spellings=same), notes
 
     def encode(self, sample: Sample) -> list[bytes]:
-        """Lay one sample out: a member for each field."""
+        """Lay one sample out: a member for each field, one for all numbers."""
         key, fields = sample.key, sample.fields
-        extensions, meaningful = self._extensions, self._meaningful
         if "." in key or "\n" in key or "\0" in key or key[:1] in "_" or key[-1] == "/":
             _require_found(key)
         stem = key.encode() + b"."
         if len(stem) > MAX_NAME:
             raise BadSample(f"a key of {len(stem) - 1} bytes, but names in a tar have {MAX_NAME}")
         parts: list[bytes] = []
-        metadata: dict[str, Value] = {}
-        for name, value in fields.items():
-            if isinstance(value, bytes):
-                if name in meaningful:
-                    return self._encode_any(stem, sample)
-                data, end = value, tar.padding(len(value))
-            elif name in _IN_JSON and not isinstance(value, tuple):
-                metadata[name] = value
-                continue
-            elif name == "cls" and type(value) is int:
-                data, end = _padded_number(value)
-            elif name == "label" and is_label(value):
-                data = label_text(value)
-                end = tar.padding(len(data))
-            else:
-                return self._encode_any(stem, sample)
-            parts += (tar.member(stem + extensions[name], len(data)), data, end)
-        if self.renamed and len(fields.keys() & _IMAGES) > 1:
-            return self._encode_any(stem, sample)
-        if not fields:
+        if self.schema is None:
+            for raw, data in fields.items():
+                parts += (tar.member(stem + raw.encode(), len(data)), data, tar.padding(len(data)))
+        else:
+            try:
+                for name, extension, kinds, write in self._members:
+                    if (value := fields.get(name)) is None:
+                        continue
+                    if kinds:
+                        extension = kinds[sniff(value)]
+                        if self.spellings and sample.path:
+                            extension = _own_spelling(extension, sample, value)
+                    elif write is not None:
+                        value = write(value)
+                    size = len(value)
+                    parts += (tar.member(stem + extension, size), value, tar.padding(size))
+                if self._objects:
+                    for extension, data in self._written_objects(sample):
+                        size = len(data)
+                        parts += (tar.member(stem + extension, size), data, tar.padding(size))
+            except UnicodeEncodeError:
+                raise BadSample("has a text that is no Unicode: half of a surrogate pair") from None
+        if not parts:
             raise BadSample("a sample without fields would have no member")
-        if metadata:
-            data = _json(metadata)
-            parts += (tar.member(stem + b"json", len(data)), data, tar.padding(len(data)))
         return parts
-
-    def _encode_any(self, stem: bytes, sample: Sample) -> list[bytes]:
-        """Lay out a sample whose fields may be taken for others when they are read.
-
-        Those that would be stand in the ``.features.json``, beside the lists.
-        """
-        image = sample.image()
-        kind = image[0] if image else None
-        untold: set[str] = set()
-        while True:
-            members = self._members(sample, kind, untold)
-            found = self.fields_of(members)
-            wrong = {
-                name
-                for name, value in sample.fields.items()
-                if isinstance(value, bytes) and name != kind and found.get(name) is not value
-            } - untold
-            if not wrong:
-                break
-            untold |= wrong
-        parts = []
-        for extension, data in members.items():
-            name = extension.encode()
-            parts += [tar.member(stem + name, len(data)), data, tar.padding(len(data))]
-        return parts
-
-    def _members(self, sample: Sample, kind: str | None, untold: set[str]) -> dict[str, bytes]:
-        """The members of a sample by extension.
-
-        Args:
-            sample: The sample.
-            kind: Which of its fields is its image.
-            untold: The fields of bytes that stand in the ``.features.json``.
-        """
-        members: dict[str, bytes] = {}
-        metadata: dict[str, Value] = {}
-        lists: dict[str, Typed] = {}
-        for name, value in sample.fields.items():
-            if TYPES.get(name) is not type(value):
-                if not isinstance(value, bytes):
-                    lists[name] = own_feature(value)
-                elif name in untold or name.startswith("__"):
-                    lists[name] = value
-                else:
-                    own = self._extensions[name].decode() if name == kind else extension_of(name)
-                    members[own] = value
-            elif name in _IN_JSON:
-                metadata[name] = value
-            else:
-                members[self._extensions[name].decode()] = _text(value)
-        if lists:
-            members[_LISTS] = encode_typed(lists)
-        if metadata:
-            members[_METADATA] = _json(metadata)
-        return members
 
     @cached_property
-    def _extensions(self) -> dict[str, bytes]:
-        """The member extension of every field, the image under each of its kinds."""
-        own = {"label": "label.json"}
-        names = {name: own.get(name, name) for name in (*IMAGE_KINDS, *RENAMABLE)} | self.renamed
-        if "image" in self.renamed:
-            names |= dict.fromkeys((*IMAGE_KINDS, UNKNOWN_IMAGE), self.renamed["image"])
-        return _OtherExtensions({name: extension.encode() for name, extension in names.items()})
+    def _members(self) -> list[_Member]:
+        """The members of whole fields, in the order of the schema."""
+        assert self.schema is not None
+        return [_member(each) for each in self.schema.fields if len(each.places[0]) == 1]
+
+    @cached_property
+    def _objects(self) -> dict[str, list[tuple[str, str, Callable[[Value], str]]]]:
+        """The members that are objects of JSON: the name, key and writer of each field in them."""
+        assert self.schema is not None
+        found: dict[str, list[tuple[str, str, Callable[[Value], str]]]] = {}
+        if self.metadata:
+            found[_JSON] = []
+        for each in self.schema.fields:
+            if len(each.places[0]) > 1:
+                extension, key = each.places[0]
+                item = each.name, f"{quote(key)}:", json_writer(each.type)
+                found.setdefault(extension, []).append(item)
+        return found
+
+    def _written_objects(self, sample: Sample) -> Iterator[tuple[bytes, bytes]]:
+        """Write the members that are objects of JSON."""
+        fields = sample.fields
+        for extension, items in self._objects.items():
+            texts = [key + write(fields[name]) for name, key, write in items if name in fields]
+            if self.metadata and extension == _JSON:
+                used = {key for _, key, _ in items}
+                texts += [text for key, text in self._bookkeeping(sample) if key not in used]
+            if texts:
+                yield extension.encode(), f"{{{','.join(texts)}}}".encode()
+
+    def _bookkeeping(self, sample: Sample) -> Iterator[tuple[str, str]]:
+        """Write the file name and the class name of a sample."""
+        assert self.schema is not None
+        path, name = sample.path, sample.class_name
+        if not path and (image := sample.fields.get(self.schema.image or "")) is not None:
+            path = f"{sample.key}.{sniff(image) or UNKNOWN_IMAGE}"
+        if path:
+            yield '"filename":', f'"filename":{quote(path)}'
+        label = self.schema.label_field
+        if name is None and label is not None and label.names:
+            number = sample.fields.get(label.name)
+            if isinstance(number, int) and 0 <= number < len(label.names):
+                name = label.names[number]
+        if name is not None:
+            yield '"class":', f'"class":{quote(name)}'
 
     def trailer(self, size: int) -> bytes:
         """Two zero blocks, padded to a record of 10240 bytes."""
@@ -210,97 +242,51 @@ class WebDataset(Format):
         from dsprep.catalog import key_expr
 
         key = rows.select(key_expr().str.len_bytes().cast(int)).to_series()
-        total = _member_weights(key, self.renamed.get("image", _LONGEST_KIND), rows["image"])
+        image = self.schema.image_field if self.schema else None
+        extension = image.places[0][0] if image else _PLAIN_IMAGE
+        total = _member_weights(key, extension.replace("*", _LONGEST_KIND), rows["image"])
+        label = self.schema.label_field if self.schema else None
+        place = label.places[0] if label else ("cls" if "cls" in rows.columns else "label.json",)
         if "cls" in rows.columns:
-            digits = rows["cls"].cast(str).str.len_bytes().cast(int)
-            total += _member_weights(key, self._extensions["cls"].decode(), digits)
+            text = rows["cls"].cast(str).str.len_bytes().cast(int)
+            text += len(".0") * (place != ("cls",))
         elif "label" in rows.columns:
-            text = rows["label"].list.len().cast(int) * _LONGEST_NUMBER + 2
-            total += _member_weights(key, self._extensions["label"].decode(), text)
+            text = rows["label"].list.len().cast(int) * _LONGEST_NUMBER + len("[]")
+        if "cls" in rows.columns or "label" in rows.columns:
+            text += sum(len(quote(name)) + len("{:}") for name in place[1:])
+            total += _member_weights(key, place[0], text).fill_null(0)
         if self.metadata:
             text = _json_sizes(rows["path"]) + _LARGEST_DIMENSIONS + len('{"filename":}')
             if "class" in rows.columns:
-                text += _json_sizes(rows["class"]) + len('"class":,')
-            total += _member_weights(key, "json", text)
+                text += (_json_sizes(rows["class"]) + len('"class":,')).fill_null(0)
+            total += _member_weights(key, _JSON, text)
         return total
 
     def read(self, stream: ShardStream) -> Iterator[Entry]:
-        """Read the samples: runs of members with one key."""
-        for position, group in enumerate(groups(stream, with_data=True), stream.first):
+        """Read the samples: runs of members with one key.
+
+        Raises:
+            ApartMembers: If a key comes again.
+        """
+        found = _without_repeats(groups(stream, with_data=True), stream)
+        for position, group in enumerate(found, stream.first):
             key, members, start, stop = group
-            fields = self.fields_of({name: member.data for name, member in members.items()})
-            yield Entry(start, stop - start, Sample(key, fields, position))
+            fields = {name: member.data for name, member in members.items()}
+            yield Entry(start, stop - start, Sample(key, fields, position, _path_of(group)))
 
     def spans(self, stream: ShardStream) -> Iterator[Span]:
-        """Find the samples by the headers of their members."""
-        for position, group in enumerate(groups(stream, with_data=False), stream.first):
+        """Find the samples by the headers of their members.
+
+        Raises:
+            ApartMembers: If a key comes again.
+        """
+        found = _without_repeats(groups(stream, with_data=False), stream)
+        for position, group in enumerate(found, stream.first):
             key, members, start, stop = group
             yield Span(start, stop - start, key, position, fields=tuple(members))
 
-    def fields_of(self, members: Mapping[str, bytes]) -> dict[str, Value]:
-        """The fields that the members of a sample hold, each under its own name.
-
-        A member means other fields than itself only if :meth:`encode` makes this very member of
-        them, and if no other member is one of these.
-        """
-        fields: dict[str, Value] = {}
-        meant = 0
-        for name, data in members.items():
-            if name in self._meaningful:
-                meaning = self._meaning(name, data)
-                fields.update(meaning)
-                meant += len(meaning)
-            else:
-                fields[field_of(name)] = data
-                meant += 1
-        return fields if len(fields) == meant else self._fields_told_apart(members)
-
-    def _fields_told_apart(self, members: Mapping[str, bytes]) -> dict[str, Value]:
-        """The fields of members of which some, taken for what they mean, would be the same."""
-        meaningful = members.keys() & self._meaningful
-        meanings = {
-            name: self._meaning(name, data) if name in meaningful else {field_of(name): data}
-            for name, data in members.items()
-        }
-        while True:
-            fields = dict(chain.from_iterable(meaning.items() for meaning in meanings.values()))
-            if len(fields) == sum(map(len, meanings.values())):
-                return fields
-            counts = Counter(chain.from_iterable(meanings.values()))
-            taken = {
-                name for name in meaningful if any(counts[each] > 1 for each in meanings[name])
-            }
-            meanings |= {name: {name: members[name]} for name in taken}
-            meaningful = meaningful - taken
-
-    @cached_property
-    def _meaningful(self) -> frozenset[str]:
-        """The extensions of members that mean another field than bytes of that name."""
-        image = {self.renamed["image"]} if "image" in self.renamed else set()
-        return frozenset({"cls", "label", _METADATA, _LISTS, *self._labels} | image)
-
-    @cached_property
-    def _labels(self) -> dict[str, str]:
-        """The fields of labels, by the extensions of their members."""
-        return {self._extensions[name].decode(): name for name in ("cls", "label")}
-
-    def _meaning(self, extension: str, data: bytes) -> Mapping[str, Value]:
-        """The fields of which :meth:`encode` makes this very member."""
-        if extension == self.renamed.get("image"):
-            return {sniff(data) or UNKNOWN_IMAGE: data}
-        if extension == _METADATA:
-            return _parse_json(data) or {extension: data}
-        if extension == _LISTS:
-            return decode_typed(data) or {extension: data}
-        field = self._labels.get(extension)
-        if field is not None:
-            value = parse_label(data)
-            if value is not None and TYPES[field] is type(value):
-                return {field: value}
-        return {extension: data}
-
     def dataset_index(self, name: str, shards: Sequence[ShardFacts]) -> dict[str, bytes]:
-        """The wids index, with urls relative to itself."""
+        """The wids index, with urls relative to itself, and the class names of further fields."""
         shardlist = [
             {"url": shard.name, "nsamples": shard.samples, "filesize": shard.bytes}
             for shard in shards
@@ -311,7 +297,171 @@ class WebDataset(Format):
             "name": name,
             "shardlist": shardlist,
         }
-        return {f"{name}.json": json.dumps(index, indent=1).encode() + b"\n"}
+        files = {f"{name}.json": json.dumps(index, indent=1).encode() + b"\n"}
+        for each in self.schema.others if self.schema else ():
+            if each.names:
+                lines = "".join(f"{each}\n" for each in each.names)
+                files[f"{extension_of(each.name)}.classes.txt"] = lines.encode()
+        return files
+
+
+# What extensions mean
+
+
+@lru_cache(maxsize=4096)
+def _place_of(raw: str) -> str:
+    stem, dot, last = raw.rpartition(".")
+    if last not in _IMAGES or (dot and not stem):
+        return raw
+    return stem + dot + _PLAIN_IMAGE
+
+
+@lru_cache(maxsize=4096)
+def _meaning(place: str) -> Meaning:
+    known = _NAMED.get(place) or (_NAMED[_PLAIN_IMAGE] if place in _IMAGES else None)
+    if known is not None:
+        return known
+    stem, _, last = place.rpartition(".")
+    kind = "image" if last in _IMAGES or last == _PLAIN_IMAGE else _TYPES.get(last)
+    kind = "class" if last == "cls" else kind
+    if stem and (kind in _NAMED_TYPES or last == UNKNOWN_IMAGE):
+        return Meaning(field_of(stem), kind)
+    return Meaning(field_of(place), kind)
+
+
+# Where fields of a schema go
+
+
+def _places(fields: Iterable[Field], schema: Schema, same: bool) -> dict[str, Place]:
+    """Choose the place of each field: the one that it has, or that of the table.
+
+    Args:
+        fields: The fields.
+        schema: Tells which is the image and which the label.
+        same: Whether they have places of this format.
+    """
+    whole = {place for each in fields for place in each.places if len(place) == 1}
+    places: dict[str, Place] = {}
+    roles = {schema.image: IMAGE, schema.label: LABEL}
+    tabled = []
+    for each in fields:
+        own = each.places[0] if same and each.places and not each.given else ()
+        # A part of JSON that is kept as well is a copy, which gets a member of its own.
+        if len(own) == 1 or (len(own) == len(("json", "key")) and own[:1] not in whole):
+            places[each.name] = own
+        else:
+            tabled.append(each)
+    # The roles' places come last, because a field that is called so has them, too.
+    for each in sorted(tabled, key=lambda each: each.name in roles):
+        role = roles.get(each.name, "")
+        role = "" if each.given and each.name != role else role
+        choices = dict.fromkeys((_place(each, role), _place(each, ""), (_JSON, each.name)))
+        free = [place for place in choices if place not in places.values()]
+        if not free or (len(free[0]) > 1 and each.type in ("image", "bytes", "json")):
+            raise OptionError(
+                f"webdataset: two fields would be the member .{_place(each, '')[0]}, one of them "
+                f"{each.name!r}: give --rename {each.name}=NAME"
+            )
+        places[each.name] = free[0]
+    return places
+
+
+def _place(each: Field, role: str) -> Place:
+    """Return the place that the table has for a field that crosses formats."""
+    kind, stem = each.type, extension_of(each.name)
+    if kind == "image":
+        return (_PLAIN_IMAGE if role == IMAGE else f"{stem}.{_PLAIN_IMAGE}",)
+    if kind == "json":
+        return (stem if stem == _JSON else f"{stem}.json",)
+    if kind == "bytes":
+        is_known = _meaning(stem) == (each.name, "bytes", "") and stem != UNKNOWN_IMAGE
+        return (stem if is_known else f"{stem}.{UNKNOWN_IMAGE}",)
+    if kind == "text" and role == LABEL:
+        return ("label.txt",)
+    if kind == "text" and each.name not in FACTS:
+        return ("txt" if stem == "text" else f"{stem}.txt",)
+    if role == LABEL and kind in ("class", "bool", "int"):
+        return ("cls",)
+    if role == LABEL and (item_of(kind) or kind) in ("int", "float32", "float64"):
+        return ("label.json",)
+    return (f"{stem}.cls",) if kind == "class" else (_JSON, each.name)
+
+
+def _conflicts(fields: Iterable[Field], places: Mapping[str, Place], metadata: bool) -> list[str]:
+    """Return the facts that a field of JSON leaves no place for.
+
+    Raises:
+        OptionError: If it leaves none for another field.
+    """
+    whole = {place[0]: name for name, place in places.items() if len(place) == 1}
+    inside = [name for name, place in places.items() if place[0] in whole and len(place) > 1]
+    others = [name for name in inside if name not in FACTS]
+    if metadata and _JSON in whole:
+        raise OptionError(
+            f"--metadata writes the member .json, which the field {whole[_JSON]!r} is: give "
+            f"--rename {whole[_JSON]}=meta"
+        )
+    if others:
+        taken = whole[places[others[0]][0]]
+        raise OptionError(
+            f"webdataset: numbers such as {format_some(others)} go into the member .json, which "
+            f"the field {taken!r} is: give --rename {taken}=meta"
+        )
+    return inside
+
+
+def _for_unknown_images(
+    each: Field, places: Mapping[str, Place], taken: set[Place]
+) -> tuple[Place, ...]:
+    """Return where a field has images whose kind is unknown."""
+    place = places[each.name][0]
+    if each.type != "image" or not place.endswith(_PLAIN_IMAGE):
+        return ()
+    unknown = (place.removesuffix(_PLAIN_IMAGE) + UNKNOWN_IMAGE,)
+    return (unknown,) if unknown not in taken else (("image." + unknown[0],),)
+
+
+def _member(each: Field) -> _Member:
+    place = each.places[0][0]
+    if each.type == "image" and place.endswith(_PLAIN_IMAGE):
+        stem = place.removesuffix(_PLAIN_IMAGE)
+        kinds: dict[str | None, bytes] = {kind: (stem + kind).encode() for kind in IMAGE_KINDS}
+        return _Member(each.name, b"", kinds | {None: each.places[1][0].encode()}, None)
+    write: Callable[[Value], bytes] | None = _Written(each.type)
+    if each.type in ("image", "bytes", "json"):
+        write = None
+    elif each.type == "text":
+        write = str.encode
+    elif each.type in ("class", "int", "bool"):
+        write = _number
+    return _Member(each.name, place.encode(), {}, write)
+
+
+class _Written:
+    """Writes values as JSON, in UTF-8."""
+
+    def __init__(self, kind: str) -> None:
+        self._write = json_writer(kind)
+
+    def __call__(self, value: Value) -> bytes:
+        return self._write(value).encode()
+
+
+@lru_cache(maxsize=4096)
+def _number(value: int) -> bytes:
+    return b"%d" % value
+
+
+def _own_spelling(extension: bytes, sample: Sample, data: bytes) -> bytes:
+    """Return the extension of an image's file name, if it promises what the bytes are."""
+    stem, dot, _ = extension.decode().rpartition(".")
+    own = sample.path.rpartition(".")[2].lower()
+    if stem or own not in _IMAGES or IMAGE_EXTENSIONS.get(own) != sniff(data):
+        return extension
+    return own.encode()
+
+
+# Members
 
 
 class Group(NamedTuple):
@@ -362,11 +512,35 @@ def groups(stream: ShardStream, with_data: bool) -> Iterator[Group]:
         yield Group(key, members, start, stop)
 
 
-class _OtherExtensions(dict[str, bytes]):
-    """Fields that are not in the table stand in members of their own name."""
+def _without_repeats(found: Iterable[Group], stream: ShardStream) -> Iterator[Group]:
+    """Pass samples on, as long as no key comes twice.
 
-    def __missing__(self, name: str) -> bytes:
-        return extension_of(name).encode()
+    Raises:
+        ApartMembers: If one does.
+    """
+    seen: set[str] = set()
+    for group in found:
+        if group.key in seen:
+            raise ApartMembers(
+                f"{stream.path}: the members of the sample {group.key!r} are not adjacent, or two "
+                "samples have this key: give --from parts, which groups members by their names"
+            )
+        seen.add(group.key)
+        yield group
+
+
+def _path_of(group: Group) -> str:
+    """Return the name of the image's file; empty if nothing tells it."""
+    images = [member for name, member in group.members.items() if name in _IMAGES]
+    described = group.members.get(_JSON)
+    if described is not None and b'"filename"' in described.data:
+        try:
+            path = json.loads(described.data).get("filename")
+        except (ValueError, AttributeError, RecursionError):
+            path = None
+        if isinstance(path, str) and path and key_of(path) == group.key:
+            return path
+    return images[0].name if len(images) == 1 else ""
 
 
 def _require_found(key: str) -> None:
@@ -384,38 +558,6 @@ def _require_found(key: str) -> None:
     match = _NAME.fullmatch(key + ".x")
     if match is None or match[1] != key:
         raise BadSample("webdataset would find another key: its base name is empty or has dots")
-
-
-@lru_cache(maxsize=4096)
-def _padded_number(value: int) -> tuple[bytes, bytes]:
-    """The bytes and the padding of a member that holds a class number."""
-    data = label_text(value)
-    return data, tar.padding(len(data))
-
-
-def _text(value: Value) -> bytes:
-    assert isinstance(value, int) or is_label(value)
-    return label_text(value)
-
-
-def _parse_json(data: bytes) -> dict[str, Value] | None:
-    """The metadata whose text this is; None if it would be written as another text."""
-    try:
-        values = json.loads(data)
-        if not isinstance(values, dict) or not values.keys() <= _IN_JSON or _json(values) != data:
-            return None
-    except (ValueError, RecursionError):
-        return None
-    for name, value in values.items():
-        if TYPES[name] is not type(value) or value == "" and name == "filename":
-            return None
-        if type(value) is int and value not in (IDS if name == "id" else INT64):
-            return None
-    return values
-
-
-def _json(values: dict[str, Value]) -> bytes:
-    return json.dumps(values, ensure_ascii=False, separators=(",", ":"), sort_keys=True).encode()
 
 
 def _member_weights(key: pl.Series, extension: str, size: pl.Series) -> pl.Series:

@@ -11,8 +11,9 @@ from typing import TypeAlias
 
 import polars as pl
 
-from dsprep.formats.features import BOXES, Preset
+from dsprep.formats.features import CLASS_NUMBER, Preset, own_feature_of
 from dsprep.formats.wire import varint_size
+from dsprep.schema import Field, Schema
 
 Sizes: TypeAlias = pl.Series | int
 """A size in bytes for each row, or one that all rows share."""
@@ -24,52 +25,65 @@ _LARGEST_DIMENSION = 5
 """Bytes of a width or height as a varint: PNG has 31 bits for either."""
 
 
-def example_weights(rows: pl.DataFrame, preset: Preset) -> pl.Series:
-    """The bytes of the Example of each row.
+def example_weights(rows: pl.DataFrame, schema: Schema, names: Preset) -> pl.Series:
+    """Return the bytes of the Example of each row.
 
     Args:
         rows: As :meth:`dsprep.formats.base.Format.weights` takes them.
-        preset: The names of the features.
+        schema: The fields, with their features.
+        names: The names of the features.
     """
+    label = schema.label_field
     total = rows["image"] * 0
-    for field, name in preset.names.items():
-        if field == "boxes":
-            for side in BOXES:
-                total += _entry(f"{name}/{side}", framed(_objects(rows) * 4))
-        elif (body := _list_size(field, rows, preset)) is not None:
-            total += _entry(name, body)
+    for column in schema.fields:
+        feature = own_feature_of(column) if column.places else ""
+        if (body := _list_size(column, feature, rows, schema, names)) is not None:
+            total += _entry(feature, body)
+    total += _entry(names.path, framed(_text(rows["path"])))
+    if label is not None and label.places == ((CLASS_NUMBER,),):
+        longest = max((len(name.encode()) for name in label.names), default=0)
+        body = framed(_text(rows["class"]) if "class" in rows.columns else longest)
+        for feature in names.names:
+            total += _entry(feature, body)
     example = framed(total)
     assert isinstance(example, pl.Series)
     return example
 
 
-def _list_size(field: str, rows: pl.DataFrame, preset: Preset) -> Sizes | None:
-    """The bytes of the list of values of one field, or None if the rows have no such field."""
-    columns = rows.columns
-    if field == "image":
+def _list_size(
+    column: Field, feature: str, rows: pl.DataFrame, schema: Schema, names: Preset
+) -> Sizes | None:
+    """Return the bytes of the list of values of a field; None if rows do not tell them."""
+    if feature in names.box_names:
+        return framed(_objects(rows) * (10 if feature == names.classes else 4))
+    if column.name == schema.image:
         return framed(rows["image"])
-    if field == "format":
+    if column.name == schema.label and column.places:
+        return _label_size(column.type, feature, rows, names)
+    if column.name == "format":
         return framed(_LONGEST_FORMAT_NAME)
-    if field in ("width", "height"):
+    if column.name in ("width", "height"):
         return framed(_LARGEST_DIMENSION)
-    if field == "cls" and "cls" in columns:
-        return framed(_varint(rows["cls"] + preset.first_class))
-    if field == "label" and "label" in columns:
-        return framed(rows["label"].list.len().cast(int) * 4)
-    if field in ("class", "synset") and "class" in columns:
+    return framed(_text(rows["index"].cast(str))) if column.name == "source_id" else None
+
+
+def _label_size(kind: str, feature: str, rows: pl.DataFrame, names: Preset) -> Sizes | None:
+    if kind in ("class", "int", "bool") and "cls" in rows.columns:
+        first = names.first_class if feature == CLASS_NUMBER else 0
+        return framed(_varint(rows["cls"].fill_null(0) + first))
+    if kind == "text" and "class" in rows.columns:
         return framed(_text(rows["class"]))
-    if field == "filename":
-        return framed(_text(rows["path"]))
-    if field == "source_id":
-        return framed(_text(rows["index"].cast(str)))
-    if field == "classes" and "label" in columns:
-        return framed(_objects(rows) * 10)
-    return None
+    return framed(_count(rows) * 4) if "label" in rows.columns else None
+
+
+def _count(rows: pl.DataFrame) -> pl.Series:
+    """Return how many numbers the label of each row has."""
+    return rows["label"].list.len().cast(int).fill_null(0)
 
 
 def _objects(rows: pl.DataFrame) -> pl.Series:
     """How many objects a detection label describes, at most."""
-    return rows["label"].list.len().cast(int) // 5 if "label" in rows.columns else rows["image"] * 0
+    return _count(rows) // 5 if "label" in rows.columns else rows["image"] * 0
 
 
 def _entry(name: str, body: Sizes) -> Sizes:
@@ -94,4 +108,4 @@ def _varint(number: Sizes) -> Sizes:
 
 
 def _text(column: pl.Series) -> pl.Series:
-    return column.str.len_bytes().cast(int)
+    return column.str.len_bytes().cast(int).fill_null(0)

@@ -69,7 +69,7 @@ class Encoded(NamedTuple):
 def channels_of(data: bytes) -> int | None:
     """Return how many channels an image has; None if its bytes do not tell it."""
     try:
-        with open_image(data, DEFAULT_MAX_PIXELS) as image:
+        with open_image(data, read_header(data), DEFAULT_MAX_PIXELS) as image:
             return len(image.getbands())
     except BadImage:
         return None

@@ -30,7 +30,7 @@ from dsprep.liststore import (
 )
 from dsprep.options import require_effect
 from dsprep.sources.classes import format_classes
-from dsprep.sources.reading import Source, may_be_labeled, read_source, source_of
+from dsprep.sources.reading import Source, read_source, source_of
 from dsprep.stores.local import holds
 from dsprep.stores.urls import require_disk
 from dsprep.workers.pool import Pool, available_cores
@@ -116,7 +116,7 @@ def create_list(
     require_disk(out)
     source = source_of(source)
     catalog, findings = _read(source, workers)
-    require_effect("", {"--classes": source.classes}, labeled=may_be_labeled(catalog))
+    require_effect("", {"--classes": source.classes}, labeled=catalog.is_labeled)
     catalog, rejects = listable(catalog)
     catalog = _below(catalog, under)
     counts = catalog.samples_per_class()

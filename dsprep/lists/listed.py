@@ -50,11 +50,10 @@ def rows_of(catalog: Catalog) -> pl.DataFrame:
     Raises:
         SourceError: If some have labels and others have not.
     """
-    labeled = catalog.labeled()
-    if 0 < labeled < len(catalog):
+    if catalog.is_labeled and catalog.label_column is None:
         raise SourceError(
-            f"{catalog.root}: {len(catalog) - labeled:,} of {len(catalog):,} samples have no "
-            "label, and each row of a list needs one: label these samples, or leave them out"
+            f"{catalog.root}: some of {len(catalog):,} samples have no number as label, and each "
+            "row of a list needs one: label these samples, or leave them out"
         )
     table, column = catalog.table, catalog.label_column
     if column == "cls":

@@ -9,17 +9,24 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any, TypeVar
 
-from dsprep.errors import SourceError
+from dsprep.errors import OtherVersion, SourceError
 from dsprep.findings import Reject
+from dsprep.schema import Schema
 from dsprep.stores.crc import crc32c as extend
 from dsprep.stores.local import LONGEST_NAME, open_regular, read_whole
 from dsprep.stores.paths import read_bytes
 
-VERSION = 1
+VERSION = 2
 
 _CRC32C = re.compile("[0-9a-f]{8}")
 
-_JSON = {dict: "a JSON object", list: "a list", str: "a text", int: "a whole number"}
+_JSON = {
+    dict: "a JSON object",
+    list: "a list",
+    str: "a text",
+    int: "a whole number",
+    bool: "true or false",
+}
 """The types of values, as users know them."""
 
 T = TypeVar("T")
@@ -83,6 +90,9 @@ class Manifest:
         options: Those that the bytes depend on.
         shards: In order.
         files: The others: classes, indexes, reports.
+        schema: The fields of the samples; None if nothing tells them.
+        enforced: Whether every sample was checked against the schema; if not, it was observed in
+            some of them.
     """
 
     format: str
@@ -95,6 +105,8 @@ class Manifest:
     options: Mapping[str, Any]
     shards: Sequence[ShardReceipt]
     files: Sequence[FileReceipt] = field(default=())
+    schema: Schema | None = None
+    enforced: bool = False
 
     def every_file(self) -> Iterable[FileReceipt]:
         """Shards, sidecars and the others, but not the manifest itself."""
@@ -112,6 +124,7 @@ class Manifest:
         values = {"dsprep_manifest": VERSION, **asdict(self)}
         values["shards"] = [_with_hex(asdict(shard)) for shard in self.shards]
         values["files"] = [_with_hex(asdict(file)) for file in self.files]
+        values["schema"] = self.schema and self.schema.to_json()
         return json.dumps(values, indent=1, ensure_ascii=False) + "\n"
 
 
@@ -126,6 +139,7 @@ def read_manifest(path: str | Path) -> Manifest:
     """Read a manifest, which may come from anywhere.
 
     Raises:
+        OtherVersion: If another version of dsprep wrote it.
         SourceError: If it is not a manifest that this version reads, or names a file outside its
             directory.
     """
@@ -144,6 +158,7 @@ def parse_manifest(data: bytes, name: str) -> Manifest:
         name: What the file is called, for messages.
 
     Raises:
+        OtherVersion: If another version of dsprep wrote it.
         SourceError: As :func:`read_manifest`.
     """
     try:
@@ -152,7 +167,7 @@ def parse_manifest(data: bytes, name: str) -> Manifest:
             return _manifest(values)
     except ValueError as error:
         raise SourceError(f"{name}: is not a manifest that dsprep wrote: {error!s:.200}") from None
-    raise SourceError(f"{name}: version {version!s:.20}; this dsprep reads version {VERSION}")
+    raise OtherVersion(f"{name}: version {version!s:.20}; this dsprep reads version {VERSION}")
 
 
 def _version(data: bytes) -> tuple[Any, dict[str, Any]]:
@@ -219,6 +234,8 @@ def _manifest(values: dict[str, Any]) -> Manifest:
         options=_get(dict, values, "options"),
         shards=[_shard(each) for each in _get(list, values, "shards")],
         files=[_file(each) for each in _get(list, values, "files")],
+        schema=None if values.get("schema") is None else Schema.from_json(values["schema"]),
+        enforced=_get(bool, values, "enforced"),
     )
 
 

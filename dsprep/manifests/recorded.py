@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, replace
 from typing import Any
 
 from dsprep.errors import OptionError, SourceError
@@ -12,6 +12,7 @@ from dsprep.formats import FORMATS, Format
 from dsprep.images.check import DEFAULT_MAX_PIXELS
 from dsprep.images.transform import Transform
 from dsprep.manifests.manifest import Manifest
+from dsprep.schema import Choice
 
 
 @dataclass(frozen=True)
@@ -24,8 +25,7 @@ class Recorded:
         max_pixels: The most pixels that an image could have.
         key: ``path`` or ``index``: where keys came from.
         keep_fields: The fields that do not depend on the geometry of images.
-        fields: Which fields were kept: lists of names ``only`` (or None) and ``dropped``, and new
-            names by old ones, ``renamed``; empty if all were.
+        fields: Which fields were kept: ``only``, ``drop`` and ``rename``; empty if all were.
         known: Whether this was recorded; if not, it is what is most likely.
     """
 
@@ -34,7 +34,7 @@ class Recorded:
     max_pixels: int = DEFAULT_MAX_PIXELS
     key: str = "path"
     keep_fields: frozenset[str] = frozenset()
-    fields: Mapping[str, Any] = field(default_factory=dict)
+    fields: Choice = Choice()
     known: bool = True
 
 
@@ -48,20 +48,10 @@ def options_of_others(layout: Format, single_file: bool) -> dict[str, Any]:
     return {"format": {"name": layout.name}, "indexed": True, "single_file": single_file}
 
 
-def _fields(told: Mapping[str, Any]) -> Mapping[str, Any]:
-    """The choice of fields that a manifest records.
-
-    Raises:
-        ValueError: If it is none.
-    """
-    if not told:
-        return {}
-    only, dropped, renamed = told["only"], told["dropped"], told["renamed"]
-    names = [*(only or ()), *dropped, *renamed.keys(), *renamed.values()]
-    are_lists = isinstance(only, list | None) and isinstance(dropped, list)
-    if not are_lists or not all(isinstance(name, str) for name in names):
-        raise ValueError("no choice of fields")
-    return told
+def _chosen(told: Mapping[str, Any]) -> Choice:
+    """Return the choice of fields that a manifest records."""
+    only, drop = (tuple(map(str, told.get(name, ()))) for name in ("only", "drop"))
+    return Choice(only=only, drop=drop, rename=dict(told.get("rename", {})))
 
 
 def recorded_options(manifest: Manifest) -> Recorded:
@@ -83,12 +73,12 @@ def recorded_options(manifest: Manifest) -> Recorded:
             int(options["max_pixels"]),
             str(options["key"]),
             frozenset(map(str, options.get("keep_fields", ()))),
-            _fields(options.get("fields", {})),
+            _chosen(options.get("fields", {})),
         )
         # What was converted to the right type, or left out, is not what was recorded.
-        told = json.loads(json.dumps({"name": made.layout.name, **asdict(made.layout)}))
+        told = json.loads(json.dumps({"name": made.layout.name, **made.layout.options()}))
         if (told, made.max_pixels) == (options["format"], options["max_pixels"]):
-            return made
+            return replace(made, layout=replace(made.layout, schema=manifest.schema))
     except (LookupError, TypeError, ValueError, AttributeError, ArithmeticError, OptionError):
         pass
     raise SourceError("its options are not those of this version of dsprep")

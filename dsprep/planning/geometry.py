@@ -8,11 +8,12 @@ so imports neither polars nor Pillow.
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterable, Mapping
 
 from dsprep.errors import OptionError
 from dsprep.formats.detection import is_detection_label, is_sized_header
 from dsprep.sample import Sample, Value
+from dsprep.schema import IMAGE
 
 _LOOKED_AT = 1 << 16
 """Bytes of a text that tell what it is."""
@@ -30,6 +31,18 @@ _COORDINATE = re.compile(
     re.IGNORECASE,
 )
 """Words in the name of a number that is a place or a size."""
+
+
+def kept_fields(names: Iterable[str]) -> frozenset[str]:
+    """Return the fields that do not depend on the geometry of the image, from what the user gave.
+
+    Raises:
+        OptionError: If the image is among them.
+    """
+    kept = frozenset(names)
+    if IMAGE in kept:
+        raise OptionError("--keep-fields image: the image is what a transform changes")
+    return kept
 
 
 def dependent_fields(sample: Sample, kept: Collection[str] = ()) -> list[str]:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from dsprep.errors import OptionError
 from dsprep.formats import FORMATS, Format
-from dsprep.formats.features import choose_features
 from dsprep.formats.folder import AugmentedFolder
 from dsprep.formats.tfrecord import TFRecord
 from dsprep.formats.webdataset import WebDataset
@@ -33,7 +32,7 @@ def make_layout(
     if format_name not in FORMATS:
         raise OptionError(f"format {format_name}: choose one of {', '.join(FORMATS)}")
     if format_name == TFRecord.name:
-        return TFRecord(choose_features(features or "dsprep"), gzip)
+        return TFRecord(features or "dsprep", gzip)
     if format_name == WebDataset.name:
         return WebDataset(metadata)
     if format_name == AugmentedFolder.name:

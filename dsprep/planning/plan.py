@@ -135,20 +135,18 @@ def make_plan(packing: Packing, pool: Pool, progress: Progress) -> Plan:
     catalog, findings = read_source(replace(packing.source, own_state=own_state), pool.map)
     if not len(catalog):
         raise SourceError(f"{packing.source.root}: holds no image that could be packed")
-    assert catalog.settled is not None
+    settled = catalog.settled
+    assert settled is not None
     if packing.layout.schema is not None:
-        catalog = catalog.with_settled(
-            impose(catalog.settled, packing.layout.schema, str(packing.destination))
-        )
-    if catalog.settled.schema.label is None:
-        catalog = replace(
-            catalog, table=catalog.table.drop(LABELS, strict=False), classes=None
-        )
+        settled = impose(settled, packing.layout.schema, str(packing.destination))
+        catalog = catalog.with_settled(settled)
+    if settled.schema.label is None:
+        catalog = replace(catalog, table=catalog.table.drop(LABELS, strict=False), classes=None)
     packing, notes = settle(packing, catalog)
     if packing.first_id:
         catalog = catalog.with_ids_from(packing.first_id)
     require_unspoiled(packing, catalog, pool)
-    notes += idle_keep_fields(packing, catalog.settled.schema)
+    notes += idle_keep_fields(packing, settled.schema)
     chosen = None
     if packing.selection is not None:
         from dsprep.planning.select import select  # not before polars is there

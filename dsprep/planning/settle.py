@@ -74,19 +74,17 @@ def _require_image(packing: Packing, catalog: Catalog) -> None:
     )
 
 
-def _arranged(
-    packing: Packing, catalog: Catalog, schema: Schema
-) -> tuple[Packing, list[str]]:
+def _arranged(packing: Packing, catalog: Catalog, schema: Schema) -> tuple[Packing, list[str]]:
     """Choose how samples are made: copied, raw, or by the schema of the format."""
     reader, choice = catalog.reader, packing.source.choice
     if packing.layout.schema is not None:  # that of the data set to which samples are added
         return replace(packing, copies=False, schema=packing.layout.schema), []
     same = reader.whole and reader.table.name == packing.layout.name
-    asked = "--features" in packing.given or "--metadata" in packing.given or catalog.told
-    asked = asked or choice.rename or choice.label or choice.label_type or choice.schema
+    asked = {"--features", "--metadata"}.intersection(packing.given) or catalog.told
+    is_asked = bool(asked or choice.rename or choice.label or choice.label_type or choice.schema)
     # Not a tar of CIFAR, say, nor samples whose labels a list changes.
     copies = packing.copies and isinstance(reader, ShardReader) and not catalog.told
-    if same and not asked:
+    if same and not is_asked:
         layout = packing.layout.like(reader.table)
         return replace(packing, layout=layout, copies=copies, raw=not copies, schema=schema), []
     try:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
@@ -25,9 +25,13 @@ from dsprep.running.folder import (
 from dsprep.running.place import Place, data_set_to_replace
 from dsprep.running.run import Outcome
 from dsprep.running.state import RunState, differences
+from dsprep.schema import Schema
 from dsprep.stores.crc import crc32c
 from dsprep.stores.local import write_whole
 from dsprep.stores.paths import read_bytes
+
+_MOST_CLASSES = 10_000_000
+"""More than any data set has; samples may say anything."""
 
 
 def identity_of(plan: Plan) -> dict[str, Any]:
@@ -40,6 +44,7 @@ def identity_of(plan: Plan) -> dict[str, Any]:
         **json.loads(json.dumps(packing.options())),
         "name": packing.name,
         "source": plan.catalog.digest(),
+        "schema": packing.schema and json.loads(json.dumps(packing.schema.to_json())),
         "file times": plan.catalog.mtimes_digest(),
     }
     if packing.transform is not None:
@@ -138,7 +143,7 @@ def _spare_inputs(plan: Plan, replaced: Manifest | None) -> None:
     if replaced is not None:
         _require_own(destination, replaced)
         names.update(file.name for file in replaced.every_file())
-    elif source.classes and read_bytes(source.classes) == _classes(plan):
+    elif source.classes and read_bytes(source.classes) == _classes(plan.catalog.classes):
         names.discard(destination.companion("classes.txt").name)
     for path in filter(Path.exists, (destination.directory / name for name in sorted(names))):
         if any(path.samefile(read) for read in source.files()):
@@ -169,7 +174,7 @@ def _require_room(plan: Plan, place: Place, state: RunState, replaced: Manifest 
 def _refuse_files_of_others(plan: Plan, place: Place, may_replace: bool) -> None:
     """Refuse to write over a file that is not known to be this command's."""
     for name in () if may_replace else place.there(plan.files()):
-        if name.endswith("classes.txt") and place.read(name) == _classes(plan):
+        if name.endswith("classes.txt") and place.read(name) == _classes(plan.catalog.classes):
             continue
         raise DestinationError(
             f"{plan.packing.destination.url(name)}: is there already, and not by this command; "
@@ -198,6 +203,7 @@ def commit(
         DestinationError: If something cannot be written.
     """
     packing, destination = plan.packing, plan.packing.destination
+    classes = plan.catalog.classes or _listed_classes(outcome.class_names)
     rejects = [*plan.lost, *outcome.rejects]
     samples = sum(shard.samples for shard in outcome.shards)
     if not samples:
@@ -222,9 +228,9 @@ def commit(
         joined = join_units(plan, state)
         shards, size = [], joined.bytes
         files.append(FileReceipt.of(destination.companion(LISTING)))
-        write_companions(plan, write)
-    if plan.catalog.classes:
-        write(destination.companion("classes.txt").name, _classes(plan))
+        write_companions(plan, classes, write)
+    if classes:
+        write(destination.companion("classes.txt").name, _classes(classes))
     facts = [ShardFacts(shard.name, shard.samples, shard.bytes) for shard in shards]
     for name, data in packing.layout.dataset_index(packing.name, facts).items():
         write(name, data)
@@ -242,7 +248,7 @@ def commit(
     manifest = Manifest(
         format=packing.layout.name,
         name=packing.name,
-        classes=plan.catalog.classes or (base.classes if base else None),
+        classes=classes or (base.classes if base else None),
         samples=samples + (base.samples if base else 0),
         rejected=len(rejects),
         bytes=size,
@@ -250,6 +256,8 @@ def commit(
         options=_with_appended(base, packing, identity) if base else packing.options(),
         shards=shards,
         files=[*_kept(base, files), *files],
+        schema=_schema(plan, classes) if base is None else base.schema,
+        enforced=not (packing.copies or packing.raw) and (base is None or base.enforced),
     )
     state.publish(manifest)
     return manifest
@@ -274,10 +282,24 @@ def is_folder(plan: Plan) -> bool:
     return isinstance(plan.packing.layout, Folder)
 
 
-def _classes(plan: Plan) -> bytes:
+def _classes(classes: Sequence[str] | None) -> bytes:
     from dsprep.sources.classes import format_classes  # not before polars is there
 
-    return format_classes(plan.catalog.classes or ()).encode()
+    return format_classes(classes or ()).encode()
+
+
+def _listed_classes(names: Mapping[int, str]) -> tuple[str, ...] | None:
+    """Return names of classes in the order of their numbers; a number without a name has none."""
+    if not names or min(names) < 0 or max(names) > _MOST_CLASSES:
+        return None
+    return tuple(names.get(number, "") for number in range(max(names) + 1))
+
+
+def _schema(plan: Plan, classes: tuple[str, ...] | None) -> Schema | None:
+    """Return the schema that a manifest records."""
+    schema = plan.packing.schema
+    is_named = schema is not None and schema.label_field is not None and classes
+    return schema.with_names(classes) if schema is not None and is_named and classes else schema
 
 
 def _lines(lines: Iterable[str]) -> bytes:

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import shutil
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 from dsprep.errors import RunStopped
-from dsprep.findings import Reject
+from dsprep.findings import MisfitReject, Reject
 from dsprep.manifests.manifest import FileReceipt, ShardReceipt
 from dsprep.planning.cuts import PlannedShard, cut_pieces
 from dsprep.planning.plan import Plan
@@ -20,6 +20,7 @@ from dsprep.running.shard import (
     Written,
     join_pieces,
     rows_of_listed,
+    two_names,
     write_piece,
 )
 from dsprep.running.spool import SpoolTask, write_spool
@@ -34,6 +35,9 @@ _PIECE_BYTES = 16_000_000
 _SMALL_FILE = 32_000
 """Bytes of a file that takes longer to open than to copy twice."""
 
+_MOST_MISFITS = 1000
+"""Samples that may not fit the schema, or 1 % of all, before a run stops."""
+
 _PIECES = 32
 """Into about how many pieces a run of few shards is cut, so that all workers end together."""
 
@@ -47,11 +51,13 @@ class Outcome:
             rejected.
         rejects: In the order of the catalog, shard by shard.
         lost_frames: How many images are the first frame of an animation.
+        class_names: The names of classes that samples themselves tell, by number.
     """
 
     shards: list[ShardReceipt]
     rejects: list[Reject]
     lost_frames: int
+    class_names: dict[int, str]
 
 
 @dataclass
@@ -74,7 +80,8 @@ class Run:
         Args:
             plan: What is to be written.
             state: What is done already, and where to note the rest.
-            max_errors: How many rejects are too many; None for any number.
+            max_errors: How many rejects are too many; None for any number, but for those that do
+                not fit the schema.
         """
         self._plan, self._state = plan, state
         self._shards = plan.shards
@@ -83,7 +90,8 @@ class Run:
         whole = sum(shard.bytes for shard in plan.shards)
         self._may_cut = _may_cut(plan) and state.has_room_for(2 * whole)  # pieces, and the joined
         self._max_errors = max_errors
-        self._rejects = 0
+        self._rejects = self._misfits = 0
+        self._max_misfits = min(_MOST_MISFITS, max(1, len(self._sizes) // 100))
 
     def carry_out(self, pool: Pool, progress: Progress) -> Outcome:
         """Write all that is not done yet.
@@ -129,6 +137,7 @@ class Run:
                 parts = [self._state.done[unit.name] for unit in units[name]]
                 written.rejects = [reject for part in parts for reject in part.rejects]
                 written.lost_frames = sum(part.lost_frames for part in parts)
+                written.class_names = dict(_class_names(parts, self._plan.catalog.root))
                 self._finish(name, written)
                 for unit in units[name]:
                     self._state.path_of(unit.name).unlink(missing_ok=True)
@@ -139,6 +148,12 @@ class Run:
             [shard_receipt(shard.name, done[shard.name]) for shard in self._shards],
             [reject for shard in self._shards for reject in done[shard.name].rejects],
             sum(done[shard.name].lost_frames for shard in self._shards),
+            {
+                int(number): name
+                for number, name in _class_names(
+                    [done[shard.name] for shard in self._shards], self._plan.catalog.root
+                )
+            },
         )
 
     def _spool(self, pool: Pool) -> None:
@@ -218,6 +233,14 @@ class Run:
 
     def _count(self, rejects: list[Reject]) -> None:
         self._rejects += len(rejects)
+        self._misfits += sum(isinstance(each, MisfitReject) for each in rejects)
+        if self._max_errors is None and self._misfits > self._max_misfits:
+            misfit = next(each for each in reversed(rejects) if isinstance(each, MisfitReject))
+            raise RunStopped(
+                f"stopped: {format_count(self._misfits, 'sample')} do not fit the schema, the last "
+                f"one being {misfit.path}: {misfit.reason}; to reject more of them, give "
+                "--max-errors N"
+            )
         if self._max_errors is not None and self._rejects > self._max_errors and rejects:
             last = rejects[-1]
             raise RunStopped(
@@ -225,6 +248,20 @@ class Run:
                 f"being {last.path}: {last.reason}; mend or remove such samples, or let more of "
                 f"them be rejected (--on-error skip, --max-errors {self._rejects} or more)"
             )
+
+
+def _class_names(parts: Sequence[Written], source: str) -> Iterator[tuple[str, str]]:
+    """Put together the names of classes that several parts tell.
+
+    Raises:
+        SourceError: If a class has two.
+    """
+    known: dict[str, str] = {}
+    for part in parts:
+        for number, name in part.class_names.items():
+            if known.setdefault(number, name) != name:
+                raise two_names(source, number, known[number], name)
+    yield from known.items()
 
 
 def _may_cut(plan: Plan) -> bool:

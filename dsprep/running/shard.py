@@ -11,14 +11,14 @@ import zlib
 from array import array
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import NamedTuple, TypeAlias
 
 from google_crc32c import extend
 
-from dsprep.errors import BadSample, RunStopped
-from dsprep.findings import Reject
-from dsprep.formats.base import Format
+from dsprep.errors import BadSample, RunStopped, SourceError
+from dsprep.findings import MisfitReject, Reject, reject_of
+from dsprep.formats.base import Format, path_of
 from dsprep.planning.recipe import Recipe, make_samples
 from dsprep.readers.shards import ShardReader
 from dsprep.rows import Rows
@@ -69,6 +69,7 @@ class Written:
         sizes: The bytes of each sample, where joining the piece will need them.
         listed: The id, label and name of each sample, likewise, where they were not known before.
         lost_frames: How many images are the first frame of an animation.
+        class_names: The names of classes, by their numbers as text, that samples themselves tell.
     """
 
     samples: int
@@ -80,6 +81,44 @@ class Written:
     sizes: Sequence[int] = ()
     listed: Sequence[Listed] = ()
     lost_frames: int = 0
+    class_names: dict[str, str] = field(default_factory=dict)
+
+    @property
+    def misfits(self) -> int:
+        """How many of the rejects do not fit the schema."""
+        return sum(isinstance(each, MisfitReject) for each in self.rejects)
+
+
+class NameCollector:
+    """Gathers the names of classes that stand beside their numbers in samples.
+
+    Attributes:
+        names: The names by number, as text.
+    """
+
+    def __init__(self, recipe: Recipe) -> None:
+        label = recipe.layout.schema.label_field if recipe.layout.schema else None
+        self._field = label.name if label and label.type == "class" and not label.names else None
+        self.names: dict[str, str] = {}
+
+    def add(self, sample: Sample) -> None:
+        """Note the class of a sample.
+
+        Raises:
+            SourceError: If a class has two names.
+        """
+        if self._field is not None and sample.class_name is not None:
+            number = sample.fields.get(self._field)
+            name = self.names.setdefault(str(number), sample.class_name)
+            if name != sample.class_name:
+                raise two_names(sample.key, number, name, sample.class_name)
+
+
+def two_names(where: str, number: object, one: str, other: str) -> SourceError:
+    """Return the error for a class that has two names."""
+    return SourceError(
+        f"{where}: the class {number} is called {one!r} and {other!r}: correct the samples"
+    )
 
 
 def write_piece(task: PieceTask, report: Report) -> Written:
@@ -95,7 +134,7 @@ def write_piece(task: PieceTask, report: Report) -> Written:
         return _write_with_writer(task, report)
     recipe, rows, layout = task.recipe, task.rows, task.recipe.layout
     label = recipe.schema.label
-    class_names: dict[int, str] = {}
+    collector = NameCollector(recipe)
     rejects: list[Reject] = []
     rejected: list[int] = []
     listed: list[Listed] = []
@@ -114,11 +153,12 @@ def write_piece(task: PieceTask, report: Report) -> Written:
                     raise sample
                 parts = layout.encode(sample)
             except BadSample as error:
-                rejects.append(Reject(rows.paths[position], str(error)))
+                rejects.append(reject_of(rows.paths[position], error))
                 rejected.append(position)
                 continue
             sizes.append(sink.add(parts))
             lost_frames += sample.lost_frames
+            collector.add(sample)
             if layout.has_sidecars and recipe.reader.whole:
                 listed.append(_listed(sample, label))
             if sink.pending >= _BUFFER:
@@ -131,7 +171,7 @@ def write_piece(task: PieceTask, report: Report) -> Written:
             kept = rows_of_listed(listed) if recipe.reader.whole else rows.without(set(rejected))
             sidecars = write_sidecars(task.path, layout, kept, sizes)
         written = Written(len(sizes), sink.bytes, sink.crc32c, rejects, rejected, sidecars)
-        written.lost_frames = lost_frames
+        written.lost_frames, written.class_names = lost_frames, collector.names
         if layout.has_sidecars and not task.whole:
             written.sizes, written.listed = list(sizes), listed
         return written
@@ -159,7 +199,7 @@ def _distinct(
 
 def _listed(sample: Sample, name: str | None) -> Listed:
     label = sample.fields.get(name) if name else None
-    return sample.id, label, sample.path or sample.key
+    return sample.id, label, path_of(sample)
 
 
 def rows_of_listed(listed: Sequence[Listed]) -> Rows:
@@ -209,6 +249,7 @@ def _write_with_writer(task: PieceTask, report: Report) -> Written:
     rejects: list[Reject] = []
     rejected: list[int] = []
     untold = pending = lost_frames = 0
+    collector = NameCollector(task.recipe)
     with destination_errors(task.path):
         writer = task.recipe.layout.open_writer(task.path)
         with closing(writer):
@@ -218,13 +259,14 @@ def _write_with_writer(task: PieceTask, report: Report) -> Written:
                         raise sample
                     size = writer.add(sample)
                 except BadSample as error:
-                    rejects.append(Reject(rows.paths[position], str(error)))
+                    rejects.append(reject_of(rows.paths[position], error))
                     rejected.append(position)
                     report(0, 0, rejects[-1:])
                 else:
                     untold += 1
                     pending += size
                     lost_frames += sample.lost_frames
+                    collector.add(sample)
                 if pending >= _BUFFER:
                     report(untold, pending, [])
                     untold = pending = 0
@@ -232,7 +274,7 @@ def _write_with_writer(task: PieceTask, report: Report) -> Written:
             report(untold, pending, [])
         count = len(rows.ids) - len(rejected)
         written = Written(count, writer.bytes, writer.crc32c, rejects, rejected, {})
-        written.lost_frames = lost_frames
+        written.lost_frames, written.class_names = lost_frames, collector.names
         return written
 
 

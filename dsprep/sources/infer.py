@@ -30,6 +30,7 @@ from dsprep.schema import (
     settle,
 )
 from dsprep.sources.classes import number_classes
+from dsprep.sources.match import label_kind, with_label
 from dsprep.sources.scan import RunAll
 from dsprep.units import format_count
 
@@ -80,8 +81,12 @@ def with_schema(
     classes = catalog.classes
     if label is not None and label.type in ("class", "text", "list<int>"):
         classes = classes or label.names or None
+    told = catalog.told
+    if catalog.reader.whole and label is None and catalog.label_column is not None:
+        settled = with_label(settled, catalog.table[catalog.label_column], catalog.classes)
+        told |= {"label"}
     settled, idle = select(settled, choice)
-    catalog = replace(catalog, classes=classes).with_settled(settled)
+    catalog = replace(catalog, classes=classes, told=told).with_settled(settled)
     if catalog.reader.whole:
         catalog = _with_classes(catalog, choice, every, order, run_all)
     notes = [*(catalog.settled.notes if catalog.settled else ()), *idle]
@@ -93,13 +98,12 @@ def _of_images(catalog: Catalog, choice: Choice) -> Schema:
     fields = [Field("image", "image", told="the files")]
     column = catalog.label_column
     if column is not None:
-        kind = "class"
-        if column == "label":
-            lengths = catalog.table["label"].list.len()
-            kind = "float32" if lengths.max() == 1 else "list<float32>"
+        kind = label_kind(catalog.table[column])
         if choice.label_type == "text" and catalog.classes:
             kind = "text"
-        fields.append(Field("label", kind, told="a list" if column == "label" else "directories"))
+        names = (catalog.classes or ()) if kind == "class" else ()
+        told = "a list" if column == "label" else "directories or a list"
+        fields.append(Field("label", kind, names=names, told=told))
     return Schema(tuple(fields), "image", "label" if column else None)
 
 

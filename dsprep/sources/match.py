@@ -14,6 +14,7 @@ from dsprep.errors import SourceError
 from dsprep.findings import REJECT_KINDS, Finding
 from dsprep.lists.editing import plain_paths
 from dsprep.readers.files import FileReader
+from dsprep.schema import Field, Settled
 from dsprep.sources.files import FILES, Files
 from dsprep.stores.ahead import ahead
 from dsprep.stores.paths import Facts, facts
@@ -129,20 +130,38 @@ def chosen(
         return Catalog(table, root, classes, files.reader or FileReader(root))
     own = files.samples
     table = own.table[rows["place"]]
-    are_placeholders = "id" in told and classes == own.classes and not own.labeled()
+    are_placeholders = "id" in told and classes == own.classes and not own.is_labeled
     new = {"id": not (table["index"] == rows["index"]).all(), "label": False}
     if labels and (classes != own.classes or _differ(table, labels[0], are_placeholders)):
         new["label"] = True
         table = table.select(pl.exclude(list(LABEL_COLUMNS)), labels[0])
-        kept = {each: count for each, count in own.fields.items() if each[0] not in LABEL_COLUMNS}
-        kind = "int" if labels[0].name == "cls" else "tuple"
-        own = replace(own, fields={**kept, (labels[0].name, kind): len(table)})
+        assert own.settled is not None
+        own = own.with_settled(with_label(own.settled, labels[0], classes))
     return replace(
         own,
         table=table.with_columns(rows["index"]),
         classes=classes,
         told=frozenset(each for each in told if new[each]),
     )
+
+
+def with_label(settled: Settled, labels: pl.Series, classes: tuple[str, ...] | None) -> Settled:
+    """Return a schema whose label rows of a catalog tell, whatever samples say."""
+    schema = settled.schema
+    own = schema.label_field or Field("label", "class")
+    kind = label_kind(labels)
+    names = (classes or ()) if kind == "class" else ()
+    label = Field(own.name, kind, names=names, told="a list", given=own.given)
+    ignored = settled.ignored | {place[0] for place in own.places}
+    schema = replace(schema.with_field(label), label=label.name)
+    return settled._replace(schema=schema, ignored=ignored)
+
+
+def label_kind(labels: pl.Series) -> str:
+    """Return the type of the labels in a column of a catalog."""
+    if labels.name == "cls":
+        return "class"
+    return "float32" if labels.list.len().max() == 1 else "list<float32>"
 
 
 def _differ(table: pl.DataFrame, labels: pl.Series, zeros_are_none: bool) -> bool:

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import json
 import os
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from dsprep.arguments import AnyPath, public
@@ -12,7 +13,7 @@ from dsprep.errors import OptionError, SourceError, UnknownClass
 from dsprep.formats.augmented import MANIFESTS
 from dsprep.options import given_options, require_effect
 from dsprep.sample import IMAGE_EXTENSIONS
-from dsprep.schema import LABEL_TYPES, Choice
+from dsprep.schema import LABEL_TYPES, Choice, Schema
 from dsprep.sources.below import importing_polars, scan_below
 from dsprep.sources.scan import RunAll, Scanned
 from dsprep.stores.objects import asked_once
@@ -132,6 +133,54 @@ class Source:
 
 
 @public
+def make_choice(
+    *,
+    image_field: str | None = None,
+    label_field: str | None = None,
+    label_type: str | None = None,
+    only: Sequence[str] = (),
+    drop: Sequence[str] = (),
+    rename: Mapping[str, str] | None = None,
+    schema: Schema | AnyPath | None = None,
+    look: str | None = None,
+    no_image: bool = False,
+) -> Choice:
+    """Return what a user says of the fields; empty values mean the defaults.
+
+    Raises:
+        OptionError: If it contradicts itself.
+        SourceError: If the schema cannot be read.
+    """
+    if look not in (None, "all"):
+        raise OptionError(f"--look {look}: choose all, or leave it out")
+    return Choice(
+        image=image_field,
+        label=label_field,
+        label_type=label_type,
+        only=tuple(only),
+        drop=tuple(drop),
+        rename=dict(rename or {}),
+        schema=read_schema(schema) if isinstance(schema, str) else schema,
+        look_all=look == "all",
+        no_image=no_image,
+    )
+
+
+def read_schema(path: str) -> Schema:
+    """Read a schema as ``--schema-out`` writes it.
+
+    Raises:
+        SourceError: If it cannot be read, or is none.
+    """
+    from dsprep.text import read_text
+
+    try:
+        return Schema.from_json(json.loads(read_text(path)))
+    except (ValueError, RecursionError) as error:
+        raise SourceError(f"{path}: is not a schema: {error!s:.200}") from None
+
+
+@public
 def make_source(
     root: AnyPath,
     *,
@@ -161,7 +210,7 @@ def make_source(
         parts,
         dict(pairs or {}),
         whole,
-        replace(choice or Choice(), label_type=label_type),
+        choice or Choice(label_type=label_type),
         list=list_file,
         table=labels,
         path_column=path_column,
@@ -200,7 +249,9 @@ def read_source(source: Source, run_all: RunAll = map) -> tuple[Catalog, list[Fi
             from dsprep.sources.infer import with_schema  # not before polars is there
 
             order = source.class_order
-            catalog, notes = with_schema(catalog, source.choice, source.whole, order, run_all)
+            notes: list[Finding] = []
+            if catalog.settled is None:
+                catalog, notes = with_schema(catalog, source.choice, source.whole, order, run_all)
     except UnknownClass as unknown:
         raise SourceError(
             f"{unknown} in {source.classes}: add a line for each to that file, or move its images "

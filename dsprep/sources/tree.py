@@ -19,6 +19,9 @@ if TYPE_CHECKING:
     from dsprep.sources.files import Files
     from dsprep.sources.reading import Source
 
+_TABLE_TYPES = {"class": "class", "float": "float", "text": "class"}
+"""What a type of labels means for the cells of a table: text is numbered first, as classes are."""
+
 
 def read_tree(
     source: Source,
@@ -69,7 +72,7 @@ def read_tree(
             path_column=source.path_column,
             label_columns=source.label_columns,
             label_separator=source.label_separator,
-            label_type={"text": "class", "multi": None}.get(source.label_type, source.label_type),
+            label_type=_TABLE_TYPES.get(source.label_type or ""),
             class_order=source.class_order,
             classes=classes,
             owner=owner,

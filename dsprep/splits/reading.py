@@ -17,7 +17,7 @@ from dsprep.readers.files import FileReader
 from dsprep.sources.archive import read_text_beside
 from dsprep.sources.cells import parse_cells
 from dsprep.sources.match import settle_duplicates
-from dsprep.sources.reading import Source, may_be_labeled, read_source
+from dsprep.sources.reading import Source, read_source
 from dsprep.sources.scan import RunAll
 from dsprep.splits.groups import group_by_pattern, require_groups
 from dsprep.stores.paths import is_file
@@ -96,7 +96,7 @@ def list_source(path: str, root: str, classes: str | None, duplicates: str | Non
 def read_files(source: Source, run_all: RunAll) -> Samples:
     """Read a source and look for its files."""
     catalog, findings = read_source(source, run_all)
-    require_effect("", {"--classes": source.classes}, labeled=may_be_labeled(catalog))
+    require_effect("", {"--classes": source.classes}, labeled=catalog.is_labeled)
     catalog, odd_names = listable(catalog)
     in_files = isinstance(catalog.reader, FileReader)
     return Samples(
