@@ -282,7 +282,7 @@ def copied(path: str, target: Path, choice: Choice | None = None) -> str:
 
 class TestCopies:
     COLUMNS = {
-        "image": images([JPEG, PNG, None], ["x/a.jpg", None, None]),
+        "image": images([JPEG, PNG, GIF], ["x/a.jpg", None, "c.gif"]),
         "small": pa.array([1, None, 255], pa.uint8()),
         "half": pa.array([0.5, None, 2], pa.float32()).cast(pa.float16()),
         "text": pa.array(["a", None, "b"], pa.large_string()),
