@@ -201,18 +201,19 @@ def _images(paths: Sequence[str], schema: Any) -> set[str]:
     ]
     if not names:
         return set()
+    first: dict[str, list[bytes]] = {}
     with open_or_refuse(paths[0]) as file:
+        groups = [0][: file.num_row_groups]
         try:
-            batch = next(file.iter_batches(ROWS_OF_BATCH, columns=names, use_threads=False), None)
+            for batch in file.iter_batches(ROWS_OF_BATCH, groups, columns=names, use_threads=False):
+                for name in batch.schema.names:
+                    cells = first.get(name) or batch.column(name).drop_null().to_pylist()
+                    first[name] = cells
+                if all(first.values()):
+                    break
         except (arrow().ArrowException, OSError):
             return set()  # indexing tells of the damage
-    found: set[str] = set()
-    for name in names if batch is not None else ():
-        at = batch.schema.get_field_index(name)
-        cells = [] if at < 0 else batch.column(at).drop_null().to_pylist()
-        if cells and all(map(is_image, cells)):
-            found.add(name)
-    return found
+    return {name for name, cells in first.items() if cells and all(map(is_image, cells))}
 
 
 def _held(

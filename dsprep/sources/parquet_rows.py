@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from array import array
 from collections import Counter
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from itertools import compress
 from typing import Any, NamedTuple
@@ -139,7 +140,7 @@ def _index(indexed: IndexedRows, batch: Any, start: int, task: RowsTask) -> None
     count = len(batch)
     indexed.spool += batch.nbytes + count * (_MESSAGE + _MESSAGE_OF_COLUMN * batch.num_columns)
     held = {name: _held(batch.column(name)) for name in batch.schema.names}
-    rows = range(start, start + count)
+    rows: Sequence[int] = range(start, start + count)
     kept = held.get(task.columns.image or "")
     if kept is not None and kept.false_count and not task.no_image:
         indexed.without_image += kept.false_count
