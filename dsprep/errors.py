@@ -50,6 +50,10 @@ class SourceError(DsprepError):
     exit_code = 4
 
 
+class OtherVersion(SourceError):
+    """A manifest is of another version of dsprep; where it is not needed, it is taken for absent."""
+
+
 class UnknownClass(SourceError):
     """A class of the source is not in the file that lists the classes, whose reader names it."""
 

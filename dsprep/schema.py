@@ -402,7 +402,7 @@ def _field(values: Any) -> Field:
         raise ValueError(f"the type {quoted(kind)} is unknown; types are {', '.join(TYPES)}")
     if not name or not all(isinstance(text, str) for text in texts) or not all(places):
         raise ValueError(f"the field {quoted(name)} has a name or a place that is no text")
-    if len(set(names)) < len(names):
+    if len(set(filter(None, names))) < len(list(filter(None, names))):
         raise ValueError(f"two classes of the field {quoted(name)} have one name")
     missing = values.get("missing", False)
     if not isinstance(missing, bool):

@@ -9,7 +9,7 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any, TypeVar
 
-from dsprep.errors import SourceError
+from dsprep.errors import OtherVersion, SourceError
 from dsprep.findings import Reject
 from dsprep.schema import Schema
 from dsprep.stores.crc import crc32c as extend
@@ -139,6 +139,7 @@ def read_manifest(path: str | Path) -> Manifest:
     """Read a manifest, which may come from anywhere.
 
     Raises:
+        OtherVersion: If another version of dsprep wrote it.
         SourceError: If it is not a manifest that this version reads, or names a file outside its
             directory.
     """
@@ -157,6 +158,7 @@ def parse_manifest(data: bytes, name: str) -> Manifest:
         name: What the file is called, for messages.
 
     Raises:
+        OtherVersion: If another version of dsprep wrote it.
         SourceError: As :func:`read_manifest`.
     """
     try:
@@ -165,7 +167,7 @@ def parse_manifest(data: bytes, name: str) -> Manifest:
             return _manifest(values)
     except ValueError as error:
         raise SourceError(f"{name}: is not a manifest that dsprep wrote: {error!s:.200}") from None
-    raise SourceError(f"{name}: version {version!s:.20}; this dsprep reads version {VERSION}")
+    raise OtherVersion(f"{name}: version {version!s:.20}; this dsprep reads version {VERSION}")
 
 
 def _version(data: bytes) -> tuple[Any, dict[str, Any]]:

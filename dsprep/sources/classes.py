@@ -12,19 +12,13 @@ import polars as pl
 from dsprep.catalog import Catalog
 from dsprep.errors import OptionError, SourceError, UnknownClass
 from dsprep.findings import Finding
+from dsprep.sources.sides import SIDES
 from dsprep.stores.local import LARGEST
 from dsprep.text import read_text
 from dsprep.units import format_count, format_some
 
 _SHOWN = 5
 """Names that show what an order is."""
-
-_SIDES = {
-    **dict.fromkeys(("train", "training"), "train"),
-    **dict.fromkeys(("val", "valid", "validation", "dev"), "val"),
-    **dict.fromkeys(("test", "testing", "eval", "holdout"), "test"),
-}
-"""What directories of the sides of a split are called, in lower case, and which side that is."""
 
 _FILE_KINDS = dict.fromkeys(("images", "image", "imgs", "img", "jpegimages", "pngimages"), "image")
 _FILE_KINDS |= dict.fromkeys(("masks", "mask", "segmentationclass"), "mask")
@@ -148,7 +142,7 @@ def notes_on_directories(classes: Sequence[str], root: str) -> Iterator[Finding]
         root: What the user named.
     """
     root = root.rstrip("/")
-    if sides := _called(classes, _SIDES):
+    if sides := _called(classes, SIDES):
         names = format_some([f"{side}/" for side in sides])
         if _lie_together(sides):
             advice = f"to read one side, name it as the source: dsprep pack {root}/{sides[0]}"
@@ -198,11 +192,12 @@ def format_classes(classes: Iterable[str]) -> str:
     return "".join(f"{name}\n" for name in classes)
 
 
-def read_classes(path: str) -> tuple[str, ...]:
+def read_classes(path: str, gaps: bool = False) -> tuple[str, ...]:
     """Read what :func:`format_classes` wrote, or anyone did in an editor.
 
     Args:
         path: The file: UTF-8, with or without a byte order mark; lines may end as on Windows.
+        gaps: Whether a blank line is a number without a name, as dsprep writes it.
 
     Returns:
         The names, in their order.
@@ -218,8 +213,50 @@ def read_classes(path: str) -> tuple[str, ...]:
     first_lines: dict[str, int] = {}
     for line, name in enumerate(names, 1):
         if not name.strip():
+            if gaps:
+                continue
             raise SourceError(f"{path}:{line}: blank; each line before the last names a class")
         first = first_lines.setdefault(name, line)
         if first != line:
             raise SourceError(f"{path}:{line}: {name!r} stands in line {first} already")
     return tuple(names)
+
+
+_ITEM = re.compile(r"item\s*\{(.*?)\n?\s*\}", re.DOTALL)
+_PAIR = re.compile(r"""(\w+)\s*:\s*(\d+|"(?:[^"\\]|\\.)*"|'(?:[^'\\]|\\.)*')""")
+_NUMBERED = re.compile(r"(\d{1,6}):(.*)")
+
+
+def read_numbered(path: str) -> tuple[str, ...] | None:
+    """Read class names that stand with their numbers.
+
+    Args:
+        path: A ``labels.txt`` of slim, with ``0:ant`` a line, or a ``label_map.pbtxt`` of the
+            Object Detection API.
+
+    Returns:
+        The names by number, empty for a number without a name; None if the file has no numbers.
+
+    Raises:
+        SourceError: If the file cannot be read, or a number or a name stands there twice.
+    """
+    text = read_text(path, LARGEST)
+    pairs: list[tuple[int, str]] = []
+    if path.endswith(".pbtxt"):
+        for item in _ITEM.findall(text):
+            values = dict(_PAIR.findall(item))
+            name = values.get("display_name") or values.get("name", "")
+            if values.get("id", "").isdecimal() and name:
+                pairs.append((int(values["id"]), re.sub(r"\\(.)", r"\1", name[1:-1])))
+    else:
+        lines = [line.strip() for line in text.splitlines() if line.strip()]
+        matches = [match for line in lines if (match := _NUMBERED.fullmatch(line))]
+        if len(matches) == len(lines):
+            pairs = [(int(match[1]), match[2].strip()) for match in matches]
+    if not pairs:
+        return None
+    numbers, names = zip(*pairs, strict=True)
+    if len(set(numbers)) < len(pairs) or len(set(names)) < len(pairs) or max(numbers) > 999_999:
+        raise SourceError(f"{path}: two classes have one number or one name: correct it")
+    by_number = dict(pairs)
+    return tuple(by_number.get(number, "") for number in range(max(numbers) + 1))

@@ -151,10 +151,7 @@ def read_pairs(
         )
     reader = ParallelFolders(root, tuple(pattern.part for pattern in patterns), extension)
     table = samples.select(pl.int_range(pl.len()).alias("index"), "path", "size", "mtime")
-    held = {(field, ""): table.height for field in fields}
-    return Catalog(table, root, classes, reader, held), sorted(
-        findings + lost, key=attrgetter("path")
-    )
+    return Catalog(table, root, classes, reader), sorted(findings + lost, key=attrgetter("path"))
 
 
 def _placed(rows: pl.DataFrame, patterns: Sequence[Pattern]) -> pl.DataFrame:

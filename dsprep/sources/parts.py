@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import re
 import shlex
-from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import replace
 from operator import attrgetter
 
 import polars as pl
@@ -14,13 +12,12 @@ import polars as pl
 from dsprep.catalog import Catalog
 from dsprep.errors import OptionError, SourceError
 from dsprep.findings import REJECT_KINDS, Finding
-from dsprep.readers.parts import SharedStems, read_facts, stem_of
+from dsprep.readers.parts import SharedStems, stem_of
 from dsprep.sample import IMAGE_EXTENSIONS
 from dsprep.sources.below import scan_below
 from dsprep.sources.classes import notes_on_directories
 from dsprep.sources.files import Files, list_files
 from dsprep.sources.folder import classes_of_directories
-from dsprep.sources.labels import label_column, require_known
 from dsprep.sources.pairs import parse_pairs, read_pairs
 from dsprep.sources.scan import RunAll
 
@@ -29,9 +26,6 @@ _MOST_SUFFIXES = 256
 
 _SHOWN = 5
 """Parts that a message suggests to name."""
-
-_READ_AT_ONCE = 1000
-"""Samples that a worker reads for their fields before it takes more."""
 
 _SUFFIX = r"[^./][.]([^/]+)$"
 """What follows the first dot of a base name, before which WebDataset's keys end."""
@@ -47,7 +41,7 @@ def read_parts(
     *,
     pairs: Mapping[str, str] | None,
     classes: tuple[str, ...] | None,
-    whole: bool = False,
+    by_directory: bool = True,
     run_all: RunAll = map,
 ) -> tuple[Catalog, list[Finding]]:
     """Make the catalog of a folder whose samples are several files each.
@@ -64,7 +58,7 @@ def read_parts(
             dot is the field itself. None takes files that share their paths up to the first dot of
             the base name, each being the field that the rest of its name says.
         classes: The classes and their order, if they are fixed already.
-        whole: Whether to read the parts, for the fields that they hold: ``json`` may hold several.
+        by_directory: Whether directories are classes, where no part is a class.
         run_all: Runs calls, here or in workers.
 
     Returns:
@@ -78,30 +72,12 @@ def read_parts(
     patterns = None if pairs is None else parse_pairs(pairs)
     files = list_files(scan_below(root, None, run_all))
     if patterns is None:
-        catalog, findings = _read_stems(root, files, classes)
-    else:
-        catalog, findings = read_pairs(root, files, patterns, classes)
-    return (_with_fields(catalog, run_all) if whole else catalog), findings
-
-
-def _with_fields(catalog: Catalog, run_all: RunAll) -> Catalog:
-    """The catalog with the fields, and the labels, that the samples turn out to have."""
-    tasks = [
-        (catalog.reader, catalog.slice(start, _READ_AT_ONCE).rows())
-        for start in range(0, len(catalog), _READ_AT_ONCE)
-    ]
-    found = list(run_all(read_facts, tasks))
-    catalog = replace(catalog, fields=sum((fields for fields, _ in found), Counter()))
-    labels = label_column([label for _, some in found for label in some], len(catalog))
-    if catalog.label_column is not None or labels is None:
-        return catalog
-    if catalog.classes is not None and labels.name == "cls":
-        require_known(labels, catalog.classes, catalog.root)
-    return replace(catalog, table=catalog.table.with_columns(labels))
+        return _read_stems(root, files, classes, by_directory)
+    return read_pairs(root, files, patterns, classes)
 
 
 def _read_stems(
-    root: str, files: Files, classes: tuple[str, ...] | None
+    root: str, files: Files, classes: tuple[str, ...] | None, by_directory: bool
 ) -> tuple[Catalog, list[Finding]]:
     named, findings = _named(files.table)
     if named.is_empty():
@@ -110,7 +86,7 @@ def _read_stems(
     parts, passed_over = _parts(named, fields)
     _require_together(parts, root)
     samples, numbers = _samples(parts), None
-    if not (fields["field"] == "cls").any():
+    if by_directory and not (fields["field"] == "cls").any():
         samples, numbers, classes = _with_classes(samples, root, classes)
         findings += notes_on_directories(classes or (), root)
         has_class = pl.col("sample").is_in(samples["sample"].implode())
@@ -122,12 +98,9 @@ def _read_stems(
     findings += [*passed_over, *_lacking(parts, samples), *_of_samples(files.findings, samples)]
     used = fields.filter(pl.col("suffix").is_in(parts["suffix"].unique().implode()))
     table = samples.select(pl.int_range(pl.len()).alias("index"), "path", "size", "mtime")
-    counts = parts.group_by("field").len().sort("field")
-    held = {(field, ""): count for field, count in counts.iter_rows()}
     if numbers is not None:
         table = table.with_columns(numbers)
-        held["cls", "int"] = len(numbers)
-    catalog = Catalog(table, root, classes, SharedStems(root, _suffixes(used)), held)
+    catalog = Catalog(table, root, classes, SharedStems(root, _suffixes(used)))
     return catalog, sorted(findings, key=attrgetter("path"))
 
 

@@ -5,22 +5,28 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Mapping, Sequence
-from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from itertools import chain, product
 from math import prod
 
-from dsprep.errors import OptionError, SourceError
-from dsprep.formats import CONCATENATIVE, Format, format_of_source
-from dsprep.manifests.manifest import read_manifest
+from dsprep.errors import OptionError, OtherVersion, SourceError
+from dsprep.formats import CONCATENATIVE, FORMATS, Format, format_of_source
+from dsprep.manifests.manifest import Manifest, read_manifest
 from dsprep.manifests.recorded import recorded_options
 from dsprep.sample import image_kind_of
+from dsprep.schema import Schema
+from dsprep.sources.sides import require_one_side
+from dsprep.sources.tfds import read_counts, read_features, require_records
 from dsprep.stores.paths import absent, entries, exists, is_dir, is_file
 from dsprep.stores.patterns import find_files
+from dsprep.units import format_count
 
 _BRACES = re.compile(r"\{([^{}]*)\}")
 _RANGE = re.compile(r"(\d+)\.\.(\d+)")
 _MOST_FILES = 1_000_000
+
+NUMBERED = ("label_map.pbtxt", "labels.txt")
+"""Files beside records that have class names with their numbers: Object Detection API's, slim's."""
 
 
 @dataclass(frozen=True)
@@ -31,10 +37,14 @@ class ShardSet:
         name: What the user called them.
         files: Their paths, in order.
         layout: Their format.
-        classes: Class names, where a file beside the shards tells them.
+        classes: Class names, where a file beside the shards tells them; a number without a name
+            has an empty one.
         known: Whether a manifest or the user says that these are shards.
-        samples: How many samples a file holds, by its path, where a manifest tells.
+        samples: How many samples a file holds, by its path, where something tells.
         unused_classes: A file of class names beside a shard that nothing says it belongs to.
+        schema: What the source says of the fields by itself; None if nothing.
+        enforced: Whether each sample is known to be of this schema, so that no look is needed.
+        notes: What there is to say of it, a line each.
     """
 
     name: str
@@ -44,20 +54,27 @@ class ShardSet:
     known: bool = False
     samples: Mapping[str, int] = field(default_factory=dict)
     unused_classes: str = ""
+    schema: Schema | None = None
+    enforced: bool = False
+    notes: tuple[str, ...] = ()
 
 
-def joined(sets: Sequence[ShardSet]) -> ShardSet:
-    """Several sets of shards as one.
+def joined(sets: Sequence[ShardSet], name: str | None = None) -> ShardSet:
+    """Join several sets of shards.
+
+    Args:
+        sets: They.
+        name: What the user called them; None for the name of the first.
 
     Raises:
-        SourceError: If they are of several formats, or number their classes differently.
+        SourceError: If they are of several formats, number their classes differently, or only some
+            have labels.
     """
     first = sets[0]
     for other in sets[1:]:
         if other.layout != first.layout:
             raise SourceError(
-                f"{other.name}: is {other.layout.name} of another layout than {first.name}: "
-                "features, keys or labels differ"
+                f"{other.name}: is {other.layout.name} with other options than {first.name}"
                 if other.layout.name == first.layout.name
                 else f"{other.name}: is {other.layout.name}, but {first.name} {first.layout.name}"
             )
@@ -65,9 +82,26 @@ def joined(sets: Sequence[ShardSet]) -> ShardSet:
             raise SourceError(
                 f"{other.name}: has other classes than {first.name}; bring them to one order first"
             )
-    files = tuple(chain.from_iterable(each.files for each in sets))
-    samples = {path: count for each in sets for path, count in each.samples.items()}
-    return replace(first, files=files, samples=samples)
+        if first.layout.needs_labels and _is_unlabeled(other) != _is_unlabeled(first):
+            without, labeled = (other, first) if _is_unlabeled(other) else (first, other)
+            raise SourceError(
+                f"{first.name}: the samples of {without.files[0]} have no labels, and those of "
+                f"{labeled.files[0]} have; read them one after the other"
+            )
+    same = all(other.schema == first.schema for other in sets)
+    return replace(
+        first,
+        name=first.name if name is None else name,
+        files=tuple(chain.from_iterable(each.files for each in sets)),
+        samples={path: count for each in sets for path, count in each.samples.items()},
+        schema=first.schema if same else None,
+        enforced=same and all(each.enforced for each in sets),
+        notes=tuple(dict.fromkeys(chain.from_iterable(each.notes for each in sets))),
+    )
+
+
+def _is_unlabeled(shards: ShardSet) -> bool:
+    return shards.schema is not None and shards.schema.label is None
 
 
 def expand(pattern: str) -> list[str]:
@@ -77,17 +111,20 @@ def expand(pattern: str) -> list[str]:
     files that are there, in plain sorted order.
 
     Raises:
-        SourceError: If there are none, or no end of them.
+        SourceError: If there are none, no end of them, or wildcards match several sides of a split.
     """
     if exists(pattern):
         return [pattern]
     names = _expand_braces(pattern)
     if not any(mark in pattern for mark in "*?["):
         return names
-    found = list(chain.from_iterable(find_files(name) for name in names))
-    if not found:
+    # Braces take several sides on purpose; a wildcard takes what happens to be there.
+    found = [find_files(name) for name in names]
+    for name, files in zip(names, found, strict=True):
+        require_one_side(name, files)
+    if not any(found):
         raise SourceError(f"{pattern}: there are no such files")
-    return list(dict.fromkeys(found))
+    return list(dict.fromkeys(chain.from_iterable(found)))
 
 
 def _expand_braces(pattern: str) -> list[str]:
@@ -121,7 +158,8 @@ def find_shards(source: str, format_name: str | None = None) -> ShardSet | None:
         The shards, or None if this is something else.
 
     Raises:
-        SourceError: If it means shards that are not there, or of several formats.
+        SourceError: If it means shards that are not there, of several formats, or of several sides
+            of a split.
     """
     if not exists(source):
         files = expand(source)
@@ -131,23 +169,21 @@ def find_shards(source: str, format_name: str | None = None) -> ShardSet | None:
     if is_dir(source):
         return _of_directory(source, format_name)
     if source.endswith("manifest.json"):
-        return _of_manifest(source)
-    beside = f"{source}.manifest.json"
-    is_shard = format_of_source(source) is not None
-    if is_shard and exists(beside) and read_manifest(beside).has_shard(os.path.basename(source)):
-        return _of_manifest(beside)
+        return _of_manifest(source, read_manifest(source))
     return _of_files(source, [source], format_name, alone=True)
 
 
 def _of_files(
     name: str, files: Sequence[str], format_name: str | None, *, alone: bool = False
 ) -> ShardSet | None:
+    """Find out about shards that the user named, those of one directory at a time."""
     told = {format_of_source(os.path.basename(path)) for path in files}
     if format_name is None and None in told:
         return None
     missing = absent(files)
     if missing:
         raise SourceError(f"{missing[0]}: there is no such shard ({name})")
+    require_records(files)
     if format_name is None:
         if len(told) > 1:
             names = " and ".join(sorted(each.name for each in told if each))
@@ -156,35 +192,82 @@ def _of_files(
         assert layout is not None
     else:
         layout = _known(format_name)
-    classes = _classes_beside(files, alone)
-    made = layout()
-    if made.needs_labels:
-        unlabeled = without_labels(files)
-        if unlabeled and (others := set(files) - unlabeled):
-            raise SourceError(
-                f"{name}: the samples of {min(unlabeled)} have no labels, and those of "
-                f"{min(others)} have; read them one after the other"
-            )
-        made = made.with_labels(not unlabeled)
-    found = ShardSet(name, tuple(files), made.exact(), classes, known=format_name is not None)
-    unused = os.path.join(os.path.dirname(files[0]), "classes.txt")
-    is_unused = alone and classes is None and is_file(unused)
-    return replace(found, unused_classes=unused) if is_unused else found
+    directories: dict[str, list[str]] = {}
+    for path in files:
+        directories.setdefault(os.path.dirname(path), []).append(path)
+    sets = []
+    for directory, own in directories.items():
+        manifest, notes = _manifest_of(directory, own, alone)
+        if manifest is not None and manifest.format == layout.name:
+            found = _recorded(os.path.join(directory, "manifest.json"), manifest, own)
+        else:
+            found = replace(_of_others(directory, own, layout(), alone), notes=notes)
+        sets.append(replace(found, known=found.known or format_name is not None))
+    return joined(sets, name)
 
 
-def without_labels(files: Sequence[str]) -> set[str]:
-    """Find the shards whose labels are placeholders, as manifests beside them say."""
-    beside = {f"{path}.manifest.json" for path in files}
-    beside |= {os.path.join(os.path.dirname(path), "manifest.json") for path in files}
-    found: set[str] = set()
-    for path in beside.difference(absent(sorted(beside))):
-        with suppress(SourceError):  # another program may have written a file of that name
+def _manifest_of(
+    directory: str, files: Sequence[str], alone: bool
+) -> tuple[Manifest | None, tuple[str, ...]]:
+    """Return the manifest in a directory that names all of some shards there, and notes."""
+    names = [f"{os.path.basename(files[0])}.manifest.json"] if alone else []
+    for name in (*names, "manifest.json"):
+        path = os.path.join(directory, name)
+        if not is_file(path):
+            continue
+        try:
             manifest = read_manifest(path)
-            layout = recorded_options(manifest).layout
-            if layout.needs_labels and layout == layout.with_labels(False):
-                directory = os.path.dirname(path)
-                found.update(os.path.join(directory, shard.name) for shard in manifest.shards)
-    return found.intersection(files)
+        except OtherVersion as error:
+            return None, (f"{error}; it is taken for absent",)
+        except SourceError:  # another program may have written a file of that name
+            continue
+        if {shard.name for shard in manifest.shards}.issuperset(map(os.path.basename, files)):
+            return manifest, ()
+    return None, ()
+
+
+def _recorded(path: str, manifest: Manifest, files: Sequence[str]) -> ShardSet:
+    """Return shards as their manifest says they were made."""
+    try:
+        layout = replace(recorded_options(manifest).layout, schema=None)
+    except SourceError as error:
+        raise SourceError(f"{path}: {error}") from None
+    counts = {shard.name: shard.samples for shard in manifest.shards}
+    return ShardSet(
+        path,
+        tuple(files),
+        layout,
+        manifest.classes,
+        known=True,
+        samples={file: counts[os.path.basename(file)] for file in files},
+        schema=manifest.schema,
+        enforced=manifest.enforced,
+    )
+
+
+def _of_others(directory: str, files: Sequence[str], layout: Format, alone: bool) -> ShardSet:
+    """Return shards that something else wrote, with what stands beside them."""
+    found = ShardSet(files[0], tuple(files), layout)
+    schema = read_features(directory, files, layout)
+    if schema is not None:
+        return replace(found, schema=schema, samples=read_counts(directory, files), known=True)
+    own = [f"{os.path.basename(files[0])}.classes.txt"] if alone else ["classes.txt"]
+    for name in (*own, *NUMBERED, "classes.txt"):
+        path = os.path.join(directory, name)
+        if not is_file(path):
+            continue
+        from dsprep.sources.classes import read_classes, read_numbered  # polars is slow to import
+
+        if name in own:
+            return replace(found, classes=read_classes(path, gaps=True))
+        try:
+            numbered = read_numbered(path) if name in NUMBERED else None
+        except SourceError as error:
+            return replace(found, notes=(f"{error}; no class names are read from it",))
+        if numbered:
+            return replace(found, classes=numbered)
+        found = replace(found, unused_classes=path)
+    return found
 
 
 def _known(format_name: str) -> type[Format]:
@@ -195,10 +278,14 @@ def _known(format_name: str) -> type[Format]:
 
 
 def _of_directory(directory: str, format_name: str | None) -> ShardSet | None:
-    manifest = os.path.join(directory, "manifest.json")
-    if exists(manifest):
-        return _of_manifest(manifest)
-    names = []
+    path = os.path.join(directory, "manifest.json")
+    notes: tuple[str, ...] = ()
+    if exists(path):
+        try:
+            return _of_manifest(path, read_manifest(path))
+        except OtherVersion as error:
+            notes = (f"{error}; it is taken for absent",)
+    names, tables = [], 0
     for entry in entries(directory):
         if entry.name.startswith("."):
             continue
@@ -206,10 +293,16 @@ def _of_directory(directory: str, format_name: str | None) -> ShardSet | None:
             return None  # a tree of images, however many there are
         if _is_shard(entry.name, format_name):
             names.append(entry.name)
+        tables += entry.name.endswith(".parquet")
     if not names:
         return None
     files = [os.path.join(directory, name) for name in sorted(names)]
-    return _of_files(directory, files, format_name)
+    require_one_side(directory, files)
+    found = _of_files(directory, files, format_name)
+    if found is not None and tables:
+        count = format_count(tables, "Parquet table")
+        notes += (f"{count} beside the shards passed over: --from parquet reads the tables",)
+    return found and replace(found, notes=tuple(dict.fromkeys((*notes, *found.notes))))
 
 
 def _is_shard(name: str, format_name: str | None) -> bool:
@@ -217,50 +310,13 @@ def _is_shard(name: str, format_name: str | None) -> bool:
     return layout is not None and layout.concatenative and format_name in (None, layout.name)
 
 
-def _of_manifest(path: str) -> ShardSet | None:
-    """The shards of a manifest, read as they were made; None if they are Parquet or files."""
-    manifest = read_manifest(path)
-    try:
-        layout = recorded_options(manifest).layout
-    except SourceError as error:
-        raise SourceError(f"{path}: {error}") from None
-    if not layout.concatenative:
+def _of_manifest(path: str, manifest: Manifest) -> ShardSet | None:
+    """Return the shards of a manifest; None if they are Parquet or files."""
+    if manifest.format in FORMATS and not FORMATS[manifest.format].concatenative:
         return None  # a folder, or Parquet, which is a source of its own
     directory = os.path.dirname(path)
     files = [os.path.join(directory, shard.name) for shard in manifest.shards]
-    found = _of_files(path, files, layout.name)
-    if found is None:
-        return None
-    samples = {file: shard.samples for file, shard in zip(files, manifest.shards, strict=True)}
-    return replace(
-        found, layout=layout.exact(), classes=manifest.classes, known=True, samples=samples
-    )
-
-
-def _classes_beside(files: Sequence[str], alone: bool) -> tuple[str, ...] | None:
-    """Read the class names of ``classes.txt``, or of the one that is named after a single shard.
-
-    Args:
-        files: The shards.
-        alone: Whether the user named one shard. Then ``classes.txt`` may belong to anything else
-            in that directory, such as a list, unless a manifest there names the shard.
-    """
-    from dsprep.sources.classes import read_classes  # not before polars is there
-
-    directory, first = os.path.split(files[0])
-    names = ["classes.txt"]
-    if alone:
-        names = [f"{first}.classes.txt", *(names if _is_of_set(directory, first) else [])]
-    for name in names:
-        path = os.path.join(directory, name)
-        if is_file(path):
-            return read_classes(path)
-    return None
-
-
-def _is_of_set(directory: str, name: str) -> bool:
-    """Whether the manifest of a directory names a shard."""
-    manifest = os.path.join(directory, "manifest.json")
-    with suppress(SourceError):  # another program may have written a file of that name
-        return exists(manifest) and read_manifest(manifest).has_shard(name)
-    return False
+    found = _recorded(path, manifest, files)
+    if missing := absent(files):
+        raise SourceError(f"{missing[0]}: there is no such shard ({path})")
+    return found

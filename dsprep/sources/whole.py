@@ -15,7 +15,8 @@ from itertools import islice
 from typing import TYPE_CHECKING
 
 from dsprep.errors import DsprepError, OptionError, SourceError
-from dsprep.formats import CONCATENATIVE
+from dsprep.findings import Finding
+from dsprep.formats import CONCATENATIVE, format_of_source, shard_stem
 from dsprep.formats.augmented import MANIFESTS
 from dsprep.formats.stream import ShardStream
 from dsprep.formats.webdataset import WebDataset
@@ -25,7 +26,6 @@ from dsprep.stores.paths import Entry, entries, exists, is_dir
 
 if TYPE_CHECKING:
     from dsprep.catalog import Catalog
-    from dsprep.findings import Finding
     from dsprep.sources.reading import Source
     from dsprep.sources.shardset import ShardSet
 
@@ -42,6 +42,9 @@ _CIFAR_100 = frozenset({"meta", "fine_label_names.txt"})
 
 _LOOKED_AT = 64
 """Samples of a tar, or names in a directory, that tell what it holds."""
+
+_STATS = "_stats.json"
+"""What names of img2dataset's reports end with."""
 
 
 def read_whole(source: Source, run_all: RunAll = map) -> tuple[Catalog, list[Finding]] | None:
@@ -61,6 +64,8 @@ def read_whole(source: Source, run_all: RunAll = map) -> tuple[Catalog, list[Fin
             return listed
         # A list that was made of it was made of whole samples, and has classes of its own.
         own = replace(source, classes=None, whole=True) if source.chooses else source
+        if not source.parts and not source.pairs and source.kind != "parts":
+            own = _located(own)
         found = (
             _parts(own, run_all) or _parquet(own, run_all) or _pixels(own) or _shards(own, run_all)
         )
@@ -72,7 +77,16 @@ def read_whole(source: Source, run_all: RunAll = map) -> tuple[Catalog, list[Fin
         if source.kind is not None:
             raise SourceError(f"{source.root}: is not what --from {source.kind} says")
         return None
+    if own.root != source.root:
+        found = found[0], [Finding("note", "", f"the samples are those of {own.root}"), *found[1]]
     return _chosen(source, *found, run_all) if source.chooses else found
+
+
+def _located(source: Source) -> Source:
+    """Return the source with the places where files of samples lie."""
+    from dsprep.sources.sides import located
+
+    return replace(source, root=located(source.root), others=tuple(map(located, source.others)))
 
 
 def _chosen(
@@ -127,12 +141,13 @@ def shards_of(source: Source) -> ShardSet | None:
     """The shards that a source names; None if it is something else.
 
     Raises:
-        SourceError: If they are of several formats, or not there.
+        SourceError: If they are of several formats or sides, or not there.
     """
     if source.kind not in (None, *CONCATENATIVE):
         return None
     from dsprep.sources.shardset import find_shards, joined
 
+    source = _located(source)
     sets = []
     for name in (source.root, *source.others):
         shards = find_shards(name, source.kind)
@@ -164,19 +179,38 @@ def _is_tree(shards: ShardSet, is_chosen_from: bool) -> bool:
 
 
 def _parts(source: Source, run_all: RunAll) -> tuple[Catalog, list[Finding]] | None:
-    if not (source.parts or source.pairs or source.kind == "parts"):
+    is_downloaded = source.kind is None and not source.chooses and _is_downloaded(source.root)
+    if not (source.parts or source.pairs or source.kind == "parts" or is_downloaded):
         return None
     from dsprep.sources.parts import read_parts
 
     _require_alone(source)
     if not is_dir(source.root):
         raise SourceError(f"{source.root}: is not a directory, which --parts and --pair go with")
-    return read_parts(
+    catalog, findings = read_parts(
         source.root,
         pairs=source.pairs or None,
         classes=_classes(source),
-        whole=source.whole,
+        by_directory=not is_downloaded,
         run_all=run_all,
+    )
+    if is_downloaded:
+        note = (
+            "files that share a name are one sample, as img2dataset writes them: its tables are "
+            "passed over; --from images takes the images alone"
+        )
+        findings = [Finding("note", "", note), *findings]
+    return catalog, findings
+
+
+def _is_downloaded(directory: str) -> bool:
+    """Return whether img2dataset wrote files: in directories, with a table beside each."""
+    if not is_dir(directory):
+        return False
+    found = {entry.name: entry for entry in islice(entries(directory), _LOOKED_AT)}
+    stems = [name.removesuffix(_STATS) for name in found if name.endswith(_STATS)]
+    return any(
+        stem in found and found[stem].is_dir() and f"{stem}.parquet" in found for stem in stems
     )
 
 
@@ -203,13 +237,23 @@ def _manifest(source: Source, run_all: RunAll) -> tuple[Catalog, list[Finding]] 
 
 def _parquet(source: Source, run_all: RunAll) -> tuple[Catalog, list[Finding]] | None:
     from dsprep.sources.shardset import expand
+    from dsprep.sources.sides import require_one_side
 
     if source.kind not in (None, "parquet"):
         return None
     if is_dir(source.root) and not source.others:
-        files = sorted(
-            entry.path for entry in entries(source.root) if _is_parquet(entry.name, entry)
-        )
+        found = list(entries(source.root))
+        files = sorted(entry.path for entry in found if _is_parquet(entry.name, entry))
+        shards = {shard_stem(entry.name) for entry in found if _is_shard(entry)}
+        if files and source.kind is None and shards:
+            if not shards.isdisjoint(map(shard_stem, files)):
+                return None  # img2dataset: tables of what is in the shards of the same names
+            raise SourceError(
+                f"{source.root}: holds shards and {os.path.basename(files[0])}: say which are the "
+                "samples, --from parquet or --from with the format of the shards"
+            )
+        if not exists(os.path.join(source.root, "manifest.json")):
+            require_one_side(source.root, files)
         if files and source.kind is None and holds_images(source.root):
             if source.chooses:
                 return None
@@ -225,13 +269,12 @@ def _parquet(source: Source, run_all: RunAll) -> tuple[Catalog, list[Finding]] |
     from dsprep.sources.unfinished import require_finished
 
     require_finished(source, files)
-    return read_parquet(
-        files,
-        _classes(source),
-        dropped=source.dropped,
-        rounded=source.rounded,
-        run_all=run_all,
-    )
+    return read_parquet(files, _classes(source), run_all=run_all)
+
+
+def _is_shard(entry: Entry) -> bool:
+    layout = format_of_source(entry.name)
+    return layout is not None and layout.concatenative and not entry.name.startswith(".")
 
 
 def _is_parquet(name: str, entry: Entry) -> bool:

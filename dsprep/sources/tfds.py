@@ -1,0 +1,183 @@
+"""What TensorFlow Datasets says of the records in a directory: their features, classes, counts.
+
+``features.json`` is a tree; records hold its leaves by their names, with ``/`` between. What it
+leaves open, such as tensors of text and nested sequences, a look at the records tells.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from dsprep.errors import SourceError
+from dsprep.schema import Field, Schema, Table
+from dsprep.stores.paths import is_file, read_bytes
+
+FEATURES = "features.json"
+
+_SHARD = re.compile(r"(?:.*-)?([^-.]+)\.tfrecord-(\d+)-of-\d+")
+_ARRAY_RECORD = re.compile(r"\.array_record(-\d+-of-\d+)?$")
+
+_LEAVES = {
+    "image": "image",
+    "classLabel": "class",
+    "text": "text",
+    "boundingBox": "list<float32>",
+    "video": "bytes",
+}
+"""The type of a feature, by what it is."""
+
+_NUMBERS = {
+    **dict.fromkeys(("float16", "bfloat16", "float32", "float64"), "float32"),
+    **{f"{sign}int{bits}": "int" for sign in ("", "u") for bits in (8, 16, 32, 64)},
+    "bool": "bool",
+}
+"""The type of numbers in a record, by that of a tensor."""
+
+
+def require_records(files: Sequence[str]) -> None:
+    """Refuse files of ArrayRecord.
+
+    Raises:
+        SourceError: If there are such.
+    """
+    for path in files:
+        if _ARRAY_RECORD.search(path):
+            raise SourceError(
+                f"{path}: is an ArrayRecord, which dsprep does not read: write the data set as "
+                "TFRecord, with download_and_prepare(file_format='tfrecord') or "
+                "tfds convert_format --out_file_format=tfrecord"
+            )
+
+
+def read_features(directory: str, files: Sequence[str], table: Table) -> Schema | None:
+    """Read the schema of the records in a directory; None if nothing there tells it.
+
+    Args:
+        directory: The directory of a version of a data set.
+        files: The records.
+        table: What the format says of features: some are bookkeeping.
+
+    Raises:
+        SourceError: If a file cannot be read.
+    """
+    if not all(_SHARD.fullmatch(os.path.basename(path)) for path in files):
+        return None
+    tree = _read_json(os.path.join(directory, FEATURES))
+    if not isinstance(tree, dict) or "featuresDict" not in tree:
+        return None
+    try:
+        stated = list(leaves(tree))
+    except (AttributeError, TypeError):
+        raise SourceError(f"{directory}/{FEATURES}: is not what TFDS writes") from None
+    fields = []
+    for name, kind, missing in stated:
+        if table.meaning(name).field:
+            names = _class_names(directory, name) if kind == "class" else ()
+            fields.append(Field(name, kind, missing, names, ((name,),), told=FEATURES))
+    types = {each.name: each.type for each in fields}
+    keys = _supervised(_read_json(os.path.join(directory, "dataset_info.json")))
+    image = next((key for key in keys if types.get(key) == "image"), None)
+    label = next((key for key in keys if types.get(key, "image") != "image"), None)
+    return Schema(tuple(fields), image, label, table.name)
+
+
+def leaves(
+    tree: Mapping[str, Any], name: str = "", depth: int = 0
+) -> Iterator[tuple[str, str, bool]]:
+    """Find the features of a tree whose type it states.
+
+    Args:
+        tree: A feature.
+        name: Its name.
+        depth: How many sequences it lies in. Of more than one, records have the values and the
+            lengths apart.
+
+    Yields:
+        Name, type, and whether it may be missing.
+    """
+    if "featuresDict" in tree:
+        for below, feature in tree["featuresDict"].get("features", {}).items():
+            yield from leaves(feature, f"{name}/{below}".lstrip("/"), depth)
+    elif "sequence" in tree:
+        yield from leaves(tree["sequence"].get("feature", {}), name, depth + 1)
+    elif "optional" in tree:
+        for below, kind, _ in leaves(tree["optional"].get("feature", {}), name, depth):
+            yield below, kind, True
+    elif kind := _type_of(tree, depth):
+        yield name, kind, False
+
+
+def _type_of(feature: Mapping[str, Any], depth: int) -> str | None:
+    """Return the type of a leaf; None if it is for a look to tell."""
+    kind: str | None = next((_LEAVES[each] for each in _LEAVES if each in feature), None)
+    if kind is None:
+        kind = _type_of_tensor(feature.get("tensor", {}))
+    depth += "video" in feature  # a sequence of images
+    return None if kind is None or depth > 1 else _list_of(kind) if depth else kind
+
+
+def _type_of_tensor(tensor: Mapping[str, Any]) -> str | None:
+    kind = _NUMBERS.get(tensor.get("dtype", ""))
+    dimensions = tensor.get("shape", {}).get("dimensions", [])
+    is_plain = tensor.get("encoding", "none").lower() == "none" and dimensions.count("-1") < 2
+    if kind is None or not is_plain:
+        return None
+    return _list_of(kind) if dimensions else kind
+
+
+def _list_of(kind: str) -> str:
+    item = {"class": "int", "bool": "int", "image": "bytes"}.get(kind, kind)
+    return kind if kind.startswith("list<") else f"list<{item}>"
+
+
+def _supervised(info: Any) -> list[str]:
+    """Return the names of what to learn from, and of what to learn."""
+    try:
+        return [item["featureKey"] for item in info["supervisedKeys"]["tuple"]["items"]]
+    except (TypeError, LookupError):
+        return []
+
+
+def _class_names(directory: str, feature: str) -> tuple[str, ...]:
+    from dsprep.sources.classes import read_classes  # not before polars is there
+
+    path = os.path.join(directory, f"{feature.replace('/', '-')}.labels.txt")
+    return read_classes(path) if is_file(path) else ()
+
+
+def read_counts(directory: str, files: Sequence[str]) -> dict[str, int]:
+    """Read how many samples shards hold, by their paths.
+
+    Raises:
+        SourceError: If ``dataset_info.json`` cannot be read.
+    """
+    info = _read_json(os.path.join(directory, "dataset_info.json"))
+    counts: dict[str, int] = {}
+    try:
+        lengths = {split["name"]: split["shardLengths"] for split in info["splits"]}
+        for path in files:
+            if shard := _SHARD.fullmatch(os.path.basename(path)):
+                counts[path] = int(lengths[shard[1]][int(shard[2])])
+    except (TypeError, LookupError, ValueError):
+        return {}
+    return counts
+
+
+def _read_json(path: str) -> Any:
+    """Read a JSON file; None if there is none.
+
+    Raises:
+        SourceError: If it cannot be read.
+    """
+    if not is_file(path):
+        return None
+    try:
+        return json.loads(read_bytes(path))
+    except OSError as error:
+        raise SourceError(f"{path}: cannot be read: {error.strerror}") from None
+    except (ValueError, RecursionError):
+        raise SourceError(f"{path}: is not JSON: correct it, or move it away") from None
