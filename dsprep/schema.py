@@ -54,6 +54,9 @@ IMAGE_NAMES = (
 )
 """Conventional names of the image among several, the likeliest first."""
 
+PIXEL_SIZES = (("height",), ("width",), ("depth", "channels"))
+"""Conventional names of the sizes that stand beside bare pixels, in the order of rows of pixels."""
+
 LABEL_NAMES = (
     *("label", "labels", "label_id", "fine_label", "cls", "class", "class_id", "class_label"),
     *("target", "category", "category_id", "y"),
@@ -65,6 +68,9 @@ LABEL_TYPES = ("class", "multi", "float", "text")
 
 LABEL_TEXT = "label text"
 """In a :class:`Meaning`: the type shows in a text, which holds a number, numbers, or a name."""
+
+LABEL_FLOATS = "label floats"
+"""In a :class:`Meaning`: floats hold the label, which is a class where it is one whole number."""
 
 _INT64 = range(-(1 << 63), 1 << 63)
 _SHOWN = 60
@@ -418,7 +424,7 @@ class Meaning(NamedTuple):
 
     Attributes:
         field: The name of the field; empty for what is no field: bookkeeping.
-        type: Its type, :data:`LABEL_TEXT`, or None if its values tell.
+        type: Its type, :data:`LABEL_TEXT`, :data:`LABEL_FLOATS`, or None if its values tell.
         role: :data:`IMAGE`, :data:`LABEL`, or empty if the name says nothing of it.
     """
 
@@ -499,6 +505,7 @@ def observe(samples: Iterable[Sample], table: Table, choice: Choice) -> Observed
                 if name not in hints:
                     meaning = table.meaning(name)
                     is_label = choice.label in (name, meaning.field) and choice.label is not None
+                    is_label = is_label and meaning.role != LABEL
                     hints[name] = LABEL_TEXT if is_label else meaning.type
                 _see(found, (name,), value, hints[name], sample.key)
         for path in choice.paths:
@@ -534,12 +541,14 @@ def type_of(value: Value, hint: str | None = None) -> str:
 
     Args:
         value: The raw value.
-        hint: The type that its name tells, or :data:`LABEL_TEXT`.
+        hint: The type that its name tells, :data:`LABEL_TEXT`, or :data:`LABEL_FLOATS`.
     """
     if value is None or (isinstance(value, tuple | list) and not value):
         return ""
     if hint == LABEL_TEXT:
         return _label_type(value)
+    if hint == LABEL_FLOATS:
+        return "class" if len(value) == 1 and value[0] % 1 == 0 else type_of(value)
     if hint is not None:
         return hint
     if isinstance(value, Ints | Floats):
@@ -726,6 +735,9 @@ def settle(
     schema = Schema(tuple(taken.values()), format=table.name)
     schema = _with_label(schema, seen, choice, told, roles, source)
     schema = _with_image(schema, choice, told, roles, source)
+    first = (schema.image, schema.label)
+    ordered = sorted(schema.fields, key=lambda each: (*first, each.name).index(each.name))
+    schema = replace(schema, fields=tuple(ordered))
     notes = []
     if choice.schema is not None and ignored:
         notes.append(f"left out, because --schema does not name it: {format_some(sorted(ignored))}")
@@ -966,20 +978,23 @@ class Reading:
         fields: dict[str, Value] = {}
         image = None
         for raw, value in sample.fields.items():
-            try:
-                found = known[raw]
-            except KeyError:
-                found = known[raw] = self._find(raw)
+            if raw not in known:
+                if not type_of(value):  # nothing that the schema could lack
+                    if self.raw:
+                        fields[raw] = value
+                    continue
+                known[raw] = self._find(raw)
+            found = known[raw]
+            if self.raw:
+                if found is not None or self._is_kept(raw):
+                    fields[raw] = value
+                    image = raw if found and found[0] == self.schema.image else image
+                continue
             if found is None:
                 continue
             name, convert, column = found
             if name in fields:
                 raise Misfit(f"has two values for the field {name!r}, one of them at {raw!r}")
-            if name == self.schema.image:
-                image = raw
-            if self.raw:
-                fields[raw] = value
-                continue
             try:
                 typed = convert(value)
             except (ValueError, TypeError, RecursionError, OverflowError):
@@ -1004,6 +1019,19 @@ class Reading:
         sample.fields = fields
         sample.image = self.schema.image if self.schema.image in fields else None
         return sample
+
+    def _is_kept(self, raw: str) -> bool:
+        """Return whether a raw name is bookkeeping of what is kept: of the label, if of a field."""
+        place, found = self.table.place_of(raw), self._kept.get(raw)
+        if found is None:
+            places = {self.table.place_of(each[0]) for each in self.schema.by_place}
+            belongs = not self.table.meaning(place).field or place in places
+            found = self._kept[raw] = belongs and not self.table.meaning(raw).field
+        return found
+
+    @cached_property
+    def _kept(self) -> dict[str, bool]:
+        return {}
 
     def _find(self, raw: str) -> tuple[str, Callable[[Value], Value | None], Field] | None:
         """Return what a raw name is that has not been seen before.

@@ -1,236 +1,160 @@
-"""The samples that the rows of a Parquet file hold."""
+"""The samples that the rows of a Parquet file hold, and their values as Arrow has them."""
 
 from __future__ import annotations
 
-import struct
-from collections.abc import Callable, Iterator
+import re
+from collections.abc import Iterator
 from typing import Any, NamedTuple, TypeAlias
 
 from dsprep.errors import BadSample
-from dsprep.formats.arrow_columns import KEY, PLAIN_NUMBERS, PLAIN_TEXTS, Columns
-from dsprep.formats.arrow_types import FILES, FLOATS, TEXTS, arrow, item_of
+from dsprep.formats.arrow_types import arrow, is_file, plain_type
 from dsprep.formats.beside import read_beside
-from dsprep.images.header import sniff
-from dsprep.sample import UNKNOWN_IMAGE, Blobs, Floats, Ints, Sample, Value
-
-_LARGEST_INT = (1 << 63) - 1
-_LARGEST_EXACT = 1 << 53
-
-
-class Row(NamedTuple):
-    """What a row of a file holds.
-
-    Attributes:
-        kind: The image's kind, if it has one.
-        data: The image, likewise.
-        path: The image's path as the file has it.
-        key: What the column of keys says.
-        fields: All other fields.
-        path_field: The field that the path goes to.
-    """
-
-    kind: str
-    data: bytes | None
-    path: str | None
-    key: str | None
-    fields: dict[str, Value]
-    path_field: str
-
-    def sample(self, key: str, id: int) -> Sample:
-        """The sample of this row, under a key."""
-        fields: dict[str, Value] = {} if self.data is None else {self.kind: self.data}
-        fields |= self.fields
-        if self.path is not None and self.path != f"{key}.{self.kind}":
-            as_text = self.path_field == "filename"
-            fields[self.path_field] = self.path if as_text else self.path.encode()
-        return Sample(key, fields, id)
-
+from dsprep.sample import Sample
 
 Cell: TypeAlias = Any
-"""A value as Arrow gives it."""
+"""A value of a column as Python has it; None for a null."""
+
+_ELSEWHERE = re.compile(r"/|[A-Za-z]:[\\/]|[a-z][a-z0-9+.-]*://")
+_GOES_UP = re.compile(r"(^|/)\.\.(/|$)")
+_CONTROL = re.compile(r"[\x00-\x1f\x7f]")
 
 
-def normal(batch: Any, columns: Columns) -> Any:
-    """A batch of rows in which each column has the plainest type that holds its values.
+class Columns(NamedTuple):
+    """What is read of Parquet files. Plain data: it is pickled for the workers.
 
-    Text becomes bytes, which need not be UTF-8; a dictionary is looked up.
-
-    Args:
-        batch: Arrow's record batch, which may hold other columns.
-        columns: Those to keep, and what they are.
+    Attributes:
+        names: The columns.
+        image: The one of the images, whose paths are those of the samples; None if there is none.
+        label: The one of the labels, if its numbers are read as names.
+        classes: The names of those numbers.
     """
-    arrays = []
-    for name, kind in columns.kinds:
-        position = batch.schema.get_field_index(name)
-        if position < 0:
-            arrays.append(arrow().nulls(len(batch)))
-        else:
-            arrays.append(_plain(batch.column(position), kind))
-    return arrow().RecordBatch.from_arrays(arrays, [name for name, _ in columns.kinds])
+
+    names: tuple[str, ...]
+    image: str | None = None
+    label: str | None = None
+    classes: tuple[str, ...] = ()
 
 
-def _plain(column: Any, kind: str) -> Any:
-    pa = arrow()
-    if pa.types.is_null(column.type):
+class _Part(NamedTuple):
+    """The values of a column; of a column of files, with their paths."""
+
+    name: str
+    cells: list[Cell]
+    paths: list[Cell] | None = None
+
+
+def plain_batch(batch: Any, names: tuple[str, ...]) -> Any:
+    """Return rows with some of their columns, as far as there are such, of plain types."""
+    found = [name for name in names if batch.schema.get_field_index(name) >= 0]
+    columns = [plain(batch.column(batch.schema.get_field_index(name))) for name in found]
+    return arrow().RecordBatch.from_arrays(columns, found)
+
+
+def plain(column: Any) -> Any:
+    """Return a column as :func:`dsprep.formats.arrow_types.plain_type` has it."""
+    kind = plain_type(column.type)
+    if kind == column.type:
         return column
-    if pa.types.is_dictionary(column.type):
-        column = column.dictionary_decode()
-    if kind in FILES and pa.types.is_struct(column.type):
-        parts = {column.type.field(i).name: part for i, part in enumerate(column.flatten())}
-        nothing = pa.nulls(len(column))
-        plain = [_plain(parts.get(name, nothing), "binary") for name in ("bytes", "path")]
-        return pa.StructArray.from_arrays(plain, ["bytes", "path"])
-    if kind in TEXTS:
-        return column.cast(pa.large_binary())
-    if item_of(kind) in TEXTS:
-        return column.cast(pa.large_list(pa.large_binary()))
-    return column
+    if isinstance(column, arrow().ExtensionArray):
+        return plain(column.storage)
+    is_time = arrow().types.is_timestamp(column.type)
+    column = column.cast(kind)
+    return arrow().compute.replace_substring(column, " ", "T") if is_time else column
 
 
-def decode(batch: Any, columns: Columns, folder: str) -> Iterator[Row | BadSample]:
-    """The rows of a batch.
+def restored(column: Any, kind: Any) -> Any:
+    """Return a plain column as a type has it, the reverse of :func:`plain`.
+
+    Raises:
+        pyarrow.ArrowException: If the type does not hold the values.
+    """
+    if arrow().types.is_time(kind):
+        day = arrow().compute.binary_join_element_wise("1970-01-01", column, "T")
+        column = day.cast(arrow().timestamp(kind.unit))
+    return column if column.type == kind else column.cast(kind)
+
+
+def decode(
+    batch: Any, columns: Columns, folder: str, raw: bool = False
+) -> Iterator[Sample | BadSample]:
+    """Make raw samples, without keys, of rows.
 
     Args:
-        batch: As :func:`normal` made it.
-        columns: What the columns are.
+        batch: As :func:`plain_batch` made it.
+        columns: What is read.
         folder: Where images may lie that the file only names.
+        raw: Whether they are for another Parquet file: files besides the image keep their paths.
     """
-    images, paths = _files(batch, columns.image, columns)
-    keys = _cells(batch, KEY) if KEY in columns.kind_of else [None] * len(batch)
-    label_of = _label_maker(columns)
-    labels = _cells(batch, columns.label) if columns.label else [None] * len(batch)
     parts = [
-        _field(batch, name, columns.kind_of[name], name in columns.rounded)
-        for name in columns.fields
+        _part(name, column, columns, raw)
+        for name, column in zip(batch.schema.names, batch.columns, strict=True)
     ]
-    makers = [made for part in parts for made in part]
     for row in range(len(batch)):
         try:
-            fields: dict[str, Value] = {}
-            if labels[row] is not None and (value := label_of(labels[row])) is not None:
-                fields[columns.label_field] = value
-            for name, make, cells in makers:
-                if cells[row] is not None:
-                    fields[name] = _made(make, cells[row], name)
-            path = _text(paths[row], "the path of its image")
-            data = images[row]
-            if data is None and path:
-                data = read_beside(folder, path)
-            kind = "" if data is None else sniff(data) or UNKNOWN_IMAGE
-            if data is not None and kind in fields:
-                raise BadSample(f"its image is a {kind}, and it has a column {kind!r} besides")
-            key = _text(keys[row], "its key")
-            yield Row(kind, data, path or None, key, fields, columns.path_field)
+            yield _sample(parts, row, columns.image, folder, raw)
         except BadSample as error:
             yield error
 
 
-def _cells(batch: Any, name: str) -> list[Cell]:
-    cells: list[Cell] = batch.column(batch.schema.get_field_index(name)).to_pylist()
+def _part(name: str, column: Any, columns: Columns, raw: bool) -> _Part:
+    if is_file(column.type):
+        return _Part(name, *map(cells_of, file_parts(column)))
+    cells = cells_of(column)
+    if name == columns.label:
+        known = range(len(columns.classes))
+        cells = [columns.classes[each] if each in known else each for each in cells]
+    elif not raw and is_file(getattr(column.type, "value_type", None)):
+        cells = [each and [item and item["bytes"] for item in each] for each in cells]
+    return _Part(name, cells)
+
+
+def _sample(parts: list[_Part], row: int, image: str | None, folder: str, raw: bool) -> Sample:
+    sample = Sample("", {})
+    for name, cells, paths in parts:
+        value = cells[row]
+        if paths is not None:
+            path = paths[row]
+            if isinstance(path, bytes):
+                raise BadSample(f"the path in its column {name!r} is not UTF-8")
+            if value is None and path:
+                value = read_beside(folder, path)
+            if name == image:
+                sample.path = (path if raw else plain_path(path)) or ""
+            elif raw and value is not None:
+                value = {"bytes": value, "path": path}
+        if value is not None:
+            sample.fields[name] = value
+    return sample
+
+
+def file_parts(column: Any) -> tuple[Any, Any]:
+    """Return the bytes and the paths of a column of files."""
+    parts = dict(zip([part.name for part in column.type], column.flatten(), strict=True))
+    nothing = arrow().nulls(len(column))
+    return parts["bytes"].cast("large_binary"), parts.get("path", nothing).cast("large_string")
+
+
+def cells_of(column: Any) -> list[Cell]:
+    """Return the values of a column; bytes for text that is not UTF-8, which no text type takes."""
+    try:
+        cells: list[Cell] = column.to_pylist()
+    except ValueError:
+        return [_cell(each) for each in column]
     return cells
 
 
-def _files(
-    batch: Any, name: str | None, columns: Columns
-) -> tuple[list[bytes | None], list[bytes | None]]:
-    """The bytes and the paths of a column of files."""
-    nothing: list[bytes | None] = [None] * len(batch)
-    if name is None:
-        return nothing, nothing
-    column = batch.column(batch.schema.get_field_index(name))
-    if not arrow().types.is_struct(column.type):
-        return column.to_pylist(), nothing
-    data, paths = column.flatten()
-    return data.to_pylist(), paths.to_pylist()
-
-
-def _field(
-    batch: Any, name: str, kind: str, rounded: bool
-) -> list[tuple[str, Callable[[Cell], Value], list[Cell]]]:
-    """The fields that a column becomes: the name of each, what makes its values, and of what."""
-    if kind in FILES:
-        data, paths = _files(batch, name, Columns(((name, kind),), name, None))
-        return [(name, bytes, data), (f"{name}.path", bytes, paths)]
-    make = _rounded if rounded else _value_maker(name, kind)
-    return [(name, make, _cells(batch, name))]
-
-
-def _value_maker(name: str, kind: str) -> Callable[[Cell], Value]:
-    """What makes a field's value of a column's cell."""
-    item = item_of(kind)
-    if item is None:
-        if kind in TEXTS:
-            is_text = name in PLAIN_TEXTS and kind == "string"
-            return (lambda cell: _text(cell, name) or "") if is_text else bytes
-        if kind in FLOATS:
-            return lambda cell: Floats((cell,))
-        if name in PLAIN_NUMBERS and kind != "bool":
-            return _whole
-        return lambda cell: Ints((_whole(cell),))
-    if item in TEXTS:
-        return lambda cell: Blobs(_full(cell))
-    if item in FLOATS:
-        return lambda cell: Floats(_full(cell))
-    return lambda cell: Ints(map(_whole, _full(cell)))
-
-
-def _rounded(cell: Cell) -> Floats:
-    """The 32-bit floats next to some of 64 bits."""
-    numbers = _full(cell) if isinstance(cell, list) else [cell]
-    layout = f"<{len(numbers)}f"
+def _cell(scalar: Any) -> Cell:
     try:
-        return Floats(struct.unpack(layout, struct.pack(layout, *numbers)))
-    except OverflowError:
-        raise BadSample("there is a number beyond 32-bit floats") from None
+        return scalar.as_py()
+    except ValueError:
+        return scalar.as_buffer().to_pybytes() if hasattr(scalar, "as_buffer") else b"\xff"
 
 
-def _label_maker(columns: Columns) -> Callable[[Cell], Value | None]:
-    """What makes the label of a cell of the labels' column; None for a list of no numbers."""
-    kind = columns.kind_of[columns.label] if columns.label else ""
-    if item_of(kind) is not None:
-        return lambda cell: tuple(map(_exact, _full(cell))) or None
-    if kind in FLOATS:
-        return lambda cell: (cell,)
-    numbers = columns.numbers
-    if numbers is None:
-        return _whole
-
-    def number(cell: Cell) -> int:
-        if cell not in numbers:
-            shown = cell.decode(errors="replace") if isinstance(cell, bytes) else cell
-            raise BadSample(f"its label {shown!r} is none of the classes")
-        return numbers[cell]
-
-    return number
-
-
-def _made(make: Callable[[Cell], Value], cell: Cell, name: str) -> Value:
-    try:
-        return make(cell)
-    except BadSample as error:
-        raise BadSample(f"the column {name!r}: {error}") from None
-
-
-def _whole(cell: Cell) -> int:
-    if cell > _LARGEST_INT:
-        raise BadSample(f"the number {cell} is beyond 64 bits with a sign")
-    return int(cell)
-
-
-def _exact(cell: Cell) -> float:
-    if isinstance(cell, int) and abs(cell) > _LARGEST_EXACT:
-        raise BadSample(f"the label {cell} is too large: whole numbers have to be below 2^53")
-    return float(cell)
-
-
-def _full(cell: Cell) -> Cell:
-    if None in cell:
-        raise BadSample("there is a null within a list")
-    return cell
-
-
-def _text(cell: bytes | None, what: str) -> str | None:
-    try:
-        return None if cell is None else cell.decode()
-    except UnicodeDecodeError:
-        raise BadSample(f"{what} is not UTF-8") from None
+def plain_path(path: str | None) -> str | None:
+    """Return what a file says of an image's place as a path below a root; None if it says none."""
+    if not path or _CONTROL.search(path):
+        return None
+    if _ELSEWHERE.match(path) or _GOES_UP.search(path):
+        path = re.split(r"[/\\]", path)[-1]
+    parts = [part for part in path.split("/") if part not in ("", ".")]
+    return "/".join(parts) if parts and parts[-1] != ".." else None

@@ -1,46 +1,53 @@
-"""The types of Parquet's columns, as short texts, and what Hugging Face notes about them.
+"""What Arrow's types are to a schema, and what Hugging Face notes about them.
 
-A type's text is Arrow's own name of it, less what makes no difference to the values (``string`` is
-also a ``large_string`` or a dictionary of strings). Two are not Arrow's: ``image`` and ``audio``
-are Hugging Face's structs of ``bytes`` and ``path``, and ``class`` is a whole number that has a
-name. Hugging Face `datasets` keeps its features as JSON beside the schema, under the key
+Hugging Face `datasets` keeps its features as JSON beside the Arrow schema, under the key
 ``huggingface`` (datasets, arrow_writer.py, ``_build_metadata``).
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Any
 
-from dsprep.errors import OptionError
+from dsprep.errors import OptionError, SourceError
+from dsprep.schema import IMAGE_NAMES, TYPES, Field, Schema, item_of
+from dsprep.units import format_some
 
-INTEGERS = {
-    **{f"int{bits}": (-(1 << bits - 1), (1 << bits - 1) - 1) for bits in (8, 16, 32, 64)},
-    **{f"uint{bits}": (0, (1 << min(bits, 63)) - 1) for bits in (8, 16, 32, 64)},
+DTYPES = {
+    "class": "int64",
+    "bool": "bool",
+    "int": "int64",
+    "float32": "float32",
+    "float64": "float64",
+    "text": "string",
+    "json": "string",
+    "bytes": "binary",
 }
-"""The smallest and the largest whole number of each type, as far as 64 bits with a sign go."""
+"""What columns of each type but images and lists are written as: Arrow's name, which is Hugging
+Face's as well."""
 
-FLOATS = frozenset({"float", "double"})
-"""32 and 64 bits; a half fits into either."""
+_READ = {
+    **dict.fromkeys(("boolean",), "bool"),
+    **dict.fromkeys(("integer", "duration"), "int"),
+    **dict.fromkeys(("float64",), "float64"),
+    **dict.fromkeys(("floating",), "float32"),
+    **dict.fromkeys(("string", "large_string", "string_view", "temporal", "decimal"), "text"),
+    **dict.fromkeys(("binary", "large_binary", "fixed_size_binary", "binary_view"), "bytes"),
+    **dict.fromkeys(("struct", "map"), "json"),
+}
+"""Arrow's kinds of types, the narrower ones first, and what each is in a schema."""
 
-TEXTS = frozenset({"string", "binary"})
-FILES = {"image": "Image", "audio": "Audio"}
-"""The structs of ``bytes`` and ``path``, and what Hugging Face calls each."""
+_LISTS = ("list", "large_list", "fixed_size_list")
 
-SCALARS = frozenset({*INTEGERS, *FLOATS, *TEXTS, "bool"})
-TYPES = frozenset({*SCALARS, *FILES, "class"}) | {f"list<{each}>" for each in SCALARS}
-"""Every type that a column can be written as."""
-
-NOTHING = "null"
-"""The type of a column that holds nothing but nulls; it is never written."""
+BOOKKEEPING = "__index_level_"
+"""What the names of columns begin with that hold the row numbers of pandas."""
 
 _FEATURES = b"huggingface"
-_OWN = b"dsprep"
 
 
 def arrow() -> Any:
-    """The package that reads and writes Parquet, its modules for types, Parquet and IPC loaded.
+    """Return the package that reads and writes Parquet, the modules of it that are used loaded.
 
     Raises:
         OptionError: If it is not installed.
@@ -63,114 +70,93 @@ def arrow() -> Any:
     return pyarrow
 
 
-def item_of(text: str) -> str | None:
-    """The type of the items of a list, or None for what is no list."""
-    return text[len("list<") : -1] if text.startswith("list<") else None
+def _is(kind: Any, *names: str) -> bool:
+    """Whether a type is of one of some kinds, which older versions of pyarrow may not know."""
+    tests = (getattr(arrow().types, f"is_{name}", None) for name in names)
+    return any(test(kind) for test in tests if test)
 
 
-def type_text(kind: Any) -> str | None:
-    """The text of an Arrow type; None for one that no field of a sample can hold."""
-    types = arrow().types
-    if types.is_dictionary(kind):
-        return type_text(kind.value_type)
-    if types.is_string(kind) or types.is_large_string(kind) or _is(kind, "string_view"):
-        return "string"
-    if _is_binary(kind):
-        return "binary"
-    if types.is_boolean(kind):
-        return "bool"
-    if types.is_integer(kind):
-        return str(kind)
-    if types.is_floating(kind):
-        return "double" if types.is_float64(kind) else "float"
-    if types.is_null(kind):
-        return NOTHING
-    if types.is_list(kind) or types.is_large_list(kind) or types.is_fixed_size_list(kind):
-        item = type_text(kind.value_type)
-        item = "int64" if item == NOTHING else item  # all of its lists are empty
-        return f"list<{item}>" if item in SCALARS else None
-    if types.is_struct(kind):
-        parts = {kind.field(i).name: type_text(kind.field(i).type) for i in range(kind.num_fields)}
-        if len(parts) == kind.num_fields and parts.keys() <= {"bytes", "path"}:
-            path_fits = parts.get("path", NOTHING) in ("string", NOTHING)
-            return "image" if parts.get("bytes") in ("binary", NOTHING) and path_fits else None
-    return None
-
-
-def _is(kind: Any, name: str) -> bool:
-    """Whether a type is one that older versions of pyarrow do not know."""
-    test = getattr(arrow().types, f"is_{name}", None)
-    return bool(test and test(kind))
-
-
-def _is_binary(kind: Any) -> bool:
-    types = arrow().types
-    return bool(
-        types.is_binary(kind)
-        or types.is_large_binary(kind)
-        or types.is_fixed_size_binary(kind)
-        or _is(kind, "binary_view")
+def is_file(kind: Any) -> bool:
+    """Return whether a type is Hugging Face's of images and sounds: ``bytes`` and ``path``."""
+    if not _is(kind, "struct"):
+        return False
+    parts = {part.name: part.type for part in kind}
+    return (
+        {"bytes"} <= parts.keys() <= {"bytes", "path"}
+        and _is(parts["bytes"], "null", "binary", "large_binary", "binary_view")
+        and ("path" not in parts or _is(parts["path"], "null", "string", "large_string"))
     )
 
 
-def arrow_type(text: str) -> Any:
-    """The Arrow type that a column of a type is written as."""
-    pa = arrow()
-    if text in FILES:
-        return pa.struct([("bytes", pa.binary()), ("path", pa.string())])
-    if (item := item_of(text)) is not None:
-        return pa.list_(arrow_type(item))
-    if text == "class":
-        return pa.int64()
-    names = {"float": "float32", "double": "float64", "bool": "bool_"}
-    return getattr(pa, names.get(text, text))()
+def plain_type(kind: Any) -> Any:
+    """Return the type that a column is read as: one whose values Python holds exactly.
 
-
-def schema_of(
-    columns: Sequence[tuple[str, str]],
-    classes: Sequence[str] | None,
-    image: str,
-    label: str,
-) -> Any:
-    """The Arrow schema of columns, with the features that Hugging Face `datasets` wants to find.
-
-    Args:
-        columns: Name and type of each.
-        classes: The names of those of type ``class``.
-        image: Which of them holds images, which is noted, too, for :func:`own_note`.
-        label: Which holds labels, likewise.
+    Times and decimals become text, as ISO 8601 has them; a dictionary is looked up.
     """
     pa = arrow()
-    features = {name: _feature(text, classes) for name, text in columns}
-    noted = json.dumps({"info": {"features": features}})
-    fields = [(name, arrow_type(text)) for name, text in columns]
-    own = json.dumps({"image": image, "label": label})
-    return pa.schema(fields, metadata={_FEATURES: noted.encode(), _OWN: own.encode()})
+    if isinstance(kind, pa.BaseExtensionType):
+        return plain_type(kind.storage_type)
+    if _is(kind, "dictionary"):
+        return plain_type(kind.value_type)
+    if _is(kind, "duration"):
+        return pa.int64()
+    if _is(kind, "float16"):
+        return pa.float32()
+    if _is(kind, "temporal", "decimal"):
+        return pa.string()
+    if _is(kind, "struct"):
+        return pa.struct([part.with_type(plain_type(part.type)) for part in kind])
+    if _is(kind, "map"):
+        return pa.map_(plain_type(kind.key_type), plain_type(kind.item_type))
+    if _is(kind, *_LISTS):
+        item = kind.value_field.with_type(plain_type(kind.value_type))
+        if _is(kind, "fixed_size_list"):
+            return pa.list_(item, kind.list_size)
+        return pa.large_list(item) if _is(kind, "large_list") else pa.list_(item)
+    return kind
 
 
-def own_note(schema: Any) -> Mapping[str, str] | None:
-    """What :func:`schema_of` noted of the columns of images and labels; None if it did not."""
-    try:
-        found = json.loads((schema.metadata or {})[_OWN])
-        return {"image": str(found["image"]), "label": str(found["label"])}
-    except (ValueError, KeyError, TypeError, RecursionError):
-        return None
+def type_of_column(kind: Any, feature: Mapping[str, Any]) -> tuple[str | None, str]:
+    """Return the type of a column's field, and what is to be said of it.
+
+    Args:
+        kind: The Arrow type.
+        feature: What Hugging Face notes of the column.
+
+    Returns:
+        The type, None if there is none for it; and in which form values are read, if in another.
+    """
+    if is_file(kind):
+        return (
+            ("bytes", "bytes, without paths") if feature.get("_type") == "Audio" else ("image", "")
+        )
+    plain = plain_type(kind)
+    if _is(plain, *_LISTS):
+        item, _ = type_of_column(plain.value_type, {})
+        item = {"bool": "int", "class": "int", "image": "bytes"}.get(item or "", item)
+        item = "int" if _is(plain.value_type, "null") else item  # all of its lists are empty
+        if f"list<{item}>" in TYPES:
+            said = "lists of bytes, without paths" if is_file(plain.value_type) else ""
+            return f"list<{item}>", said or _said_of(kind.value_type)
+        return (None, "") if item is None else ("json", "JSON")
+    found = next((name for test, name in _READ.items() if _is(plain, test)), None)
+    if found == "json":
+        parts = (plain.field(at).type for at in range(plain.num_fields))
+        known = all(type_of_column(each, {})[0] or _is(each, "null") for each in parts)
+        return ("json", "JSON") if known else (None, "")
+    if found == "int" and feature.get("_type") == "ClassLabel":
+        return "class", ""
+    return found, _said_of(kind)
 
 
-def _feature(text: str, classes: Sequence[str] | None) -> dict[str, Any]:
-    if text in FILES:
-        return {"_type": FILES[text]}
-    if text == "class" and classes is not None:
-        return {"names": list(classes), "_type": "ClassLabel"}
-    if (item := item_of(text)) is not None:
-        # Called List since datasets 4, which reads this older name as well.
-        return {"feature": _feature(item, None), "_type": "Sequence"}
-    dtype = {"class": "int64", "float": "float32", "double": "float64"}.get(text, text)
-    return {"dtype": dtype, "_type": "Value"}
+def _said_of(kind: Any) -> str:
+    if _is(kind, "duration"):
+        return f"a number of {kind.unit}"
+    return "text" if _is(kind, "temporal", "decimal") else ""
 
 
 def features_of(schema: Any) -> Mapping[str, Mapping[str, Any]]:
-    """The features that Hugging Face `datasets` noted beside a schema; none if it did not."""
+    """Return the features that Hugging Face notes beside an Arrow schema; none if it does not."""
     try:
         found = json.loads((schema.metadata or {}).get(_FEATURES, b"{}"))["info"]["features"]
         return {str(name): each for name, each in found.items() if isinstance(each, dict)}
@@ -178,9 +164,131 @@ def features_of(schema: Any) -> Mapping[str, Mapping[str, Any]]:
         return {}
 
 
-def names_of_classes(feature: Mapping[str, Any]) -> tuple[str, ...] | None:
-    """The class names of a feature, if it is of classes that have names."""
+def names_of(feature: Mapping[str, Any]) -> tuple[str, ...]:
+    """Return the class names of a feature; none if it has none."""
     names = feature.get("names")
     if feature.get("_type") != "ClassLabel" or not isinstance(names, list):
-        return None
-    return tuple(names) if all(isinstance(name, str) for name in names) else None
+        return ()
+    return tuple(names) if all(isinstance(name, str) for name in names) else ()
+
+
+def source_schema(
+    schema: Any, source: str, images: Collection[str] = (), dropped: Collection[str] = ()
+) -> tuple[Schema, list[str]]:
+    """Return what Parquet files say of their fields, and what there is to note about it.
+
+    Args:
+        schema: Their Arrow schema.
+        source: What the user calls them, for messages.
+        images: Columns of bytes whose content shows that they are images.
+        dropped: Columns that are to be left out, and may hold what no field does.
+
+    Raises:
+        SourceError: If two columns have one name, or one holds what no field holds.
+    """
+    features = features_of(schema)
+    fields: dict[str, Field] = {}
+    notes: list[str] = []
+    empty: list[str] = []
+    for each in schema:
+        name, feature = each.name, features.get(each.name, {})
+        if name.startswith(BOOKKEEPING) or name in fields and name in dropped:
+            continue
+        if name in fields:
+            raise SourceError(f"{source}: two columns are called {name!r}: --drop {name}")
+        kind, said = type_of_column(each.type, feature)
+        if not name:
+            notes.append("a column is left out, because it has no name")
+            continue
+        if _is(each.type, "null"):
+            empty.append(name)
+            continue
+        if kind is None and name not in dropped:
+            raise SourceError(
+                f"{source}: the column {name!r} is of the type {str(each.type)[:200]}, "
+                f"which no field can hold: --drop {name}"
+            )
+        if said and name not in dropped:
+            notes.append(f"the column {name!r} ({str(each.type)[:60]}) is read as {said}")
+        if kind == "bytes" and (name.lower() in IMAGE_NAMES or name in images):
+            kind = "image"
+        told = "Hugging Face's metadata" if name in features else "the Parquet schema"
+        fields[name] = Field(name, kind or "bytes", False, names_of(feature), ((name,),), told)
+    if empty:
+        notes.append(nulls_note(empty))
+    noted = [name for name in fields if features.get(name, {}).get("_type") == "Image"]
+    classes = [name for name, field in fields.items() if field.type == "class"]
+    image, label = (each[0] if len(each) == 1 else None for each in (noted, classes))
+    return Schema(tuple(fields.values()), image, label, "parquet"), notes
+
+
+def nulls_note(names: Sequence[str]) -> str:
+    """Say which columns are left out, because they hold nothing."""
+    return f"left out, because all values are null: {format_some(names)}"
+
+
+# Writing
+
+
+def arrow_schema(schema: Schema) -> Any:
+    """Return the Arrow schema of a schema, with the features that Hugging Face wants to find."""
+    features = {each.name: _feature(each.type, each.names) for each in schema.fields}
+    fields = [(each.name, arrow_type(each.type)) for each in schema.fields]
+    noted = json.dumps({"info": {"features": features}})
+    return arrow().schema(fields, metadata={_FEATURES: noted.encode()})
+
+
+def arrow_type(kind: str) -> Any:
+    """Return the Arrow type that a field of a type is written as."""
+    pa = arrow()
+    if kind == "image":
+        return pa.struct([("bytes", pa.binary()), ("path", pa.string())])
+    item = item_of(kind)
+    return pa.type_for_alias(DTYPES[kind]) if item is None else pa.list_(arrow_type(item))
+
+
+def _feature(kind: str, names: Sequence[str]) -> dict[str, Any]:
+    if kind == "image":
+        return {"_type": "Image"}
+    if kind == "class" and names:
+        # Numbers without a name have an empty one, which Hugging Face takes only once.
+        several = names.count("") > 1
+        shown = [name or (str(at) if several else "") for at, name in enumerate(names)]
+        if len(set(shown)) == len(shown):
+            return {"names": shown, "_type": "ClassLabel"}
+    if (item := item_of(kind)) is not None:
+        # Called List since datasets 4, which reads this older name as well.
+        return {"feature": _feature(item, ()), "_type": "Sequence"}
+    return {"dtype": DTYPES[kind], "_type": "Value"}
+
+
+def kept_columns(schema: Any, names: Collection[str]) -> Any:
+    """Return an Arrow schema with some of its columns, and with the features of those."""
+    kept = arrow().schema([each for each in schema if each.name in names], schema.metadata)
+    try:
+        noted = json.loads((schema.metadata or {})[_FEATURES])
+        features = noted["info"]["features"]
+        noted["info"]["features"] = {name: features[name] for name in features if name in names}
+    except (ValueError, KeyError, TypeError, RecursionError):
+        return kept
+    return kept.with_metadata(kept.metadata | {_FEATURES: json.dumps(noted).encode()})
+
+
+def leaves_of(name: str, kind: Any) -> Iterator[tuple[str, Any]]:
+    """Return the names that Parquet has for the parts of a column, and the type of each."""
+    kind = plain_type(kind)
+    if _is(kind, "struct"):
+        for part in kind:
+            yield from leaves_of(f"{name}.{part.name}", part.type)
+    elif _is(kind, "map"):
+        yield from leaves_of(f"{name}.key_value.key", kind.key_type)
+        yield from leaves_of(f"{name}.key_value.value", kind.item_type)
+    elif _is(kind, *_LISTS):
+        yield from leaves_of(f"{name}.list.element", kind.value_type)
+    else:
+        yield name, kind
+
+
+def is_stored(kind: Any) -> bool:
+    """Return whether the values of a leaf are bytes, which are not compressed again."""
+    return _is(kind, "binary", "large_binary", "binary_view", "fixed_size_binary")

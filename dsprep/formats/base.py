@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Protocol, Self
 from dsprep.images.header import sniff
 from dsprep.rows import Rows
 from dsprep.sample import UNKNOWN_IMAGE, Sample
-from dsprep.schema import Meaning, Schema, Table
+from dsprep.schema import FACTS, Meaning, Schema, Table
 
 if TYPE_CHECKING:
     import polars as pl
@@ -181,6 +181,11 @@ class Format(ABC):
         Raises:
             OptionError: If it cannot hold a field; the message names the option that leaves it out.
         """
+
+    def fact_of(self, raw: str) -> str:
+        """Return the fact of an image that a raw name tells; the empty string if it is none."""
+        name = self.meaning(self.place_of(raw)).field
+        return name if name in FACTS else ""
 
     def like(self, other: Table) -> Self:
         """Return this format for raw samples of another of its kind, which may bring details."""

@@ -12,6 +12,9 @@ from typing import NamedTuple
 
 from dsprep.errors import BadSample
 from dsprep.formats.detection import is_detection_label, is_header_alone
+from dsprep.formats.example import Feature
+from dsprep.formats.floats import as_floats
+from dsprep.sample import Floats, Ints
 from dsprep.schema import FACTS, IMAGE, LABEL, LABEL_TEXT, Field, Meaning, Schema
 
 PATHS = ("image/filename", "file_name", "filename")
@@ -22,6 +25,8 @@ CLASS_NUMBER, CLASS_TEXT, CLASS_SYNSET = (
     "image/class/text",
     "image/class/synset",
 )
+
+FORMAT = "image/format"
 
 ANY_CLASS, ANY_PATH = "image/class/*", "*/filename"
 """Places that stand for several features: those of one record are told apart by their names."""
@@ -45,6 +50,7 @@ MEANINGS: Mapping[str, Meaning] = {
     ANY_PATH: Meaning(""),
     PATHS[0]: Meaning(""),
     **{feature: Meaning(name) for name, feature in _FACTS.items()},
+    FORMAT: Meaning(""),  # the kind of the image, which its bytes tell
 }
 """What features mean; any other is a field of its own name, and its values tell the type."""
 
@@ -139,8 +145,8 @@ def own_feature_of(column: Field) -> str:
     return feature
 
 
-def boxes_of(label: tuple[float, ...]) -> tuple[tuple[float, ...], ...]:
-    """Return the columns of a detection label: xmin, ymin, xmax, ymax, and the classes from 1.
+def boxes_of(label: tuple[float, ...], names: Preset) -> dict[str, Feature]:
+    """Return the features of the boxes in a detection label: corners, and classes from 1.
 
     Raises:
         BadSample: If it is none, or a class in it is not a whole number.
@@ -154,4 +160,8 @@ def boxes_of(label: tuple[float, ...]) -> tuple[tuple[float, ...], ...]:
     for number in classes:
         if number % 1 or abs(number) >= 1 << 53:
             raise BadSample(f"the class {number!r} in a detection label is not a whole number")
-    return *sides, tuple(int(number) + 1 for number in classes)
+    floats = (Floats(as_floats(side, "a corner of a box")) for side in sides)
+    return {
+        **dict(zip(names.box_names, floats, strict=False)),
+        names.classes: Ints(int(number) + 1 for number in classes),
+    }

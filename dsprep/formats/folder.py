@@ -4,31 +4,43 @@ A unit of work is a directory of its own. The files in it are named by number, a
 what each is to be called in the folder: only when all units are there is it known which names are
 taken, and then the files get theirs by being renamed (:mod:`dsprep.running.tree`). So no name that
 comes from outside is used before all of them have been looked at.
+
+What no file and no directory tells lies in a ``metadata.jsonl``, as ``imagefolder`` of Hugging
+Face's ``datasets`` reads it.
 """
 
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, ClassVar, NamedTuple
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property, partial
+from typing import TYPE_CHECKING, ClassVar, NamedTuple, Self
 
 import google_crc32c
 
-from dsprep.errors import BadImage, BadSample
+from dsprep.errors import BadImage, BadSample, OptionError
 from dsprep.formats.base import Entry, Format
 from dsprep.formats.extensions import extension_of
 from dsprep.formats.filenames import cut_stem, harmless_part, harmless_path, split_extension
-from dsprep.formats.label_text import label_text
+from dsprep.formats.json_text import json_writer, quote
 from dsprep.formats.listing import LISTING, File, Listed
-from dsprep.formats.typed_json import Typed, encode_typed
-from dsprep.images.header import read_header
-from dsprep.sample import IMAGE_EXTENSIONS, Blobs, Floats, Ints, Sample, is_label
+from dsprep.formats.webdataset import WebDataset
+from dsprep.images.header import read_header, sniff
+from dsprep.sample import IMAGE_EXTENSIONS, UNKNOWN_IMAGE, Sample, Value
+from dsprep.schema import FACTS, IMAGE, LABEL, Field, Meaning, Schema, item_of
+from dsprep.units import format_some
 
 if TYPE_CHECKING:
     import polars as pl
 
     from dsprep.formats.stream import ShardStream
+
+METADATA = "metadata.jsonl"
+"""The file in a folder that tells what neither names nor images tell."""
+
+FILE_NAME = "file_name"
+"""The column of it that names the image; ``mask_file_name`` names another file."""
 
 _LONGEST_ENDING = 200
 _SIZED = 4
@@ -44,21 +56,21 @@ class Layout(NamedTuple):
         stem: What the paths of its files begin with.
         files: How each path ends, and the file's bytes; the image first.
         wanted: The name that it should have had, where that could not be; or None.
+        references: How the path of the image of each further field ends.
     """
 
     stem: str
     files: list[tuple[str, bytes]]
     wanted: str | None
+    references: dict[str, str]
 
 
 @dataclass(frozen=True)
 class Folder(Format):
     """Files in directories of classes.
 
-    A folder comes back byte for byte from shards that tell file names: TFRecord's feature
-    ``image/filename``, the ``.lst`` beside RecordIO, a WebDataset's ``.json``. From those that do
-    not, a WebDataset without metadata, files are named by key and kind: ``a.JPEG`` comes back as
-    ``a.jpg``.
+    A folder comes back byte for byte from shards that tell file names. From those that do not,
+    files are named by key and kind: a record ``12`` comes back as ``12.jpg``.
 
     Attributes:
         reencoded: Whether images may be of another kind than their file names say, because they
@@ -71,14 +83,34 @@ class Folder(Format):
     known_by: ClassVar[str] = "path"
     reencoded: bool = False
 
-    @property
-    def wants(self) -> frozenset[str]:
-        """The name of the class, and that of the file."""
-        return frozenset({"class", "filename"})
+    def meaning(self, place: str) -> Meaning:
+        """Return what a column of a folder's metadata means."""
+        return Meaning(place, *{IMAGE: (IMAGE, IMAGE), LABEL: (None, LABEL)}.get(place, ()))
+
+    def arranged(self, schema: Schema) -> tuple[Self, list[str]]:
+        """Return the format that writes samples of a schema, and what it leaves out."""
+        for each in schema.fields:
+            if each.type == "list<bytes>":
+                raise OptionError(
+                    f"a folder holds no list of bytes, which the field {each.name!r} is: give "
+                    f"--drop {each.name}"
+                )
+            is_value = each.type not in ("image", "bytes", "json") and each.name not in FACTS
+            is_taken = each.name.endswith(FILE_NAME) or each.name == IMAGE
+            if is_value and is_taken:
+                raise OptionError(
+                    f"readers of {METADATA} take the field {each.name!r} for a file: give "
+                    f"--rename {each.name}=NAME or --drop {each.name}"
+                )
+        kept = [each for each in schema.fields if each.name not in FACTS]
+        told = [each.name for each in schema.fields if each.name in FACTS]
+        note = f"left out, because the images tell them: {format_some(told)}"
+        arranged = replace(schema, fields=tuple(kept), format=self.name)
+        return replace(self, schema=arranged), [note] if told else []
 
     def encode(self, sample: Sample) -> list[bytes]:
         """The files of a sample, one after another."""
-        return [data for _, data in lay_out(sample, self.reencoded).files]
+        return [data for _, data in self.lay_out(sample).files]
 
     def open_writer(self, path: str) -> FolderWriter:
         """Make the directory of a unit.
@@ -86,7 +118,7 @@ class Folder(Format):
         Raises:
             OSError: If it cannot be made, or is there already.
         """
-        return FolderWriter(path, self.reencoded)
+        return FolderWriter(path, self)
 
     def weights(self, rows: pl.DataFrame) -> pl.Series:
         """The images themselves."""
@@ -99,6 +131,155 @@ class Folder(Format):
             NotImplementedError: Always.
         """
         raise NotImplementedError("a folder is a source, not a shard")
+
+    def lay_out(self, sample: Sample) -> Layout:
+        """Choose the files of a sample.
+
+        The image has the sample's file name, or its key and the extension of its kind, in the
+        directory of its class. Everything else has that name, with the name of its field for an
+        extension.
+
+        Raises:
+            BadSample: If there is nothing to write, or no file can have its name.
+        """
+        assert self.schema is not None
+        data: bytes | None = sample.fields.get(self.schema.image or "")
+        kind = "" if data is None else sniff(data) or UNKNOWN_IMAGE
+        files: list[tuple[str, bytes]] = []
+        references: dict[str, str] = {}
+        for name, ending, is_image in self._files:
+            if (value := sample.fields.get(name)) is None:
+                continue
+            if is_image:
+                references[name] = f"{ending}.{sniff(value) or UNKNOWN_IMAGE}"
+            files.append((references.get(name, ending), value))
+        wanted = sample.path or sample.key
+        stem = harmless_path(wanted)
+        changed, ending = stem != wanted, f".{kind}"
+        if sample.path:
+            plain = stem
+            stem, ending = split_extension(plain)
+            promised = IMAGE_EXTENSIONS.get(ending[1:].lower())
+            if data is not None and self.reencoded and promised != kind:
+                stem, ending = (stem if promised else plain), f".{kind}"
+        if data is not None:
+            if ending in {other for other, _ in files}:
+                ending, changed = f".{kind}", True
+            files.insert(0, (ending, data))
+        elif sample.path:
+            files = [(ending if each[0] == ending.lower() else each[0], each[1]) for each in files]
+        _require_files(stem, [ending for ending, _ in files])
+        name = self.class_of(sample)
+        if name is not None and not _is_in_class(stem, name, sample, self.schema):
+            directory = harmless_part(name)
+            stem, changed = f"{directory}/{stem}", changed or directory != name
+        fitting = cut_stem(stem, max(len(ending.encode()) for ending, _ in files))
+        is_told = changed or fitting != stem
+        return Layout(fitting, files, wanted if is_told else None, references)
+
+    def class_of(self, sample: Sample) -> str | None:
+        """Return the name of a sample's class, or its number; None if it has none."""
+        label = self.schema.label_field if self.schema else None
+        number = sample.fields.get(label.name) if label else None
+        if label is None or label.type not in ("class", "bool", "int") or number is None:
+            return None
+        if sample.class_name is not None:
+            return sample.class_name
+        is_named = 0 <= number < len(label.names)
+        return label.names[number] if is_named else str(int(number))
+
+    def listed(self, sample: Sample, layout: Layout, files: tuple[File, ...]) -> Listed:
+        """Return what the listing says of a sample."""
+        assert self.schema is not None
+        label = self.schema.label_field
+        value = sample.fields.get(label.name) if label else None
+        told: int | tuple[float, ...] | None = None
+        if label is not None and value is not None:
+            if label.type in ("class", "bool", "int"):
+                told = int(value)
+            elif (item_of(label.type) or label.type) in ("int", "float32", "float64"):
+                told = self._with_size(value if isinstance(value, tuple) else (value,), sample)
+        name = self.class_of(sample)
+        texts = [
+            f"{key}:{write(sample.fields[field])}"
+            for field, key, write in self._columns
+            if field in sample.fields
+        ]
+        return Listed(
+            sample.id,
+            sample.key,
+            told,
+            name if name != str(told) else sample.class_name,
+            layout.stem,
+            files,
+            layout.wanted,
+            ",".join(texts),
+            tuple(layout.references.items()),
+        )
+
+    def _with_size(self, label: tuple[float, ...], sample: Sample) -> tuple[float, ...]:
+        """Return a label whose head tells the size of the image as it is now."""
+        if not self.reencoded or label[:2] != (4, 5) or len(label) < _SIZED or not self.schema:
+            return label
+        try:
+            header = read_header(sample.fields.get(self.schema.image or "", b""))
+        except BadImage:
+            return label
+        return (*label[:2], float(header.width), float(header.height), *label[4:])
+
+    def metadata(self, samples: Callable[[], Iterable[Listed]]) -> Iterator[str] | None:
+        """Return the lines of ``metadata.jsonl``; None if names and images tell everything.
+
+        Args:
+            samples: Returns what the listing says, from its beginning.
+        """
+        label = self.schema.label_field if self.schema else None
+        is_class = label is not None and label.type in ("class", "bool", "int")
+        is_named, is_needed = False, False
+        for each in samples():
+            is_named = is_named or each.class_name is not None
+            directory = each.stem.rpartition("/")[0].rpartition("/")[2]
+            own = each.class_name if each.class_name is not None else str(each.label)
+            lies_apart = is_class and (each.label is None or directory != own)
+            is_needed = is_needed or bool(each.fields or each.references) or lies_apart
+        if not is_needed:
+            return None
+        column = self._label_column if label else ""
+        kind = label.type if label else ""
+        return (_metadata_line(each, column, kind, is_named) for each in samples())
+
+    @cached_property
+    def _label_column(self) -> str:
+        """The column of the label: what readers call it, unless the user chose its name."""
+        assert self.schema is not None
+        label = self.schema.label_field
+        assert label is not None
+        is_taken = any(each.name == LABEL for each in self.schema.others)
+        return label.name if label.given or is_taken else LABEL
+
+    @cached_property
+    def _files(self) -> list[tuple[str, str, bool]]:
+        """The fields that are files: name, ending of the path, whether it is an image."""
+        assert self.schema is not None
+        found = []
+        for each in self.schema.fields:
+            if each.type in ("image", "json", "bytes") and each.name != self.schema.image:
+                found.append((each.name, _ending(each), each.type == "image"))
+        return found
+
+    @cached_property
+    def _columns(self) -> list[tuple[str, str, Callable[[Value], str]]]:
+        """The fields that lie in the metadata: name, key as JSON, and what writes their values."""
+        assert self.schema is not None
+        found: list[tuple[str, str, Callable[[Value], str]]] = []
+        for each in self.schema.fields:
+            is_label = each.name == self.schema.label
+            if each.type in ("image", "json", "bytes") or (is_label and _is_listed(each)):
+                continue
+            write = partial(_class_text, each.names) if each.names else json_writer(each.type)
+            column = self._label_column if is_label else each.name
+            found.append((each.name, f"{quote(column)}", write))
+        return found
 
 
 @dataclass(frozen=True)
@@ -126,7 +307,11 @@ class AugmentedFolder(Folder):
                 each.files[0].path,
                 each.label,
                 each.class_name,
-                {file.path[len(each.stem) + 1 :]: file.path for file in each.files[1:]},
+                {
+                    file.path[len(each.stem) + 1 :]: file.path
+                    for file in each.files[1:]
+                    if file.path != METADATA
+                },
             )
             for each in samples
         )
@@ -141,9 +326,9 @@ class FolderWriter:
         crc32c: Of the listing, which has the checksums of the files.
     """
 
-    def __init__(self, path: str, reencoded: bool = False) -> None:
+    def __init__(self, path: str, folder: Folder) -> None:
         os.mkdir(path)
-        self._reencoded = reencoded
+        self._folder = folder
         self._directory = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
         self._lines: list[bytes] = []
         self._count = 0
@@ -155,12 +340,13 @@ class FolderWriter:
         Raises:
             BadSample: If no files can be made of it; nothing of it is written.
         """
-        stem, parts, wanted = lay_out(sample, self._reencoded)
+        layout = self._folder.lay_out(sample)
         files = tuple(
-            File(stem + ending, len(data), google_crc32c.value(data)) for ending, data in parts
+            File(layout.stem + ending, len(data), google_crc32c.value(data))
+            for ending, data in layout.files
         )
-        line = Listed(*_known(sample, self._reencoded), stem, files, wanted).to_json()
-        for _, data in parts:
+        line = self._folder.listed(sample, layout, files).to_json()
+        for _, data in layout.files:
             self._write(str(self._count), data)
             self._count += 1
         self._lines.append(line)
@@ -190,57 +376,62 @@ class FolderWriter:
             os.close(descriptor)
 
 
-def lay_out(sample: Sample, reencoded: bool = False) -> Layout:
-    """Choose the files of a sample.
+def _is_listed(label: Field) -> bool:
+    """Whether a label stands in the list of a folder, or in the names of its directories."""
+    return (item_of(label.type) or label.type) in ("class", "bool", "int", "float32", "float64")
 
-    The image has the sample's file name, or its key and the extension of its kind; if that name
-    has no directory, then the name of its class, or else the class number, is one. Everything else
-    has that name, with the name of its field for an extension.
+
+def _is_in_class(stem: str, name: str, sample: Sample, schema: Schema) -> bool:
+    """Whether a path leads through the directory of a class, or may not need to.
+
+    A class without a name says nothing against directories that there are.
+    """
+    directory = stem.rpartition("/")[0]
+    label = schema.label_field
+    is_named = sample.class_name is not None or bool(label and label.names)
+    return (
+        f"/{directory}".endswith(f"/{name}")
+        or directory.startswith(f"{name}/")
+        or (directory != "" and not is_named)
+    )
+
+
+def _ending(each: Field) -> str:
+    """Return how the path of a field's file ends; an image's lacks the extension."""
+    name = extension_of(each.name)
+    if each.type == "json":
+        return ".json" if name == "json" else f".{name}.json"
+    # Readers go by the extension: bytes that are called after text would be taken for text.
+    is_misleading = WebDataset().meaning(WebDataset().place_of(name)).type not in (None, "bytes")
+    return f".{name}.bin" if each.type == "bytes" and is_misleading else f".{name}"
+
+
+def _class_text(names: Sequence[str], number: int) -> str:
+    return quote(names[number] if 0 <= number < len(names) else str(number))
+
+
+def _metadata_line(sample: Listed, label: str, kind: str, is_named: bool) -> str:
+    """Write a line of ``metadata.jsonl``.
 
     Args:
-        sample: The sample.
-        reencoded: Whether its image may be of another kind than its file name says.
-
-    Raises:
-        BadSample: If there is nothing to write, or no file can have its name.
+        sample: What the listing says of it.
+        label: The column of the label; empty if there is none.
+        kind: Its type.
+        is_named: Whether labels are names of classes.
     """
-    image = sample.image()
-    files = list(_others(sample, image[0] if image else None))
-    named = sample.fields.get("filename")
-    wanted = named if isinstance(named, str) and named else None
-    if wanted is None:
-        # The name of a shard's member: its extension follows the key.
-        stem, ending = harmless_path(sample.key), f".{image[0]}" if image else None
-        changed = stem != sample.key
-        wanted = sample.key
-    else:
-        plain = harmless_path(wanted)
-        changed = plain != wanted
-        stem, ending = split_extension(plain)
-        if image and reencoded and IMAGE_EXTENSIONS.get(ending[1:].lower()) != image[0]:
-            stem = stem if ending[1:].lower() in IMAGE_EXTENSIONS else plain
-            ending = f".{image[0]}"
-    if image:
-        assert ending is not None
-        if ending in {other for other, _ in files}:
-            ending, changed = f".{image[0]}", True
-        files.insert(0, (ending, image[1]))
-    elif ending is not None:
-        files = [(ending if each[0] == ending.lower() else each[0], each[1]) for each in files]
-    _require_files(stem, [ending for ending, _ in files])
-    directory = _directory(sample) if "/" not in stem else None
-    if directory is not None:
-        stem = f"{directory}/{stem}"
-        changed = changed or directory != str(sample.fields.get("class", directory))
-    fitting = cut_stem(stem, max(len(ending.encode()) for ending, _ in files))
-    return Layout(fitting, files, wanted if changed or fitting != stem else None)
-
-
-def _directory(sample: Sample) -> str | None:
-    name, number = sample.fields.get("class"), sample.fields.get("cls")
-    if isinstance(name, str):
-        return harmless_part(name)
-    return str(number) if isinstance(number, int) else None
+    texts = [f"{quote(FILE_NAME)}:{quote(sample.files[0].path)}"]
+    value: str | None = None
+    if is_named and sample.label is not None:
+        value = quote(str(sample.label) if sample.class_name is None else sample.class_name)
+    elif isinstance(sample.label, tuple):
+        value = json_writer(kind)(sample.label if item_of(kind) else sample.label[0])
+    elif sample.label is not None:
+        value = json_writer(kind)(sample.label)
+    texts += [f"{quote(label)}:{value}"] * (label != "" and value is not None)
+    for name, ending in sample.references:
+        texts.append(f"{quote(f'{name}_{FILE_NAME}')}:{quote(sample.stem + ending)}")
+    texts += [sample.fields] * bool(sample.fields)
+    return f"{{{','.join(texts)}}}\n"
 
 
 def _require_files(stem: str, endings: list[str]) -> None:
@@ -253,60 +444,3 @@ def _require_files(stem: str, endings: list[str]) -> None:
         raise BadSample("has a part with a name that is no file's")
     if any(len(ending.encode()) > _LONGEST_ENDING for ending in endings):
         raise BadSample(f"has a part whose name is longer than {_LONGEST_ENDING} bytes")
-
-
-def _others(sample: Sample, image: str | None) -> Iterator[tuple[str, bytes]]:
-    """The files beside the image, as a WebDataset's members: how each name ends, and the bytes."""
-    fields = sample.fields
-    typed: dict[str, Typed] = {}
-    for name, value in fields.items():
-        if name == image or _is_told(name, sample):
-            continue
-        if isinstance(value, bytes | str):
-            data = value if isinstance(value, bytes) else value.encode()
-            yield f".{extension_of(name)}", data
-        elif isinstance(value, Ints | Floats | Blobs):
-            typed[name] = value
-        elif isinstance(value, int):
-            typed[name] = Ints((value,))
-        else:
-            yield ".label.json", label_text(value)
-    if typed:
-        yield ".features.json", encode_typed(typed)
-
-
-def _is_told(name: str, sample: Sample) -> bool:
-    """Whether a field needs no file, as the folder, its list or the image tells it."""
-    value = sample.fields[name]
-    if name in ("class", "filename"):
-        return isinstance(value, str)
-    if name == "label":  # a list has one label
-        return is_label(value) and not isinstance(sample.fields.get("cls"), int)
-    if name in ("width", "height"):
-        return _size(sample).get(name) == value
-    return name in ("cls", "id") and isinstance(value, int)
-
-
-def _size(sample: Sample) -> dict[str, int]:
-    """Width and height of the image, if they can be read from it."""
-    image = sample.image()
-    try:
-        header = read_header(image[1] if image else b"")
-    except BadImage:
-        return {}
-    return {"width": header.width, "height": header.height}
-
-
-def _known(
-    sample: Sample, reencoded: bool
-) -> tuple[int, str, int | tuple[float, ...] | None, str | None]:
-    """What the listing says of a sample: id, key, label and the name of its class.
-
-    The size at the head of a detection label is that of the image, if that has another one now.
-    """
-    number, label, name = (sample.fields.get(each) for each in ("cls", "label", "class"))
-    if reencoded and is_label(label) and label[:2] == (4, 5) and len(label) >= _SIZED:
-        size = _size(sample)
-        label = (*label[:2], *map(float, size.values() or label[2:4]), *label[4:])
-    told = number if isinstance(number, int) else label if is_label(label) else None
-    return sample.id, sample.key, told, name if isinstance(name, str) else None

@@ -40,6 +40,8 @@ class Listed(NamedTuple):
         stem: What the paths of all its files begin with.
         files: Its files, the image first.
         wanted: The name that it should have had, where that could not be; or None.
+        fields: What its metadata says besides, as the inside of an object of JSON.
+        references: The fields that are further images, and how their paths end.
     """
 
     id: int
@@ -49,6 +51,8 @@ class Listed(NamedTuple):
     stem: str
     files: tuple[File, ...]
     wanted: str | None
+    fields: str = ""
+    references: tuple[tuple[str, str], ...] = ()
 
     def to_json(self) -> bytes:
         """The line, its line break included."""
@@ -60,6 +64,8 @@ class Listed(NamedTuple):
             "stem": self.stem,
             "files": [each._asdict() for each in self.files],
             "wanted": self.wanted,
+            "fields": self.fields or None,
+            "references": dict(self.references) or None,
         }
         told = {name: value for name, value in values.items() if value is not None}
         # What is no Unicode in a key becomes the escape that JSON has for it.
@@ -83,6 +89,8 @@ class Listed(NamedTuple):
                 values["stem"],
                 tuple(File(**each) for each in values["files"]),
                 values.get("wanted"),
+                values.get("fields", ""),
+                tuple(values.get("references", {}).items()),
             )
         except (KeyError, TypeError, AttributeError) as error:
             raise ValueError(f"no line of a listing: {error}") from None

@@ -1,30 +1,39 @@
 """Parquet as Hugging Face `datasets` writes it: ``.parquet``, a row for each sample.
 
-A column ``image`` holds structs of ``bytes`` and ``path``, a column ``label`` the labels, and there
-is one for each other field. All shards of a data set have the same columns. Rows lie in groups of
-100, as the hub has them for images, or of 16 MiB where that is fewer: what a reader takes at once,
-and what a writer holds. Images are not compressed again, which gains 0.1 % and takes time.
+There is a column for each field, under its name; images are structs of ``bytes`` and ``path``. All
+shards of a data set have the same columns. Rows lie in groups of 100, as the hub has them for
+images, or of 16 MiB where that is fewer: what a reader takes at once, and what a writer holds.
+Images are not compressed again, which gains 0.1 % and takes time.
 """
 
 from __future__ import annotations
 
-import json
+import base64
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from functools import cached_property
-from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 from google_crc32c import extend
 
-from dsprep.errors import OptionError, SourceError
-from dsprep.formats.arrow_cells import Cell, cells_of, infer_columns, plan_columns
-from dsprep.formats.arrow_columns import KEY, Columns, choose_columns
-from dsprep.formats.arrow_rows import Row, decode, normal
-from dsprep.formats.arrow_types import FILES, TYPES, arrow, item_of, schema_of
+from dsprep.errors import BadSample, SourceError
+from dsprep.formats.arrow_rows import Cell, Columns, decode, plain_batch, restored
+from dsprep.formats.arrow_types import (
+    BOOKKEEPING,
+    arrow,
+    arrow_schema,
+    is_file,
+    is_stored,
+    kept_columns,
+    leaves_of,
+    plain_type,
+    source_schema,
+)
 from dsprep.formats.base import Entry, Format
-from dsprep.sample import IMAGE_KINDS, UNKNOWN_IMAGE, Sample, key_of
+from dsprep.images.header import sniff
+from dsprep.sample import UNKNOWN_IMAGE, Sample, Value, key_of
+from dsprep.schema import Choice, Meaning, Observed, Schema, Seen, Table, settle, shown
 from dsprep.stores.opened import open_file
 from dsprep.stores.paths import facts
 from dsprep.stores.urls import is_s3
@@ -50,95 +59,97 @@ _FOOTER = 8192
 _ROW = 96
 """Bytes that a row takes besides its values, its share of its group's head included."""
 
+_LARGEST_BYTES = (1 << 31) - (1 << 20)
+"""The size of a page of Parquet is a number of 31 bits, and a value lies in one page."""
+
+_SURE = {
+    **dict.fromkeys(("string", "large_string"), str),
+    **dict.fromkeys(("binary", "large_binary"), bytes),
+    **dict.fromkeys(("float", "double"), float),
+    "int64": int,
+    "bool": bool,
+}
+"""Arrow's types that hold any value of a Python type."""
+
 
 @dataclass(frozen=True)
 class Parquet(Format):
     """Rows of columns.
 
     Attributes:
-        columns: Name and type of each, the types being those of
-            :data:`dsprep.formats.arrow_types.TYPES`; None to let each shard's first sample decide,
-            which makes one schema only of samples that all have the same fields.
-        classes: The names of the classes, if they have names.
-        image: What the column of images is called.
-        label: What the column of labels is called.
+        columns: The columns of raw samples: their Arrow schema, serialized, in base 64.
     """
 
     name: ClassVar[str] = "parquet"
     suffix: ClassVar[str] = ".parquet"
     concatenative: ClassVar[bool] = False
-    columns: tuple[tuple[str, str], ...] | None = None
-    classes: tuple[str, ...] | None = None
-    image: str = "image"
-    label: str = "label"
-
-    def __post_init__(self) -> None:
-        """Refuse columns that cannot be written.
-
-        Raises:
-            OptionError: If a type is unknown, or two columns have one name.
-        """
-        if KEY in (self.image, self.label) or self.image == self.label:
-            raise OptionError("the columns of images, labels and keys need different names")
-        names = [name for name, _ in self.columns or ()]
-        for name, kind in self.columns or ():
-            if kind not in TYPES:
-                known = ", ".join(sorted(TYPES))
-                raise OptionError(f"the column {name!r} cannot be of type {kind!r}; use {known}")
-            if names.count(name) > 1:
-                raise OptionError(f"two columns are called {name!r}")
-
-    @property
-    def wants(self) -> frozenset[str]:
-        """The name of the file, which stands beside the image."""
-        return frozenset({"filename"})
-
-    @property
-    def holds_anything(self) -> bool:
-        """Never: it depends on its columns, which need the types of all fields."""
-        return False
+    columns: str = ""
 
     @classmethod
-    def from_options(cls, options: Mapping[str, Any]) -> Self:
-        """The format that has the options which ``dataclasses.asdict`` made of one."""
-        columns, classes = options["columns"], options["classes"]
-        return cls(
-            None if columns is None else tuple((str(name), str(kind)) for name, kind in columns),
-            None if classes is None else tuple(map(str, classes)),
-            str(options["image"]),
-            str(options["label"]),
-        )
+    def of(cls, schema: Any) -> Self:
+        """Return the format of raw samples that have the columns of an Arrow schema."""
+        return cls(base64.b64encode(schema.serialize().to_pybytes()).decode())
+
+    def like(self, other: Table) -> Self:
+        """Return this format for raw samples of another of its kind, in columns as they are."""
+        return replace(self, columns=other.columns) if isinstance(other, Parquet) else self
+
+    def only(self, schema: Schema) -> Self:
+        """Return this format for raw samples that have some fields, where its columns are known."""
+        names = {place[0] for each in schema.fields for place in each.places}
+        return self.of(kept_columns(self.arrow_schema, names)) if self.columns else self
 
     @cached_property
-    def kind_of(self) -> dict[str, str]:
-        """The type of each column; empty if the samples are to decide."""
-        return dict(self.columns or ())
+    def arrow_schema(self) -> Any:
+        """The Arrow schema of the shards."""
+        if self.schema is not None:
+            return arrow_schema(self.schema)
+        pa = arrow()
+        return pa.ipc.read_schema(pa.py_buffer(base64.b64decode(self.columns)))
 
     def shard_name(self, name: str, number: int, count: int) -> str:
-        """``train-00000-of-00010.parquet``."""
+        """Return a name as on the hub: ``train-00000-of-00010.parquet``."""
         return f"{name}-{number:05d}-of-{count:05d}{self.file_suffix}"
 
-    def unheld(self, fields: Mapping[str, type]) -> list[str]:
-        """Those whose names are those of the columns of images, labels and keys."""
-        taken = {self.image: IMAGE_KINDS | {UNKNOWN_IMAGE}, self.label: {"label", "cls"}, KEY: ()}
-        return [
-            name
-            for name, kind in fields.items()
-            if (name in taken and name not in taken[name]) or (name == self.label and kind is bytes)
-        ]
+    def meaning(self, place: str) -> Meaning:
+        """Return what a column means: a field of its name."""
+        return Meaning("" if place.startswith(BOOKKEEPING) else place)
 
-    def encode(self, sample: Sample) -> list[bytes]:
-        """The values of a sample's row, as bytes: as many as they will take, about.
+    def arranged(self, schema: Schema) -> tuple[Self, list[str]]:
+        """Return this format with a column for each field, under its name."""
+        fields = tuple(replace(each, places=((each.name,),)) for each in schema.fields)
+        return replace(self, schema=replace(schema, fields=fields, format=self.name)), []
+
+    @cached_property
+    def _cells(self) -> Callable[[Sample], list[Cell]]:
+        """Makes a row of a sample: a cell for each column."""
+        return _raw_cells(self.arrow_schema) if self.schema is None else _typed_cells(self.schema)
+
+    def row(self, sample: Sample) -> tuple[list[Cell], int]:
+        """Lay a sample out as a row.
+
+        Returns:
+            The cells of all columns, and about how many bytes they will take.
 
         Raises:
-            BadSample: If no row can hold the sample.
+            BadSample: If no row can hold it.
         """
-        layout = self if self.columns is not None else self.fitting(sample)
-        return [part for cell in cells_of(sample, layout).values() for part in _parts(cell)]
+        cells = self._cells(sample)
+        try:
+            return cells, sum(map(_size, cells)) + _ROW
+        except UnicodeEncodeError:
+            raise BadSample("has a text that is not Unicode") from None
 
-    def fitting(self, *samples: Sample) -> Parquet:
-        """This format, with the columns that some samples need."""
-        return replace(self, columns=infer_columns(samples, self))
+    def encode(self, sample: Sample) -> list[bytes]:
+        """Lay one sample out as Arrow's message of its row, which shards do not hold.
+
+        Raises:
+            BadSample: If no row can hold it.
+        """
+        cells, _ = self.row(sample)
+        pa, schema = arrow(), self.arrow_schema
+        arrays = [_array([cell], each.type) for cell, each in zip(cells, schema, strict=True)]
+        return [pa.RecordBatch.from_arrays(arrays, schema=schema).serialize().to_pybytes()]
 
     def open_writer(self, path: str) -> ParquetWriter:
         """Begin a file.
@@ -150,12 +161,14 @@ class Parquet(Format):
         return ParquetWriter(self, path)
 
     def capacity(self, target: int) -> int:
-        """All but the footer."""
-        names = json.dumps([self.columns, self.classes])
-        return target - _FOOTER - 8 * len(names) - 200 * len(self.columns or ())
+        """Return what a file holds besides its footer."""
+        schema = self.arrow_schema
+        names = sum(len(name.encode()) for name in schema.names)
+        noted = sum(map(len, (schema.metadata or {}).values()))
+        return target - _FOOTER - 8 * names - 3 * noted - 200 * len(schema)
 
     def weights(self, rows: pl.DataFrame) -> pl.Series:
-        """The image, its path and the label, and what a row takes besides."""
+        """Return the bytes of image, path and label, and what a row takes besides."""
         total = rows["image"] + rows["path"].str.len_bytes().cast(int) + _ROW
         total += rows["image"] // 4096  # the heads of pages and groups, where few rows fill one
         if "label" in rows.columns:
@@ -168,70 +181,128 @@ class Parquet(Format):
         position = 0
         try:
             with open_parquet(stream.path) as file:
-                columns = self._columns(file.schema_arrow, stream.path)
-                names = [name for name, _ in columns.kinds]
+                schema = self.schema or settled(
+                    source_schema(file.schema_arrow, stream.path)[0], Choice(), stream.path
+                )
+                columns = columns_of(schema)
+                names, folder = list(columns.names), os.path.dirname(stream.path)
                 for batch in file.iter_batches(ROWS_OF_BATCH, columns=names, use_threads=False):
-                    plain = normal(batch, columns)
+                    plain = plain_batch(batch, columns.names)
                     size = plain.nbytes // max(len(plain), 1)
-                    for row in decode(plain, columns, os.path.dirname(stream.path)):
-                        if not isinstance(row, Row):
-                            raise stream.damaged(f"row {position}: {row}", position)
-                        key = row.key or (key_of(row.path) if row.path else f"{position:09d}")
-                        yield Entry(position, size, row.sample(key, position))
+                    for sample in decode(plain, columns, folder):
+                        if isinstance(sample, BadSample):
+                            raise stream.damaged(f"row {position}: {sample}", position)
+                        sample.key = key_of(sample.path) if sample.path else ""
+                        sample.id = position
+                        yield Entry(position, size, sample)
                         position += 1
         except SourceError as error:
             raise stream.damaged(str(error).removeprefix(f"{stream.path}: "), 0) from None
         except (pa.ArrowException, OSError) as error:
             raise stream.damaged(f"row {position}: {first_line(error)}", position) from None
 
-    def _columns(self, schema: Any, path: str) -> Columns:
-        image = self.image if self.image in schema.names else None
-        label = self.label if self.label in schema.names else None
-        columns = choose_columns(schema, path, image=image, label=label)
-        if columns.label and columns.kind_of[columns.label] == "string":
-            return Columns(columns.kinds, columns.image, None)
-        return columns
 
-
-def parquet_for(
-    fields: Mapping[tuple[str, str], int],
-    classes: tuple[str, ...] | None,
-    source: Columns | None = None,
-    chosen: Mapping[str, str] = MappingProxyType({}),
-) -> Parquet:
-    """The format with columns for all samples of a data set.
+def settled(told: Schema, choice: Choice, source: str) -> Schema:
+    """Return the schema of a source whose columns are known: which one is the image, the label.
 
     Args:
-        fields: How many samples have each field, by its name and the name of its values' type.
-        classes: The names of the classes.
-        source: The columns of the Parquet files that the samples come from, whose names and types
-            are kept.
-        chosen: The types of columns that the user chose.
+        told: What its columns are.
+        choice: What the user says.
+        source: What the user calls it, for messages.
+
+    Raises:
+        OptionError: If an option names a field that is not there.
+        SourceError: If it is unclear which field is the image.
     """
-    known: dict[str, str] = {}
-    image, label = "image", "label"
-    if source is not None:
-        known = source.kind_of.copy()
-        known |= {name: known[name].replace("double", "float") for name in source.rounded}
-        image, label = source.image or image, source.label or label
-        if source.label and source.label_field == "cls":
-            named = classes is not None or known[label] == "string"
-            known[label] = "class" if named else known[label]
-    plain = Parquet(None, classes, image, label)
-    return replace(plain, columns=plan_columns(fields, plain, known | dict(chosen)))
+    seen = {each.places[0]: Seen(1, {each.type: ("", "")}) for each in told.fields}
+    return settle(Observed(1, seen), Parquet(), choice, source, told).schema
 
 
-def _parts(cell: Cell | None) -> Iterator[bytes]:
+def columns_of(schema: Schema) -> Columns:
+    """Return the columns in which the fields of a schema lie."""
+    names = (place[0] for each in schema.fields for place in each.places)
+    image = schema.image_field
+    return Columns(tuple(dict.fromkeys(names)), image.places[0][0] if image else None)
+
+
+def _typed_cells(schema: Schema) -> Callable[[Sample], list[Cell]]:
+    """Return what makes rows of samples of a schema."""
+    kinds = {each.name: each.type for each in schema.fields}
+    own = schema.image
+
+    def cells(sample: Sample) -> list[Cell]:
+        fields = sample.fields
+        if not fields.keys() <= kinds.keys():
+            (extra, *_) = fields.keys() - kinds.keys()
+            raise BadSample(f"the data set has no column for its field {extra!r}")
+        row: list[Cell] = []
+        for name, kind in kinds.items():
+            value = fields.get(name)
+            if value is None:
+                row.append(None)
+            elif kind == "image":
+                path = sample.path or f"{sample.key}.{sniff(value) or UNKNOWN_IMAGE}"
+                row.append({"bytes": value, "path": path if name == own else None})
+            elif kind == "json":
+                try:
+                    row.append(value.decode())
+                except UnicodeDecodeError:
+                    raise BadSample(f"the field {name!r} is JSON that is not UTF-8") from None
+            else:
+                row.append(value)
+        return row
+
+    return cells
+
+
+def _raw_cells(schema: Any) -> Callable[[Sample], list[Cell]]:
+    """Return what makes rows of raw samples."""
+    columns = [(each.name, each.type, _SURE.get(str(each.type))) for each in schema]
+    files = {name for name, kind, _ in columns if is_file(kind)}
+
+    def cells(sample: Sample) -> list[Cell]:
+        row: list[Cell] = []
+        for name, kind, sure in columns:
+            value = sample.fields.get(name)
+            if name in files and isinstance(value, bytes):
+                value = {"bytes": value, "path": sample.path or None}
+            elif value is not None and type(value) is not sure:
+                _require_held(name, value, kind)
+            row.append(value)
+        return row
+
+    return cells
+
+
+def _require_held(name: str, value: Value, kind: Any) -> None:
+    try:
+        _array([value], kind)
+    except (arrow().ArrowException, TypeError, ValueError, OverflowError):
+        raise BadSample(
+            f"the field {name!r} is {shown(value)}, which a column of {kind} cannot hold"
+        ) from None
+
+
+def _array(cells: list[Cell], kind: Any) -> Any:
+    """Return cells as a column of a type.
+
+    Raises:
+        pyarrow.ArrowException: If the type does not hold them.
+    """
+    return restored(arrow().array(cells, plain_type(kind)), kind)
+
+
+def _size(cell: Cell) -> int:
+    if isinstance(cell, bytes | str):
+        size = len(cell if isinstance(cell, bytes) else cell.encode())
+        if size > _LARGEST_BYTES:
+            raise BadSample(f"a value has {size} bytes, and Parquet holds at most {_LARGEST_BYTES}")
+        return size
     if isinstance(cell, dict):
-        for part in cell.values():
-            yield from _parts(part)
-    elif isinstance(cell, list):
-        for item in cell:
-            yield from _parts(item)
-    elif isinstance(cell, bytes):
-        yield cell
-    elif cell is not None:
-        yield cell.encode() if isinstance(cell, str) else bytes(8)
+        return sum(map(_size, cell.values()))
+    if isinstance(cell, list | tuple):
+        return sum(map(_size, cell))
+    return 0 if cell is None else 8
 
 
 def open_parquet(path: str) -> Any:
@@ -266,11 +337,21 @@ class ParquetWriter:
 
     def __init__(self, layout: Parquet, path: str) -> None:
         """Open the file."""
-        self._layout = layout
         self._pa = arrow()
+        self._layout, self._schema = layout, layout.arrow_schema
         self._sink = _Sink(path)
-        self._writer: Any = None
-        self._rows: list[dict[str, Cell]] = []
+        leaves = [leaf for each in self._schema for leaf in leaves_of(each.name, each.type)]
+        stored = {name for name, kind in leaves if is_stored(kind)}
+        others = [name for name, _ in leaves if name not in stored]
+        self._writer = self._pa.parquet.ParquetWriter(
+            self._pa.PythonFile(self._sink, mode="w"),
+            self._schema,
+            compression={name: "none" if name in stored else "snappy" for name, _ in leaves},
+            use_dictionary=others,
+            write_batch_size=_ROWS_OF_PAGE,
+            write_statistics=others,
+        )
+        self._rows: list[list[Cell]] = []
         self._pending = 0
         self.bytes = self.crc32c = 0
 
@@ -281,10 +362,7 @@ class ParquetWriter:
             BadSample: If a field fits no column; nothing of the sample is written.
             OSError: If a group of rows cannot be written.
         """
-        layout = self._layout if self._layout.columns is not None else self._layout.fitting(sample)
-        row = cells_of(sample, layout)
-        self._layout = layout
-        size = sum(len(part) for cell in row.values() for part in _parts(cell)) + _ROW
+        row, size = self._layout.row(sample)
         if self._pending and self._pending + size > BYTES_OF_GROUP:
             self._flush()
         self._rows.append(row)
@@ -296,8 +374,6 @@ class ParquetWriter:
     def finish(self) -> None:
         """Write everything."""
         self._flush()
-        if self._writer is None:
-            self._open()
         self._writer.close()
         self.bytes, self.crc32c = self._sink.bytes, self._sink.crc32c
 
@@ -305,41 +381,17 @@ class ParquetWriter:
         """Close the file; it is whole only if :meth:`finish` was called."""
         self._sink.close()
 
-    def _open(self) -> None:
-        layout = self._layout
-        schema = schema_of(layout.columns or (), layout.classes, layout.image, layout.label)
-        stored = [f"{name}.bytes" for name, kind in layout.columns or () if kind in FILES]
-        stored += [name for name, kind in layout.columns or () if kind == "binary"]
-        leaves = [leaf for name, kind in layout.columns or () for leaf in _leaves(name, kind)]
-        self._writer = self._pa.parquet.ParquetWriter(
-            self._pa.PythonFile(self._sink, mode="w"),
-            schema,
-            compression={leaf: "none" if leaf in stored else "snappy" for leaf in leaves},
-            use_dictionary=[leaf for leaf in leaves if leaf not in stored],
-            write_batch_size=_ROWS_OF_PAGE,
-            write_statistics=[leaf for leaf in leaves if leaf not in stored],
-        )
-
     def _flush(self) -> None:
         """Write the rows that are pending as one group."""
         rows, self._rows, self._pending = self._rows, [], 0
         if not rows:
             return
-        if self._writer is None:
-            self._open()
-        schema = self._writer.schema
         columns = [
-            self._pa.array([row.get(field.name) for row in rows], field.type) for field in schema
+            _array(list(cells), each.type)
+            for cells, each in zip(zip(*rows, strict=True), self._schema, strict=True)
         ]
-        table = self._pa.Table.from_arrays(columns, schema=schema)
+        table = self._pa.Table.from_arrays(columns, schema=self._schema)
         self._writer.write_table(table, row_group_size=len(rows))
-
-
-def _leaves(name: str, kind: str) -> list[str]:
-    """The names that Parquet has for the parts of a column."""
-    if kind in FILES:
-        return [f"{name}.bytes", f"{name}.path"]
-    return [f"{name}.list.element"] if item_of(kind) is not None else [name]
 
 
 class _Sink:

@@ -7,20 +7,19 @@ The framing is dmlc-core's ``recordio.h``; the header of an image record is MXNe
 from __future__ import annotations
 
 import struct
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from functools import lru_cache
+from functools import cached_property
 from itertools import accumulate
-from math import isnan, nan
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING, ClassVar, Self
 
-from dsprep.errors import BadSample
+from dsprep.errors import BadSample, OptionError
 from dsprep.formats.base import Entry, Format, Span
-from dsprep.formats.floats import IDS, require_exact
-from dsprep.images.header import sniff
+from dsprep.formats.floats import as_floats
 from dsprep.lst import fits_lst, format_lst
 from dsprep.rows import Rows
-from dsprep.sample import IMAGE_KINDS, UNKNOWN_IMAGE, Sample, Value, is_label
+from dsprep.sample import Floats, Sample, Value
+from dsprep.schema import FACTS, IMAGE, LABEL, LABEL_FLOATS, Meaning, Schema
 
 if TYPE_CHECKING:
     import polars as pl
@@ -31,27 +30,25 @@ MAGIC = b"\x0a\x23\xd7\xce"
 MAX_RECORD = (1 << 29) - 1
 """A record is shorter than 2^29 bytes, because its length has 29 bits."""
 
-_HELD = frozenset({"cls", "label", "class", "filename", "id", "irheader"})
-_IMAGES = IMAGE_KINDS | {UNKNOWN_IMAGE}
-_LABELS = frozenset({"cls", "label", "irheader"})
-
 _FRAME = struct.Struct("<4sI")
 _HEADER = struct.Struct("<IfQQ")
-_FLOAT = struct.Struct("<f")
 _WHOLE, _FIRST, _MIDDLE, _LAST = range(4)
 _PADDING = (b"", b"\0\0\0", b"\0\0", b"\0")
+
+_MEANINGS = {
+    "image": Meaning("image", "image", IMAGE),
+    "label": Meaning("label", LABEL_FLOATS, LABEL),
+    "header": Meaning(""),  # one that label and id do not tell
+}
 
 
 @dataclass(frozen=True)
 class RecordIO(Format):
     """Records of a label and an image.
 
-    Attributes:
-        labels: Whether the samples have labels. If not, each record says 0, as a record has no way
-            to say that there is none, and that is read as no label.
+    If the schema has no label, each record says 0, as a record has no way to say that there is
+    none.
     """
-
-    labels: bool = True
 
     name: ClassVar[str] = "recordio"
     suffix: ClassVar[str] = ".rec"
@@ -65,42 +62,70 @@ class RecordIO(Format):
     max_class: ClassVar[int] = 1 << 24
     """Labels are 32-bit floats: they hold every whole number up to here, not every one above."""
 
-    def with_labels(self, labeled: bool) -> RecordIO:
-        """Records with labels, or with placeholders."""
-        return replace(self, labels=labeled)
+    def meaning(self, place: str) -> Meaning:
+        """Return what a part of a record means."""
+        return _MEANINGS.get(place) or Meaning(place)
 
-    @property
-    def wants(self) -> frozenset[str]:
-        """The file name, which stands in the ``.lst``."""
-        return frozenset({"filename"})
+    def arranged(self, schema: Schema) -> tuple[Self, list[str]]:
+        """Return this format with the image and the label; facts are left out."""
+        image, label = schema.image_field, schema.label_field
+        if image is None:
+            raise OptionError("format recordio: a record needs an image, and the samples have none")
+        if label is not None and not _is_numbers(label.type):
+            raise OptionError(
+                f"format recordio: the label is {label.type}, and a record holds numbers: give "
+                f"--label-type class, or --drop {label.name}"
+            )
+        others = [each.name for each in schema.others]
+        if refused := [name for name in others if name not in FACTS]:
+            raise OptionError(
+                "format recordio: a record holds an image and its label, no other field: give "
+                f"--drop {','.join(refused)}, or --only image{',label' if label else ''}"
+            )
+        notes = []
+        if others:
+            notes.append(f"left out, because a record has no place for it: {', '.join(others)}")
+        if label is not None and "float64" in label.type:
+            notes.append(f"{label.name}: 64-bit floats are rounded to the 32 bits of a record")
+        fields = [replace(image, places=(("image",),))]
+        if label is not None:
+            fields.append(replace(label, places=(("label",),)))
+        arranged = Schema(tuple(fields), schema.image, schema.label, self.name)
+        return replace(self, schema=arranged), notes
+
+    @cached_property
+    def _names(self) -> tuple[str, str | None]:
+        """The names of the image and of the label."""
+        if self.schema is None:
+            return "image", "label"
+        return self.schema.image or "image", self.schema.label
 
     def encode(self, sample: Sample) -> list[bytes]:
         """Lay one sample out."""
-        path = sample.fields.get("filename")
-        if untold := _untold(tuple(sample.fields)):
-            raise BadSample(f"a record cannot hold its field {untold[0]!r} as well")
-        if isinstance(path, str) and not fits_lst(path):
+        image, label = self._names
+        path = sample.path or sample.key
+        if not fits_lst(path):
             raise BadSample(
                 "a .lst cannot hold a name with a tab, a line break or blanks at its ends"
             )
-        if self.labels and not _LABELS & sample.fields.keys():
-            raise BadSample(
-                "has no label, and a record needs one; the manifest of files that dsprep writes "
-                "can say that there is none, a stream cannot"
-            )
-        head = _header(sample)
-        image = sample.image()
-        data = image[1] if image else b""
+        data = sample.fields.get(image)
+        value = sample.fields.get(label) if label is not None else 0
+        if self.schema is None:
+            data = data or b""
+            value = 0 if value is None else value
+        if data is None:
+            raise BadSample("has no image, and a record needs one")
+        if value is None:
+            raise BadSample("has no label, and a record needs one: give a label, or --drop label")
+        head = _header(value, sample.id)
+        if "header" in sample.fields and self.schema is None:
+            head = _own_header(sample.fields["header"], head)
         size = len(head) + len(data)
         if size > MAX_RECORD:
             raise BadSample(f"{size} bytes, but a RecordIO record holds {MAX_RECORD}")
         if MAGIC in data or MAGIC in head + data[:3]:
             return _split(head + data)
         return [_FRAME.pack(MAGIC, size) + head, data, _PADDING[size % 4]]
-
-    def unheld(self, fields: Mapping[str, type]) -> list[str]:
-        """All but one image, its label, its id, its names, and the header of a record."""
-        return [name for name in fields if name not in _HELD and name not in _IMAGES]
 
     def capacity(self, target: int) -> int:
         """All but room for sixteen magics in the payloads, which make a shard 4 bytes longer each.
@@ -114,7 +139,7 @@ class RecordIO(Format):
         """Frame, header, labels and image, padded to 4; a magic in the payload adds 4 bytes."""
         payload = rows["image"] + (_FRAME.size + _HEADER.size)
         if "label" in rows.columns:
-            count = rows["label"].list.len().cast(int)
+            count = rows["label"].list.len().cast(int).fill_null(0)
             payload += (count > 1).cast(int) * count * 4
         return (payload + 3) // 4 * 4
 
@@ -122,8 +147,7 @@ class RecordIO(Format):
         """Read the records; one whose payload is not an image record is damage, too."""
         while not stream.at_end():
             offset = stream.offset
-            payload = _read_record(stream)
-            sample = _decode(payload, stream, offset, self.labels)
+            sample = _decode(_read_record(stream), stream, offset)
             yield Entry(offset, stream.offset - offset, sample)
 
     def spans(self, stream: ShardStream) -> Iterator[Span]:
@@ -133,14 +157,15 @@ class RecordIO(Format):
             flag, length = _read_frame(stream, inside=False)
             if flag != _WHOLE or length < _HEADER.size:
                 payload = _read_rest(stream, flag, length)
+                length = len(payload)
             else:
                 payload = stream.read(_HEADER.size, "the header of an image")
                 labels = min(4 * _HEADER.unpack(payload)[0], length - _HEADER.size)
                 payload += stream.read(labels, "the labels of an image")
                 stream.skip(length + -length % 4 - len(payload), "a record")
-            sample = _decode(payload, stream, offset, self.labels)
-            size = stream.offset - offset
-            yield Span(offset, size, sample.key, sample.id, sample.label())
+            label, id, start = _decode_header(payload, stream, offset)
+            fields = ("label", "image") if length > start else ("label",)
+            yield Span(offset, stream.offset - offset, str(id), id, label, fields)
 
     def sidecars(self, rows: Rows, sizes: Sequence[int]) -> dict[str, bytes]:
         """The ``.idx`` that MXIndexedRecordIO needs, and the ``.lst`` that im2rec would take."""
@@ -152,68 +177,46 @@ class RecordIO(Format):
         }
 
 
-@lru_cache(maxsize=4096)
-def _untold(names: tuple[str, ...]) -> list[str]:
-    """Which fields of a sample would not be in its record."""
-    images = [name for name in names if name in _IMAGES]
-    labels = [name for name in names if name in ("cls", "label")]
-    return [*images[1:], *labels[1:], *(name for name in names if name not in _HELD | _IMAGES)]
+def _is_numbers(kind: str) -> bool:
+    """Return whether values of a type are numbers, or lists of them."""
+    return "int" in kind or "float" in kind or kind in ("class", "bool")
 
 
-def _header(sample: Sample) -> bytes:
-    fields, id = sample.fields, sample.id
-    if "irheader" in fields:
-        return _checked_header(fields["irheader"])
-    if "id" in fields:
-        id = _checked_id(fields["id"])
-    label = fields.get("cls", fields.get("label", 0))
-    if isinstance(label, int) and (abs(label) <= RecordIO.max_class or _is_float32(label)):
-        return _HEADER.pack(0, label, id, 0)
-    if not is_label(label):
-        raise BadSample(f"the label {label!r} is not a number that 32-bit floats hold")
-    try:
-        require_exact(label)
-        if len(label) == 1:
-            return _HEADER.pack(0, label[0], id, 0)
-        count = len(label)
-        return _HEADER.pack(count, 0.0, id, 0) + struct.pack(f"<{count}f", *label)
-    except OverflowError:
-        raise BadSample(f"a label of {label!r} is beyond 32-bit floats") from None
-
-
-def _is_float32(number: int) -> bool:
-    """Whether a whole number is one of those that 32-bit floats hold."""
-    try:
-        return bool(_FLOAT.unpack(_FLOAT.pack(number))[0] == number)
-    except OverflowError:
-        return False
-
-
-def _checked_id(id: Value) -> int:
-    if not isinstance(id, int) or id not in IDS:
-        raise BadSample(f"the id {id!r} is not a number from 0 to 2^64-1")
-    return id
-
-
-def _checked_header(head: Value) -> bytes:
-    """The header and labels of a record, as they were in another.
+def _header(label: Value, id: int) -> bytes:
+    """Return the header of a record and its labels: one in the header, or several after it.
 
     Raises:
-        BadSample: If they are not.
+        BadSample: If it does not hold them.
     """
-    if isinstance(head, bytes) and len(head) >= _HEADER.size:
-        labels = _HEADER.unpack_from(head)[0]
-        if len(head) == _HEADER.size + 4 * labels:
-            return head
-    raise BadSample("the field 'irheader' is not the header of a record")
-
-
-def _is_made_again(head: bytes, sample: Sample) -> bool:
-    """Whether a sample's fields tell all of the header that it was read with."""
     try:
-        return _header(sample) == head
-    except BadSample:
-        return False
+        if isinstance(label, int) and abs(label) <= RecordIO.max_class:
+            return _HEADER.pack(0, label, id, 0)
+        values = label if isinstance(label, tuple) else (label,)
+        values = values if isinstance(values, Floats) else as_floats(values, "the label")
+        if len(values) == 1:
+            return _HEADER.pack(0, values[0], id, 0)
+        if not values:
+            raise BadSample("has a label without numbers, and a record needs at least one")
+        count = len(values)
+        return _HEADER.pack(count, 0.0, id, 0) + struct.pack(f"<{count}f", *values)
+    except struct.error:
+        raise BadSample(f"the id {id} is not a number from 0 to 2^64-1") from None
+
+
+def _own_header(own: bytes, made: bytes) -> bytes:
+    """Return the header that a record had, unless label or id have changed since.
+
+    It differs from the one that is made of these in the second id, or in how it has one label.
+    """
+    again = _header(*_label_and_id(own))
+    return own if again == made else made
+
+
+def _label_and_id(payload: bytes) -> tuple[Floats, int]:
+    flag, label, id, _ = _HEADER.unpack_from(payload)
+    if not flag:
+        return Floats((label,)), id
+    return Floats(struct.unpack_from(f"<{flag}f", payload, _HEADER.size)), id
 
 
 def _split(payload: bytes) -> list[bytes]:
@@ -272,31 +275,22 @@ def _read_rest(stream: ShardStream, flag: int, length: int) -> bytes:
     return MAGIC.join(parts)
 
 
-def _decode(payload: bytes, stream: ShardStream, offset: int, labels: bool) -> Sample:
+def _decode_header(payload: bytes, stream: ShardStream, offset: int) -> tuple[Floats, int, int]:
+    """Return the label and the id that a record begins with, and where its image begins."""
     if len(payload) < _HEADER.size:
         raise stream.damaged("a record too short for the header of an image", offset)
-    flag, label, index, _ = _HEADER.unpack_from(payload)
+    (flag,) = struct.unpack_from("<I", payload)
     start = _HEADER.size + 4 * flag
     if start > len(payload):
         raise stream.damaged(f"a record says it has {flag} labels, but ends before", offset)
-    fields: dict[str, Value] = {}
-    data = payload[start:]
-    if data:  # InsightFace's files begin with a record that is labels only
-        fields[sniff(data) or UNKNOWN_IMAGE] = data
-    if flag:
-        fields["label"] = struct.unpack_from(f"<{flag}f", payload, _HEADER.size)
-    elif label == 0 and not labels:
-        pass  # it is a placeholder
-    elif label.is_integer() and abs(label) <= RecordIO.max_class:
-        fields["cls"] = int(label)
-    else:
-        fields["label"] = (label,)
-    sample = Sample(str(index), fields, index)
-    values = fields.get("label")
-    if is_label(values) and any(map(isnan, values)):
-        # Of the many bit patterns that are no number, texts know one.
-        fields["label"] = tuple(nan if isnan(each) else each for each in values)
-        fields["irheader"] = payload[:start]
-    elif not _is_made_again(payload[:start], sample):
-        fields["irheader"] = payload[:start]
-    return sample
+    return *_label_and_id(payload), start
+
+
+def _decode(payload: bytes, stream: ShardStream, offset: int) -> Sample:
+    label, id, start = _decode_header(payload, stream, offset)
+    fields: dict[str, Value] = {"label": label}
+    if len(payload) > start:  # InsightFace's files begin with a record that is labels only
+        fields["image"] = payload[start:]
+    if _header(label, id) != payload[:start]:
+        fields["header"] = payload[:start]
+    return Sample(str(id), fields, id)

@@ -31,6 +31,7 @@ from dsprep.formats.features import (
     CLASS_NUMBER,
     CLASS_SYNSET,
     CLASS_TEXT,
+    FORMAT,
     MEANINGS,
     PATHS,
     PLACES,
@@ -111,6 +112,10 @@ class TFRecord(Format):
         """Return what a feature means; a name that is no convention is that of a field."""
         return MEANINGS.get(place) or Meaning(place)
 
+    def fact_of(self, raw: str) -> str:
+        """Return the fact of an image that a feature tells."""
+        return "format" if raw == FORMAT else super().fact_of(raw)
+
     def arranged(self, schema: Schema) -> tuple[Self, list[str]]:
         """Return this format with the features that the fields become."""
         is_own, names = schema.format == self.name, self.names
@@ -183,6 +188,8 @@ class TFRecord(Format):
         if label is not None and label.places == ((CLASS_NUMBER,),):
             entry = partial(_name_entry, label.name, label.names)
             makers |= {name: partial(entry, name) for name in names.names or (CLASS_TEXT,)}
+        if image is not None and "format" in names.written:
+            makers.setdefault(FORMAT, partial(_format_entry, FORMAT, image.name))
         place = own_feature_of(image) if image else ""
         before = [makers[name] for name in sorted(makers) if name < place]
         after = [makers[name] for name in sorted(makers) if name >= place]
@@ -306,9 +313,8 @@ def _added(schema: Schema, names: Preset) -> Iterator[Field]:
     """Make the fields that the preset has features for, whether or not a source tells them."""
     missing = schema.image_field is None or schema.image_field.missing
     for name in names.written if schema.image else ():
-        if name not in schema.by_name:
-            kind = "text" if name == "format" else "int"
-            yield Field(name, kind, missing, (), ((names.facts[name],),))
+        if name not in schema.by_name and name != "format":  # which the image tells
+            yield Field(name, "int", missing, (), ((names.facts[name],),))
     if names.source_id and "source_id" not in schema.by_name:
         yield Field("source_id", "text", places=((names.source_id,),))
     if names.boxes and schema.label and names.box_names[0] not in schema.by_name:
@@ -358,7 +364,7 @@ def _number_entry(feature: str, name: str, first: int, sample: Sample) -> bytes:
 
 
 def _bytes_entry(feature: str, name: str, sample: Sample) -> bytes:
-    value = sample.fields.get(name)
+    value: bytes | None = sample.fields.get(name)
     return b"" if value is None else head_of_bytes(feature, len(value)) + value
 
 
@@ -431,10 +437,8 @@ def _box_entries(names: Preset, name: str, sample: Sample) -> bytes:
     label = sample.fields.get(name)
     if label is None:
         return b""
-    *sides, classes = boxes_of(label)
-    lists = (*(FloatList(as_floats(side, "the label")) for side in sides), Int64List(classes))
-    entries = sorted(zip(names.box_names, lists, strict=True))
-    return b"".join(encode_entry(feature, values) for feature, values in entries)
+    entries = boxes_of(label, names)
+    return b"".join(encode_entry(feature, entries[feature]) for feature in sorted(entries))
 
 
 def _in_range(number: int) -> int:

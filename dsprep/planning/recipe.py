@@ -192,7 +192,7 @@ def sample_finisher(recipe: Recipe) -> Callable[[Sample, str], Sample | BadSampl
             sample.id = _own_id(sample)
         if not looks or sample.image is None:
             return sample
-        data: bytes = sample.fields[sample.image]
+        data = _bytes_of(sample.fields[sample.image])
         try:
             image = make_image(path, data)
         except BadSample as error:
@@ -214,14 +214,30 @@ def _replace_image(sample: Sample, image: Encoded, layout: Format) -> None:
     assert sample.image is not None
     before = sample.image
     after = before if layout.schema is not None else layout.renamed_image(before, image.kind)
+    value = _with_bytes(sample.fields[before], image.data)
     if after == before:
-        sample.fields[before] = image.data
+        sample.fields[before] = value
     else:
         sample.fields = {
-            (after if name == before else name): (image.data if name == before else value)
-            for name, value in sample.fields.items()
+            (after if name == before else name): (value if name == before else other)
+            for name, other in sample.fields.items()
         }
         sample.image = after
+
+
+def _bytes_of(value: Value) -> bytes:
+    """Return the bytes of an image, typed or raw."""
+    if isinstance(value, dict):
+        value = value["bytes"]
+    data: bytes = value[0] if isinstance(value, Blobs) else value
+    return data
+
+
+def _with_bytes(value: Value, data: bytes) -> Value:
+    """Return a value like another one that holds other bytes."""
+    if isinstance(value, dict):
+        return value | {"bytes": data}
+    return Blobs((data,)) if isinstance(value, Blobs) else data
 
 
 def _facts_of(layout: Format) -> frozenset[str]:
@@ -246,8 +262,8 @@ def _fact_maker(recipe: Recipe) -> Callable[[Sample, Encoded], None]:
                         sample.fields[name] = value
             return
         for raw, value in sample.fields.items():
-            name = layout.meaning(layout.place_of(raw)).field
-            if name in FACTS and (fact := _fact(name, image)) is not None:
+            name = layout.fact_of(raw)
+            if name and (fact := _fact(name, image)) is not None:
                 sample.fields[raw] = _as_raw(fact, value)
 
     return renew

@@ -12,15 +12,15 @@ import struct
 from array import array
 from bisect import bisect_right
 from collections import deque
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, ClassVar, NamedTuple
 
 from dsprep.errors import BadSample, SourceError
-from dsprep.formats.arrow_columns import Columns
-from dsprep.formats.arrow_rows import Row, decode, normal
+from dsprep.formats.arrow_rows import Columns, decode, plain_batch
 from dsprep.formats.arrow_types import arrow
-from dsprep.formats.parquet import ROWS_OF_BATCH, first_line, open_parquet
+from dsprep.formats.parquet import ROWS_OF_BATCH, Parquet, columns_of, first_line, open_parquet
 from dsprep.readers.base import Reader
 from dsprep.readers.places import OpenFiles, read_at
 from dsprep.rows import Rows
@@ -51,17 +51,52 @@ class ParquetFile(NamedTuple):
 
 
 @dataclass(frozen=True)
-class ParquetReader(Reader):
+class _RowReader(Reader):
+    """Reads rows.
+
+    Attributes:
+        layout: The format, with the columns of the files.
+        columns: What is read.
+    """
+
+    whole: ClassVar[bool] = True
+    layout: Parquet
+    columns: Columns
+
+    @property
+    def table(self) -> Parquet:
+        """The format, with the columns that are read."""
+        return self.layout.only(self.reading.schema) if self.reading else self.layout
+
+    @cached_property
+    def names(self) -> tuple[str, ...]:
+        """The columns that the samples need."""
+        return columns_of(self.reading.schema).names if self.reading else self.columns.names
+
+    def finished(
+        self, found: Iterator[Sample | BadSample], rows: Rows, positions: Iterable[int]
+    ) -> Iterator[Sample | BadSample]:
+        """Tell samples what the catalog knows of them."""
+        for sample, position in zip(found, positions, strict=True):
+            if isinstance(sample, Sample):
+                sample.key, sample.id = key_of(rows.paths[position]), rows.ids[position]
+            yield self.typed(sample)
+
+    def decoded(self, batch: Any, folder: str) -> Iterator[Sample | BadSample]:
+        """Make raw samples of plain rows."""
+        raw = self.reading is not None and self.reading.raw
+        return decode(batch, self.columns, folder, raw)
+
+
+@dataclass(frozen=True)
+class ParquetReader(_RowReader):
     """Reads rows of Parquet files.
 
     Attributes:
         files: The files.
-        columns: What their columns are.
     """
 
-    whole: ClassVar[bool] = True
     files: tuple[ParquetFile, ...]
-    columns: Columns
 
     def sources(self) -> Sequence[str]:
         """The files."""
@@ -75,17 +110,17 @@ class ParquetReader(Reader):
         asked: dict[tuple[int, int], list[int]] = {}
         for position in sorted(range(len(places)), key=places.__getitem__):
             asked.setdefault(groups[position], []).append(position)
-        ready: dict[int, Row | BadSample] = {}
-        reading: Iterator[tuple[int, Row | BadSample]] = iter(())
+        ready: dict[int, Sample | BadSample] = {}
+        reading: Iterator[tuple[int, Sample | BadSample]] = iter(())
         current = None
         for position, group in enumerate(groups):
             if position not in ready and group != current:
                 ready.update(reading)  # no more than one group is open
                 reading, current = self._read_group(group, asked[group], rows), group
             while position not in ready:
-                found, row = next(reading)
-                ready[found] = row
-            yield finished(ready.pop(position), rows, position)
+                found, sample = next(reading)
+                ready[found] = sample
+            yield ready.pop(position)
 
     def _group(self, file: int, row: int) -> tuple[int, int]:
         """The file and the row group that hold a row."""
@@ -93,7 +128,7 @@ class ParquetReader(Reader):
 
     def _read_group(
         self, group: tuple[int, int], positions: Sequence[int], rows: Rows
-    ) -> Iterator[tuple[int, Row | BadSample]]:
+    ) -> Iterator[tuple[int, Sample | BadSample]]:
         """The rows of a group that are asked for.
 
         Args:
@@ -116,8 +151,8 @@ class ParquetReader(Reader):
                 places = [rows.offsets[position] - start for position in taken]
                 if places != list(range(len(batch))):
                     batch = batch.take(arrow().array(places, "int64"))
-                found = decode(normal(batch, self.columns), self.columns, folder)
-                yield from zip(taken, found, strict=True)
+                found = self.decoded(plain_batch(batch, self.names), folder)
+                yield from zip(taken, self.finished(found, rows, taken), strict=True)
                 if not waiting:
                     return
                 start = stop
@@ -138,7 +173,7 @@ class ParquetReader(Reader):
             raise SourceError(f"{file.path}: cannot be read ({error.strerror})") from None
         if found != (file.size, file.mtime):
             raise SourceError(f"{file.path}: has changed; give the same command again")
-        names = [name for name, _ in self.columns.kinds]
+        names = list(self.names)
         with open_parquet(file.path) as opened:
             yield from opened.iter_batches(ROWS_OF_BATCH, [group], columns=names, use_threads=False)
 
@@ -154,7 +189,7 @@ class ParquetReader(Reader):
         with open(path, "wb") as spool:
             for group, stop in enumerate(file.groups[1:]):
                 for batch in self._readable(file, group):
-                    plain = normal(batch, self.columns)
+                    plain = plain_batch(batch, self.names)
                     head = head or spool.write(plain.schema.serialize())
                     for row in range(len(plain)):
                         offsets.append(spool.tell())
@@ -177,23 +212,20 @@ class ParquetReader(Reader):
         """The reader of rows that were laid out anew."""
         files = tuple(os.path.join(directory, str(number)) for number in range(len(self.files)))
         folders = tuple(os.path.dirname(file.path) for file in self.files)
-        return SpooledRows(files, folders, self.columns)
+        return SpooledRows(self.layout, self.columns, files, folders, reading=self.reading)
 
 
 @dataclass(frozen=True)
-class SpooledRows(Reader):
+class SpooledRows(_RowReader):
     """Reads rows in any order, from files that :meth:`ParquetReader.write_spool` wrote.
 
     Attributes:
         files: Those files.
         folders: The directory of the Parquet file that each was made from.
-        columns: What the columns are.
     """
 
-    whole: ClassVar[bool] = True
     files: tuple[str, ...]
     folders: tuple[str, ...]
-    columns: Columns
 
     def read(self, rows: Rows) -> Iterator[Sample | BadSample]:
         """Read rows, each by itself."""
@@ -212,15 +244,8 @@ class SpooledRows(Reader):
                     yield BadSample("its row group is damaged")
                     continue
                 batch = ipc.read_record_batch(read_at(spool, last - first, first), schema)
-                (row,) = decode(batch, self.columns, self.folders[file])
-                yield finished(row, rows, position)
-
-
-def finished(row: Row | BadSample, rows: Rows, position: int) -> Sample | BadSample:
-    """The sample of a row, under the key and the id that the catalog has for it."""
-    if isinstance(row, BadSample):
-        return row
-    return row.sample(key_of(rows.paths[position]), rows.ids[position])
+                found = self.decoded(batch, self.folders[file])
+                yield from self.finished(found, rows, [position])
 
 
 def _head(spool: OpenFile) -> tuple[Any, int]:

@@ -7,9 +7,10 @@ from __future__ import annotations
 
 import io
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
+from math import prod
 from typing import BinaryIO, ClassVar, NamedTuple
 
 from dsprep.errors import BadSample, DamagedShard, SourceError
@@ -18,10 +19,18 @@ from dsprep.readers.base import Reader
 from dsprep.readers.compressed import open_compressed
 from dsprep.readers.places import OpenFiles, read_at
 from dsprep.rows import Rows
+from dsprep.sample import Blobs, Ints, Sample, Value
+from dsprep.schema import IMAGE_NAMES, PIXEL_SIZES, is_image
 from dsprep.stores.opened import OpenFile, open_file
 from dsprep.stores.urls import is_s3
 
 _BLOCK = 1 << 20
+
+_MODES = {1: "L", 2: "LA", 3: "RGB", 4: "RGBA"}
+"""Pillow's names for the kinds of pixel, by the number of channels."""
+
+_CIFAR = (32, 32, 3)
+"""Height, width and channels."""
 
 
 class Array(NamedTuple):
@@ -156,7 +165,8 @@ class PixelReader(Reader):
                 if len(pixels) != stored:
                     yield BadSample("has changed: its file is shorter than when it was listed")
                 else:
-                    yield encode_png(pixels, file.mode, file.width, file.height)
+                    channels = len(file.mode)
+                    yield encode_raw(pixels, file.height, file.width, channels, True)
 
     @cached_property
     def _paths(self) -> tuple[str, ...]:
@@ -183,27 +193,102 @@ class PixelReader(Reader):
         }
 
 
-def encode_png(pixels: bytes, mode: str, width: int, height: int) -> bytes:
-    """Make a PNG.
+def encode_raw(
+    pixels: bytes, height: int, width: int, channels: int, channels_first: bool
+) -> bytes:
+    """Make a PNG of bare pixels.
 
     Args:
-        pixels: A byte each, row by row; for ``RGB`` all red ones, all green ones, all blue ones.
-        mode: ``L`` or ``RGB``.
-        width: In pixels.
+        pixels: A byte for each channel of each pixel, row by row.
         height: In pixels.
+        width: In pixels.
+        channels: 1 for gray, 2 with an alpha channel; 3 for RGB, 4 with an alpha channel.
+        channels_first: Whether all bytes of the first channel come first, then all of the next.
     """
     from PIL import Image
 
-    plane = width * height
-    size = (width, height)
-    bands = [
-        Image.frombytes("L", size, pixels[start : start + plane])
-        for start in range(0, len(pixels), plane)
-    ]
-    image = bands[0] if mode == "L" else Image.merge(mode, bands)
+    mode, size, plane = _MODES[channels], (width, height), width * height
+    if channels_first:
+        bands = [
+            Image.frombytes("L", size, pixels[start : start + plane])
+            for start in range(0, len(pixels), plane)
+        ]
+        image = Image.merge(mode, bands)
+    else:
+        image = Image.frombytes(mode, size, pixels)
     file = io.BytesIO()
     image.save(file, "PNG")
     return file.getvalue()
+
+
+class RawPixels(NamedTuple):
+    """Where raw samples have an image as bare pixels. Plain data: it is pickled for the workers.
+
+    Attributes:
+        place: The raw name of the pixels.
+        sizes: The raw names of height, width and channels; empty for those of CIFAR, which are 32
+            by 32 pixels, all red bytes first.
+    """
+
+    place: str
+    sizes: tuple[str, ...] = ()
+
+    def encoded(self, sample: Sample) -> Sample:
+        """Make the pixels of a raw sample a PNG, which tells their sizes, too.
+
+        Raises:
+            BadSample: If it has other pixels.
+        """
+        fields = dict(sample.fields)
+        pixels = _bytes_of(fields.get(self.place))
+        if pixels is None or is_image(pixels):
+            return sample
+        geometry = [_number_of(fields.get(name)) for name in self.sizes] or _CIFAR
+        if not _fits(pixels, geometry):
+            sizes = " x ".join(map(str, geometry))
+            raise BadSample(f"has {len(pixels):,} bytes of pixels, and not {sizes}")
+        height, width, channels = geometry
+        fields[self.place] = encode_raw(pixels, height, width, channels, not self.sizes)
+        sample.fields = {name: fields[name] for name in fields if name not in self.sizes}
+        return sample
+
+
+def raw_pixels(samples: Iterable[Sample]) -> RawPixels | None:
+    """Return where raw samples have bare pixels; None if that is not the same in all of them.
+
+    These are the bytes of a field that is called like an image: as many as height, width and depth
+    that stand beside them say, or as many as an image of CIFAR has.
+    """
+    found = {_pixels_of(sample.fields) for sample in samples}
+    return found.pop() if len(found) == 1 else None
+
+
+def _pixels_of(fields: Mapping[str, Value]) -> RawPixels | None:
+    named = {name: _bytes_of(fields[name]) for name in IMAGE_NAMES if name in fields}
+    sizes = tuple(next((name for name in names if name in fields), "") for names in PIXEL_SIZES)
+    geometry = tuple(_number_of(fields.get(name)) for name in sizes)
+    for name, pixels in named.items():
+        if pixels is None or is_image(pixels):
+            continue
+        if _fits(pixels, geometry):
+            return RawPixels(name, sizes)
+        if _fits(pixels, _CIFAR):
+            return RawPixels(name)
+    return None
+
+
+def _fits(pixels: bytes, geometry: Sequence[int]) -> bool:
+    return 0 < len(pixels) == prod(geometry) and geometry[2] in _MODES
+
+
+def _bytes_of(value: Value) -> bytes | None:
+    value = value[0] if isinstance(value, Blobs) and len(value) == 1 else value
+    return value if isinstance(value, bytes) else None
+
+
+def _number_of(value: Value) -> int:
+    value = value[0] if isinstance(value, Ints) and len(value) == 1 else value
+    return value if isinstance(value, int) and value > 0 else 0
 
 
 def _contents(file: PixelFile) -> Iterator[bytes]:

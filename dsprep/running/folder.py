@@ -6,14 +6,17 @@ import os
 from collections.abc import Callable
 from pathlib import Path
 
+import google_crc32c
+
 from dsprep.errors import BadSample, DestinationError, SourceError
-from dsprep.formats.folder import AugmentedFolder
-from dsprep.formats.listing import LISTING, read_listing
+from dsprep.formats.folder import METADATA, AugmentedFolder, Folder
+from dsprep.formats.listing import LISTING, File, read_listing
 from dsprep.planning.destination import Destination
 from dsprep.planning.plan import Plan
 from dsprep.running.names import format_list
 from dsprep.running.state import RunState
 from dsprep.running.tree import Joined, join_tree, publish_tree
+from dsprep.stores.local import destination_errors, publish
 
 COMPANIONS = (LISTING, "lst", "manifest")
 """What may stand beside a folder, besides what stands beside every data set."""
@@ -70,8 +73,37 @@ def join_units(plan: Plan, state: RunState) -> Joined:
     state.announce(listing.name)
     units = [(state.path_of(unit.name), state.done[unit.name].crc32c) for unit in plan.shards]
     joined = join_tree(units, state.tree, listing)
+    if state.tree.is_dir() and isinstance(plan.packing.layout, Folder):
+        _add_metadata(plan.packing.layout, state.tree, listing, joined)
     publish_tree(state.tree, folder_of(destination))
     return joined
+
+
+def _add_metadata(layout: Folder, tree: Path, listing: Path, joined: Joined) -> None:
+    """Write ``metadata.jsonl`` into a tree that needs it.
+
+    The listing names it among the files of the last sample. Doing this again changes nothing.
+    """
+    lines = layout.metadata(lambda: read_listing(listing))
+    if lines is None:
+        return
+    size = checksum = 0
+    with destination_errors(tree), (tree / METADATA).open("wb") as file:
+        for line in lines:
+            # What is no Unicode becomes the escape that JSON has for it.
+            data = line.encode("utf-8", "backslashreplace")
+            file.write(data)
+            size, checksum = size + len(data), google_crc32c.extend(checksum, data)
+    partial = listing.with_name(listing.name + ".partial")
+    with destination_errors(listing), partial.open("wb") as file:
+        for number, sample in enumerate(read_listing(listing), 1):
+            is_new = all(each.path != METADATA for each in sample.files)
+            files = [each for each in sample.files if each.path != METADATA]
+            files += [File(METADATA, size, checksum)] * (number == joined.samples)
+            file.write(sample._replace(files=tuple(files)).to_json())
+    publish(partial, listing)
+    if is_new:
+        joined.files, joined.bytes = joined.files + 1, joined.bytes + size
 
 
 def write_companions(

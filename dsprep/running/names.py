@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from dsprep.formats.filenames import cut_stem
+from dsprep.formats.folder import METADATA
 from dsprep.formats.listing import Listed
 from dsprep.lst import fits_lst, format_lst
 
@@ -17,7 +18,7 @@ class Names:
     """
 
     def __init__(self) -> None:
-        self._files: set[str] = set()
+        self._files = {METADATA}
         self._directories: dict[str, str] = {"": ""}
         self._made = {""}
         self._numbers: dict[str, int] = {}

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import re
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import replace
@@ -13,20 +12,28 @@ from typing import Any
 import polars as pl
 
 from dsprep.catalog import COLUMNS, PLACE_COLUMNS, Catalog
-from dsprep.errors import OptionError, SourceError
+from dsprep.errors import SourceError
 from dsprep.findings import Finding
-from dsprep.formats.arrow_columns import KEY, Columns, choose_columns
-from dsprep.formats.arrow_types import FILES
+from dsprep.formats import shard_stem
+from dsprep.formats.arrow_rows import Cell, plain_path
+from dsprep.formats.arrow_types import (
+    arrow,
+    features_of,
+    names_of,
+    nulls_note,
+    source_schema,
+    type_of_column,
+)
+from dsprep.formats.parquet import ROWS_OF_BATCH, Parquet, columns_of, settled
 from dsprep.readers.parquet import ParquetFile, ParquetReader
 from dsprep.sample import key_of
-from dsprep.sources.classes import number_classes
+from dsprep.schema import Choice, Field, Schema, Settled, is_image, item_of, join, select
+from dsprep.sources.classes import number_classes, unknown_classes
 from dsprep.sources.parquet_rows import IndexedRows, RowsTask, index_rows, open_or_refuse
 from dsprep.sources.scan import RunAll
-from dsprep.stores.paths import common_path
+from dsprep.stores.paths import common_path, short_names
 
-_ELSEWHERE = re.compile(r"/|[A-Za-z]:[\\/]|[a-z][a-z0-9+.-]*://")
-_GOES_UP = re.compile(r"(^|/)\.\.(/|$)")
-_CONTROL = re.compile(r"[\x00-\x1f\x7f]")
+_NO_CHOICE = Choice()
 _LARGEST_EXACT = 1 << 53
 _WITHOUT_CLASS = -1
 """What Hugging Face writes where the class is not known, as in most test sets."""
@@ -36,53 +43,57 @@ def read_parquet(
     paths: Sequence[str],
     classes: tuple[str, ...] | None,
     *,
-    dropped: frozenset[str] = frozenset(),
-    rounded: frozenset[str] = frozenset(),
-    image_column: str | None = None,
-    label_column: str | None = None,
+    choice: Choice = _NO_CHOICE,
+    order: str | None = None,
     run_all: RunAll = map,
 ) -> tuple[Catalog, list[Finding]]:
     """Make the catalog of Parquet files.
 
-    The samples are in the order of the files and their rows. Their keys are those that a column
-    ``__key__`` tells or that follow from the images' paths (of a path that leads elsewhere, from
-    the file's name), if every sample has one of its own; else the numbers of the rows, from 0,
-    with nine digits. Labels that some rows lack are in the samples alone, not in the catalog; so
-    are those of a test set whose classes are all -1.
+    The samples are in the order of the files and their rows. Their keys follow from the images'
+    paths (of a path that leads elsewhere, from the file's name), if every sample has one of its
+    own; else from the file's name and the number of the row in it. Labels that some rows lack are
+    in the samples alone, not in the catalog; so are those of a test set whose classes are all -1.
 
     Args:
         paths: The files.
         classes: The classes and their order, if they are fixed already; those that the files name
             are numbered anew then.
-        dropped: Columns that are not read.
-        rounded: Columns of 64-bit floats that are rounded to 32 bits, which is what samples have.
-            Others keep all digits, for another Parquet file; most formats reject these.
-        image_column: The column of images, if the user named it.
-        label_column: The column of labels, if the user named it.
+        choice: What the user says of the fields.
+        order: The order of class names that numbers them, if the files do not.
         run_all: Runs calls, here or in workers.
 
     Returns:
-        The catalog, and what was noticed: row groups that are damaged.
+        The catalog, and what was noticed: row groups that are damaged, what is read in another
+        form.
 
     Raises:
-        OptionError: If pyarrow is not installed, or a column to round is not of 64-bit floats.
-        SourceError: If a file cannot be read, has other columns than the first, or columns that no
-            sample can hold; if a class is not among those given; or if there are no rows.
+        OptionError: If pyarrow is not installed, or an option names a column that is not there.
+        SourceError: If a file cannot be read, has columns of other types than the others, or
+            columns that no field can hold; if a class is not among those given; or if there are no
+            rows.
     """
-    columns, left_out = _shared_columns(paths, dropped, image_column, label_column)
-    columns = replace(columns, rounded=_require_doubles(rounded, columns, paths[0]))
-    indexed = list(run_all(index_rows, [RowsTask(path, columns) for path in paths]))
+    root = paths[0] if len(paths) == 1 else common_path(paths)
+    shared = _shared_schema(paths, choice)
+    told, notes = source_schema(shared, root, _images(paths, shared), choice.drop)
+    own = choice
+    if choice.label and told.named(choice.label) is None:
+        own = replace(choice, label=None)  # a part of JSON, which samples tell
+    schema = settled(told, own, root)
+    schema = select(Settled(schema), choice)[0].schema
+    columns = columns_of(schema)
+    label = schema.label_field if own is choice else None
+    label_column = label.places[0][0] if label else None
+
+    indexed = list(run_all(index_rows, [RowsTask(path, columns, label_column) for path in paths]))
     findings = [
         Finding("damaged", os.path.basename(path), damage)
         for path, rows in zip(paths, indexed, strict=True)
         for damage in rows.damage
     ]
-    root = paths[0] if len(paths) == 1 else common_path(paths)
     if not any(rows.rows for rows in indexed):
         why = f": {findings[0].path}: {findings[0].detail}" if findings else ""
         raise SourceError(f"{root}: holds no rows that can be read{why}")
-    columns, classes, labels = _number_labels(columns, classes, indexed, root)
-    names = _names(indexed, root)
+    names = _names(paths, indexed)
     table = pl.DataFrame(
         {
             "index": range(len(names)),
@@ -95,255 +106,218 @@ def read_parquet(
         },
         schema=COLUMNS | PLACE_COLUMNS,
     )
-    if labels is not None:
-        table = table.with_columns(labels)
+    if label is not None:
+        numbered, series = _number(label, classes, _joined(indexed, "labels"), order, choice, root)
+        if series is not None:
+            table = table.with_columns(series)
+        if numbered.names != label.names and label.names:
+            columns = columns._replace(label=label_column, classes=label.names)
+        classes = classes or numbered.names or None
+        if numbered != label:
+            told = told.with_field(
+                replace(told.by_place[label.places[0]], type=numbered.type, names=numbered.names)
+            )
+    told, more = _held(told, set(columns.names), indexed, len(names))
+    findings += [Finding("note", "", note) for note in notes + more]
     files = tuple(
         ParquetFile(path, rows.size, rows.mtime, tuple(rows.groups), rows.spool)
         for path, rows in zip(paths, indexed, strict=True)
     )
-    fields = _fields(columns, indexed, names)
-    fields.update({(name, ""): len(names) for name in left_out})
-    return Catalog(table, root, classes, ParquetReader(files, columns), fields), findings
+    reader = ParquetReader(Parquet.of(shared), columns, files)
+    return Catalog(table, root, classes, reader, told, is_told=True), findings
 
 
 def _joined(indexed: Sequence[IndexedRows], name: str) -> list[Any]:
     return list(chain.from_iterable(getattr(rows, name) for rows in indexed))
 
 
-def _shared_columns(
-    paths: Sequence[str], dropped: frozenset[str], image: str | None, label: str | None
-) -> tuple[Columns, set[str]]:
-    """The columns that all files have, and those of the dropped ones that there are.
+def _shared_schema(paths: Sequence[str], choice: Choice) -> Any:
+    """Return the Arrow schema that holds the columns of all files.
 
     Raises:
-        SourceError: If they do not have the same.
+        SourceError: If a column has types that have none in common, or other classes.
     """
-    shared: Columns | None = None
-    first = ""
-    empty, left_out = set[str](), set[str]()
+    pa = arrow()
+    shared: Any = None
     for path in paths:
         with open_or_refuse(path) as file:
             schema = file.schema_arrow
-        names = {each.name for each in schema}
-        left_out |= names & dropped
-        wanted = (image if image in names else None, label if label in names else None)
-        found = choose_columns(schema, path, dropped=dropped, image=wanted[0], label=wanted[1])
-        nulls = names.difference(found.kind_of, dropped)
         if shared is None:
-            shared, first, empty = found, path, nulls
+            shared, first = schema, path
+        elif not schema.equals(shared, check_metadata=True):
+            _require_like(schema, shared, path, first, choice)
+            kept = [each for each in schema if each.name not in choice.drop]
+            try:
+                merged = pa.unify_schemas([shared, pa.schema(kept)], promote_options="permissive")
+            except pa.ArrowException:
+                merged = pa.schema([*shared, *(e for e in kept if e.name not in shared.names)])
+            noted = shared if features_of(shared) else schema
+            shared = merged.with_metadata(noted.metadata)
+    return shared
+
+
+def _require_like(schema: Any, shared: Any, path: str, first: str, choice: Choice) -> None:
+    """Refuse columns that are something else in another file.
+
+    Raises:
+        SourceError: If there are some.
+    """
+    own, others = features_of(schema), features_of(shared)
+    for each in schema:
+        if each.name in choice.drop or schema.names.count(each.name) > 1:
             continue
-        for name in sorted(shared.kind_of.keys() ^ found.kind_of.keys()):
-            if name not in empty | nulls:
-                only = path if name in found.kind_of else first
-                raise SourceError(
-                    f"{path}: has other columns than {first}: only {only} has {name!r}: "
-                    f"--drop {name}"
-                )
-        for name, kind in found.kinds:
-            if shared.kind_of.get(name, kind) != kind:
-                raise SourceError(
-                    f"{path}: the column {name!r} is of the type {kind}, and of "
-                    f"{shared.kind_of[name]} in {first}: --drop {name}"
-                )
-        if found.names != shared.names and found.label and shared.label:
-            raise SourceError(f"{path}: names other classes than {first}")
-        added = tuple(each for each in found.kinds if each[0] not in shared.kind_of)
-        shared = Columns(
-            shared.kinds + added,
-            shared.image or found.image,
-            shared.label or found.label,
-            shared.names or found.names,
-        )
-        empty |= nulls
-    assert shared is not None
-    for asked in filter(None, (image, label)):
-        if asked not in shared.kind_of:
-            raise SourceError(f"{first}: has no column {asked!r} that holds values")
-    return shared, left_out
+        feature, other = own.get(each.name, {}), others.get(each.name, {})
+        if names_of(feature) != names_of(other) and feature and other:
+            raise SourceError(
+                f"{path}: the column {each.name!r} names other classes than in {first}: read one "
+                f"at a time, or --drop {each.name}"
+            )
+        if (at := shared.get_field_index(each.name)) < 0:
+            continue
+        kinds = [
+            type_of_column(kind, found)[0]
+            for kind, found in ((each.type, feature), (shared.field(at).type, other))
+        ]
+        if None not in kinds and join(str(kinds[0]), str(kinds[1])) is None:
+            raise SourceError(
+                f"{path}: the column {each.name!r} is of the type {each.type}, and of "
+                f"{shared.field(at).type} in {first}: --drop {each.name}"
+            )
 
 
-def _require_doubles(names: frozenset[str], columns: Columns, path: str) -> frozenset[str]:
-    for name in names:
-        if columns.kind_of.get(name) not in ("double", "list<double>") or name == columns.label:
-            raise OptionError(f"{path}: {name!r} is no column of 64-bit floats that are no labels")
-    return names
+def _images(paths: Sequence[str], schema: Any) -> set[str]:
+    """Return the columns of bytes that hold images, as the first rows show."""
+    kinds = {each.name: type_of_column(each.type, {})[0] for each in schema}
+    names = [
+        name for name, kind in kinds.items() if kind == "bytes" and schema.names.count(name) == 1
+    ]
+    if not names:
+        return set()
+    with open_or_refuse(paths[0]) as file:
+        try:
+            batch = next(file.iter_batches(ROWS_OF_BATCH, columns=names, use_threads=False), None)
+        except (arrow().ArrowException, OSError):
+            return set()  # indexing tells of the damage
+    found: set[str] = set()
+    for name in names if batch is not None else ():
+        at = batch.schema.get_field_index(name)
+        cells = [] if at < 0 else batch.column(at).drop_null().to_pylist()
+        if cells and all(map(is_image, cells)):
+            found.add(name)
+    return found
 
 
-def _number_labels(
-    columns: Columns,
+def _held(
+    told: Schema, read: set[str], indexed: Sequence[IndexedRows], count: int
+) -> tuple[Schema, list[str]]:
+    """Return which fields rows have, as indexing counted them, and a note on what none has."""
+    counts: Counter[str] = Counter()
+    for rows in indexed:
+        counts.update(rows.counts)
+    fields = [
+        replace(each, missing=each.name in read and counts[each.name] < count)
+        for each in told.fields
+        if each.name not in read or counts[each.name]
+    ]
+    gone = [each.name for each in told.fields if each.name in read and not counts[each.name]]
+    left = {each.name for each in fields}
+    image, label = (name if name in left else None for name in (told.image, told.label))
+    schema = replace(told, fields=tuple(fields), image=image, label=label)
+    return schema, [nulls_note(gone)] if gone else []
+
+
+# Labels
+
+
+def _number(
+    label: Field,
     classes: tuple[str, ...] | None,
-    indexed: Sequence[IndexedRows],
+    labels: Sequence[Any],
+    order: str | None,
+    choice: Choice,
     root: str,
-) -> tuple[Columns, tuple[str, ...] | None, pl.Series | None]:
-    """Number the classes.
+) -> tuple[Field, pl.Series | None]:
+    """Number the classes of a label.
 
     Returns:
-        The columns, with the numbers that classes get; the classes; and the column ``cls`` or
-        ``label`` of the catalog, if every sample has one.
+        The label with its classes, and the column ``cls`` or ``label`` of the catalog, if every
+        sample has one.
+
+    Raises:
+        SourceError: If a label is none of the classes.
     """
-    if columns.label is None:
-        return columns, classes, None
-    labels = _joined(indexed, "labels")
-    kind = columns.kind_of[columns.label]
-    if columns.label_field == "label":
-        lists = [[label] if isinstance(label, float) else label for label in labels]
-        return columns, classes, _label_lists(lists)
-    if kind == "string":
-        columns, classes = _number_texts(columns, classes, labels, root)
-    elif columns.names is not None and classes not in (None, columns.names):
-        columns = _renumber(columns, classes or (), labels, root)
-    else:
-        classes = classes or columns.names
-    if classes is not None and len(set(classes)) < len(classes):
-        raise SourceError(f"{root}: two classes in the column {columns.label!r} have one name")
-    number_classes(classes or (), root)
-    numbers = [
-        label if label is None or columns.numbers is None else columns.numbers[label]
-        for label in labels
-    ]
-    if classes is not None:
-        for row, number in enumerate(numbers):
-            if number is not None and not _WITHOUT_CLASS <= number < len(classes):
-                raise SourceError(
-                    f"{root}: row {row}: {number} is none of the {len(classes)} classes"
-                )
-    if None in numbers or (classes is not None and _WITHOUT_CLASS in numbers):
-        return columns, classes, None
+    if label.type == "text" and choice.label_type != "text" and choice.schema is None:
+        known = {each for each in labels if each is not None}
+        if not all(isinstance(each, str) for each in known):
+            raise SourceError(f"{root}: the column {label.name!r} is not UTF-8")
+        label = replace(label, type="class", names=classes or number_classes(known, root, order))
+    elif label.type == "class" and label.names and classes not in (None, label.names):
+        used = {each for each in labels if each in range(len(label.names))}
+        _require_known({label.names[each] for each in used}, classes or (), label, root)
+        labels = [label.names[each] if each in used else each for each in labels]
+        label = replace(label, names=classes or ())
+    elif label.type == "class":
+        label = replace(label, names=label.names or classes or ())
+    if label.type in ("class", "bool", "int"):
+        return label, _class_column(label, labels, root)
+    if (item_of(label.type) or label.type) not in ("int", "float32", "float64"):
+        return label, None
+    return label, _label_lists(labels)
+
+
+def _class_column(label: Field, labels: Sequence[Any], root: str) -> pl.Series | None:
+    """Return class numbers as a column, if every sample has one."""
+    if len(set(label.names)) < len(label.names):
+        raise SourceError(f"{root}: two classes in the column {label.name!r} have one name")
+    number_classes(label.names, root)
+    _require_known({each for each in labels if isinstance(each, str)}, label.names, label, root)
+    by_name = {name: number for number, name in enumerate(label.names)}
+    numbers = [by_name[each] if isinstance(each, str) else each for each in labels]
+    known = range(_WITHOUT_CLASS, len(label.names))
+    for row, number in enumerate(numbers if label.names else ()):
+        if number is not None and number not in known:
+            raise SourceError(
+                f"{root}: row {row}: {number} is none of the {len(label.names)} classes"
+            )
+    if None in numbers or (label.names and _WITHOUT_CLASS in numbers):
+        return None
     if max(numbers) >= 1 << 63:
         raise SourceError(f"{root}: the label {max(numbers)} is beyond 64 bits with a sign")
-    return columns, classes, pl.Series("cls", list(map(int, numbers)), dtype=pl.Int64)
+    return pl.Series("cls", list(map(int, numbers)), dtype=pl.Int64)
 
 
-def _label_lists(lists: Sequence[list[Any] | None]) -> pl.Series | None:
-    """The labels of several numbers, if every sample has one."""
+def _require_known(names: set[str], classes: Sequence[str], label: Field, root: str) -> None:
+    if unknown := sorted(names.difference(classes)):
+        raise unknown_classes(f"{root}: the column {label.name!r}", unknown, classes)
+
+
+def _label_lists(labels: Sequence[Any]) -> pl.Series | None:
+    """Return labels of several numbers as a column, if every sample has one."""
+    lists = [each if isinstance(each, list) else [each] for each in labels]
     for label in lists:
-        if not label or None in label:
+        if not label or any(not isinstance(number, int | float) for number in label):
             return None
         if any(isinstance(number, int) and abs(number) > _LARGEST_EXACT for number in label):
             return None
     return pl.Series("label", lists, dtype=pl.List(pl.Float64), strict=False)
 
 
-def _number_texts(
-    columns: Columns, classes: tuple[str, ...] | None, labels: Sequence[bytes | None], root: str
-) -> tuple[Columns, tuple[str, ...]]:
-    """Number classes that are told by their names, in plain sorted order if they have none yet."""
-    try:
-        names = {label.decode() for label in labels if label is not None}
-    except UnicodeDecodeError:
-        raise SourceError(f"{root}: the column {columns.label!r} is not UTF-8") from None
-    if classes is None:
-        classes = number_classes(names, root)
-    _require_known(names, classes, columns, root)
-    return replace(columns, numbers={each.encode(): i for i, each in enumerate(classes)}), classes
+# Keys
 
 
-def _renumber(
-    columns: Columns, classes: tuple[str, ...], labels: Sequence[int | None], root: str
-) -> Columns:
-    """Number classes that the file numbers in another way."""
-    names = columns.names or ()
-    used = {label for label in labels if label is not None and label != _WITHOUT_CLASS}
-    for label in used:
-        if not 0 <= label < len(names):
-            raise SourceError(f"{root}: the label {label} is none of its {len(names)} classes")
-    _require_known({names[label] for label in used}, classes, columns, root)
-    numbers: dict[bytes | int, int] = {label: classes.index(names[label]) for label in used}
-    return replace(columns, numbers=numbers | {_WITHOUT_CLASS: _WITHOUT_CLASS})
+def _names(paths: Sequence[str], indexed: Sequence[IndexedRows]) -> list[str]:
+    """Return a path for each sample, of which its key follows, and no two of which give one key."""
+    told = [_path(path) for path in _joined(indexed, "paths")]
+    names = [name for name in told if name is not None]
+    if len({key_of(name) for name in names}) == len(told):
+        return names
+    stems = [shard_stem(name).replace(".", "_") for name in short_names(paths)]
+    return [
+        f"{stem}-{row:07d}.{kind}".rstrip(".")
+        for stem, rows in zip(stems, indexed, strict=True)
+        for row, kind in zip(rows.rows, rows.kinds, strict=True)
+    ]
 
 
-def _require_known(names: set[str], classes: tuple[str, ...], columns: Columns, root: str) -> None:
-    unknown = sorted(names.difference(classes))
-    if unknown:
-        raise SourceError(
-            f"{root}: the class {unknown[0]!r} ({len(unknown)} such) in the column "
-            f"{columns.label!r} is none of the {len(classes)} classes"
-        )
-
-
-def _names(indexed: Sequence[IndexedRows], root: str) -> list[str]:
-    """A path for each sample, of which its key follows, and no two of which give one key.
-
-    Raises:
-        SourceError: If the column of keys tells no key, or one twice.
-    """
-    keys = _joined(indexed, "keys")
-    kinds = _joined(indexed, "kinds")
-    paths = _joined(indexed, "paths")
-    if not any(key is not None for key in keys):
-        names = [_plain_path(path) for path in paths]
-        if _tell_apart(names):
-            return [name for name in names if name is not None]
-        return [_with_kind(f"{row:09d}", kind) for row, kind in enumerate(kinds)]
-    chosen: list[str] = []
-    for row, (key, kind, path) in enumerate(zip(keys, kinds, paths, strict=True)):
-        name = _plain_path(path) if key is None else _path_of_key(key, kind)
-        if name is None:
-            raise SourceError(
-                f"{root}: row {row}: its {KEY} {key!r} is none; --drop {KEY} to number the rows"
-            )
-        chosen.append(name)
-    if not _tell_apart(chosen):
-        raise SourceError(f"{root}: a {KEY} stands in two rows; --drop {KEY} to number the rows")
-    return chosen
-
-
-def _tell_apart(names: Sequence[str | None]) -> bool:
-    return None not in names and len({key_of(name) for name in names if name}) == len(names)
-
-
-def _with_kind(key: str, kind: str) -> str:
-    return f"{key}.{kind}" if kind else key
-
-
-def _path_of_key(key: bytes, kind: str) -> str | None:
-    """The path from which a key follows; None if it cannot be one."""
-    try:
-        name = _with_kind(key.decode(), kind)
-    except UnicodeDecodeError:
-        return None
-    return name if _plain_path(name.encode()) == name and key_of(name) == key.decode() else None
-
-
-def _plain_path(path: bytes | None) -> str | None:
-    """What a file says of an image's place, as a path below a root; None if it says nothing."""
-    if not path:
-        return None
-    try:
-        text = path.decode()
-    except UnicodeDecodeError:
-        return None
-    if _CONTROL.search(text):
-        return None
-    if _ELSEWHERE.match(text) or _GOES_UP.search(text):
-        text = re.split(r"[/\\]", text)[-1]
-    parts = [part for part in text.split("/") if part not in ("", ".")]
-    return "/".join(parts) if parts and parts[-1] != ".." else None
-
-
-def _fields(
-    columns: Columns, indexed: Sequence[IndexedRows], names: Sequence[str]
-) -> Counter[tuple[str, str]]:
-    """How many samples have each field, by its name and its type."""
-    counts: Counter[str] = Counter()
-    for rows in indexed:
-        counts.update(rows.counts)
-    fields: Counter[tuple[str, str]] = Counter()
-    kinds = _joined(indexed, "kinds")
-    for kind, count in Counter(kinds).items():
-        if kind:
-            fields[kind, "bytes"] = count
-    if columns.label:
-        kind = "int" if columns.label_field == "cls" else "tuple"
-        fields[columns.label_field, kind] = counts[columns.label]
-    if columns.image:
-        own = sum(
-            path is not None and path != f"{key_of(name)}.{kind}".encode()
-            for path, name, kind in zip(_joined(indexed, "paths"), names, kinds, strict=True)
-        )
-        fields[columns.path_field, "str" if columns.path_field == "filename" else "bytes"] = own
-    for name in columns.fields:
-        fields[name, columns.type_of(name)] = counts[name]
-        if columns.kind_of[name] in FILES:
-            fields[f"{name}.path", "bytes"] = counts[f"{name}.path"]
-    return Counter({field: count for field, count in fields.items() if count})
+def _path(path: Cell) -> str | None:
+    return plain_path(path) if isinstance(path, str) else None

@@ -9,9 +9,8 @@ from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 from dsprep.errors import BadSample, SourceError
-from dsprep.formats.arrow_columns import KEY, Columns
-from dsprep.formats.arrow_rows import normal
-from dsprep.formats.arrow_types import FILES, arrow
+from dsprep.formats.arrow_rows import Cell, Columns, cells_of, file_parts, plain_batch
+from dsprep.formats.arrow_types import arrow, is_file
 from dsprep.formats.beside import find_beside
 from dsprep.formats.parquet import ROWS_OF_BATCH, first_line, open_parquet
 from dsprep.images.header import sniff
@@ -32,11 +31,13 @@ class RowsTask(NamedTuple):
 
     Attributes:
         path: Where it is.
-        columns: What its columns are.
+        columns: What is read of it.
+        label: The column of labels, if labels are wanted.
     """
 
     path: str
     columns: Columns
+    label: str | None
 
 
 @dataclass
@@ -51,9 +52,8 @@ class IndexedRows:
         sizes: The bytes of each one's image; without images, of all its values.
         kinds: The kind of each one's image; empty without one.
         paths: What the file says of where each image was.
-        keys: What the column of keys says.
         labels: What the column of labels says.
-        counts: How many rows have a value, by column and, of files, ``NAME.path``.
+        counts: How many rows have a value, by column.
         spool: The bytes that the rows take one by one, or more.
         damage: Which row groups cannot be read, and why.
     """
@@ -64,8 +64,7 @@ class IndexedRows:
     rows: array[int] = field(default_factory=lambda: array("q"))
     sizes: array[int] = field(default_factory=lambda: array("q"))
     kinds: list[str] = field(default_factory=list)
-    paths: list[bytes | None] = field(default_factory=list)
-    keys: list[bytes | None] = field(default_factory=list)
+    paths: list[Cell] = field(default_factory=list)
     labels: list[Any] = field(default_factory=list)
     counts: Counter[str] = field(default_factory=Counter)
     spool: int = 4096
@@ -95,7 +94,6 @@ def index_rows(task: RowsTask) -> IndexedRows:
         SourceError: If it cannot be read.
     """
     size, mtime = facts(task.path)
-    names = [name for name, _ in task.columns.kinds]
     with open_or_refuse(task.path) as file:
         groups = [0]
         for group in range(file.num_row_groups):
@@ -106,10 +104,10 @@ def index_rows(task: RowsTask) -> IndexedRows:
             row = start
             try:
                 for batch in file.iter_batches(
-                    ROWS_OF_BATCH, [group], columns=names, use_threads=False
+                    ROWS_OF_BATCH, [group], columns=list(task.columns.names), use_threads=False
                 ):
                     batch = batch.slice(0, groups[group + 1] - row)
-                    _index(indexed, normal(batch, task.columns), row, task)
+                    _index(indexed, plain_batch(batch, task.columns.names), row, task)
                     row += len(batch)
                 if row != groups[group + 1]:
                     indexed.damage.append(f"row group {group} holds {row - start} rows")
@@ -134,25 +132,23 @@ def _require_believable(groups: list[int], size: int, path: str) -> None:
 
 def _index(indexed: IndexedRows, batch: Any, start: int, task: RowsTask) -> None:
     """Note a batch of rows."""
-    columns = task.columns
     count = len(batch)
     indexed.rows.extend(range(start, start + count))
     indexed.spool += batch.nbytes + count * (_MESSAGE + _MESSAGE_OF_COLUMN * batch.num_columns)
-    for name, kind in columns.kinds:
-        column = batch.column(batch.schema.get_field_index(name))
-        if kind in FILES and arrow().types.is_struct(column.type):
-            data, paths = column.flatten()
-            indexed.counts[name] += count - data.null_count
-            indexed.counts[f"{name}.path"] += count - paths.null_count
-        else:
-            indexed.counts[name] += count - column.null_count
-        if name == KEY:
-            indexed.keys.extend(column.to_pylist())
-        elif name == columns.label:
-            indexed.labels.extend(column.to_pylist())
-        elif name == columns.image:
-            _index_images(indexed, column, os.path.dirname(task.path))
-    if columns.image is None:
+    found = dict(zip(batch.schema.names, batch.columns, strict=True))
+    for name, column in found.items():
+        held = column.is_valid()
+        if is_file(column.type):
+            data, paths = file_parts(column)
+            held = arrow().compute.or_(data.is_valid(), paths.is_valid())
+        indexed.counts[name] += held.sum().as_py() or 0
+    if task.label is not None:
+        labels = found.get(task.label)
+        indexed.labels.extend([None] * count if labels is None else cells_of(labels))
+    image = found.get(task.columns.image or "")
+    if image is not None:
+        _index_images(indexed, image, os.path.dirname(task.path))
+    else:
         indexed.sizes.extend([batch.nbytes // max(count, 1)] * count)
         indexed.kinds.extend([""] * count)
         indexed.paths.extend([None] * count)
@@ -161,25 +157,23 @@ def _index(indexed: IndexedRows, batch: Any, start: int, task: RowsTask) -> None
 def _index_images(indexed: IndexedRows, column: Any, folder: str) -> None:
     compute = arrow().compute
     data, paths = column, [None] * len(column)
-    if arrow().types.is_struct(column.type):
-        data, places = column.flatten()
-        paths = places.to_pylist()
-    if arrow().types.is_null(data.type):
-        data = data.cast("binary")
-    sizes = compute.binary_length(data).to_pylist()
-    heads = compute.binary_slice(data, 0, _HEAD).to_pylist()
+    if is_file(column.type):
+        data, places = file_parts(column)
+        paths = cells_of(places)
+    sizes = compute.binary_length(data.cast("large_binary")).to_pylist()
+    heads = compute.binary_slice(data.cast("large_binary"), 0, _HEAD).to_pylist()
     for size, head, path in zip(sizes, heads, paths, strict=True):
-        if head is None and path:
+        if head is None and isinstance(path, str) and path:
             size, head = _beside(folder, path)
         indexed.sizes.append(size or 0)
         indexed.kinds.append("" if head is None else sniff(head) or UNKNOWN_IMAGE)
         indexed.paths.append(path)
 
 
-def _beside(folder: str, path: bytes) -> tuple[int, bytes | None]:
+def _beside(folder: str, path: str) -> tuple[int, bytes | None]:
     """Size and first bytes of an image that the file only names."""
     try:
-        full, size = find_beside(folder, os.fsdecode(path))
+        full, size = find_beside(folder, path)
         with open_file(full) as file:
             return size, file.pread(_HEAD, 0)
     except (BadSample, OSError):

@@ -94,7 +94,7 @@ def read_shards(
     reader = ShardReader(shards.files, shards.layout, named, unpacked, states)
     keys_known = all(shard.keys.strip("\x00") or not shard.offsets for shard in indexed)
     catalog = Catalog(table, shards.name, classes, reader, keys_known=named or keys_known)
-    return replace(catalog, schema=shards.schema), findings
+    return replace(catalog, schema=shards.schema, is_told=shards.enforced), findings
 
 
 def _with_labels(

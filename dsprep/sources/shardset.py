@@ -5,16 +5,18 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from itertools import chain, product
 from math import prod
 
-from dsprep.errors import OptionError, OtherVersion, SourceError
+from dsprep.errors import DamagedShard, OptionError, OtherVersion, SourceError
 from dsprep.formats import CONCATENATIVE, FORMATS, Format, format_of_source
+from dsprep.formats.stream import ShardStream
 from dsprep.manifests.manifest import Manifest, read_manifest
 from dsprep.manifests.recorded import recorded_options
 from dsprep.sample import image_kind_of
-from dsprep.schema import Schema
+from dsprep.schema import IMAGE, Schema
 from dsprep.sources.sides import require_one_side
 from dsprep.sources.tfds import read_counts, read_features, require_records
 from dsprep.stores.paths import absent, entries, exists, is_dir, is_file
@@ -320,3 +322,22 @@ def _of_manifest(path: str, manifest: Manifest) -> ShardSet | None:
     if missing := absent(files):
         raise SourceError(f"{missing[0]}: there is no such shard ({path})")
     return found
+
+
+def require_no_index(shards: ShardSet) -> None:
+    """Refuse shards that begin with a record of ranges of records, as InsightFace writes it.
+
+    Raises:
+        SourceError: If one does: in other shards, these ranges would be wrong.
+    """
+    for path in shards.files:
+        with suppress(DamagedShard), ShardStream.of_headers(path) as stream:
+            first = next(iter(shards.layout.spans(stream)), None)
+            names = first.fields or () if first else ()
+            roles = {shards.layout.meaning(name).role for name in names}
+            if first is not None and first.label is not None and IMAGE not in roles:
+                raise SourceError(
+                    f"{path}: its first record has no image, and names ranges of records, as "
+                    "InsightFace writes it; these would be wrong in other shards: use dsprep "
+                    "convert, which leaves such records out"
+                )

@@ -111,12 +111,12 @@ def require_one_side(name: str, files: Iterable[str]) -> None:
             by_side.setdefault(_canonical(side), []).append(path)
     if len(by_side) < 2:
         return
-    each = " or ".join(f"'{pattern_of(files)}'" for files in by_side.values())
-    every = _braced(
-        [pattern for files in by_side.values() for pattern in _patterns(files, _prefix)]
-    )
+    order = list(dict.fromkeys(SIDES.values()))
+    sides = sorted(by_side, key=lambda side: [*order, side].index(side))
+    each = " or ".join(f"'{pattern_of(by_side[side])}'" for side in sides)
+    every = pattern_of([path for side in sides for path in by_side[side]])
     raise SourceError(
-        f"{name}: holds several sides of a split, {format_some(list(by_side))}: name one of them, "
+        f"{name}: holds several sides of a split, {format_some(sides)}: name one of them, "
         f"{each}; or take all, '{every}'"
     )
 

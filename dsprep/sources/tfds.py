@@ -107,15 +107,14 @@ def leaves(
     elif "optional" in tree:
         for below, kind, _ in leaves(tree["optional"].get("feature", {}), name, depth):
             yield below, kind, True
-    elif kind := _type_of(tree, depth):
-        yield name, kind, False
+    elif stated := _type_of(tree, depth):
+        yield name, stated, False
 
 
 def _type_of(feature: Mapping[str, Any], depth: int) -> str | None:
     """Return the type of a leaf; None if it is for a look to tell."""
-    kind: str | None = next((_LEAVES[each] for each in _LEAVES if each in feature), None)
-    if kind is None:
-        kind = _type_of_tensor(feature.get("tensor", {}))
+    stated = [_LEAVES[each] for each in _LEAVES if each in feature]
+    kind = stated[0] if stated else _type_of_tensor(feature.get("tensor", {}))
     depth += "video" in feature  # a sequence of images
     return None if kind is None or depth > 1 else _list_of(kind) if depth else kind
 

@@ -269,7 +269,13 @@ def _parquet(source: Source, run_all: RunAll) -> tuple[Catalog, list[Finding]] |
     from dsprep.sources.unfinished import require_finished
 
     require_finished(source, files)
-    return read_parquet(files, _classes(source), run_all=run_all)
+    return read_parquet(
+        files,
+        _classes(source),
+        choice=source.choice,
+        order=source.class_order,
+        run_all=run_all,
+    )
 
 
 def _is_shard(entry: Entry) -> bool:

@@ -1,0 +1,284 @@
+"""What other tools made, converted to each format, means the same to those who read that format.
+
+Each set of each target either holds all of its images, labels, class names and other fields, or is
+refused with a reason.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import struct
+import tarfile
+from collections.abc import Callable, Iterator
+from itertools import product
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import pytest
+
+from tests.conftest import Finished
+from tests.foreign.readers import (
+    FACTS,
+    READERS,
+    Found,
+    Libraries,
+    decoded,
+    pixels,
+    webdataset_of_datasets,
+)
+from tests.foreign.sets import DATA, SETS, TARGETS, Foreign, Truth, truth
+from tests.missing import framework
+
+RunHere = Callable[..., Finished]
+
+REFUSED = {
+    **dict.fromkeys(
+        product(("cifar-raw", "mnist-raw"), TARGETS), ("no field is an image", "--no-image")
+    ),
+}
+"""What cannot be converted, and the words that the message has to hold."""
+
+MAY_BE_THERE = FACTS | {"key"}
+"""Fields that follow from the image, and what img2dataset calls the sample."""
+
+
+@pytest.fixture(scope="module")
+def libraries(
+    mxnet: ModuleType,
+    tensorflow: ModuleType,
+    webdataset: ModuleType,
+    tmp_path_factory: pytest.TempPathFactory,
+) -> Iterator[Libraries]:
+    """All that read; datasets has its cache in a directory that goes."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("HF_HOME", str(tmp_path_factory.mktemp("hf")))
+        patch.setenv("HF_HUB_OFFLINE", "1")
+        datasets = framework("datasets")
+        datasets.disable_progress_bars()
+        yield Libraries(webdataset, datasets, tensorflow, mxnet)
+
+
+@pytest.mark.parametrize(("name", "target"), [*product(SETS, TARGETS)])
+def test_it_means_the_same(
+    run_here: RunHere, libraries: Libraries, tmp_path: Path, name: str, target: str
+) -> None:
+    given, expected, dest = SETS[name], truth(name), tmp_path / "out"
+    options: list[str] = []
+    if words := refusal(given, expected, target):
+        done = convert(run_here, given, dest, target)
+        assert done.code != 0, f"not refused: {words}"
+        assert [word for word in words if word not in done.err] == [], done.err
+        assert "--only" in done.err or "--drop" in done.err or (name, target) in REFUSED, done.err
+        assert not dest.exists() or not any(dest.iterdir())
+        if (name, target) in REFUSED:
+            return
+        options, expected = ["--only", "image,label"], expected.image_and_label()
+    done = convert(run_here, given, dest, target, *options)
+    assert done.code in ((0, 3) if given.skipped else (0,)), done.err
+    if given.format == target:
+        same_content(given, dest, target, libraries)
+        return
+    found = READERS[target](dest, expected, libraries)
+    compare(found, expected, target)
+    if target == "webdataset":
+        webdataset_of_datasets(dest, expected, libraries)
+
+
+def refusal(given: Foreign, expected: Truth, target: str) -> tuple[str, ...]:
+    """The words of the message that refuses it; none if it is not refused."""
+    if words := REFUSED.get((given.name, target)):
+        return words
+    if target == "recordio" and expected.others:
+        return tuple(expected.others)
+    return ()
+
+
+def convert(run_here: RunHere, given: Foreign, dest: Path, target: str, *options: str) -> Finished:
+    source, *told = given.args
+    return run_here("convert", source, dest, "--to", target, *told, *options, "-qj1")
+
+
+def compare(found: Found, expected: Truth, target: str) -> None:
+    """What was read is what is in the set."""
+    arrived = {pixels(decoded(sample["image"])): sample for sample in found.samples}
+    assert len(found.samples) == len(expected.samples), "the number of samples is another one"
+    assert arrived.keys() == expected.samples.keys(), "images are others"
+    if target != "folder":
+        assert list(arrived) == list(expected.samples), "the order is another one"
+    keys = [sample["key"] for sample in found.samples]
+    assert len(set(keys)) == len(keys), f"keys are not unique: {keys}"
+    also = {frozenset(sample["also"]) for sample in found.samples}
+    assert len(also) == 1, f"samples differ in fields: {also}"
+    for pixels_, told in expected.samples.items():
+        sample = arrived[pixels_]
+        if told["key"] is not None:
+            key = sample["key"]
+            if target == "folder" and "/" not in told["key"]:
+                key = key.rpartition("/")[2]
+            assert key == told["key"], f"the key is {key}, not {told['key']}"
+        for name, kind in expected.types.items():
+            there, value = sample.get(name), told.get(name)
+            if value is None or value == []:
+                assert there in (None, "", []), f"{name} is {there!r}"
+                continue
+            assert name in sample, f"{name} is missing in {sample['key']}: it has {sample['also']}"
+            assert same(there, value, kind, target), f"{name}: {there!r} is not {value!r}"
+        assert not sample["also"] - MAY_BE_THERE, f"also: {sample['also']}"
+    for name, names in expected.classes.items():
+        assert found.classes.get(name) == names, f"classes of {name}: {found.classes}"
+
+
+def same(there: Any, value: Any, kind: str, target: str) -> bool:
+    """Whether a value has arrived; as 32-bit floats do where there are no others."""
+    if kind == "image":
+        return pixels(decoded(there)) == value["pixels"] and (
+            value["bytes"] is None or value["bytes"] == sha256(there)
+        )
+    if target == "recordio":
+        return list(map(float32, value if isinstance(value, list) else [value])) == there
+    if isinstance(value, list) and kind != "json":
+        return len(there) == len(value) and all(
+            same(*pair, kind[5:-1], target) for pair in zip(there, value, strict=True)
+        )
+    if kind == "float32" or (kind == "float64" and target == "tfrecord"):
+        return float32(there) == float32(value)
+    return bool(there == value) and (kind != "bool" or isinstance(there, bool))
+
+
+def sha256(data: bytes) -> str:
+    return hashlib.sha256(data).hexdigest()
+
+
+def float32(value: float) -> float:
+    return float(struct.unpack("<f", struct.pack("<f", value))[0])
+
+
+# Copies within a format
+
+
+def same_content(given: Foreign, dest: Path, target: str, libraries: Libraries) -> None:
+    """Members, features and columns are as they were, byte for byte."""
+    source = given.args[0]
+    assert isinstance(source, Path)
+    CONTENTS[target](source, dest, libraries, given)
+
+
+def expanded(source: Path, suffix: str) -> list[Path]:
+    if source.is_dir():
+        return sorted(path for path in source.rglob("*") if suffix in path.name)
+    return sorted(source.parent.glob(source.name))
+
+
+def members(paths: list[Path]) -> dict[str, dict[str, bytes]]:
+    """The members of samples, by key and extension."""
+    found: dict[str, dict[str, bytes]] = {}
+    for path in paths:
+        with tarfile.open(path) as tar:
+            for member in filter(tarfile.TarInfo.isfile, tar):
+                key, _, extension = member.name.removeprefix("./").partition(".")
+                if key:
+                    data = tar.extractfile(member)
+                    assert data is not None
+                    found.setdefault(key, {})[extension] = data.read()
+    return found
+
+
+def same_members(source: Path, dest: Path, libraries: Libraries, given: Foreign) -> None:
+    before, after = members(expanded(source, ".tar")), members(expanded(dest, ".tar"))
+    if "json.label" in given.options:
+        for each in after.values():
+            each.pop("cls", None)  # a value inside a member may get a member of its own
+    assert after == before
+    assert list(after) == list(before)
+    read = libraries.webdataset.WebDataset(
+        [str(path) for path in expanded(dest, ".tar")], shardshuffle=False
+    )
+    assert [sample["__key__"].removeprefix("./") for sample in read] == list(after)
+
+
+def same_features(source: Path, dest: Path, libraries: Libraries, given: Foreign) -> None:
+    tf = libraries.tensorflow
+
+    def features(paths: list[Path], compression: str) -> list[dict[str, bytes]]:
+        records = tf.data.TFRecordDataset(list(map(str, paths)), compression).as_numpy_iterator()
+        parsed = [tf.train.Example.FromString(record).features.feature for record in records]
+        return [{name: each[name].SerializeToString() for name in each} for each in parsed]
+
+    compression = given.name.upper() if given.name in ("gzip", "zlib") else ""
+    sources = expanded(source, "-of-") or expanded(source, ".tfrecord")
+    assert features(expanded(dest, ".tfrecord"), "") == features(sources, compression)
+
+
+def same_records(source: Path, dest: Path, libraries: Libraries, given: Foreign) -> None:
+    recordio = libraries.mxnet.recordio
+
+    def records(paths: list[Path]) -> list[bytes]:
+        found = []
+        for path in paths:
+            reader = recordio.MXRecordIO(str(path), "r")
+            while (record := reader.read()) is not None:
+                found.append(record)
+        return [record for record in found if recordio.unpack(record)[1]]
+
+    assert records(expanded(dest, ".rec")) == records(expanded(source, ".rec"))
+
+
+def same_columns(source: Path, dest: Path, libraries: Libraries, given: Foreign) -> None:
+    import pyarrow.parquet as pq
+
+    def rows(paths: list[Path]) -> list[dict[str, Any]]:
+        found = [row for path in paths for row in pq.read_table(path).to_pylist()]
+        return [row for row in found if row.get("jpg", True)]
+
+    before, after = expanded(source, ".parquet"), expanded(dest, ".parquet")
+    assert rows(after) == rows(before)
+    tables = [
+        libraries.datasets.Features.from_arrow_schema(pq.read_schema(paths[0]))
+        for paths in (before, after)
+    ]
+    assert tables[0] == tables[1]
+
+
+def same_files(source: Path, dest: Path, libraries: Libraries, given: Foreign) -> None:
+    """The same files, or others that mean the same: metadata may be written again."""
+
+    def files(root: Path) -> dict[str, bytes]:
+        return {
+            path.relative_to(root).as_posix(): path.read_bytes()
+            for path in root.rglob("*")
+            if path.is_file() and not path.name.endswith((".parquet", "_stats.json"))
+        }
+
+    if files(dest) != files(source):
+        compare(READERS["folder"](dest, truth(given.name), libraries), truth(given.name), "folder")
+
+
+CONTENTS = {
+    "webdataset": same_members,
+    "tfrecord": same_features,
+    "recordio": same_records,
+    "parquet": same_columns,
+    "folder": same_files,
+}
+"""What compares what was copied, for each format."""
+
+
+# Sides
+
+
+@pytest.mark.parametrize(
+    ("source", "patterns"),
+    [
+        ("two-sides", ("imagenet-train-", "imagenet-validation-")),
+        ("tfds-classes", ("tiny_animals-train.tfrecord", "tiny_animals-test.tfrecord")),
+        ("hf-classes", ("train-", "test-")),
+    ],
+)
+@pytest.mark.parametrize("target", TARGETS)
+def test_sides_are_not_mixed(
+    run_here: RunHere, tmp_path: Path, source: str, patterns: tuple[str, ...], target: str
+) -> None:
+    done = run_here("convert", DATA / source, tmp_path / "out", "--to", target, "-qj1")
+    assert done.code != 0
+    assert [each for each in patterns if each not in done.err] == [], done.err
