@@ -51,7 +51,7 @@ class SourceError(DsprepError):
 
 
 class OtherVersion(SourceError):
-    """A manifest is of another version of dsprep; where it is not needed, it is taken for absent."""
+    """A manifest is of another version; where it is not needed, it is taken for absent."""
 
 
 class UnknownClass(SourceError):

@@ -83,6 +83,7 @@ class Parquet(Format):
     name: ClassVar[str] = "parquet"
     suffix: ClassVar[str] = ".parquet"
     concatenative: ClassVar[bool] = False
+    needs_names: ClassVar[bool] = True
     columns: str = ""
 
     @classmethod
