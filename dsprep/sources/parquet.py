@@ -14,7 +14,6 @@ import polars as pl
 from dsprep.catalog import COLUMNS, PLACE_COLUMNS, Catalog
 from dsprep.errors import SourceError
 from dsprep.findings import Finding
-from dsprep.formats import shard_stem
 from dsprep.formats.arrow_rows import Cell, plain_path
 from dsprep.formats.arrow_types import (
     arrow,
@@ -311,7 +310,8 @@ def _names(paths: Sequence[str], indexed: Sequence[IndexedRows]) -> list[str]:
     names = [name for name in told if name is not None]
     if len({key_of(name) for name in names}) == len(told):
         return names
-    stems = [shard_stem(name).replace(".", "_") for name in short_names(paths)]
+    # The key of a path without dots is the path.
+    stems = [key_of(f"{name.removesuffix('.parquet')}.") for name in short_names(paths)]
     return [
         f"{stem}-{row:07d}.{kind}".rstrip(".")
         for stem, rows in zip(stems, indexed, strict=True)
