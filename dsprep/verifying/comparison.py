@@ -295,7 +295,9 @@ def _numbered(table: pl.DataFrame, by: str) -> pl.DataFrame:
 def _difference(row: Mapping[str, Any], matched: Matched) -> str:
     """Say in which fields a sample differs from that of the source."""
     own, other, path = row["digests"], row["digests_source"], row["path"]
-    lacks, invents, differs = [], [], []
+    lacks: list[str] = []
+    invents: list[str] = []
+    differs: list[str] = []
     for at in differing(own, other):
         field = slice(at * WIDTH, (at + 1) * WIDTH)
         into = lacks if own[field] == MISSING else invents if other[field] == MISSING else differs
@@ -323,10 +325,8 @@ def _hints(other: pl.DataFrame, compared: int, matched: Matched) -> Iterator[str
     if at is None or not compared or other.height < compared:
         return
     label = slice(at * WIDTH, (at + 1) * WIDTH)
-    if all(
-        own[label] != told[label]
-        for own, told in other.select("digests", "digests_source").iter_rows()
-    ):
+    pairs = other.select("digests", "digests_source").iter_rows()
+    if all(own[label] != told[label] for own, told in pairs):
         yield "all labels differ: give the --labels or --list that told the labels"
 
 

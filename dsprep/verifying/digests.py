@@ -7,9 +7,13 @@ import struct
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
+from typing import TypeAlias
 
 from dsprep.sample import Sample, Value
 from dsprep.schema import TYPES, Field, Schema, item_of
+
+Digest: TypeAlias = bytes
+"""The digests of the fields of a sample, one after another."""
 
 WIDTH = 8
 """Bytes of a field's digest: a change goes unseen once in 2^64."""
@@ -46,7 +50,7 @@ class Digester:
             columns.append((name, _digest_of(each.type, converts)))
         return columns
 
-    def __call__(self, sample: Sample) -> bytes:
+    def __call__(self, sample: Sample) -> Digest:
         """Return the digests of the fields of a sample, one after another.
 
         Raises:
@@ -58,7 +62,7 @@ class Digester:
         )
 
 
-def differing(one: bytes, other: bytes) -> list[int]:
+def differing(one: Digest, other: Digest) -> list[int]:
     """Return the positions of the fields whose digests differ."""
     starts = range(0, len(one), WIDTH)
     return [at // WIDTH for at in starts if one[at : at + WIDTH] != other[at : at + WIDTH]]

@@ -20,7 +20,7 @@ from dsprep.running.shard import Report
 from dsprep.sample import Sample, key_of
 from dsprep.schema import Reading
 from dsprep.stores.local import read_whole
-from dsprep.verifying.digests import Digester
+from dsprep.verifying.digests import Digest, Digester
 
 _REPORT_EVERY = 256
 """Samples between two progress reports."""
@@ -102,7 +102,7 @@ class Inspected:
     names: list[str] = field(default_factory=list)
     keys: list[str] = field(default_factory=list)
     offsets: array[int] = field(default_factory=lambda: array("q"))
-    digests: list[bytes | None] = field(default_factory=list)
+    digests: list[Digest | None] = field(default_factory=list)
 
 
 def inspect_shard(task: ShardTask, report: Report) -> Inspected:
@@ -258,7 +258,7 @@ class Digested:
     """
 
     names: list[str] = field(default_factory=list)
-    digests: list[bytes | None] = field(default_factory=list)
+    digests: list[Digest | None] = field(default_factory=list)
     reasons: dict[int, str] = field(default_factory=dict)
 
 

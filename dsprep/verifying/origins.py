@@ -48,18 +48,19 @@ def find_origin(
         OptionError: If an option does not go with the source.
         SourceError: If the source cannot be read, or nothing tells the fields of the shards.
     """
-    made, manifest = shards.made, shards.manifest
+    made = shards.made
     if understood.schema is None:
         raise SourceError(f"{shards.directory}: {understood.notes[-1]}; nothing can be compared")
     catalog, _ = read_source(_as_recorded(against, made.fields, understood), pool.map)
-    assert catalog.settled is not None
+    settled = catalog.settled
+    assert settled is not None
     require_effect("", {"--classes": against.classes}, labeled=catalog.is_labeled)
     reader, layout = catalog.reader, made.layout
     if not understood.enforced and reader.whole and reader.table.name == layout.name:
         # Samples that were copied have the fields of the source, which all were looked at for.
         names = understood.schema.label_field and understood.schema.label_field.names
-        schema = catalog.settled.schema.with_names(names or ())
-        understood = understood._replace(schema=schema, ignored=catalog.settled.ignored)
+        schema = settled.schema.with_names(names or ())
+        understood = understood._replace(schema=schema, ignored=settled.ignored)
     assert understood.schema is not None
     base: Schema = understood.schema
     known, named = catalog.classes, base.label_field.names if base.label_field else ()
@@ -70,7 +71,7 @@ def find_origin(
         catalog = replace(catalog, told=catalog.told | {"label"})
     recipe = Recipe(
         reader=catalog.reader,
-        schema=catalog.settled.schema,
+        schema=settled.schema,
         layout=replace(layout, schema=None if made.transform else base),
         transform=None,
         check="none",

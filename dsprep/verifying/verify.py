@@ -172,7 +172,7 @@ def _verify(shards: Shards, asked: _Asked) -> VerifyReport:
             shards, understood, asked.against, _rejected_paths(shards), _parts(manifest), pool
         )
         problems += wrong
-    digester = origin and Digester(origin.matched.fields)
+    digester = None if origin is None else Digester(origin.matched.fields)
     tasks = [_task(shards, name, understood, digester, asked) for name in present]
     progress.begin("verifying", sum(_samples_of(manifest)), 0)
     results = dict(
