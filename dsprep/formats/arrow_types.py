@@ -78,7 +78,7 @@ def _is(kind: Any, *names: str) -> bool:
 
 def is_file(kind: Any) -> bool:
     """Return whether a type is Hugging Face's of images and sounds: ``bytes`` and ``path``."""
-    if not _is(kind, "struct"):
+    if kind is None or not _is(kind, "struct"):
         return False
     parts = {part.name: part.type for part in kind}
     return (
@@ -264,7 +264,15 @@ def _feature(kind: str, names: Sequence[str]) -> dict[str, Any]:
 
 def kept_columns(schema: Any, names: Collection[str]) -> Any:
     """Return an Arrow schema with some of its columns, and with the features of those."""
-    kept = arrow().schema([each for each in schema if each.name in names], schema.metadata)
+    columns = [
+        # Images that lie beside their file are taken in.
+        each.with_type(arrow_type("image"))
+        if is_file(each.type) and _lacks_part(each.type)
+        else each
+        for each in schema
+        if each.name in names
+    ]
+    kept = arrow().schema(columns, schema.metadata)
     try:
         noted = json.loads((schema.metadata or {})[_FEATURES])
         features = noted["info"]["features"]
@@ -272,6 +280,10 @@ def kept_columns(schema: Any, names: Collection[str]) -> Any:
     except (ValueError, KeyError, TypeError, RecursionError):
         return kept
     return kept.with_metadata(kept.metadata | {_FEATURES: json.dumps(noted).encode()})
+
+
+def _lacks_part(kind: Any) -> bool:
+    return any(_is(part.type, "null") for part in kind)
 
 
 def leaves_of(name: str, kind: Any) -> Iterator[tuple[str, Any]]:

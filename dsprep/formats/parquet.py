@@ -25,7 +25,6 @@ from dsprep.formats.arrow_types import (
     arrow_schema,
     is_file,
     is_stored,
-    kept_columns,
     leaves_of,
     plain_type,
     source_schema,
@@ -94,11 +93,6 @@ class Parquet(Format):
     def like(self, other: Table) -> Self:
         """Return this format for raw samples of another of its kind, in columns as they are."""
         return replace(self, columns=other.columns) if isinstance(other, Parquet) else self
-
-    def only(self, schema: Schema) -> Self:
-        """Return this format for raw samples that have some fields, where its columns are known."""
-        names = {place[0] for each in schema.fields for place in each.places}
-        return self.of(kept_columns(self.arrow_schema, names)) if self.columns else self
 
     @cached_property
     def arrow_schema(self) -> Any:
@@ -341,10 +335,20 @@ class ParquetWriter:
         self._pa = arrow()
         self._layout, self._schema = layout, layout.arrow_schema
         self._sink = _Sink(path)
+        try:
+            self._writer = self._begun()
+        except BaseException:
+            self._sink.close()
+            raise
+        self._rows: list[list[Cell]] = []
+        self._pending = 0
+        self.bytes = self.crc32c = 0
+
+    def _begun(self) -> Any:
         leaves = [leaf for each in self._schema for leaf in leaves_of(each.name, each.type)]
         stored = {name for name, kind in leaves if is_stored(kind)}
         others = [name for name, _ in leaves if name not in stored]
-        self._writer = self._pa.parquet.ParquetWriter(
+        return self._pa.parquet.ParquetWriter(
             self._pa.PythonFile(self._sink, mode="w"),
             self._schema,
             compression={name: "none" if name in stored else "snappy" for name, _ in leaves},
@@ -352,9 +356,6 @@ class ParquetWriter:
             write_batch_size=_ROWS_OF_PAGE,
             write_statistics=others,
         )
-        self._rows: list[list[Cell]] = []
-        self._pending = 0
-        self.bytes = self.crc32c = 0
 
     def add(self, sample: Sample) -> int:
         """Take a sample; returns about how many bytes it will take.

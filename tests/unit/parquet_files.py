@@ -16,6 +16,7 @@ from dsprep.errors import BadSample
 from dsprep.formats.parquet import Parquet
 from dsprep.formats.stream import ShardStream
 from dsprep.sample import Sample
+from dsprep.schema import Choice, Field, Observed, Reading, Schema, select, settle
 from dsprep.sources.parquet import read_parquet
 
 IMAGE = pa.struct([("bytes", pa.binary()), ("path", pa.string())])
@@ -58,11 +59,33 @@ def spooled(catalog: Catalog, directory: Path) -> Catalog:
     return replace(catalog, reader=catalog.reader.spooled(str(directory)))
 
 
-def samples_of(*paths: str, **options: Any) -> list[Sample]:
-    """The samples of files, all of which can be had."""
-    found = read_all(read_parquet(paths, None, **options)[0])
+def typed(catalog: Catalog, choice: Choice | None = None, *, raw: bool = False) -> Catalog:
+    """Return a catalog whose reader makes samples of the schema, or raw ones of its fields."""
+    choice = choice or Choice()
+    table = catalog.reader.table
+    found = settle(Observed(), table, choice, catalog.root, catalog.schema)
+    settled = select(found, choice)[0]
+    reading = Reading(settled.schema, table, settled.ignored, raw)
+    return replace(catalog, settled=settled, reader=replace(catalog.reader, reading=reading))
+
+
+def catalog_of(*paths: str, choice: Choice | None = None, **options: Any) -> Catalog:
+    """Return the catalog of files, as the pipeline has it."""
+    choice = choice or Choice()
+    return typed(read_parquet(paths, None, choice=choice, **options)[0], choice)
+
+
+def samples_of(*paths: str, choice: Choice | None = None, **options: Any) -> list[Sample]:
+    """Return the samples of files, all of which can be had."""
+    found = read_all(catalog_of(*paths, choice=choice, **options))
     assert all(isinstance(each, Sample) for each in found), found
     return found  # type: ignore[return-value]
+
+
+def layout_of(image: str | None = None, label: str | None = None, /, **kinds: str) -> Parquet:
+    """Return the format for fields of some types."""
+    fields = tuple(Field(name, kind, missing=True) for name, kind in kinds.items())
+    return Parquet().arranged(Schema(fields, image, label))[0]
 
 
 def write_samples(layout: Parquet, samples: Sequence[Sample], path: Path) -> str:

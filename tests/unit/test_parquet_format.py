@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import datetime
+import decimal
 import io
 import json
+import struct
 import tracemalloc
-from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -17,20 +19,33 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from PIL import Image
 
-from dsprep.errors import BadSample, DamagedShard, OptionError
-from dsprep.formats.arrow_cells import infer_columns
-from dsprep.formats.parquet import Parquet, parquet_for
+from dsprep.errors import BadSample, DamagedShard
+from dsprep.formats.parquet import Parquet
 from dsprep.formats.stream import ShardStream
-from dsprep.sample import Blobs, Floats, Ints, Sample, Value
+from dsprep.sample import Sample, Value
+from dsprep.schema import TYPES, Choice, Field, Reading, Schema
 from dsprep.sources.parquet import read_parquet
 from tests.images import gif, jpeg, png
-from tests.unit.parquet_files import read_all, samples_of, write_samples
+from tests.unit.parquet_files import (
+    IMAGE,
+    catalog_of,
+    images,
+    layout_of,
+    read_all,
+    samples_of,
+    typed,
+    write_samples,
+    write_table,
+)
 
 JPEG, PNG, GIF = jpeg(1), png(2), gif(3)
-LABELED = Parquet((("image", "image"), ("label", "class")), ("cat", "dog"))
+SCHEMA = Schema(
+    (Field("image", "image"), Field("label", "class", names=("cat", "dog"))), "image", "label"
+)
+LABELED = Parquet().arranged(SCHEMA)[0]
 SAMPLES = [
-    Sample("cat/1", {"jpg": JPEG, "cls": 0}, 0),
-    Sample("dog/2", {"png": PNG, "cls": 1}, 1),
+    Sample("cat/1", {"image": JPEG, "label": 0}, 0, "", "image"),
+    Sample("dog/2", {"image": PNG, "label": 1}, 1, "dog/2.PNG", "image"),
 ]
 
 
@@ -53,25 +68,47 @@ class TestReaders:
         }
 
     def test_features_of_every_type(self, tmp_path: Path) -> None:
-        kinds = ("string", "binary", "bool", "int64", "uint8", "float", "double", "list<int32>")
-        layout = Parquet(tuple((kind, kind) for kind in kinds))
-        path = write_samples(layout, [], tmp_path / "a.parquet")
+        path = write_samples(layout_of(**{kind: kind for kind in TYPES}), [], tmp_path / "a")
         schema = pq.read_schema(path)
-        assert [str(each.type) for each in schema] == [*kinds[:-1], "list<element: int32>"]
-        features = json.loads(schema.metadata[b"huggingface"])["info"]["features"]
-        value: dict[str, Any] = {"_type": "Value"}
-        assert features == {
-            **{kind: value | {"dtype": kind} for kind in kinds[:5]},
-            "float": value | {"dtype": "float32"},
-            "double": value | {"dtype": "float64"},
-            "list<int32>": {"_type": "Sequence", "feature": value | {"dtype": "int32"}},
+        assert {each.name: str(each.type) for each in schema} == {
+            "image": "struct<bytes: binary, path: string>",
+            "class": "int64",
+            "bool": "bool",
+            "int": "int64",
+            "float32": "float",
+            "float64": "double",
+            "text": "string",
+            "json": "string",
+            "bytes": "binary",
+            "list<int>": "list<element: int64>",
+            "list<float32>": "list<element: float>",
+            "list<float64>": "list<element: double>",
+            "list<text>": "list<element: string>",
+            "list<bytes>": "list<element: binary>",
         }
+        features = json.loads(schema.metadata[b"huggingface"])["info"]["features"]
+        assert features["image"] == {"_type": "Image"}
+        assert features["class"] == {"dtype": "int64", "_type": "Value"}
+        assert features["float32"] == {"dtype": "float32", "_type": "Value"}
+        assert features["list<float64>"] == {
+            "_type": "Sequence",
+            "feature": {"dtype": "float64", "_type": "Value"},
+        }
+
+    def test_numbers_without_a_name(self) -> None:
+        for names, shown in (
+            (("", "cat"), ["", "cat"]),
+            (("", "cat", ""), ["0", "cat", "2"]),
+        ):
+            layout = Parquet().arranged(Schema((Field("y", "class", names=names),)))[0]
+            features = json.loads(layout.arrow_schema.metadata[b"huggingface"])["info"]["features"]
+            assert features == {"y": {"names": shown, "_type": "ClassLabel"}}
 
     def test_pyarrow_and_polars_read_the_rows(self, tmp_path: Path) -> None:
         path = write_samples(LABELED, SAMPLES, tmp_path / "a.parquet")
         expected = [
             {"image": {"bytes": JPEG, "path": "cat/1.jpg"}, "label": 0},
-            {"image": {"bytes": PNG, "path": "dog/2.png"}, "label": 1},
+            {"image": {"bytes": PNG, "path": "dog/2.PNG"}, "label": 1},
         ]
         assert pq.read_table(path).to_pylist() == expected
         assert pl.read_parquet(path).to_dicts() == expected
@@ -80,7 +117,7 @@ class TestReaders:
                 image.load()
 
     def test_rows_lie_in_groups_of_a_hundred(self, tmp_path: Path) -> None:
-        samples = [Sample(f"{i}", {"jpg": JPEG, "cls": 0}, i) for i in range(250)]
+        samples = [Sample(f"{i}", {"image": JPEG, "label": 0}, i) for i in range(250)]
         meta = pq.read_metadata(write_samples(LABELED, samples, tmp_path / "a.parquet"))
         assert [meta.row_group(i).num_rows for i in range(meta.num_row_groups)] == [100, 100, 50]
         columns = {
@@ -92,9 +129,8 @@ class TestReaders:
         assert columns["image.bytes"].statistics is None
 
     def test_large_rows_lie_in_smaller_groups(self, tmp_path: Path) -> None:
-        samples = [Sample(f"{i}", {"bin": bytes(7 << 20)}, i) for i in range(5)]
-        layout = Parquet((("image", "image"),))
-        meta = pq.read_metadata(write_samples(layout, samples, tmp_path / "a.parquet"))
+        samples = [Sample(f"{i}", {"x": bytes(7 << 20)}, i) for i in range(5)]
+        meta = pq.read_metadata(write_samples(layout_of(x="bytes"), samples, tmp_path / "a"))
         assert [meta.row_group(i).num_rows for i in range(meta.num_row_groups)] == [2, 2, 1]
 
     def test_names_of_shards_are_those_of_the_hub(self) -> None:
@@ -106,138 +142,76 @@ class TestReaders:
 
 
 class TestColumns:
-    def test_fields_of_every_type_come_back(self, tmp_path: Path) -> None:
-        fields: dict[str, Value] = {
-            "jpg": JPEG,
-            "cls": 3,
-            "caption": "é".encode(),
-            "blob": b"\xff\x00",
-            "ints": Ints((1, -(2**63))),
-            "one": Ints((7,)),
-            "floats": Floats((0.5, -1.0)),
-            "tags": Blobs((b"a", b"")),
-            "class": "cat",
-            "filename": "x/a.JPG",
-            "width": 64,
-            "id": 12,
-        }
-        sample = Sample("k", fields, 0)
-        layout = Parquet(infer_columns([sample], Parquet()))
-        assert dict(layout.columns or ()) == {
-            "image": "image",
-            "label": "class",
-            "blob": "binary",
-            "caption": "string",
-            "floats": "list<float>",
-            "ints": "list<int64>",
-            "one": "int64",
-            "tags": "list<string>",
-            "class": "string",
-            "width": "int64",
-            "id": "int64",
-            "__key__": "string",
-        }
+    def test_a_field_keeps_its_name(self, tmp_path: Path) -> None:
+        layout = layout_of(**{"image/encoded": "image", "a.b": "text", "jpg": "int"})
+        sample = Sample("k", {"image/encoded": JPEG, "a.b": "x", "jpg": 3}, 0)
         path = write_samples(layout, [sample], tmp_path / "a.parquet")
-        assert read(layout, path) == [sample]
-        assert samples_of(path) == [sample]
+        assert pq.read_schema(path).names == ["image/encoded", "a.b", "jpg"]
+        assert pq.read_table(path).to_pylist() == [
+            {"image/encoded": {"bytes": JPEG, "path": None}, "a.b": "x", "jpg": 3}
+        ]
 
     def test_images_and_masks(self, tmp_path: Path) -> None:
-        samples = [Sample("a", {"jpg": JPEG, "png": PNG, "seg.png": GIF}, 0)]
-        layout = Parquet(infer_columns(samples, Parquet()))
-        path = write_samples(layout, samples, tmp_path / "a.parquet")
-        assert pq.read_schema(path).names == ["image", "png", "seg.png"]
-        assert samples_of(path) == samples
+        layout = layout_of("image", image="image", mask="image")
+        sample = Sample("a", {"image": JPEG, "mask": PNG}, 0, "a.jpg", "image")
+        path = write_samples(layout, [sample], tmp_path / "a.parquet")
+        assert samples_of(path) == [sample]
+        assert read(layout, path)[0].fields == sample.fields
 
-    def test_a_class_and_a_label(self, tmp_path: Path) -> None:
-        samples = [Sample("a", {"jpg": JPEG, "cls": 2, "label": (0.5, 1.0)}, 0)]
-        layout = Parquet(infer_columns(samples, Parquet()))
-        path = write_samples(layout, samples, tmp_path / "a.parquet")
-        assert samples_of(path) == samples
-
-    def test_without_columns_the_first_sample_decides(self, tmp_path: Path) -> None:
-        path = tmp_path / "a.parquet"
-        writer = Parquet().open_writer(str(path))
-        writer.add(SAMPLES[0])
-        with pytest.raises(BadSample, match="no column for its field 'txt'"):
-            writer.add(Sample("b", {"jpg": JPEG, "txt": b"?"}, 1))
-        writer.add(SAMPLES[1])
-        writer.finish()
-        writer.close()
-        assert samples_of(str(path)) == SAMPLES
-
-    def test_planned_columns_hold_whatever_there_is(self, tmp_path: Path) -> None:
-        fields = {("jpg", "bytes"): 1, ("png", "bytes"): 1, ("cls", "int"): 2, ("n", "Ints"): 1}
-        layout = parquet_for(fields | {("txt", "bytes"): 1}, ("cat", "dog"))
-        assert layout.columns == (
-            ("image", "image"),
-            ("label", "class"),
-            ("n", "list<int64>"),
-            ("txt", "binary"),
-        )
-        samples = [
-            Sample("a", {"jpg": JPEG, "cls": 0, "n": Ints((1, 2))}, 0),
-            Sample("b", {"png": PNG, "cls": 1, "txt": b"\xff"}, 1),
+    def test_an_empty_list_is_not_a_missing_one(self, tmp_path: Path) -> None:
+        kind = {"n": "list<int>", "image": "image"}
+        rows: list[dict[str, Value]] = [
+            {"image": JPEG, "n": ()},
+            {"image": JPEG},
+            {"image": JPEG, "n": (1,)},
         ]
-        assert samples_of(write_samples(layout, samples, tmp_path / "a.parquet")) == samples
-
-    @pytest.mark.parametrize("text", ["float", "list<list<int64>>", "timestamp", "", "null"][1:])
-    def test_unknown_types_are_refused(self, text: str) -> None:
-        with pytest.raises(OptionError, match="'x' cannot be of type"):
-            Parquet((("x", text),))
-
-    def test_unheld(self) -> None:
-        fields = {"jpg": bytes, "image": bytes, "label": tuple, "__key__": bytes, "txt": bytes}
-        assert Parquet().unheld(fields) == ["image", "__key__"]
-        assert Parquet().unheld({"label": bytes}) == ["label"]
+        samples = [Sample(f"{i}", fields, i) for i, fields in enumerate(rows)]
+        path = write_samples(layout_of("image", **kind), samples, tmp_path / "a.parquet")
+        assert [each.fields for each in samples_of(path)] == rows
 
     def test_options_survive_a_manifest(self) -> None:
-        assert Parquet.from_options(json.loads(json.dumps(asdict(LABELED)))) == LABELED
-        assert Parquet.from_options(json.loads(json.dumps(asdict(Parquet())))) == Parquet()
+        raw = Parquet.of(LABELED.arrow_schema)
+        for layout in (raw, Parquet()):
+            assert Parquet.from_options(json.loads(json.dumps(layout.options()))) == layout
+        assert raw.arrow_schema == LABELED.arrow_schema
 
 
 class TestRejects:
     @pytest.mark.parametrize(
-        ("kind", "value"),
+        ("fields", "reason"),
         [
-            ("int64", Ints((1, 2))),
-            ("int8", Ints((128,))),
-            ("uint8", Ints((-1,))),
-            ("int64", Ints((2**63,))),
-            ("int64", Floats((1.0,))),
-            ("int64", b"1"),
-            ("bool", Ints((2,))),
-            ("float", Floats((1e39,))),
-            ("float", Floats((16777217.0,))),
-            ("float", Ints((1,))),
-            ("list<float>", Ints((1,))),
-            ("list<int64>", Floats((1.0,))),
-            ("list<int64>", Blobs((b"a",))),
-            ("list<string>", Blobs((b"\xff",))),
-            ("list<binary>", Ints((1,))),
-            ("string", b"\xff"),
-            ("string", Ints((1,))),
-            ("binary", Ints((1,))),
-            ("image", Ints((1,))),
+            ({"other": 1}, "no column for its field 'other'"),
+            ({"json": b"\xff"}, "the field 'json' is JSON that is not UTF-8"),
+            ({"text": "\ud800"}, "not Unicode"),
         ],
     )
-    def test_what_a_column_would_change(self, tmp_path: Path, kind: str, value: Value) -> None:
-        layout = Parquet((("image", "image"), ("x", kind)))
+    def test_what_no_column_holds(
+        self, tmp_path: Path, fields: dict[str, Value], reason: str
+    ) -> None:
+        layout = layout_of("image", image="image", json="json", text="text")
         writer = layout.open_writer(str(tmp_path / "a.parquet"))
-        writer.add(Sample("a", {"jpg": JPEG}, 0))
-        with pytest.raises(BadSample, match="the field 'x'"):
-            writer.add(Sample("b", {"jpg": JPEG, "x": value}, 1))
+        writer.add(Sample("a", {"image": JPEG}, 0))
+        with pytest.raises(BadSample, match=reason):
+            writer.add(Sample("b", {"image": JPEG} | fields, 1))
         writer.finish()
         writer.close()
         assert [each.key for each in samples_of(str(tmp_path / "a.parquet"))] == ["a"]
 
-    @pytest.mark.parametrize("number", [2, -2])
-    def test_a_class_without_a_name(self, number: int) -> None:
-        with pytest.raises(BadSample, match="from -1 to 1"):
-            LABELED.encode(Sample("a", {"jpg": JPEG, "cls": number}))
-
-    def test_a_key_that_no_column_holds(self) -> None:
-        with pytest.raises(BadSample, match="__key__"):
-            LABELED.encode(Sample("a", {"jpg": JPEG, "filename": "b.jpg"}))
+    @pytest.mark.parametrize(
+        ("kind", "value"),
+        [
+            (pa.int8(), 128),
+            (pa.uint8(), -1),
+            (pa.string(), b"\xff"),
+            (pa.int64(), "1"),
+            (pa.date32(), "yesterday"),
+            (pa.list_(pa.int64()), ["a"]),
+        ],
+    )
+    def test_what_a_column_of_another_file_holds(self, kind: Any, value: Value) -> None:
+        layout = Parquet.of(pa.schema([("x", kind)]))
+        with pytest.raises(BadSample, match="the field 'x' is"):
+            layout.row(Sample("a", {"x": value}))
 
 
 class TestWriter:
@@ -245,7 +219,7 @@ class TestWriter:
         path = tmp_path / "a.parquet"
         writer = LABELED.open_writer(str(path))
         for i in range(150):
-            writer.add(Sample(f"{i}", {"jpg": JPEG, "cls": 0}))
+            writer.add(Sample(f"{i}", {"image": JPEG, "label": 0}))
         writer.close()
         writer.close()
         del writer
@@ -256,11 +230,8 @@ class TestWriter:
     def test_a_full_disk(self, tmp_path: Path) -> None:
         if not Path("/dev/full").exists():
             pytest.skip("no /dev/full")
-        writer = LABELED.open_writer("/dev/full")
-        writer.add(SAMPLES[0])
         with pytest.raises(OSError, match="No space left"):
-            writer.finish()
-        writer.close()
+            LABELED.open_writer("/dev/full")
 
     def test_no_samples(self, tmp_path: Path) -> None:
         path = write_samples(LABELED, [], tmp_path / "a.parquet")
@@ -268,11 +239,10 @@ class TestWriter:
         assert read(LABELED, path) == []
 
     def test_memory_does_not_grow_with_the_file(self, tmp_path: Path) -> None:
-        layout = Parquet((("image", "image"),))
-        writer = layout.open_writer(str(tmp_path / "a.parquet"))
+        writer = layout_of("x", x="image").open_writer(str(tmp_path / "a.parquet"))
         tracemalloc.start()
         for i in range(200):
-            writer.add(Sample(f"{i}", {"bin": bytes([i]) * (1 << 20)}, i))
+            writer.add(Sample(f"{i}", {"x": bytes([i]) * (1 << 20)}, i))
         peak = tracemalloc.get_traced_memory()[1] + pa.default_memory_pool().max_memory()
         tracemalloc.stop()
         writer.finish()
@@ -298,7 +268,7 @@ class TestWeights:
             }
         )
         weight = LABELED.weights(rows).sum()
-        fields = [{"jpg": JPEG[:3] + bytes(size)[3:], "cls": i % 2} for i in range(count)]
+        fields = [{"image": JPEG[:3] + bytes(size)[3:], "label": i % 2} for i in range(count)]
         samples = [Sample(f"some/class/{i}", each, i) for i, each in enumerate(fields)]
         path = write_samples(LABELED, samples, tmp_path / "a.parquet")
         target = Path(path).stat().st_size
@@ -306,67 +276,164 @@ class TestWeights:
         assert weight <= 1.001 * target + 200 * count
 
 
-BYTES = st.binary(max_size=8)
-VALUES: dict[type, st.SearchStrategy[Value]] = {
-    bytes: BYTES,
-    Ints: st.lists(st.integers(-(2**63), 2**63 - 1), max_size=3).map(Ints),
-    Floats: st.lists(st.floats(width=32, allow_nan=False), max_size=3).map(Floats),
-    Blobs: st.lists(BYTES, max_size=3).map(Blobs),
+def copied(path: str, target: Path, choice: Choice | None = None) -> str:
+    """Write the samples of a file to another, in columns as they are."""
+    choice = choice or Choice()
+    catalog = typed(read_parquet([path], None, choice=choice)[0], choice, raw=True)
+    layout = Parquet().like(catalog.reader.table)
+    return write_samples(layout, read_all(catalog), target)  # type: ignore[arg-type]
+
+
+class TestCopies:
+    COLUMNS = {
+        "image": images([JPEG, PNG, GIF], ["x/a.jpg", None, "c.gif"]),
+        "small": pa.array([1, None, 255], pa.uint8()),
+        "half": pa.array([0.5, None, 2], pa.float32()).cast(pa.float16()),
+        "text": pa.array(["a", None, "b"], pa.large_string()),
+        "kind": pa.array(["a", "b", "a"]).dictionary_encode(),
+        "when": pa.array([1, None, -(2**62)], pa.timestamp("ns")),
+        "zoned": pa.array([1, None, 1_600_000_000], pa.timestamp("us", "Europe/Berlin")),
+        "day": pa.array([datetime.date(2020, 1, 1), None, None]),
+        "time": pa.array([1, None, 86_399_999_999_999], pa.time64("ns")),
+        "wait": pa.array([1, None, 2], pa.duration("us")),
+        "price": pa.array([decimal.Decimal("1.50"), None, decimal.Decimal("-2.25")]),
+        "box": pa.array([{"x": 1, "y": [1.5]}, None, {"x": None, "y": []}]),
+        "objects": pa.array([[{"name": "a", "on": datetime.date(2020, 1, 1)}], [], None]),
+        "grid": pa.array([[[1, 2], []], [], None], pa.list_(pa.list_(pa.int8()))),
+        "pair": pa.array([[1, 2], [3, 4], [5, 6]], pa.list_(pa.float32(), 2)),
+        "tags": pa.array([[("k", 1)], [], None], pa.map_(pa.string(), pa.int32())),
+        "mask": images([PNG, None, PNG], ["m.png", None, None]),
+        "views": pa.array([[{"bytes": PNG, "path": "v.png"}], [], None], pa.list_(IMAGE)),
+        "id": pa.array([b"0123456789abcdef"] * 3, pa.binary(16)),
+    }
+
+    def test_columns_stay_as_they_are(self, tmp_path: Path) -> None:
+        features = {"image": {"_type": "Image"}, "small": {"dtype": "uint8", "_type": "Value"}}
+        path = write_table(tmp_path / "a.parquet", self.COLUMNS, features=features)
+        before, after = (
+            pq.read_table(each) for each in (path, copied(path, tmp_path / "b.parquet"))
+        )
+        assert after.schema.equals(before.schema, check_metadata=True)
+        assert after.equals(before)
+        again = copied(copied(path, tmp_path / "c.parquet"), tmp_path / "d.parquet")
+        assert Path(again).read_bytes() == (tmp_path / "b.parquet").read_bytes()
+
+    def test_columns_of_nulls_stay_unless_some_are_left_out(self, tmp_path: Path) -> None:
+        nulls = {"void": pa.nulls(1), "none": pa.nulls(1, pa.int8()), "__index_level_0__": [7]}
+        path = write_table(tmp_path / "a.parquet", {"image": images([JPEG]), "n": [1]} | nulls)
+        names = pq.read_schema(copied(path, tmp_path / "b.parquet")).names
+        assert names == ["image", "n", "void", "none"]
+        without = copied(path, tmp_path / "c.parquet", Choice(drop=("n",)))
+        assert pq.read_schema(without).names == ["image"]
+
+    def test_some_are_left_out_with_their_features(self, tmp_path: Path) -> None:
+        features = {name: {"dtype": "x", "_type": "Value"} for name in ("image", "small", "day")}
+        path = write_table(tmp_path / "a.parquet", self.COLUMNS, features=features)
+        choice = Choice(only=("image", "day"))
+        table = pq.read_table(copied(path, tmp_path / "b.parquet", choice))
+        assert table.schema.names == ["image", "day"]
+        noted = json.loads(table.schema.metadata[b"huggingface"])
+        assert list(noted["info"]["features"]) == ["image", "day"]
+        assert table.equals(pq.read_table(path, columns=["image", "day"]))
+
+    def test_columns_of_several_files(self, tmp_path: Path) -> None:
+        one = {"image": images([JPEG]), "n": pa.array([1], pa.int32()), "x": pa.nulls(1)}
+        two = {"image": images([PNG]), "n": pa.array([2], pa.int64()), "x": ["a"], "y": [0.5]}
+        paths = [write_table(tmp_path / f"{i}.parquet", each) for i, each in enumerate((one, two))]
+        catalog = typed(read_parquet(paths, None)[0], raw=True)
+        layout = Parquet().like(catalog.reader.table)
+        path = write_samples(layout, read_all(catalog), tmp_path / "b.parquet")  # type: ignore[arg-type]
+        assert pq.read_table(path, columns=["n", "x", "y"]).to_pylist() == [
+            {"n": 1, "x": None, "y": None},
+            {"n": 2, "x": "a", "y": 0.5},
+        ]
+
+    def test_another_image(self, tmp_path: Path) -> None:
+        path = write_table(tmp_path / "a.parquet", {"jpg": [JPEG], "n": [1], "key": ["a"]})
+        catalog = typed(read_parquet([path], None)[0], raw=True)
+        (sample,) = read_all(catalog)
+        assert isinstance(sample, Sample) and sample.image == "jpg"
+        sample.fields["jpg"] = PNG
+        layout = Parquet().like(catalog.reader.table)
+        table = pq.read_table(write_samples(layout, [sample], tmp_path / "b.parquet"))
+        assert table.to_pylist() == [{"jpg": PNG, "n": 1, "key": "a"}]
+        assert table.schema == pq.read_schema(path)
+
+    def test_an_image_beside_the_file_is_taken_in(self, tmp_path: Path) -> None:
+        (tmp_path / "a.png").write_bytes(PNG)
+        column = pa.array([{"bytes": None, "path": "a.png"}])
+        path = write_table(tmp_path / "a.parquet", {"image": column})
+        table = pq.read_table(copied(path, tmp_path / "b.parquet"))
+        assert table.to_pylist() == [{"image": {"bytes": PNG, "path": "a.png"}}]
+
+    def test_the_message_of_a_row(self) -> None:
+        message = LABELED.encode(SAMPLES[0])
+        batch = pa.ipc.read_record_batch(pa.py_buffer(b"".join(message)), LABELED.arrow_schema)
+        assert batch.to_pylist() == [{"image": {"bytes": JPEG, "path": "cat/1.jpg"}, "label": 0}]
+
+
+FLOAT32 = st.floats(width=32, allow_nan=False)
+TEXT = st.text(st.characters(exclude_categories=["Cs"]), max_size=8)
+INTS = st.integers(-(2**63), 2**63 - 1)
+SCALARS: dict[str, st.SearchStrategy[Value]] = {
+    "image": st.sampled_from([JPEG, PNG, GIF]),
+    "class": INTS,
+    "bool": st.booleans(),
+    "int": INTS,
+    "float32": FLOAT32,
+    "float64": st.floats(allow_nan=False),
+    "text": TEXT,
+    "bytes": st.binary(max_size=8).filter(lambda data: not data.startswith(b"\xff\xd8")),
 }
-NAMES = st.text(st.characters(exclude_categories=["Cs"]), max_size=8).filter(
-    lambda name: (
-        name
-        not in {"image", "label", "cls", "class", "filename", "width", "height", "id", "__key__"}
-        and name not in {"jpg", "png", "gif", "bin", "bmp", "tif", "webp"}
-        and "\x00" not in name
-    )
-)
+VALUES = SCALARS | {
+    f"list<{name}>": st.lists(SCALARS[name], max_size=3).map(tuple)
+    for name in ("int", "float32", "float64", "text", "bytes")
+}
+NAMES = TEXT.filter(lambda name: name and "\x00" not in name and name.lower() not in ("0", "y"))
 KEYS = st.from_regex(r"[a-zé0-9_ ]+(/[a-zé0-9_ -]+)?", fullmatch=True)
 
 
 @st.composite
-def data_sets(draw: st.DrawFn) -> list[Sample]:
-    """Samples that all draw from the same fields, each of one type."""
-    kinds = {
-        name: draw(st.sampled_from(list(VALUES)))
-        for name in draw(st.lists(NAMES, max_size=4, unique=True))
-    }
+def data_sets(draw: st.DrawFn) -> tuple[Schema, list[Sample]]:
+    """Samples of a schema."""
+    fields = [Field("image", "image"), Field("label", draw(st.sampled_from(["class", "float64"])))]
+    for name in draw(st.lists(NAMES, max_size=4, unique=True)):
+        fields.append(Field(name, draw(st.sampled_from(list(VALUES))), missing=True))
     samples = []
     for id, key in enumerate(draw(st.lists(KEYS, min_size=1, max_size=5, unique=True))):
-        fields: dict[str, Value] = {}
-        kind = draw(st.sampled_from(["jpg", "png", "bin", ""]))
-        if kind:
-            fields[kind] = {"jpg": JPEG, "png": PNG, "bin": b"?"}[kind]
-        label = draw(st.sampled_from([None, 3, -1]))
-        if label is not None:
-            fields["cls"] = label
-        for name in sorted(kinds):
-            if draw(st.booleans()):
-                fields[name] = draw(VALUES[kinds[name]])
-        samples.append(Sample(key, fields, id))
-    return samples
+        values = {
+            each.name: draw(VALUES[each.type])
+            for each in fields
+            if not each.missing or draw(st.booleans())
+        }
+        samples.append(Sample(key, values, id, "", "image"))
+    return Schema(tuple(fields), "image", "label"), samples
 
 
 @settings(max_examples=150, deadline=None)
-@given(samples=data_sets(), safe=st.booleans())
+@given(data_sets())
 def test_any_samples_come_back(
-    tmp_path_factory: pytest.TempPathFactory, samples: list[Sample], safe: bool
+    tmp_path_factory: pytest.TempPathFactory, data: tuple[Schema, list[Sample]]
 ) -> None:
-    if safe:
-        fields: dict[tuple[str, str], int] = {("never there", "Ints"): len(samples)}
-        for sample in samples:
-            for name, value in sample.fields.items():
-                place = name, type(value).__name__
-                fields[place] = fields.get(place, 0) + 1
-        layout = parquet_for(fields, None)
-    else:
-        layout = Parquet().fitting(*samples)
+    schema, samples = data
+    layout, notes = Parquet().arranged(schema)
+    assert notes == [] and layout.schema is not None
     path = tmp_path_factory.mktemp("p") / "a.parquet"
     write_samples(layout, samples, path)
-    found = samples_of(str(path))
-    assert found == samples
-    assert [list(each.fields) for each in found] == [list(each.fields) for each in samples]
-    assert read(layout, str(path)) == samples
+    reading = Reading(layout.schema, layout)
+    for found in (read_all(catalog_of(str(path))), list(map(reading, read(layout, str(path))))):
+        assert [each.key for each in found] == [each.key for each in samples]  # type: ignore[union-attr]
+        assert [each.fields for each in found] == [each.fields for each in samples]  # type: ignore[union-attr]
+    told = catalog_of(str(path)).settled.schema  # type: ignore[union-attr]
+    held = {name for each in samples for name in each.fields}
+    assert [(each.name, each.type) for each in told.fields] == [
+        (each.name, "int" if each.type == "class" and each.name != "label" else each.type)
+        for each in schema.fields
+        if each.name in held
+    ]
+    assert (told.image, told.label) == ("image", "label")
+    copy = copied(str(path), path.with_name("b.parquet"))
+    assert pq.read_table(copy).equals(pq.read_table(path, columns=pq.read_schema(copy).names))
 
 
 @settings(max_examples=60, deadline=None)
@@ -387,3 +454,9 @@ def test_damage_is_told_and_nothing_else(
         read(LABELED, str(path))
     except DamagedShard as error:
         assert str(path) in str(error)
+
+
+def test_a_float_of_32_bits_stays_one() -> None:
+    (tenth,) = struct.unpack("<f", struct.pack("<f", 0.1))
+    row, size = layout_of(x="float32").row(Sample("a", {"x": tenth}))
+    assert row == [tenth] and size > 8

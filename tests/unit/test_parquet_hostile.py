@@ -17,7 +17,7 @@ from dsprep.errors import BadSample, SourceError
 from dsprep.sample import Sample
 from dsprep.sources.parquet import read_parquet
 from tests.images import jpeg
-from tests.unit.parquet_files import images, read_all, spooled, write_table
+from tests.unit.parquet_files import catalog_of, images, read_all, samples_of, spooled, write_table
 
 JPEG = jpeg(1)
 ROWS = 12
@@ -65,23 +65,17 @@ def test_no_rows(tmp_path: Path) -> None:
         read_parquet([path], None)
 
 
-def test_two_columns_of_one_name(tmp_path: Path) -> None:
-    table = pa.Table.from_arrays(
-        [images([JPEG]), pa.array([1]), pa.array([2])], ["image", "x", "x"]
-    )
-    path = str(tmp_path / "a.parquet")
-    pq.write_table(table, path)
-    with pytest.raises(SourceError, match="two columns are called 'x': --drop x"):
-        read_parquet([path], None)
-    catalog, _ = read_parquet([path], None, dropped=frozenset({"x"}))
-    assert read_all(catalog) == [Sample("000000000", {"jpg": JPEG}, 0)]
-
-
-@pytest.mark.parametrize("name", ["image.bytes", "image.path", "", "a/b", "..", "\n", "'", "x.y"])
+@pytest.mark.parametrize("name", ["image.bytes", "image.path", "a/b", "..", "\n", "'", "x.y"])
 def test_names_of_columns(tmp_path: Path, name: str) -> None:
     columns = {"image": images([JPEG], ["a.jpg"]), name: ["text"]}
-    catalog, _ = read_parquet([write_table(tmp_path / "a.parquet", columns)], None)
-    assert read_all(catalog) == [Sample("a", {"jpg": JPEG, name: b"text"}, 0)]
+    path = write_table(tmp_path / "a.parquet", columns)
+    assert samples_of(path) == [Sample("a", {"image": JPEG, name: "text"}, 0, "a.jpg", "image")]
+
+
+def test_a_column_without_a_name(tmp_path: Path) -> None:
+    path = write_table(tmp_path / "a.parquet", {"image": images([JPEG]), "": ["text"]})
+    assert "has no name" in read_parquet([path], None)[1][0].detail
+    assert [each.fields for each in samples_of(path)] == [{"image": JPEG}]
 
 
 def test_more_rows_than_bytes(tmp_path: Path) -> None:
@@ -104,7 +98,7 @@ def test_a_damaged_row_group_spoils_no_other(tmp_path: Path) -> None:
     assert catalog.table["offset"].to_list() == expected
     (tmp_path / "spool").mkdir()
     for each in (catalog, spooled(catalog, tmp_path / "spool").shuffle(1)):
-        labels = [sample.fields["cls"] for sample in read_all(each)]  # type: ignore[union-attr]
+        labels = [sample.fields["label"] for sample in read_all(each)]  # type: ignore[union-attr]
         assert sorted(labels) == expected  # type: ignore[type-var]
 
 
@@ -129,8 +123,9 @@ def test_a_row_group_that_is_damaged_later(tmp_path: Path) -> None:
 def test_text_that_is_not_utf8(tmp_path: Path) -> None:
     bad = pa.array([b"\xff\xfe", b"ok"]).view(pa.string())
     path = write_table(tmp_path / "a.parquet", {"image": images([JPEG, JPEG]), "text": bad})
-    catalog, _ = read_parquet([path], None)
-    assert [each.fields["text"] for each in read_all(catalog)] == [b"\xff\xfe", b"ok"]  # type: ignore[union-attr]
+    bad_one, good = read_all(catalog_of(path))
+    assert isinstance(bad_one, BadSample) and "'text'" in str(bad_one) and "UTF-8" in str(bad_one)
+    assert isinstance(good, Sample) and good.fields["text"] == "ok"
 
 
 def test_a_path_that_is_not_utf8(tmp_path: Path) -> None:
