@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from dsprep.findings import Finding
     from dsprep.planning.selection import Chosen
     from dsprep.verifying.inspection import Problem
-    from dsprep.verifying.report import VerifyReport
+    from dsprep.verifying.report import FieldFound, VerifyReport
     from dsprep.writing import WriteReport
 
 _SHOWN = 5
@@ -44,7 +44,7 @@ _SKIPPED_DIRECTORIES = {
     "loop": "not looked into: a link to a directory above it",
 }
 
-_PROBLEMS_SHOWN = 50
+_PROBLEMS_SHOWN = 20
 
 _PROOF = {
     "checksum": "by the checksum that S3 keeps",
@@ -254,12 +254,28 @@ def print_verify_report(report: VerifyReport) -> None:
             f"  {'unproven':<9} {format_count(unproven, 'file')} of the right size, whose checksum "
             "nothing tells; --download reads everything"
         )
+    for each in report.fields:
+        if each.role:
+            count = f"{each.samples:,} of {format_count(report.samples, 'sample')}"
+            click.echo(visible(f"  {each.role:<9} {count} ({each.name})"))
     if not report.manifest:
         click.echo(f"  {'note':<9} there is no manifest to compare with")
     for note in report.notes:
         click.echo(visible(f"  {'note':<9} {note}"))
     click.echo(f"  {'time':<9} {format_duration(report.seconds)}")
+    if report.fields and not report.manifest:
+        click.echo("\nfields")
+        _print_table(_field_row(each) for each in report.fields)
     print_problems(problems)
+
+
+def _field_row(field: FieldFound) -> tuple[str, ...]:
+    """A field of samples, as a line of a table shows it."""
+    kind = field.type
+    if field.classes:
+        kind += f" of {format_count(field.classes, 'class')}"
+    count = format_count(field.samples, "sample")
+    return visible(field.name), kind, field.role, count, f"told by {field.told}"
 
 
 def print_problems(problems: Sequence[Problem]) -> None:

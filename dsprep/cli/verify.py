@@ -61,8 +61,12 @@ def verify(
     DEST is a directory that dsprep wrote, or one shard, or a directory of shards that others
     wrote. With a manifest, files, sizes and checksums are compared with it; with or without, each
     shard is read from its first byte to its last. Problems are named by shard, offset and sample,
-    and make the exit code 3. After shard append, --against takes either source: it compares the
-    shards that were made of it, and the report counts the samples that were not compared.
+    and make the exit code 3. Of shards that others wrote, the report shows the fields, as convert
+    would read them.
+
+    --against compares all fields of every sample with SOURCE; after a transform, all but the image.
+    After shard append, it takes either source: it compares the shards that were made of it, and the
+    report counts the samples that were not compared.
 
     On S3, DEST is a prefix, a manifest or a shard: all files that the manifest names are compared
     with it without reading them, by the checksums that S3 keeps, or that dsprep has noted there.
@@ -81,11 +85,12 @@ def verify(
     from dsprep.progress import progress_for
     from dsprep.verifying import verify as verifying
 
-    source = None if against is None else take_source(options, against)
+    source = take_source(options, dest if against is None else against)
     report = verifying.verify(
         dest,
         decode=decode,
-        against=source,
+        against=None if against is None else source,
+        choice=source.choice if against is None else None,
         loader=loader,
         max_pixels=max_pixels,
         download=download,

@@ -4,21 +4,18 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import chain
 from typing import TYPE_CHECKING, Any
 
 import polars as pl
 
 from dsprep.planning.recipe import Recipe
 from dsprep.running.shard import Report
-from dsprep.units import format_count
-from dsprep.verifying.inspection import (
-    Inspected,
-    Problem,
-    SourceTask,
-    digest,
-    digest_source,
-    label_text,
-)
+from dsprep.schema import FACTS, IMAGE, LABEL, Field, Schema
+from dsprep.units import format_count, format_some
+from dsprep.verifying.digests import MISSING, WIDTH, Digester, differing
+from dsprep.verifying.inspection import Inspected, Problem, SourceTask, digest_source
 from dsprep.workers.pool import Pool
 
 if TYPE_CHECKING:
@@ -33,11 +30,12 @@ _FOUND = pl.Schema(
         "offset": pl.Int64(),
         "key": pl.String(),
         "name": pl.String(),
-        "digest": pl.String(),
-        "label": pl.String(),
+        "digests": pl.Binary(),
+        "content": pl.Binary(),
     }
 )
-"""A sample of a shard: where it lies, its key, what it is known by, and what it holds.
+"""A sample of a shard: where it lies, its key, what it is known by, and what it holds: the digests
+of all fields, and that of the image or, if images are not compared, of all.
 
 A part is what one command wrote: the data set as it was packed, or what was appended to it.
 """
@@ -46,54 +44,157 @@ _MOST = 0.5
 """Share of the samples of a part that a source holds, if the part was made of it."""
 
 
+@dataclass(frozen=True)
+class Matched:
+    """Which fields of shards are compared, and with what of the source.
+
+    Attributes:
+        fields: The fields of the shards that are compared.
+        names: What the source calls those that it calls otherwise.
+        roles: The roles of fields, by their names in the shards.
+        untold: Fields that only the shards have, and that are not compared.
+        unheld: Fields that only the source has.
+    """
+
+    fields: tuple[Field, ...]
+    names: Mapping[str, str]
+    roles: Mapping[str, str]
+    untold: tuple[str, ...]
+    unheld: tuple[str, ...]
+
+    def shown(self, at: int) -> str:
+        """Return what messages call a field."""
+        name = self.fields[at].name
+        return self.roles.get(name) or f"field {name!r}"
+
+    @property
+    def image(self) -> int | None:
+        """The position of the image; None if it is not compared."""
+        return self._position(IMAGE)
+
+    @property
+    def label(self) -> int | None:
+        """The position of the label, likewise."""
+        return self._position(LABEL)
+
+    def _position(self, role: str) -> int | None:
+        places = (at for at, each in enumerate(self.fields) if self.roles.get(each.name) == role)
+        return next(places, None)
+
+
+def match_fields(base: Schema, source: Schema, transformed: bool, known: bool) -> Matched:
+    """Find the fields of a source that became those of shards.
+
+    Args:
+        base: The schema of the shards.
+        source: That of the source.
+        transformed: Whether images were, so that neither they nor what follows from them is
+            compared.
+        known: Whether the shards have a label only if the source has.
+    """
+    roles = {base.label: LABEL, base.image: IMAGE}
+    own = {IMAGE: source.image, LABEL: source.label}
+    fields, untold = [], []
+    names: dict[str, str] = {}
+    for each in base.fields:
+        role = roles.get(each.name, "")
+        if not each.places or (transformed and (role == IMAGE or each.name in FACTS)):
+            continue
+        name = each.name if each.name in source.by_name else own.get(role)
+        if name is None and not (role == LABEL and known) and each.name not in FACTS:
+            untold.append(each.name)
+            continue
+        fields.append(each)
+        if name is not None and name != each.name:
+            names[each.name] = name
+    told = {names.get(each.name, each.name) for each in base.fields} | set(own.values())
+    unheld = [each.name for each in source.fields if each.name not in told | FACTS]
+    shown = {name: role for name, role in roles.items() if name}
+    return Matched(tuple(fields), names, shown, tuple(untold), tuple(unheld))
+
+
+@dataclass(frozen=True)
+class Origin:
+    """What shards are compared with.
+
+    Attributes:
+        catalog: The source.
+        recipe: How samples were made of it.
+        matched: Which fields are compared.
+        rejected: The paths of samples that are known not to be in the shards.
+        part_of: The part that each shard is of.
+    """
+
+    catalog: Catalog
+    recipe: Recipe
+    matched: Matched
+    rejected: frozenset[str]
+    part_of: Mapping[str, int]
+
+
 def compare(
-    shards: Sequence[tuple[str, Inspected]],
-    catalog: Catalog,
-    recipe: Recipe,
-    labeled: bool,
-    rejected: frozenset[str],
-    pool: Pool,
-    report: Report,
-    part_of: Mapping[str, int],
+    shards: Sequence[tuple[str, Inspected]], origin: Origin, pool: Pool, report: Report
 ) -> tuple[list[Problem], list[str]]:
     """Find the samples that are missing, too many, or not what the source holds.
 
     Samples are paired by name. Where no name of the shards is one of the source's, as with features
     that tell no name, or where names are numbers of several parts, the contents must be the same,
-    in whatever order. Of a data set that was
-    appended to, a part is left out if the source holds few of its samples, and most of another's.
+    in whatever order. Of a data set that was appended to, a part is left out if the source holds
+    few of its samples, and most of another's.
 
     Args:
         shards: Names and contents, with digests.
-        catalog: The source.
-        recipe: How samples were made of it.
-        labeled: Whether each sample must have its label; if not, none of them may have one.
-        rejected: The paths of samples that are known not to be in them.
+        origin: What they are compared with.
         pool: Reads the source.
         report: Is told how far that is.
-        part_of: The part that each shard is of.
 
     Returns:
         What is wrong, shard by shard; and what was not compared.
     """
-    found, source = _found(shards, part_of), _expected(catalog, recipe, pool, report)
+    recipe, matched = origin.recipe, origin.matched
+    found, source = _found(shards, origin), _expected(origin, pool, report)
     found, source, notes = _of_source(found, source, recipe)
     named = found.is_empty() or found["name"].is_in(source["name"].implode()).any()
     if _by_number(recipe) and found["part"].n_unique() > 1:
         named = False  # each part was numbered as its own source was, not as one of all
-    on = ["name" if named else "digest", "number"]
+    on = ["name" if named else "content", "number"]
     found, source = (_numbered(table, on[0]) for table in (found, source))
-    pairs = found.join(source, on=on, how="inner", suffix="_source")
-    expected = source.filter(~pl.col("path").is_in(list(rejected)))
-    has_none = labeled and catalog.label_column is None and not catalog.reader.whole
+    pairs = found.join(source, on=on, how="inner", suffix="_source", nulls_equal=True)
+    expected = source.filter(~pl.col("path").is_in(list(origin.rejected)))
+    both = pairs.filter(pl.col("digests").is_not_null() & pl.col("digests_source").is_not_null())
+    other = both.filter(pl.col("digests") != pl.col("digests_source"))
+    notes += _hints(other, both.height, matched)
+    misfits = pairs.filter(pl.col("digests").is_null() & pl.col("reason").is_not_null()).height
+    if misfits:
+        notes.append(f"{format_count(misfits, 'sample')} not compared: they do not fit the schema")
     problems = [
-        *_other_images(pairs),
-        *_other_labels(pairs, labeled=labeled or (found["label"] != "").any()),
-        *(_invented_labels(pairs) if has_none else ()),
-        *_extra(found.join(source, on=on, how="anti")),
-        *_missing(expected.join(found, on=on, how="anti")),
+        *_problems(other, lambda row: _difference(row, matched)),
+        *_problems(
+            pairs.filter(pl.col("digests").is_not_null() & pl.col("reason").is_not_null()),
+            lambda row: f"is not compared with {row['path']}, which {row['reason']}",
+        ),
+        *_problems(
+            found.join(source, on=on, how="anti", nulls_equal=True),
+            lambda row: "the source holds no such sample",
+        ),
+        *_missing(expected.join(found, on=on, how="anti", nulls_equal=True)),
     ]
     return problems, notes
+
+
+def class_problems(
+    names: Sequence[str] | None, known: Sequence[str] | None, file: str
+) -> Iterator[Problem]:
+    """Find classes that have other names than in the source.
+
+    Args:
+        names: The names in the shards, by number.
+        known: The names in the source.
+        file: What tells the names of the shards.
+    """
+    for number, (name, own) in enumerate(zip(names or (), known or (), strict=False)):
+        if name != own and name and own:
+            yield Problem(file, None, "", f"calls the class {number} {name!r}, the source {own!r}")
 
 
 def _of_source(
@@ -105,8 +206,8 @@ def _of_source(
         Both, and what is left out, in words.
     """
     by_number = _by_number(recipe)
-    images = source["digest"].filter(source["digest"] != digest(b""))  # samples may hold none
-    is_there = found["digest"].is_in(images.implode())
+    contents = source["content"].filter(source["content"] != MISSING)  # samples may hold no image
+    is_there = found["content"].is_in(contents.implode()).fill_null(False)
     if not by_number:
         is_there |= found["name"].is_in(source["name"].implode())
     shares = found.select("part", is_there=is_there).group_by("part").agg(pl.mean("is_there"))
@@ -132,17 +233,17 @@ def _by_number(recipe: Recipe) -> bool:
     return known_by == "id" or (known_by == "key" and recipe.key == "index")
 
 
-def _found(shards: Sequence[tuple[str, Inspected]], part_of: Mapping[str, int]) -> pl.DataFrame:
+def _found(shards: Sequence[tuple[str, Inspected]], origin: Origin) -> pl.DataFrame:
     tables = [
         pl.DataFrame(
             {
-                "part": [part_of.get(file, 0)] * len(shard.keys),
+                "part": [origin.part_of.get(file, 0)] * len(shard.keys),
                 "file": [file] * len(shard.keys),
                 "offset": list(shard.offsets),
                 "key": shard.keys,
                 "name": shard.names,
-                "digest": shard.digests,
-                "label": shard.labels,
+                "digests": shard.digests,
+                "content": _contents(shard.digests, origin.matched),
             },
             schema=_FOUND,
         )
@@ -151,61 +252,82 @@ def _found(shards: Sequence[tuple[str, Inspected]], part_of: Mapping[str, int]) 
     return pl.concat([_FOUND.to_frame(), *tables])
 
 
-def _expected(catalog: Catalog, recipe: Recipe, pool: Pool, report: Report) -> pl.DataFrame:
+def _expected(origin: Origin, pool: Pool, report: Report) -> pl.DataFrame:
+    catalog, recipe, matched = origin.catalog, origin.recipe, origin.matched
+    digester = Digester(matched.fields, matched.names, recipe.schema)
     share = max(1, math.ceil(len(catalog) / (_TASKS_PER_WORKER * pool.size)))
     starts = range(0, len(catalog), share)
-    tasks = (SourceTask(recipe, catalog.slice(start, share).rows()) for start in starts)
-    parts = dict(pool.run(digest_source, tasks, report))
-    digests = [digest for number in range(len(starts)) for digest in parts[number]]
-    labels = [""] * len(catalog)
-    if catalog.label_column == "cls":
-        labels = [label_text((cls,)) for cls in catalog.table["cls"]]
-    elif catalog.label_column == "label":
-        labels = [label_text(label) for label in catalog.table["label"].to_list()]
-    columns = {
-        "name": _names(catalog, recipe),
-        "path": catalog.table["path"],
-        "digest": digests,
-        "label": labels,
+    tasks = (SourceTask(recipe, catalog.slice(at, share).rows(), digester) for at in starts)
+    done = dict(pool.run(digest_source, tasks, report))
+    parts = [done[number] for number in range(len(starts))]
+    reasons = {
+        start + at: reason
+        for start, part in zip(starts, parts, strict=True)
+        for at, reason in part.reasons.items()
     }
-    return pl.DataFrame(columns)
+    digests = list(chain.from_iterable(part.digests for part in parts))
+    columns = {
+        "name": list(chain.from_iterable(part.names for part in parts)),
+        "path": catalog.table["path"],
+        "digests": digests,
+        "content": _contents(digests, matched),
+        "reason": [reasons.get(at) for at in range(len(catalog))],
+    }
+    kinds = {"name": pl.String(), "digests": pl.Binary(), "content": pl.Binary()}
+    return pl.DataFrame(columns, schema_overrides={**kinds, "reason": pl.String()})
 
 
-def _names(catalog: Catalog, recipe: Recipe) -> pl.Series:
-    """What samples of the source are known by in the shards."""
-    index = catalog.table["index"].cast(str)
-    if recipe.layout.known_by == "path":
-        return catalog.table["path"]
-    if recipe.layout.known_by == "id":
-        return index
-    return catalog.keys() if recipe.key == "path" else index.str.zfill(9)
+def _contents(digests: Sequence[bytes | None], matched: Matched) -> Sequence[bytes | None]:
+    """Return what tells samples without names apart: the digest of the image, or all digests."""
+    at = matched.image
+    if at is None:
+        return digests
+    image = slice(at * WIDTH, (at + 1) * WIDTH)
+    return [each and each[image] for each in digests]
 
 
 def _numbered(table: pl.DataFrame, by: str) -> pl.DataFrame:
     """Tell apart samples of one name, or of one content, so that a join pairs them one by one."""
-    ordered = table.sort(by, "digest", "label", maintain_order=True)
+    ordered = table.sort(by, "digests", maintain_order=True)
     return ordered.with_columns(number=pl.int_range(pl.len()).over(by))
 
 
-def _other_images(pairs: pl.DataFrame) -> Iterator[Problem]:
-    if "digest_source" in pairs.columns:
-        other = pairs.filter(pl.col("digest") != pl.col("digest_source"))
-        yield from _problems(other, lambda row: f"its image is not that of {row['path']}")
+def _difference(row: Mapping[str, Any], matched: Matched) -> str:
+    """Say in which fields a sample differs from that of the source."""
+    own, other, path = row["digests"], row["digests_source"], row["path"]
+    lacks: list[str] = []
+    invents: list[str] = []
+    differs: list[str] = []
+    for at in differing(own, other):
+        field = slice(at * WIDTH, (at + 1) * WIDTH)
+        into = lacks if own[field] == MISSING else invents if other[field] == MISSING else differs
+        into.append(matched.shown(at))
+    said = []
+    if differs:
+        be = "is not that" if len(differs) == 1 else "are not those"
+        said.append(f"its {_and(differs)} {be} of {path}")
+    if lacks:
+        said.append(f"lacks the {_and(lacks)} of {path}")
+    if invents:
+        said.append(f"has a {_and(invents)}, and {path} has none")
+    return "; ".join(said)
 
 
-def _other_labels(pairs: pl.DataFrame, labeled: bool) -> Iterator[Problem]:
-    known = (pl.col("label_source") != "") & labeled
-    other = pairs.filter(known & (pl.col("label") != pl.col("label_source")))
-    yield from _problems(other, lambda row: f"its label is not that of {row['path']}")
+def _and(names: Sequence[str]) -> str:
+    return " and ".join(filter(None, (", ".join(names[:-1]), names[-1])))
 
 
-def _invented_labels(pairs: pl.DataFrame) -> Iterator[Problem]:
-    other = pairs.filter(pl.col("label") != "")
-    yield from _problems(other, lambda row: f"has a label, and {row['path']} has none")
-
-
-def _extra(table: pl.DataFrame) -> Iterator[Problem]:
-    yield from _problems(table, lambda row: "the source holds no such sample")
+def _hints(other: pl.DataFrame, compared: int, matched: Matched) -> Iterator[str]:
+    """Say what to give if all labels differ, as they do from those of another list."""
+    if matched.untold:
+        yield f"not compared, as the source does not tell them: {format_some(matched.untold)}"
+    at = matched.label
+    if at is None or not compared or other.height < compared:
+        return
+    label = slice(at * WIDTH, (at + 1) * WIDTH)
+    pairs = other.select("digests", "digests_source").iter_rows()
+    if all(own[label] != told[label] for own, told in pairs):
+        yield "all labels differ: give the --labels or --list that told the labels"
 
 
 def _missing(table: pl.DataFrame) -> Iterator[Problem]:

@@ -2,24 +2,25 @@
 
 from __future__ import annotations
 
-import hashlib
-import struct
 from array import array
-from collections.abc import Callable, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import NamedTuple
 
 from dsprep.errors import BadImage, BadSample, DamagedShard, SourceError
-from dsprep.formats.base import Entry, Format
+from dsprep.formats.base import Entry, Format, path_of
 from dsprep.formats.stream import ShardStream
 from dsprep.images.check import make_check
 from dsprep.indexes import mxnet
 from dsprep.planning.recipe import Recipe, make_samples
 from dsprep.rows import Rows
 from dsprep.running.shard import Report
-from dsprep.sample import Sample
+from dsprep.sample import Sample, key_of
+from dsprep.schema import Reading
 from dsprep.stores.local import read_whole
+from dsprep.verifying.digests import Digest, Digester
 
 _REPORT_EVERY = 256
 """Samples between two progress reports."""
@@ -50,20 +51,24 @@ class ShardTask(NamedTuple):
     Attributes:
         path: The file.
         layout: The format.
+        reading: Makes samples of the schema; None if nothing tells it.
+        enforced: Whether a sample that does not fit the schema is a problem.
         decode: Whether to decode every image.
         max_pixels: The most pixels that an image may have.
         readable: The kinds of image that may be in it; None for any.
         idx: The file with the offsets of the samples, if there is one.
-        digests: Whether to say what every sample holds, for a comparison.
+        digester: Says what every sample holds, for a comparison; None if that is not wanted.
     """
 
     path: str
     layout: Format
+    reading: Reading | None
+    enforced: bool
     decode: bool
     max_pixels: int
     readable: frozenset[str] | None
     idx: str | None
-    digests: bool
+    digester: Digester | None
 
 
 @dataclass
@@ -76,12 +81,14 @@ class Inspected:
         crc32c: Of its bytes on disk.
         is_read: Whether its bytes could be read.
         problems: What is wrong with it.
+        counts: How many samples have each field.
+        misfits: How many samples do not fit the schema.
+        misfit: Why the first of them does not.
         names: What every sample is known by, if digests were asked for: its key, path or id as the
             format has it; empty if the shard does not tell.
         keys: The key of every sample, likewise.
         offsets: Where every sample begins, likewise.
-        digests: A digest of the image of every sample, likewise.
-        labels: The label of every sample as :func:`label_text` has it, likewise.
+        digests: What the digester says of every sample, likewise; None for one that does not fit.
     """
 
     samples: int = 0
@@ -89,11 +96,13 @@ class Inspected:
     crc32c: int = 0
     is_read: bool = False
     problems: list[Problem] = field(default_factory=list)
+    counts: Counter[str] = field(default_factory=Counter)
+    misfits: int = 0
+    misfit: str = ""
     names: list[str] = field(default_factory=list)
     keys: list[str] = field(default_factory=list)
     offsets: array[int] = field(default_factory=lambda: array("q"))
-    digests: list[str] = field(default_factory=list)
-    labels: list[str] = field(default_factory=list)
+    digests: list[Digest | None] = field(default_factory=list)
 
 
 def inspect_shard(task: ShardTask, report: Report) -> Inspected:
@@ -131,24 +140,25 @@ def _read_samples(
     report: Report,
 ) -> list[tuple[int, int]]:
     """Look at every sample; returns the id and the offset of each."""
-    check = make_check("decode", readable=task.readable, max_pixels=task.max_pixels)
+    check = _checker(task)
     positions: list[tuple[int, int]] = []
-    seen: set[str] = set()
     reported = 0
     for entry in task.layout.read(stream):
-        sample = entry.sample
+        key = entry.sample.key
         found.samples += 1
-        positions.append((sample.id, entry.offset))
-        if task.layout.keys_must_differ and sample.key in seen:
-            problem(entry.offset, sample.key, "the key was there before: readers see two samples")
-        seen.add(sample.key)
-        if task.decode:
-            try:
-                _decode(sample, check)
-            except BadSample as error:
-                problem(entry.offset, sample.key, str(error))
-        if task.digests:
-            _note(found, task.layout, entry)
+        positions.append((entry.sample.id, entry.offset))
+        sample, misfit = _typed(entry.sample, task.reading)
+        if misfit:
+            found.misfits += 1
+            found.misfit = found.misfit or f"the sample {key!r} {misfit}"
+        if misfit and task.enforced:
+            problem(entry.offset, key, misfit)
+        if sample is not None:
+            found.counts.update(sample.fields.keys())
+            for wrong in check(sample):
+                problem(entry.offset, key, wrong)
+        if task.digester is not None:
+            _note(found, task, entry, sample)
         if found.samples - reported >= _REPORT_EVERY:
             report(found.samples - reported, 0, [])
             reported = found.samples
@@ -156,50 +166,61 @@ def _read_samples(
     return positions
 
 
-def _decode(sample: Sample, check: Callable[[bytes], object]) -> None:
-    image = sample.image()
-    if image is None:
-        raise BadImage("holds no image that dsprep knows")
-    check(image[1])
-
-
-def _note(found: Inspected, layout: Format, entry: Entry) -> None:
-    sample = entry.sample
-    image = sample.image()
-    names = {"key": sample.key, "path": sample.fields.get("filename", ""), "id": sample.id}
-    found.names.append(str(names[layout.known_by]))
-    found.keys.append(sample.key)
-    found.offsets.append(entry.offset)
-    found.digests.append(digest(image[1] if image else b""))
-    found.labels.append(label_text(_labels(sample)))
-
-
-def digest(data: bytes) -> str:
-    """What two payloads share only if they are equal."""
-    return hashlib.blake2b(data, digest_size=16).hexdigest()
-
-
-def label_text(labels: Sequence[float]) -> str:
-    """Labels in the precision that all formats share, 32-bit floats, for a comparison."""
+def _typed(sample: Sample, reading: Reading | None) -> tuple[Sample | None, str]:
+    """Return the sample as the schema has it, or why it does not fit."""
+    if reading is None:
+        return None, ""
     try:
-        return struct.pack(f"<{len(labels)}f", *labels).hex()
-    except OverflowError:
-        return repr(labels)
+        return reading(sample), ""
+    except BadSample as error:
+        return None, str(error)
 
 
-def _labels(sample: Sample) -> Sequence[float]:
-    """The labels of a sample as it was read from a shard; none if it has none."""
-    label = sample.label()
-    if label is not None:
-        return (label,) if isinstance(label, int) else label
-    for name in ("cls", "label", "label.json"):
-        value = sample.fields.get(name)
-        if isinstance(value, bytes):
-            try:
-                return [float(number) for number in value.decode().strip("[]").split(",")]
-            except ValueError:
-                return ()
-    return ()
+def _checker(task: ShardTask) -> Callable[[Sample], Iterator[str]]:
+    """Return a function that says what is wrong with the images and the class of a sample."""
+    schema = task.reading.schema if task.reading else None
+    label = schema.label_field if schema else None
+    names = label.names if label and label.type == "class" else ()
+    images = [each.name for each in schema.fields if each.type == "image"] if schema else []
+    own = make_check("decode", readable=task.readable, max_pixels=task.max_pixels)
+    other = make_check("decode", max_pixels=task.max_pixels)
+
+    def check(sample: Sample) -> Iterator[str]:
+        told = sample.class_name
+        number = sample.fields.get(label.name) if names and told and label else None
+        if number is not None:
+            name = names[number] if 0 <= number < len(names) else ""
+            if name != told:
+                yield f"its class {number} is called {told!r}, and {name!r} in the manifest"
+        if not task.decode:
+            return
+        if schema is not None and schema.image and sample.image is None:
+            yield "holds no image"
+        for name in images:
+            if name in sample.fields:
+                try:
+                    (own if name == sample.image else other)(sample.fields[name])
+                except BadImage as error:
+                    yield str(error) if name == sample.image else f"the field {name!r}: {error}"
+
+    return check
+
+
+def _note(found: Inspected, task: ShardTask, entry: Entry, sample: Sample | None) -> None:
+    assert task.digester is not None
+    found.names.append(name_of(entry.sample, task.layout))
+    found.keys.append(entry.sample.key)
+    found.offsets.append(entry.offset)
+    found.digests.append(None if sample is None else task.digester(sample))
+
+
+def name_of(sample: Sample, layout: Format) -> str:
+    """Return what a sample is known by in the shards of a format; empty if nothing tells it."""
+    if layout.known_by == "id":
+        return str(sample.id)
+    if layout.known_by == "key" or not (sample.key or sample.path):
+        return sample.key
+    return path_of(sample)
 
 
 def _check_index(path: str, positions: list[tuple[int, int]]) -> str | None:
@@ -218,27 +239,51 @@ class SourceTask(NamedTuple):
     Attributes:
         recipe: How the shards were made of them.
         rows: The samples.
+        digester: Says what they hold.
     """
 
     recipe: Recipe
     rows: Rows
+    digester: Digester
 
 
-def digest_source(task: SourceTask, report: Report) -> list[str]:
-    """The digest of each image as packing would write it; empty for one that it would reject."""
-    digests = []
+@dataclass
+class Digested:
+    """Samples of a source.
+
+    Attributes:
+        names: What each is known by in the shards.
+        digests: What the digester says of each; None for one that cannot be had.
+        reasons: Why not, by position.
+    """
+
+    names: list[str] = field(default_factory=list)
+    digests: list[Digest | None] = field(default_factory=list)
+    reasons: dict[int, str] = field(default_factory=dict)
+
+
+def digest_source(task: SourceTask, report: Report) -> Digested:
+    """Make samples of a source as packing would, and digest them."""
+    found = Digested()
+    recipe, rows = task.recipe, task.rows
     done = 0
-    for sample in make_samples(task.recipe, task.rows):
-        try:
-            if isinstance(sample, BadSample):
-                raise sample
-            image = sample.image()
-            digests.append(digest(image[1] if image else b""))
-        except BadSample:
-            digests.append("")
+    for position, sample in enumerate(make_samples(recipe, rows)):
+        digest = None
+        if isinstance(sample, BadSample):
+            found.reasons[position] = str(sample)
+            path, id = rows.paths[position], rows.ids[position]
+            key = f"{id:09d}" if recipe.key == "index" else key_of(path)
+            sample = Sample(key, {}, id, path)
+        else:
+            try:
+                digest = task.digester(sample)
+            except (ValueError, TypeError, OverflowError):
+                found.reasons[position] = "a value does not fit the type that the shards have"
+        found.names.append(name_of(sample, recipe.layout))
+        found.digests.append(digest)
         done += 1
         if done == _REPORT_EVERY:
             report(done, 0, [])
             done = 0
     report(done, sum(task.rows.sizes), [])
-    return digests
+    return found

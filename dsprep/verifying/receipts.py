@@ -32,6 +32,9 @@ def false_totals(manifest: Manifest) -> Iterable[str]:
         says, sums = getattr(manifest, what), sum(getattr(each, what) for each in manifest.shards)
         if says != sums:
             yield f"says {says:,} {what}, but its shards {sums:,}"
+    label = manifest.schema.label_field if manifest.schema else None
+    if label is not None and label.names and label.names != (manifest.classes or label.names):
+        yield f"names other classes than its field {label.name!r}"
 
 
 def unnamed(

@@ -4,8 +4,29 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 from dsprep.verifying.inspection import Problem
+
+
+class FieldFound(NamedTuple):
+    """A field of the samples.
+
+    Attributes:
+        name: Its name.
+        type: One of :data:`dsprep.schema.TYPES`.
+        classes: How many class names it has.
+        role: ``image``, ``label``, or empty.
+        told: What tells its type.
+        samples: How many samples have it.
+    """
+
+    name: str
+    type: str
+    classes: int
+    role: str
+    told: str
+    samples: int
 
 
 @dataclass(frozen=True)
@@ -27,6 +48,7 @@ class VerifyReport:
             ``download``, which reads all bytes; or by no more than their ``size``, which is no
             proof.
         notes: What else there is to say.
+        fields: The fields of the samples; none if nothing tells them.
     """
 
     destination: str
@@ -40,3 +62,4 @@ class VerifyReport:
     seconds: float
     proof: Mapping[str, int] = field(default_factory=dict)
     notes: Sequence[str] = ()
+    fields: Sequence[FieldFound] = ()

@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from contextlib import suppress
+from dataclasses import dataclass, replace
 from pathlib import Path
 
-from dsprep.errors import SourceError
+from dsprep.errors import OtherVersion, SourceError
 from dsprep.formats import FORMATS, SUFFIXES, format_of_file
 from dsprep.formats.folder import Folder
 from dsprep.manifests.manifest import Manifest, read_manifest
 from dsprep.manifests.recorded import Recorded, recorded_options
 from dsprep.planning.destination import Destination
 from dsprep.stores.local import is_scratch
+from dsprep.units import format_count
 from dsprep.verifying.receipts import UNFINISHED, unfinished, unnamed
 
 
@@ -26,6 +28,7 @@ class Shards:
         manifest: What they should be; None if nothing tells.
         destination: Where they are, and what their companions are called.
         manifest_name: The file name of the manifest.
+        notes: What there is to say of the manifest, a line each.
     """
 
     made: Recorded
@@ -33,11 +36,17 @@ class Shards:
     manifest: Manifest | None
     destination: Destination
     manifest_name: str = ""
+    notes: tuple[str, ...] = ()
 
     @property
     def directory(self) -> Path:
         """Where they are."""
         return self.destination.directory
+
+    @property
+    def present(self) -> list[str]:
+        """The file names of those that are there."""
+        return [name for name in self.names if (self.directory / name).is_file()]
 
 
 def find_shards(path: Path) -> list[Shards]:
@@ -56,14 +65,12 @@ def _look(path: Path) -> list[Shards]:
     if path.name.endswith("manifest.json") and path.is_file():
         return [_with_manifest(path)]
     if path.is_file():
-        layout = format_of_file(path.name)
-        if layout is None:
-            raise SourceError(f"{path}: its name is not that of a shard ({SUFFIXES})")
-        companion = Destination(path.parent, path.name)
-        known = companion.manifest
-        if known.exists() and read_manifest(known).has_shard(path.name):
-            return [_with_manifest(known)]
-        return [Shards(Recorded(layout(), known=False), [path.name], None, companion)]
+        known = Destination(path.parent, path.name).manifest
+        if known.exists():
+            found = _with_manifest(known)
+            if found.manifest is None or found.manifest.has_shard(path.name):
+                return [found]
+        return [_one(path)]
     if not path.is_dir():
         if Destination(path.parent, path.name).scratch.is_dir():
             raise SourceError(f"{path}: is not finished; {UNFINISHED}")
@@ -71,22 +78,46 @@ def _look(path: Path) -> list[Shards]:
     beside = path.resolve().with_name(f"{path.resolve().name}.manifest.json")
     if (path / "manifest.json").exists():
         return [_with_manifest(path / "manifest.json")]
-    if beside.exists() and isinstance((found := _with_manifest(beside)).made.layout, Folder):
-        return [found]
+    with suppress(OtherVersion):
+        if beside.exists() and isinstance((found := _recorded(beside)).made.layout, Folder):
+            return [found]
     singles = sorted(path.glob("[!.]*.manifest.json"))
     return [_with_manifest(each) for each in singles] or [_without_manifest(path)]
 
 
 def _with_manifest(path: Path) -> Shards:
+    """The shards of a manifest; those beside it, if it is of another version."""
+    try:
+        return _recorded(path)
+    except OtherVersion as error:
+        single = _single(path)
+        others = _one(path.with_name(single)) if single else _without_manifest(path.parent)
+        return replace(others, notes=(*others.notes, f"{error}; it is taken for absent"))
+
+
+def _recorded(path: Path) -> Shards:
     manifest = read_manifest(path)
     try:
         made = recorded_options(manifest)
     except SourceError as error:
         raise SourceError(f"{path}: {error}") from None
-    single = path.name.removesuffix("manifest.json").removesuffix(".")
-    destination = Destination(path.parent, single or None)
+    destination = Destination(path.parent, _single(path) or None)
     names = [shard.name for shard in manifest.shards]
     return Shards(made, names, manifest, destination, path.name)
+
+
+def _single(manifest: Path) -> str:
+    """The one file that a manifest is of; empty if it is that of a directory."""
+    return manifest.name.removesuffix("manifest.json").removesuffix(".")
+
+
+def _one(path: Path) -> Shards:
+    """A shard that has no manifest."""
+    layout = format_of_file(path.name)
+    if layout is None:
+        raise SourceError(f"{path}: its name is not that of a shard ({SUFFIXES})")
+    made = Recorded(layout(), known=False)
+    return Shards(made, [path.name], None, Destination(path.parent, path.name))
 
 
 def _without_manifest(directory: Path) -> Shards:
@@ -99,13 +130,19 @@ def _without_manifest(directory: Path) -> Shards:
         raise SourceError(f"{directory}: holds no finished shard; {UNFINISHED}")
     if not by_format:
         raise SourceError(f"{directory}: holds no shards ({SUFFIXES})")
+    notes: tuple[str, ...] = ()
+    tables = {name for name in by_format if not FORMATS[name].concatenative}
+    if tables and len(by_format) == len(tables) + 1:  # as img2dataset writes them
+        for name in tables:
+            count = format_count(len(by_format.pop(name)), "file")
+            notes += (f"{count} of {name} beside the shards passed over",)
     if len(by_format) > 1:
         raise SourceError(
             f"{directory}: holds shards of {' and '.join(by_format)}; name them file by file"
         )
     ((format_name, names),) = by_format.items()
     made = Recorded(FORMATS[format_name](), known=False)
-    return Shards(made, names, None, Destination(directory))
+    return Shards(made, names, None, Destination(directory), notes=notes)
 
 
 def strays(path: Path, found: Sequence[Shards]) -> Iterable[tuple[str, str]]:
@@ -139,7 +176,5 @@ def shards_of_others(shards: Shards) -> Shards:
     """
     if shards.destination.single is None:
         return _without_manifest(shards.directory)
-    present = [name for name in shards.names if (shards.directory / name).is_file()]
-    return Shards(
-        Recorded(type(shards.made.layout)(), known=False), present, None, shards.destination
-    )
+    made = Recorded(type(shards.made.layout)(), known=False)
+    return Shards(made, shards.present, None, shards.destination)

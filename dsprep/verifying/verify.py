@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import time
 from bisect import bisect_right
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from contextlib import suppress
+from dataclasses import dataclass, replace
 from itertools import chain
 from pathlib import Path
 
@@ -15,22 +17,44 @@ from dsprep.formats.folder import Folder
 from dsprep.loaders import count_samples, require_loader
 from dsprep.manifests.manifest import FileReceipt, Manifest, read_rejects
 from dsprep.options import given_options, require_effect
-from dsprep.planning.fields import recorded_choice
-from dsprep.planning.recipe import Recipe
-from dsprep.planning.settle import with_chosen_label
 from dsprep.progress import Progress
 from dsprep.running.place import remove_leftovers
-from dsprep.sources.reading import Source, may_be_labeled, read_source, source_of
+from dsprep.schema import Choice
+from dsprep.sources.reading import Source, source_of
 from dsprep.stores.objects import as_source
 from dsprep.stores.urls import is_s3
+from dsprep.units import format_count
+from dsprep.verifying.digests import Digester
 from dsprep.verifying.folders import look_at_folder
 from dsprep.verifying.inspection import Inspected, Problem, ShardTask, inspect_shard
 from dsprep.verifying.receipts import UNFINISHED, difference, false_totals
 from dsprep.verifying.report import VerifyReport
 from dsprep.verifying.shards import Shards, find_shards, strays
+from dsprep.verifying.understanding import Understood, fields_found, understand
 from dsprep.workers.pool import Pool, available_cores
 
-_LABELS = {"cls", "label"}
+
+@dataclass(frozen=True)
+class _Asked:
+    """What to look for, and what does it.
+
+    Attributes:
+        decode: Whether to decode every image.
+        against: The source to compare with; None for none.
+        loader: The framework to read with; None for none.
+        max_pixels: The most pixels that an image may have; None for what the manifest says.
+        choice: What the user says of the fields of shards without a manifest.
+        pool: Looks through the shards.
+        progress: Is told how far it is.
+    """
+
+    decode: bool
+    against: Source | None
+    loader: str | None
+    max_pixels: int | None
+    choice: Choice
+    pool: Pool
+    progress: Progress
 
 
 @public
@@ -41,6 +65,7 @@ def verify(
     against: Source | AnyPath | None = None,
     loader: str | None = None,
     max_pixels: int | None = None,
+    choice: Choice | None = None,
     download: bool = False,
     workers: int | None = None,
     progress: Progress | None = None,
@@ -54,6 +79,8 @@ def verify(
             takes, or, with its labels, what :func:`dsprep.make_source` makes of it.
         loader: A framework to read the shards with: ``mxnet``, ``tensorflow`` or ``webdataset``.
         max_pixels: The most pixels that an image may have; by default what the manifest says.
+        choice: What the fields of shards without a manifest are, as
+            :func:`dsprep.sources.reading.make_choice` has it.
         download: Whether to read what is on S3, rather than compare the checksums that it keeps.
         workers: How many processes; by default the cores that this process may use.
         progress: Is told how far it is.
@@ -65,7 +92,7 @@ def verify(
         SourceError: If there are no shards to verify.
         OptionError: If the arguments make no sense for these shards.
     """
-    given = given_options(locals())
+    given = given_options({name: value for name, value in locals().items() if name != "choice"})
     if isinstance(against, Source):
         given["--against"] = against.root
     require_effect("verify", given, remote=is_s3(dest))
@@ -78,22 +105,14 @@ def verify(
         with as_source(dest):
             return verify_stored(dest, download, progress)
     found = find_shards(Path(dest))
-    if against is not None and len(found) > 1:
-        raise OptionError(f"{dest}: --against goes with one data set; name one of these manifests")
-    folders = [shards for shards in found if isinstance(shards.made.layout, Folder)]
-    if folders and (against is not None or loader is not None):
-        raise OptionError(f"{dest}: is a folder of files; --against and --loader go with shards")
-    if loader is not None:
-        for shards in found:
-            require_loader(loader, shards.made.layout.name)
+    _require_sense(dest, found, against, loader, choice or Choice())
     for shards in found:
         if shards.manifest is not None:
             with suppress(DestinationError):  # a run is alive, or the directory is only to be read
                 remove_leftovers(shards.destination, shards.manifest)
     with Pool(available_cores() if workers is None else workers) as pool:
-        reports = [
-            _verify(shards, decode, against, loader, max_pixels, pool, progress) for shards in found
-        ]
+        asked = _Asked(decode, against, loader, max_pixels, choice or Choice(), pool, progress)
+        reports = [_verify(shards, asked) for shards in found]
     unnamed = [Problem(name, None, "", message) for name, message in strays(Path(dest), found)]
     return VerifyReport(
         destination=dest,
@@ -106,27 +125,55 @@ def verify(
         problems=[*chain.from_iterable(each.problems for each in reports), *unnamed],
         seconds=time.monotonic() - began,
         notes=list(chain.from_iterable(each.notes for each in reports)),
+        fields=reports[0].fields if len(reports) == 1 else (),
     )
 
 
-def _verify(
-    shards: Shards,
-    decode: bool,
-    against: Source | None,
-    loader: str | None,
-    max_pixels: int | None,
-    pool: Pool,
-    progress: Progress,
-) -> VerifyReport:
+def _require_sense(
+    dest: str, found: Sequence[Shards], against: Source | None, loader: str | None, choice: Choice
+) -> None:
+    """Refuse what makes no sense for the shards that were found.
+
+    Raises:
+        OptionError: If something does not.
+    """
+    if against is not None and len(found) > 1:
+        raise OptionError(f"{dest}: --against goes with one data set; name one of these manifests")
+    folders = [shards for shards in found if isinstance(shards.made.layout, Folder)]
+    if folders and (against is not None or loader is not None):
+        raise OptionError(f"{dest}: is a folder of files; --against and --loader go with shards")
+    if choice != Choice() and any(each.manifest and each.manifest.schema for each in found):
+        raise OptionError(
+            f"{dest}: the manifest tells the fields; leave out --image-field, --label-field, "
+            "--label-type, --schema, --look and --no-image, or give --against SOURCE, which they "
+            "are of then"
+        )
+    if loader is not None:
+        for shards in found:
+            require_loader(loader, shards.made.layout.name)
+
+
+def _verify(shards: Shards, asked: _Asked) -> VerifyReport:
     """Verify one data set."""
     if isinstance(shards.made.layout, Folder):
-        return _verify_folder(shards, decode, max_pixels, pool, progress)
+        return _verify_folder(shards, asked)
     began = time.monotonic()
-    manifest = shards.manifest
+    manifest, pool, progress = shards.manifest, asked.pool, asked.progress
     problems = _compare_files(shards)
-    present = [name for name in shards.names if (shards.directory / name).is_file()]
+    present = shards.present
     checked = ["structure"] if manifest is None else ["manifest", "sizes", "checksums", "structure"]
-    tasks = [_task(shards, name, decode, max_pixels, against is not None) for name in present]
+    understood = understand(shards, asked.choice, pool)
+    notes = [*shards.notes, *understood.notes]
+    origin = None
+    if asked.against is not None:
+        from dsprep.verifying.origins import find_origin  # nothing else of verify needs polars
+
+        origin, understood, wrong = find_origin(
+            shards, understood, asked.against, _rejected_paths(shards), _parts(manifest), pool
+        )
+        problems += wrong
+    digester = None if origin is None else Digester(origin.matched.fields)
+    tasks = [_task(shards, name, understood, digester, asked) for name in present]
     progress.begin("verifying", sum(_samples_of(manifest)), 0)
     results = dict(
         pool.run(inspect_shard, tasks, lambda samples, size, _: progress.advance(samples, size))
@@ -136,16 +183,26 @@ def _verify(
     for name, shard in inspected:
         problems += shard.problems
         problems += _compare_receipt(manifest, name, shard)
-    notes: list[str] = []
-    if decode:
+    notes += _notes(inspected, understood)
+    if asked.decode and understood.schema is not None:
         checked.append("images")
-    if against is not None:
-        checked.append("source" if shards.made.layout.tells_labels else "images of the source")
-        wrong, notes = _compare_source(shards, inspected, against, pool, progress)
+    elif asked.decode:
+        problems.append(Problem("", None, "", f"images not decoded: {understood.notes[-1]}"))
+    if origin is not None:
+        from dsprep.verifying.comparison import compare
+
+        checked.append("source")
+        progress.begin("reading the source", len(origin.catalog), 0)
+        wrong, said = compare(
+            inspected, origin, pool, lambda samples, size, _: progress.advance(samples, size)
+        )
+        progress.end()
         problems += wrong
-    if loader is not None:
-        checked.append(loader)
-        problems += _load(loader, shards.directory, inspected)
+        notes += said
+    if asked.loader is not None:
+        checked.append(asked.loader)
+        problems += _load(asked.loader, shards.directory, inspected)
+    counts = sum((shard.counts for _, shard in inspected), Counter[str]())
     return VerifyReport(
         destination=str(shards.directory),
         format=shards.made.layout.name,
@@ -157,20 +214,31 @@ def _verify(
         problems=problems,
         seconds=time.monotonic() - began,
         notes=notes,
+        fields=list(fields_found(understood.schema, counts)) if understood.schema else (),
     )
 
 
-def _verify_folder(
-    shards: Shards, decode: bool, max_pixels: int | None, pool: Pool, progress: Progress
-) -> VerifyReport:
+def _notes(inspected: Sequence[tuple[str, Inspected]], understood: Understood) -> Iterable[str]:
+    """Say what else is to be known of the samples."""
+    for name, shard in inspected:
+        if shard.is_read and not shard.samples and not shard.problems:
+            yield f"{name}: holds no samples"
+    count = sum(shard.misfits for _, shard in inspected)
+    if count and not understood.enforced:
+        first = next(shard.misfit for _, shard in inspected if shard.misfit)
+        yield f"{format_count(count, 'sample')} not of this schema; {first}"
+
+
+def _verify_folder(shards: Shards, asked: _Asked) -> VerifyReport:
     """Verify a folder of files."""
     began = time.monotonic()
-    manifest = shards.manifest
+    manifest, progress = shards.manifest, asked.progress
     assert manifest is not None
     progress.begin("verifying", manifest.samples, 0)
     try:
         found = look_at_folder(
-            shards, decode, max_pixels, pool, lambda samples, *_: progress.advance(samples, 0)
+            *(shards, asked.decode, asked.max_pixels, asked.pool),
+            lambda samples, *_: progress.advance(samples, 0),
         )
     finally:
         progress.end()
@@ -181,7 +249,7 @@ def _verify_folder(
         shards=0,
         samples=found.samples,
         bytes=found.bytes,
-        checked=["manifest", "sizes", "checksums", *(["images"] if decode else [])],
+        checked=["manifest", "sizes", "checksums", *(["images"] if asked.decode else [])],
         problems=[*_compare_files(shards), *found.problems],
         seconds=time.monotonic() - began,
     )
@@ -192,18 +260,21 @@ def _samples_of(manifest: Manifest | None) -> Iterable[int]:
 
 
 def _task(
-    shards: Shards, name: str, decode: bool, max_pixels: int | None, digests: bool
+    shards: Shards, name: str, understood: Understood, digester: Digester | None, asked: _Asked
 ) -> ShardTask:
-    path, layout = shards.directory / name, shards.made.layout
+    path = shards.directory / name
+    layout = replace(shards.made.layout, schema=understood.schema)
     index = path.with_suffix(".idx")
     return ShardTask(
         path=str(path),
         layout=layout,
-        decode=decode,
-        max_pixels=shards.made.max_pixels if max_pixels is None else max_pixels,
+        reading=understood.reading(layout),
+        enforced=understood.enforced,
+        decode=asked.decode,
+        max_pixels=shards.made.max_pixels if asked.max_pixels is None else asked.max_pixels,
         readable=layout.readable_images,
         idx=str(index) if layout.has_sidecars and index.exists() else None,
-        digests=digests,
+        digester=digester,
     )
 
 
@@ -244,56 +315,6 @@ def _compare_receipt(manifest: Manifest | None, name: str, shard: Inspected) -> 
             yield Problem(
                 name, None, "", f"holds {shard.samples:,} samples, not {receipt.samples:,}"
             )
-
-
-def _compare_source(
-    shards: Shards,
-    inspected: Sequence[tuple[str, Inspected]],
-    against: Source,
-    pool: Pool,
-    progress: Progress,
-) -> tuple[list[Problem], list[str]]:
-    # Here, as nothing else of verify needs polars.
-    from dsprep.sources.classes import has_flags, renumbered
-    from dsprep.verifying.comparison import compare
-
-    made = shards.made
-    part_of = _parts(shards.manifest)
-    catalog, _ = read_source(against, pool.map)
-    require_effect("", {"--classes": against.classes}, labeled=may_be_labeled(catalog))
-    known, named = catalog.classes, shards.manifest.classes if shards.manifest else None
-    told = against.classes is not None or against.class_order is not None
-    are_numbers = catalog.label_column == "cls" or has_flags(catalog)
-    if known and named and set(known) <= set(named) and are_numbers and not told:
-        catalog = renumbered(catalog, named)  # an option, or an append, has numbered them
-    fields = recorded_choice(made.fields)
-    catalog = with_chosen_label(fields, catalog)
-    recipe = Recipe(
-        reader=catalog.reader,
-        layout=made.layout,
-        transform=made.transform,
-        check="none",
-        readable=None,
-        max_pixels=made.max_pixels,
-        classes=catalog.classes,
-        key=made.key,
-        fields=fields,
-        keep_fields=None,
-    )
-    progress.begin("reading the source", len(catalog), 0)
-    try:
-        return compare(
-            inspected,
-            catalog,
-            recipe,
-            made.known and made.layout.tells_labels and not _LABELS & fields.renamed.keys(),
-            _rejected_paths(shards),
-            pool,
-            lambda samples, size, _: progress.advance(samples, size),
-            part_of,
-        )
-    finally:
-        progress.end()
 
 
 def _parts(manifest: Manifest | None) -> dict[str, int]:

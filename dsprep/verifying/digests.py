@@ -1,0 +1,104 @@
+"""Digests of samples: what a comparison keeps of each, a few bytes for each field."""
+
+from __future__ import annotations
+
+import hashlib
+import struct
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import TypeAlias
+
+from dsprep.sample import Sample, Value
+from dsprep.schema import TYPES, Field, Schema, item_of
+
+Digest: TypeAlias = bytes
+"""The digests of the fields of a sample, one after another."""
+
+WIDTH = 8
+"""Bytes of a field's digest: a change goes unseen once in 2^64."""
+
+MISSING = bytes(WIDTH)
+"""The digest of a field that a sample does not have."""
+
+_PACKED = {"class": "q", "int": "q", "bool": "q", "float32": "f", "float64": "d"}
+"""How numbers are laid out."""
+
+
+@dataclass(frozen=True)
+class Digester:
+    """Digests fields of samples. Plain data: it is pickled for the workers.
+
+    Attributes:
+        fields: The fields, as the shards have them.
+        names: What samples call those that they call otherwise.
+        schema: The schema of the samples, if it is not that of the shards.
+    """
+
+    fields: tuple[Field, ...]
+    names: Mapping[str, str] = field(default_factory=dict)
+    schema: Schema | None = None
+
+    @cached_property
+    def _columns(self) -> list[tuple[str, Callable[[Value], bytes]]]:
+        known = self.schema.by_name if self.schema else {}
+        columns = []
+        for each in self.fields:
+            name = self.names.get(each.name, each.name)
+            own = known.get(name)
+            converts = own is not None and own.type != each.type
+            columns.append((name, _digest_of(each.type, converts)))
+        return columns
+
+    def __call__(self, sample: Sample) -> Digest:
+        """Return the digests of the fields of a sample, one after another.
+
+        Raises:
+            ValueError: If a value does not fit the type that the shards have.
+        """
+        fields = sample.fields
+        return b"".join(
+            [digest(fields[name]) if name in fields else MISSING for name, digest in self._columns]
+        )
+
+
+def differing(one: Digest, other: Digest) -> list[int]:
+    """Return the positions of the fields whose digests differ."""
+    starts = range(0, len(one), WIDTH)
+    return [at // WIDTH for at in starts if one[at : at + WIDTH] != other[at : at + WIDTH]]
+
+
+def _digest_of(kind: str, converts: bool) -> Callable[[Value], bytes]:
+    """Return a function from a value of a type, or of one that it converts, to its digest."""
+    content, convert = _content_of(kind), TYPES[kind].convert
+
+    def digest(value: Value) -> bytes:
+        if converts and (value := convert(value)) is None:
+            return MISSING
+        return hashlib.blake2b(content(value), digest_size=WIDTH).digest()
+
+    return digest
+
+
+def _content_of(kind: str) -> Callable[[Value], bytes]:
+    """Return a function from a value of a type to bytes that no other value has."""
+    item = item_of(kind)
+    if item is None:
+        if kind in _PACKED:
+            return struct.Struct(f"<{_PACKED[kind]}").pack
+        return _text if kind == "text" else _same
+    if item in _PACKED:
+        code = _PACKED[item]
+        return lambda values: struct.pack(f"<{len(values)}{code}", *values)
+    of_item = _content_of(item)
+    return lambda values: b"".join(
+        b"%d:%s" % (len(content), content) for content in map(of_item, values)
+    )
+
+
+def _text(value: str) -> bytes:
+    return value.encode("utf-8", "surrogatepass")
+
+
+def _same(value: bytes) -> bytes:
+    return value

@@ -1,0 +1,115 @@
+"""The source of shards: its catalog, and how their samples were made of it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+from itertools import islice
+
+from dsprep.catalog import Catalog
+from dsprep.errors import SourceError
+from dsprep.options import require_effect
+from dsprep.planning.recipe import Recipe
+from dsprep.schema import Choice, Schema
+from dsprep.sources.classes import has_flags, renumbered
+from dsprep.sources.reading import Source, read_source
+from dsprep.verifying.comparison import Matched, Origin, class_problems, match_fields
+from dsprep.verifying.inspection import Problem
+from dsprep.verifying.shards import Shards
+from dsprep.verifying.understanding import Understood
+from dsprep.workers.pool import Pool
+
+_MOST_CLASSES = 20
+"""Classes that are called otherwise than this are no classes of the source."""
+
+
+def find_origin(
+    shards: Shards,
+    understood: Understood,
+    against: Source,
+    rejected: frozenset[str],
+    part_of: Mapping[str, int],
+    pool: Pool,
+) -> tuple[Origin, Understood, list[Problem]]:
+    """Find out how samples of shards were made of those of a source.
+
+    Args:
+        shards: The shards.
+        understood: What is known of their fields.
+        against: The source.
+        rejected: The paths of samples that are known not to be in the shards.
+        part_of: The part that each shard is of.
+        pool: Reads the source.
+
+    Returns:
+        It; what is known of the fields now; and what is wrong with fields and classes.
+
+    Raises:
+        OptionError: If an option does not go with the source.
+        SourceError: If the source cannot be read, or nothing tells the fields of the shards.
+    """
+    made = shards.made
+    if understood.schema is None:
+        raise SourceError(f"{shards.directory}: {understood.notes[-1]}; nothing can be compared")
+    catalog, _ = read_source(_as_recorded(against, made.fields, understood), pool.map)
+    settled = catalog.settled
+    assert settled is not None
+    require_effect("", {"--classes": against.classes}, labeled=catalog.is_labeled)
+    reader, layout = catalog.reader, made.layout
+    if not understood.enforced and reader.whole and reader.table.name == layout.name:
+        # Samples that were copied have the fields of the source, which all were looked at for.
+        names = understood.schema.label_field and understood.schema.label_field.names
+        schema = settled.schema.with_names(names or ())
+        understood = understood._replace(schema=schema, ignored=settled.ignored)
+    assert understood.schema is not None
+    base: Schema = understood.schema
+    known, named = catalog.classes, base.label_field.names if base.label_field else ()
+    told = against.classes is not None or against.class_order is not None
+    are_numbers = catalog.label_column == "cls" or has_flags(catalog)
+    if known and named and set(known) <= set(named) and are_numbers and not told:
+        catalog = renumbered(catalog, named)  # an option, or an append, has numbered them
+        catalog = replace(catalog, told=catalog.told | {"label"})
+    recipe = Recipe(
+        reader=catalog.reader,
+        schema=settled.schema,
+        layout=replace(layout, schema=None if made.transform else base),
+        transform=None,
+        check="none",
+        readable=None,
+        max_pixels=made.max_pixels,
+        classes=catalog.classes,
+        key=made.key,
+        keep_fields=None,
+        told=catalog.told,
+    )
+    matched = match_fields(base, recipe.schema, made.transform is not None, made.known)
+    origin = Origin(catalog, recipe, matched, rejected, part_of)
+    return origin, understood, list(_problems(shards, matched, catalog, named))
+
+
+def _as_recorded(against: Source, fields: Choice, understood: Understood) -> Source:
+    """Return a source, of which the fields are kept that were kept when the shards were made."""
+    choice = replace(
+        against.choice,
+        only=fields.only,
+        drop=fields.drop,
+        rename=fields.rename,
+        look_all=against.choice.look_all or not (understood.enforced or against.choice.schema),
+    )
+    label = understood.schema.label_field if understood.schema else None
+    if label is not None and label.type == "text" and choice.label_type is None:
+        choice = replace(choice, label_type="text")
+        against = replace(against, label_type="text")
+    return replace(against, choice=choice, whole=True)
+
+
+def _problems(
+    shards: Shards, matched: Matched, catalog: Catalog, names: tuple[str, ...]
+) -> Iterator[Problem]:
+    """Find fields and classes of the source that the shards do not have."""
+    for name in matched.unheld if shards.made.known else ():
+        yield Problem(shards.manifest_name, None, "", f"has no field {name!r}, and the source has")
+    label = matched.fields[matched.label] if matched.label is not None else None
+    if label is not None and label.type == "class":
+        file = shards.manifest_name or str(shards.directory)
+        yield from islice(class_problems(names, catalog.classes, file), _MOST_CLASSES)

@@ -1,0 +1,101 @@
+"""Which schema the samples of shards have: what a manifest says, or what a look at them finds."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import NamedTuple
+
+from dsprep.errors import SourceError
+from dsprep.findings import notes_of
+from dsprep.formats.base import Format
+from dsprep.schema import IMAGE, LABEL, Choice, Reading, Schema
+from dsprep.sources.reading import make_source, read_source
+from dsprep.verifying.report import FieldFound
+from dsprep.verifying.shards import Shards
+from dsprep.workers.pool import Pool
+
+
+class Understood(NamedTuple):
+    """What is known of the fields of shards.
+
+    Attributes:
+        schema: The fields; None if nothing tells them.
+        ignored: Raw names that are no fields.
+        enforced: Whether every sample was checked against the schema when it was written.
+        notes: What there is to say, a line each.
+    """
+
+    schema: Schema | None
+    ignored: frozenset[str] = frozenset()
+    enforced: bool = False
+    notes: tuple[str, ...] = ()
+
+    def reading(self, layout: Format) -> Reading | None:
+        """Return what makes samples of the schema of raw ones."""
+        return None if self.schema is None else Reading(self.schema, layout, self.ignored)
+
+
+def understand(shards: Shards, choice: Choice, pool: Pool) -> Understood:
+    """Find out the schema of shards.
+
+    Args:
+        shards: They.
+        choice: What the user says of their fields, if they have no manifest.
+        pool: Looks at samples.
+
+    Raises:
+        OptionError: If the user names a field that no sample has.
+    """
+    manifest, layout = shards.manifest, shards.made.layout
+    if manifest is None or manifest.schema is None:
+        return _looked_at(shards, choice, pool)
+    schema, label = manifest.schema, manifest.schema.label_field
+    if label is not None and label.type == "class" and not label.names and manifest.classes:
+        schema = schema.with_names(manifest.classes)
+    return Understood(schema, _placeholders(schema, layout), manifest.enforced)
+
+
+def _placeholders(schema: Schema, layout: Format) -> frozenset[str]:
+    """Return where samples without labels have a label that means nothing."""
+    if schema.label is not None or not layout.needs_labels:
+        return frozenset()
+    return frozenset(name for name in (LABEL,) if layout.meaning(name).role == LABEL)
+
+
+def _looked_at(shards: Shards, choice: Choice, pool: Pool) -> Understood:
+    """Look at samples as `convert` does."""
+    layout = shards.made.layout
+    files = [str(shards.directory / name) for name in shards.present]
+    why = "there are none"
+    # A directory has files that tell of all shards in it; these may be sides of a split, though.
+    whole = [[str(shards.directory)]] if len(files) > 1 else []
+    for first, *others in [*whole, files] if files else []:
+        source = make_source(first, others=others, kind=layout.name, choice=choice)
+        try:
+            catalog, findings = read_source(source, pool.map)
+        except SourceError as error:
+            why = str(error)
+            continue
+        assert catalog.settled is not None
+        if catalog.reader.whole and catalog.reader.table.name == layout.name:
+            settled = catalog.settled
+            notes = tuple(notes_of(findings))
+            return Understood(settled.schema, settled.ignored, notes=notes)
+        why = f"{first}: is not read as {layout.name}"
+    return Understood(None, notes=(f"nothing tells the fields: {why}",))
+
+
+def fields_found(schema: Schema, counts: Mapping[str, int]) -> Iterator[FieldFound]:
+    """Return what was found of the fields of samples.
+
+    Args:
+        schema: The fields.
+        counts: How many samples have each.
+    """
+    roles = {schema.image: IMAGE, schema.label: LABEL}
+    for each in schema.fields:
+        if each.places:
+            told = each.told or "the manifest"
+            count = counts.get(each.name, 0)
+            role = roles.get(each.name, "")
+            yield FieldFound(each.name, each.type, len(each.names), role, told, count)
