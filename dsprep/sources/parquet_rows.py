@@ -168,6 +168,8 @@ def _held(column: Any) -> Any:
     if not is_file(column.type):
         return column.is_valid()
     data, paths = file_parts(column)
+    if not data.null_count:
+        return data.is_valid()
     named = arrow().compute.not_equal(paths, "").fill_null(False)
     return arrow().compute.or_(data.is_valid(), named)
 
