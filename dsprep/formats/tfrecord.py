@@ -182,7 +182,7 @@ class TFRecord(Format):
                 continue
             feature = own_feature_of(each)
             if each.name == "format" and each.type == "text" and schema.image:
-                makers[feature] = partial(_format_entry, feature, schema.image)
+                makers[feature] = partial(_format_entry, schema.image, each.name, feature)
             elif each.name == "source_id" and feature == names.source_id:
                 makers[feature] = partial(_source_id_entry, feature)
             elif each != image:
@@ -193,7 +193,7 @@ class TFRecord(Format):
             entry = partial(_name_entry, label.name, label.names)
             makers |= {name: partial(entry, name) for name in names.names or (CLASS_TEXT,)}
         if image is not None and "format" in names.written:
-            makers.setdefault(FORMAT, partial(_format_entry, FORMAT, image.name))
+            makers.setdefault(FORMAT, partial(_format_entry, image.name, "", FORMAT))
         place = own_feature_of(image) if image else ""
         before = [makers[name] for name in sorted(makers) if name < place]
         after = [makers[name] for name in sorted(makers) if name >= place]
@@ -400,8 +400,9 @@ def _list_entry(feature: str, name: str, item: str, first: int, sample: Sample) 
     return encode_entry(feature, BytesList(values))
 
 
-def _format_entry(feature: str, image: str, sample: Sample) -> bytes:
-    told = sample.fields.get("format")
+def _format_entry(image: str, name: str, feature: str, sample: Sample) -> bytes:
+    """Make the entry of the kind of the image, which a field of a name may tell."""
+    told = sample.fields.get(name)
     if told is None:
         data = sample.fields.get(image)
         if data is None:
