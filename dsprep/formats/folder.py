@@ -236,13 +236,10 @@ class Folder(Format):
         label = self.schema.label_field if self.schema else None
         is_class = label is not None and label.type in ("class", "bool", "int")
         is_named = is_needed = False
-        has_label = set()
+        has_label: set[bool] = set()
         for each in samples():
             is_named = is_named or each.class_name is not None
-            labeled, unlabeled = (
-                labeled + (each.label is not None),
-                unlabeled + (each.label is None),
-            )
+            has_label.add(each.label is not None)
             directory = each.stem.rpartition("/")[0].rpartition("/")[2]
             own = each.class_name if each.class_name is not None else str(each.label)
             lies_apart = is_class and each.label is not None and directory != own
