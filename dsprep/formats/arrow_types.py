@@ -141,15 +141,19 @@ def type_of_column(kind: Any, feature: Mapping[str, Any]) -> tuple[str | None, s
         if f"list<{item}>" in TYPES:
             said = "lists of bytes, without paths" if is_file(plain.value_type) else ""
             return f"list<{item}>", said or _said_of(kind.value_type)
-        return (None, "") if item is None else ("json", "JSON")
+        return (None, "") if item is None else ("json", _as_json(plain))
     found = next((name for test, name in _READ.items() if _is(plain, test)), None)
     if found == "json":
         parts = (plain.field(at).type for at in range(plain.num_fields))
         known = all(type_of_column(each, {})[0] or _is(each, "null") for each in parts)
-        return ("json", "JSON") if known else (None, "")
+        return ("json", _as_json(plain)) if known else (None, "")
     if found == "int" and feature.get("_type") == "ClassLabel":
         return "class", ""
     return found, _said_of(kind)
+
+
+def _as_json(kind: Any) -> str:
+    return "JSON, bytes in base 64" if any(is_stored(e) for _, e in leaves_of("", kind)) else "JSON"
 
 
 def _said_of(kind: Any) -> str:
