@@ -85,8 +85,7 @@ def with_schema(
     label = settled.schema.label_field
     classes = catalog.classes
     if label is not None:
-        of_classes = label.type in ("class", "text", "list<int>")
-        classes = (classes or label.names or None) if of_classes else None
+        classes = None if choice.label_type == "float" else classes or label.names or None
     told = catalog.told
     if catalog.reader.whole and label is None and catalog.label_column is not None:
         settled = with_label(settled, catalog.table[catalog.label_column], catalog.classes)

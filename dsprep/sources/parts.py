@@ -48,7 +48,7 @@ def read_parts(
     *,
     pairs: Mapping[str, str] | None,
     classes: tuple[str, ...] | None,
-    by_directory: bool = True,
+    downloaded: bool = False,
     run_all: RunAll = map,
 ) -> tuple[Catalog, list[Finding]]:
     """Make the catalog of a folder whose samples are several files each.
@@ -65,7 +65,8 @@ def read_parts(
             dot is the field itself. None takes files that share their paths up to the first dot of
             the base name, each being the field that the rest of its name says.
         classes: The classes and their order, if they are fixed already.
-        by_directory: Whether directories are classes, where no part is a class.
+        downloaded: Whether img2dataset wrote the folder: its directories are no classes, and the
+            files beside them no samples.
         run_all: Runs calls, here or in workers.
 
     Returns:
@@ -79,8 +80,10 @@ def read_parts(
     patterns = None if pairs is None else parse_pairs(pairs)
     is_folder = is_dir(root)
     files = list_files(scan_below(root, None, run_all)) if is_folder else _files_in_archive(root)
+    if downloaded:
+        files = files._replace(table=files.table.filter(pl.col("path").str.contains("/")))
     if patterns is None:
-        return _read_stems(root, files, classes, by_directory)
+        return _read_stems(root, files, classes, not downloaded)
     return read_pairs(root, files, patterns, classes)
 
 

@@ -199,7 +199,7 @@ def _parts(source: Source, run_all: RunAll) -> tuple[Catalog, list[Finding]] | N
         source.root,
         pairs=source.pairs or None,
         classes=_classes(source),
-        by_directory=not is_downloaded,
+        downloaded=is_downloaded,
         run_all=run_all,
     )
     if is_downloaded:
