@@ -96,7 +96,7 @@ class TestHuggingFace:
         columns = {"image": images([JPEG]), "audio": images([b"RIFF"], ["a.wav"])}
         path = write_table(tmp_path / "a.parquet", columns, features=features)
         _, findings = read_parquet([path], None)
-        assert "is read as bytes, without paths" in findings[0].detail
+        assert "is bytes without a path in other formats" in findings[0].detail
         assert samples_of(path)[0].fields == {"image": JPEG, "audio": b"RIFF"}
 
     def test_several_classes(self, tmp_path: Path) -> None:
@@ -259,11 +259,11 @@ class TestFields:
         )
         catalog, findings = read_parquet([path], None)
         assert [each.detail for each in findings] == [
-            "the column 'day' (date32[day]) is read as text",
-            "the column 'box' (struct<x: int64>) is read as JSON",
-            "the column 'part' (struct<x: binary>) is read as JSON, bytes in base 64",
-            "left out, because all values are null: none",
-            "left out, because all values are null: void",
+            "the column 'day' (date32[day]) is text in other formats",
+            "the column 'box' (struct<x: int64>) is JSON in other formats",
+            "the column 'part' (struct<x: binary>) is JSON with bytes in base 64 in other formats",
+            "columns of nulls alone, which other formats do not have: none",
+            "columns of nulls alone, which other formats do not have: void",
         ]
         assert {each.kind for each in findings} == {"note"}
         assert [each.name for each in catalog.schema.fields] == ["image", "day", "box", "part"]  # type: ignore[union-attr]
