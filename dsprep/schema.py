@@ -26,6 +26,7 @@ This module runs in workers, on every sample, and so imports neither polars nor 
 
 from __future__ import annotations
 
+import base64
 import json
 import struct
 from collections import Counter
@@ -123,11 +124,19 @@ def _to_text(value: Value) -> str | None:
 
 def _to_json(value: Value) -> bytes | None:
     if isinstance(value, dict | list) or (isinstance(value, tuple) and type(value) is not Blobs):
-        return json.dumps(value, ensure_ascii=False, separators=(",", ":")).encode()
+        return json.dumps(
+            value, ensure_ascii=False, separators=(",", ":"), default=_in_base_64
+        ).encode()
     data = _to_bytes(value)
     if data is not None:
         json.loads(data)
     return data
+
+
+def _in_base_64(value: Value) -> str:
+    if not isinstance(value, bytes):
+        raise ValueError
+    return base64.b64encode(value).decode()
 
 
 def _to_number(value: Value) -> int | float | None:
