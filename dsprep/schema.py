@@ -144,7 +144,8 @@ def _to_int(value: Value) -> int | None:
     number = _to_number(value)
     if number is None:
         return None
-    if number not in _INT64 or number != int(number):
+    # `in` walks through a range to find a float.
+    if not _INT64[0] <= number <= _INT64[-1] or number != int(number):
         raise ValueError
     return int(number)
 
