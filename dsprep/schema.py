@@ -72,7 +72,6 @@ LABEL_TEXT = "label text"
 LABEL_FLOATS = "label floats"
 """In a :class:`Meaning`: floats hold the label, which is a class where it is one whole number."""
 
-_INT64 = range(-(1 << 63), 1 << 63)
 _SHOWN = 60
 
 
@@ -144,8 +143,8 @@ def _to_int(value: Value) -> int | None:
     number = _to_number(value)
     if number is None:
         return None
-    # `in` walks through a range to find a float.
-    if not _INT64[0] <= number <= _INT64[-1] or number != int(number):
+    # Not "in range": that goes through all its numbers to find a float.
+    if not -(1 << 63) <= number < 1 << 63 or number != int(number):
         raise ValueError
     return int(number)
 

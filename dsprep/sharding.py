@@ -23,6 +23,7 @@ from dsprep.progress import Progress
 from dsprep.schema import Schema
 from dsprep.sources.archive import require_there
 from dsprep.sources.reading import Source, make_choice, make_source
+from dsprep.sources.shardset import require_no_index
 from dsprep.sources.whole import shards_of
 from dsprep.units import parse_size
 from dsprep.writing import WriteReport, require_one_of, shard_size, write_data_set
@@ -239,4 +240,6 @@ def _format_of(source: Source) -> str | None:
         found = shards_of(source)
     except OSError as error:
         raise SourceError(f"{error.filename}: cannot be read ({error.strerror})") from None
+    if found is not None:
+        require_no_index(found)
     return found.layout.name if found and found.layout.name in CONCATENATIVE else None

@@ -179,7 +179,7 @@ _COLUMNS = ("field", "type", "role", "told by", "goes to", "samples")
 
 
 def print_schema(rows: Iterable[Sequence[str]]) -> None:
-    """Print the fields of a data set as a table, as :func:`dsprep.sources.infer.table_of` has it."""
+    """Print a schema as a table, from the rows of :func:`dsprep.sources.infer.table_of`."""
     click.echo("\nschema")
     _print_table([_COLUMNS, *(tuple(map(visible, row)) for row in rows)])
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Collection, Iterator, Mapping, Sequence
+from functools import lru_cache
 from typing import Any
 
 from dsprep.errors import OptionError, SourceError
@@ -76,6 +77,7 @@ def _is(kind: Any, *names: str) -> bool:
     return any(test(kind) for test in tests if test)
 
 
+@lru_cache(256)
 def is_file(kind: Any) -> bool:
     """Return whether a type is Hugging Face's of images and sounds: ``bytes`` and ``path``."""
     if kind is None or not _is(kind, "struct"):
@@ -88,6 +90,7 @@ def is_file(kind: Any) -> bool:
     )
 
 
+@lru_cache(256)
 def plain_type(kind: Any) -> Any:
     """Return the type that a column is read as: one whose values Python holds exactly.
 

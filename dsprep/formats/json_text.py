@@ -70,7 +70,10 @@ def _float32s(values: Sequence[float]) -> list[str]:
 
     Whole numbers have all their digits: a reader may take them for what they are not otherwise.
     """
-    packed = struct.pack(f"<{len(values)}f", *values)
+    try:
+        packed = struct.pack(f"<{len(values)}f", *values)
+    except OverflowError:  # a list may say more than 32 bits hold
+        return list(map(_float64, values))
     texts = [repr(value) if value.is_integer() else "" for value in values]
     left = [at for at, text in enumerate(texts) if not text]
     for digits in range(6, 10):

@@ -25,7 +25,6 @@ from dsprep.formats.arrow_types import (
     arrow_schema,
     is_file,
     is_stored,
-    kept_columns,
     leaves_of,
     plain_type,
     source_schema,
@@ -94,11 +93,6 @@ class Parquet(Format):
     def like(self, other: Table) -> Self:
         """Return this format for raw samples of another of its kind, in columns as they are."""
         return replace(self, columns=other.columns) if isinstance(other, Parquet) else self
-
-    def only(self, schema: Schema) -> Self:
-        """Return this format for raw samples that have some fields, where its columns are known."""
-        names = {place[0] for each in schema.fields for place in each.places}
-        return self.of(kept_columns(self.arrow_schema, names)) if self.columns else self
 
     @cached_property
     def arrow_schema(self) -> Any:

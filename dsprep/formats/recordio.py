@@ -164,7 +164,7 @@ class RecordIO(Format):
                 payload += stream.read(labels, "the labels of an image")
                 stream.skip(length + -length % 4 - len(payload), "a record")
             label, id, start = _decode_header(payload, stream, offset)
-            fields = ("label", "image") if length > start else ("label",)
+            fields = ("image", "label") if length > start else ("label",)
             yield Span(offset, stream.offset - offset, str(id), id, label, fields)
 
     def sidecars(self, rows: Rows, sizes: Sequence[int]) -> dict[str, bytes]:
@@ -288,9 +288,10 @@ def _decode_header(payload: bytes, stream: ShardStream, offset: int) -> tuple[Fl
 
 def _decode(payload: bytes, stream: ShardStream, offset: int) -> Sample:
     label, id, start = _decode_header(payload, stream, offset)
-    fields: dict[str, Value] = {"label": label}
+    fields: dict[str, Value] = {}
     if len(payload) > start:  # InsightFace's files begin with a record that is labels only
         fields["image"] = payload[start:]
+    fields["label"] = label
     if _header(label, id) != payload[:start]:
         fields["header"] = payload[:start]
     return Sample(str(id), fields, id)

@@ -354,7 +354,7 @@ def _maker(feature: str, column: Field, first: int, is_floats: bool) -> _Maker:
     if column.type == "text":
         return partial(_text_entry, feature, name)
     if "float" in column.type or is_floats:
-        return partial(_float_entry, feature, name)
+        return partial(_float_entry, feature, name, "float32" in column.type)
     return partial(_list_entry, feature, name, item or "", first)
 
 
@@ -372,16 +372,17 @@ def _text_entry(feature: str, name: str, sample: Sample) -> bytes:
     value = sample.fields.get(name)
     if value is None:
         return b""
-    data = value.encode()
+    data: bytes = value.encode()
     return head_of_bytes(feature, len(data)) + data
 
 
-def _float_entry(feature: str, name: str, sample: Sample) -> bytes:
+def _float_entry(feature: str, name: str, is_exact: bool, sample: Sample) -> bytes:
     value = sample.fields.get(name)
     if value is None:
         return b""
     values = value if type(value) is tuple else (value,)
-    return encode_entry(feature, FloatList(as_floats(values, f"the field {name!r}")))
+    values = values if is_exact else as_floats(values, f"the field {name!r}")
+    return encode_entry(feature, FloatList(values))
 
 
 def _list_entry(feature: str, name: str, item: str, first: int, sample: Sample) -> bytes:

@@ -99,7 +99,7 @@ class Packing:
         assert catalog.settled is not None
         reader = catalog.reader
         if self.raw and reader.reading is not None:
-            reader = replace(reader, reading=replace(reader.reading, raw=True))
+            reader = replace(reader, reading=replace(reader.reading, raw=True), pixels=None)
         return Recipe(
             reader=reader,
             schema=catalog.settled.schema,

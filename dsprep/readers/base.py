@@ -5,12 +5,15 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
 from dsprep.errors import BadSample
 from dsprep.rows import Rows
 from dsprep.sample import Sample
 from dsprep.schema import Reading, Table
+
+if TYPE_CHECKING:
+    from dsprep.readers.pixels import RawPixels
 
 
 @dataclass(frozen=True)
@@ -26,6 +29,9 @@ class Reader(ABC):
     reading: Reading | None = field(default=None, kw_only=True)
     """Makes samples of the schema of whole samples; None to leave them raw."""
 
+    pixels: RawPixels | None = field(default=None, kw_only=True)
+    """Where whole samples have their image as bare pixels, which become a PNG; None if nowhere."""
+
     @property
     def table(self) -> Table:
         """What the format of whole samples says of raw names."""
@@ -33,10 +39,12 @@ class Reader(ABC):
 
     def typed(self, sample: Sample | BadSample) -> Sample | BadSample:
         """Return a whole sample as the schema has it, or the reason why there is none."""
-        if self.reading is None or isinstance(sample, BadSample):
+        if isinstance(sample, BadSample):
             return sample
         try:
-            return self.reading(sample)
+            if self.pixels is not None:
+                sample = self.pixels.encoded(sample)
+            return sample if self.reading is None else self.reading(sample)
         except BadSample as error:
             return error
 

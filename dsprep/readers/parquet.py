@@ -19,7 +19,7 @@ from typing import Any, ClassVar, NamedTuple
 
 from dsprep.errors import BadSample, SourceError
 from dsprep.formats.arrow_rows import Columns, decode, plain_batch
-from dsprep.formats.arrow_types import arrow
+from dsprep.formats.arrow_types import arrow, kept_columns
 from dsprep.formats.parquet import ROWS_OF_BATCH, Parquet, columns_of, first_line, open_parquet
 from dsprep.readers.base import Reader
 from dsprep.readers.places import OpenFiles, read_at
@@ -65,8 +65,12 @@ class _RowReader(Reader):
 
     @property
     def table(self) -> Parquet:
-        """The format, with the columns that are read."""
-        return self.layout.only(self.reading.schema) if self.reading else self.layout
+        """The format, with the columns that are kept; also those of nulls, if all are."""
+        if self.reading is None:
+            return self.layout
+        schema = self.layout.arrow_schema
+        every = (name for name in schema.names if self.layout.meaning(name).field)
+        return Parquet.of(kept_columns(schema, self.names if self.reading.ignored else set(every)))
 
     @cached_property
     def names(self) -> tuple[str, ...]:

@@ -7,20 +7,22 @@ samples there are, and one sample is in memory at a time.
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections import Counter
+from array import array
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
-from functools import lru_cache, partial
+from dataclasses import dataclass, replace
+from functools import partial
+from itertools import chain
 from typing import ClassVar, NamedTuple, TypeAlias
 
 from dsprep.errors import BadSample
 from dsprep.formats.webdataset import WebDataset
 from dsprep.images.header import sniff
+from dsprep.readers.archive import ArchiveReader
 from dsprep.readers.base import Reader
 from dsprep.readers.files import read_file, require_there
 from dsprep.readers.objects import read_one
 from dsprep.rows import Rows
-from dsprep.sample import IMAGE_EXTENSIONS, UNKNOWN_IMAGE, Sample, Value, key_of
+from dsprep.sample import Sample, image_kind_of, key_of
 from dsprep.stores.ahead import ahead
 from dsprep.stores.paths import facts
 from dsprep.stores.urls import is_s3
@@ -28,11 +30,8 @@ from dsprep.stores.urls import is_s3
 Members: TypeAlias = dict[str, bytes]
 """The bytes of a sample's parts by field."""
 
-_LAYOUT = WebDataset()
-"""Files are read as the members of a WebDataset shard are."""
-
-_IMAGES = (*dict.fromkeys(IMAGE_EXTENSIONS.values()), UNKNOWN_IMAGE)
-"""The fields that may be the image; of several, the first is."""
+_TABLE = WebDataset()
+"""Files mean what the members of a WebDataset shard mean."""
 
 
 @dataclass(frozen=True)
@@ -45,6 +44,11 @@ class PartReader(Reader):
 
     whole: ClassVar[bool] = True
     root: str
+
+    @property
+    def table(self) -> WebDataset:
+        """What extensions mean."""
+        return _TABLE
 
     @abstractmethod
     def members(self, path: str, size: int) -> Members:
@@ -60,16 +64,16 @@ class PartReader(Reader):
 
     def read(self, rows: Rows) -> Iterator[Sample | BadSample]:
         """Read the samples, in the order of the rows."""
-        labels = rows.labels if rows.labels is not None else [None] * len(rows.ids)
         places = zip(rows.paths, rows.sizes, strict=True)
         calls = ((size, partial(self._members, path, size)) for path, size in places)
         read = ahead(calls) if is_s3(self.root) else (call() for _, call in calls)
-        for id, path, label, members in zip(rows.ids, rows.paths, labels, read, strict=True):
+        for id, path, members in zip(rows.ids, rows.paths, read, strict=True):
             if isinstance(members, BadSample):
                 require_there(self.root)
                 yield members
             else:
-                yield Sample(key_of(path), _fields(members, label), id)
+                image = path if image_kind_of(path) else ""
+                yield self.typed(Sample(key_of(path), dict(members), id, image))
 
     def _members(self, path: str, size: int) -> Members | BadSample:
         try:
@@ -95,7 +99,7 @@ class SharedStems(PartReader):
         found = {}
         for field, suffixes in self.fields:
             for suffix in suffixes:
-                length = _size_of(stem + suffix)
+                length = size_of_part(stem + suffix)
                 if length is not None:
                     found[field] = (stem + suffix, length)
                     break
@@ -103,7 +107,74 @@ class SharedStems(PartReader):
             raise BadSample("is not on the disk any more")
         if sum(length for _, length in found.values()) != size:
             raise BadSample(f"has changed: its parts had {size} bytes when they were listed")
-        return {field: _read(*place) for field, place in found.items()}
+        return {field: read_part(*place) for field, place in found.items()}
+
+
+@dataclass(frozen=True)
+class ArchivedParts(Reader):
+    """Reads samples whose parts are members of an archive, wherever they lie in it.
+
+    A row's offset is the number of the sample.
+
+    Attributes:
+        archive: Reads members.
+        names: What members are called.
+        starts: The number of the first member of each sample, and the number of all members.
+        kinds: Which of the names each member has.
+        offsets: Where each lies, as the archive's reader wants it.
+        sizes: The bytes of each.
+        stored: How many bytes each takes in the archive.
+    """
+
+    whole: ClassVar[bool] = True
+    archive: ArchiveReader
+    names: tuple[str, ...]
+    starts: array[int]
+    kinds: array[int]
+    offsets: array[int]
+    sizes: array[int]
+    stored: array[int]
+
+    @property
+    def table(self) -> WebDataset:
+        """What extensions mean."""
+        return _TABLE
+
+    def read(self, rows: Rows) -> Iterator[Sample | BadSample]:
+        """Read the samples, in the order of the rows."""
+        assert rows.offsets is not None
+        runs = [range(self.starts[each], self.starts[each + 1]) for each in rows.offsets]
+        members = list(chain.from_iterable(runs))
+        found = self.archive.read(
+            Rows(
+                ids=members,
+                paths=[self.names[self.kinds[each]] for each in members],
+                sizes=[self.sizes[each] for each in members],
+                labels=None,
+                files=[0] * len(members),
+                offsets=[self.offsets[each] for each in members],
+                stored=[self.stored[each] for each in members],
+            )
+        )
+        for id, path, run in zip(rows.ids, rows.paths, runs, strict=True):
+            parts = {self.names[self.kinds[each]]: next(found) for each in run}
+            bad = next((part for part in parts.values() if isinstance(part, BadSample)), None)
+            image = path if image_kind_of(path) else ""
+            yield bad or self.typed(Sample(key_of(path), dict(parts), id, image))
+
+    def spools(self) -> Sequence[int]:
+        """The sizes of what the archive has to be laid out in."""
+        return self.archive.spools()
+
+    def write_spool(self, number: int, path: str) -> None:
+        """Lay the archive out."""
+        self.archive.write_spool(number, path)
+
+    def spooled(self, directory: str) -> ArchivedParts:
+        """The reader of the same rows that reads from spooled files."""
+        archive = self.archive.spooled(directory)
+        assert isinstance(archive, ArchiveReader)
+        return replace(self, archive=archive)
 
 
 class Pair(NamedTuple):
@@ -140,7 +211,7 @@ class ParallelFolders(PartReader):
         places = {}
         for pair in self.pairs:
             place = f"{self.root}/{pair.before}{stem}{pair.after}"
-            length = _size_of(place)
+            length = size_of_part(place)
             if length is None:
                 raise BadSample(f"its part {pair.field} is not on the disk any more")
             places[pair] = (place, length)
@@ -149,29 +220,10 @@ class ParallelFolders(PartReader):
         members: Members = {}
         others = {pair.field for pair in self.pairs if not pair.is_image}
         for pair, listed in places.items():
-            data = _read(*listed)
+            data = read_part(*listed)
             kind = sniff(data) if pair.is_image else None
             members[pair.field if kind is None or kind in others else kind] = data
         return members
-
-
-def read_facts(
-    task: tuple[PartReader, Rows],
-) -> tuple[Counter[tuple[str, str]], list[int | tuple[float, ...] | None]]:
-    """Read some samples for their fields and labels.
-
-    Returns:
-        How many have each field, by its name and the name of its value's type; and the label of
-        each, None where it has none.
-    """
-    reader, rows = task
-    counts: Counter[tuple[str, str]] = Counter()
-    labels: list[int | tuple[float, ...] | None] = []
-    for sample in reader.read(rows):
-        labels.append(sample.label() if isinstance(sample, Sample) else None)
-        if isinstance(sample, Sample):
-            counts.update((name, type(value).__name__) for name, value in sample.fields.items())
-    return counts, labels
 
 
 def stem_of(path: str) -> str:
@@ -180,7 +232,7 @@ def stem_of(path: str) -> str:
     return directory + slash + name.partition(".")[0]
 
 
-def _size_of(place: str) -> int | None:
+def size_of_part(place: str) -> int | None:
     """The size of a file in bytes; None if there is no such file, or it is something else."""
     try:
         return facts(place).size
@@ -188,7 +240,7 @@ def _size_of(place: str) -> int | None:
         return None
 
 
-def _read(place: str, size: int) -> bytes:
+def read_part(place: str, size: int) -> bytes:
     """Read a file of a known size.
 
     Raises:
@@ -200,23 +252,3 @@ def _read(place: str, size: int) -> bytes:
     if isinstance(data, BadSample):
         raise data
     return data
-
-
-def _fields(members: Members, label: int | Sequence[float] | None) -> dict[str, Value]:
-    """What the parts say, with the label that the row tells after the image."""
-    order = _order(tuple(members))
-    fields = _LAYOUT.fields_of({name: members[name] for name in order})
-    if label is None:
-        return fields
-    labels: dict[str, Value] = {"cls": label} if isinstance(label, int) else {"label": tuple(label)}
-    first = {name: fields[name] for name in order[:1] if name in _IMAGES}
-    return first | labels | fields
-
-
-@lru_cache(maxsize=4096)
-def _order(names: tuple[str, ...]) -> tuple[str, ...]:
-    """The order of parts: the image, cls, label, others by name, and what has metadata in it."""
-    image = next((kind for kind in _IMAGES if kind in names), None)
-    first = [name for name in (image, "cls", "label.json") if name in names]
-    last = [name for name in ("json",) if name in names]
-    return (*first, *sorted(set(names).difference(first, last)), *last)

@@ -17,9 +17,11 @@ import polars as pl
 from dsprep.errors import SourceError
 from dsprep.findings import Finding
 from dsprep.readers.base import Reader
+from dsprep.readers.pixels import RawPixels, raw_pixels
 from dsprep.rows import Rows
 from dsprep.sample import Sample, key_of
 from dsprep.schema import (
+    IMAGE_NAMES,
     Choice,
     Field,
     Observed,
@@ -76,11 +78,14 @@ def with_schema(
         observed = Observed()
         if not catalog.is_told or choice.schema or choice.look_all or choice.paths:
             observed = look(catalog, choice, run_all)
+            if pixels := _pixels(catalog, observed, run_all):
+                catalog = replace(catalog, reader=replace(catalog.reader, pixels=pixels))
+                observed = look(catalog, choice, run_all)
         settled = settle(observed, catalog.reader.table, choice, catalog.root, catalog.schema)
     label = settled.schema.label_field
     classes = catalog.classes
-    if label is not None and label.type in ("class", "text", "list<int>"):
-        classes = classes or label.names or None
+    if label is not None:
+        classes = None if choice.label_type == "float" else classes or label.names or None
     told = catalog.told
     if catalog.reader.whole and label is None and catalog.label_column is not None:
         settled = with_label(settled, catalog.table[catalog.label_column], catalog.classes)
@@ -121,6 +126,24 @@ def look(catalog: Catalog, choice: Choice, run_all: RunAll) -> Observed:
     for each in run_all(look_at, tasks):
         found.add(each)
     return found
+
+
+def _pixels(catalog: Catalog, observed: Observed, run_all: RunAll) -> RawPixels | None:
+    """Find the image among raw bytes, if no field is an image."""
+    kinds = {place[0]: seen.kinds for place, seen in observed.places.items()}
+    if any("image" in each for each in kinds.values()):
+        return None
+    if not any("bytes" in kinds.get(name, ()) for name in IMAGE_NAMES):
+        return None
+    (found,) = run_all(find_pixels, [(catalog.reader, catalog.slice(0, _FIRST).rows())])
+    pixels: RawPixels | None = found
+    return pixels
+
+
+def find_pixels(task: tuple[Reader, Rows]) -> RawPixels | None:
+    """Find where samples have bare pixels, in a worker."""
+    reader, rows = task
+    return raw_pixels(each for each in reader.read(rows) if isinstance(each, Sample))
 
 
 def _looked_at(table: pl.DataFrame) -> pl.Series:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from itertools import chain
 from typing import Any
@@ -31,6 +31,7 @@ from dsprep.sources.classes import number_classes, unknown_classes
 from dsprep.sources.parquet_rows import IndexedRows, RowsTask, index_rows, open_or_refuse
 from dsprep.sources.scan import RunAll
 from dsprep.stores.paths import common_path, short_names
+from dsprep.units import format_count
 
 _NO_CHOICE = Choice()
 _LARGEST_EXACT = 1 << 53
@@ -52,6 +53,7 @@ def read_parquet(
     paths (of a path that leads elsewhere, from the file's name), if every sample has one of its
     own; else from the file's name and the number of the row in it. Labels that some rows lack are
     in the samples alone, not in the catalog; so are those of a test set whose classes are all -1.
+    Rows without an image are no samples, unless samples need none.
 
     Args:
         paths: The files.
@@ -62,8 +64,8 @@ def read_parquet(
         run_all: Runs calls, here or in workers.
 
     Returns:
-        The catalog, and what was noticed: row groups that are damaged, what is read in another
-        form.
+        The catalog, and what was noticed: row groups that are damaged, rows without an image, what
+        is read in another form.
 
     Raises:
         OptionError: If pyarrow is not installed, or an option names a column that is not there.
@@ -83,12 +85,9 @@ def read_parquet(
     label = schema.label_field if own is choice else None
     label_column = label.places[0][0] if label else None
 
-    indexed = list(run_all(index_rows, [RowsTask(path, columns, label_column) for path in paths]))
-    findings = [
-        Finding("damaged", os.path.basename(path), damage)
-        for path, rows in zip(paths, indexed, strict=True)
-        for damage in rows.damage
-    ]
+    tasks = [RowsTask(path, columns, label_column, choice.no_image) for path in paths]
+    indexed = list(run_all(index_rows, tasks))
+    findings = list(_findings(paths, indexed))
     if not any(rows.rows for rows in indexed):
         why = f": {findings[0].path}: {findings[0].detail}" if findings else ""
         raise SourceError(f"{root}: holds no rows that can be read{why}")
@@ -124,6 +123,16 @@ def read_parquet(
     )
     reader = ParquetReader(Parquet.of(shared), columns, files)
     return Catalog(table, root, classes, reader, told, is_told=True), findings
+
+
+def _findings(paths: Sequence[str], indexed: Sequence[IndexedRows]) -> Iterator[Finding]:
+    for path, rows in zip(paths, indexed, strict=True):
+        for damage in rows.damage:
+            yield Finding("damaged", os.path.basename(path), damage)
+        if rows.without_image:
+            count = format_count(rows.without_image, "row")
+            detail = f"{count} without an image, as of downloads that failed; --no-image keeps them"
+            yield Finding("keyless", os.path.basename(path), detail)
 
 
 def _joined(indexed: Sequence[IndexedRows], name: str) -> list[Any]:
@@ -192,18 +201,19 @@ def _images(paths: Sequence[str], schema: Any) -> set[str]:
     ]
     if not names:
         return set()
+    first: dict[str, list[bytes]] = {}
     with open_or_refuse(paths[0]) as file:
+        groups = [0][: file.num_row_groups]
         try:
-            batch = next(file.iter_batches(ROWS_OF_BATCH, columns=names, use_threads=False), None)
+            for batch in file.iter_batches(ROWS_OF_BATCH, groups, columns=names, use_threads=False):
+                for name in batch.schema.names:
+                    cells = first.get(name) or batch.column(name).drop_null().to_pylist()
+                    first[name] = cells
+                if all(first.values()):
+                    break
         except (arrow().ArrowException, OSError):
             return set()  # indexing tells of the damage
-    found: set[str] = set()
-    for name in names if batch is not None else ():
-        at = batch.schema.get_field_index(name)
-        cells = [] if at < 0 else batch.column(at).drop_null().to_pylist()
-        if cells and all(map(is_image, cells)):
-            found.add(name)
-    return found
+    return {name for name, cells in first.items() if cells and all(map(is_image, cells))}
 
 
 def _held(

@@ -5,7 +5,9 @@ from __future__ import annotations
 import os
 from array import array
 from collections import Counter
+from collections.abc import Sequence
 from dataclasses import dataclass, field
+from itertools import compress
 from typing import Any, NamedTuple
 
 from dsprep.errors import BadSample, SourceError
@@ -33,11 +35,13 @@ class RowsTask(NamedTuple):
         path: Where it is.
         columns: What is read of it.
         label: The column of labels, if labels are wanted.
+        no_image: Whether rows without an image are samples.
     """
 
     path: str
     columns: Columns
     label: str | None
+    no_image: bool
 
 
 @dataclass
@@ -48,13 +52,14 @@ class IndexedRows:
         size: The file's bytes.
         mtime: When it was last changed, in nanoseconds since 1970.
         groups: The number of the first row of each row group, and the number of all rows.
-        rows: The number of each row that can be read.
+        rows: The number of each row that is a sample.
         sizes: The bytes of each one's image; without images, of all its values.
         kinds: The kind of each one's image; empty without one.
         paths: What the file says of where each image was.
         labels: What the column of labels says.
         counts: How many rows have a value, by column.
         spool: The bytes that the rows take one by one, or more.
+        without_image: How many rows are none, because their image is null.
         damage: Which row groups cannot be read, and why.
     """
 
@@ -68,6 +73,7 @@ class IndexedRows:
     labels: list[Any] = field(default_factory=list)
     counts: Counter[str] = field(default_factory=Counter)
     spool: int = 4096
+    without_image: int = 0
     damage: list[str] = field(default_factory=list)
 
 
@@ -113,8 +119,7 @@ def index_rows(task: RowsTask) -> IndexedRows:
                     indexed.damage.append(f"row group {group} holds {row - start} rows")
             except (arrow().ArrowException, OSError) as error:
                 indexed.damage.append(f"row group {group}: {first_line(error)}")
-    # Where a row that cannot be read begins is noted as well.
-    indexed.spool += 8 * (groups[-1] if indexed.damage else len(indexed.rows))
+    indexed.spool += 8 * groups[-1]  # where each row begins, also one that is no sample
     return indexed
 
 
@@ -133,15 +138,19 @@ def _require_believable(groups: list[int], size: int, path: str) -> None:
 def _index(indexed: IndexedRows, batch: Any, start: int, task: RowsTask) -> None:
     """Note a batch of rows."""
     count = len(batch)
-    indexed.rows.extend(range(start, start + count))
     indexed.spool += batch.nbytes + count * (_MESSAGE + _MESSAGE_OF_COLUMN * batch.num_columns)
+    held = {name: _held(batch.column(name)) for name in batch.schema.names}
+    rows: Sequence[int] = range(start, start + count)
+    kept = held.get(task.columns.image or "")
+    if kept is not None and kept.false_count and not task.no_image:
+        indexed.without_image += kept.false_count
+        rows = list(compress(rows, kept.to_pylist()))
+        batch, count = batch.filter(kept), len(rows)
+        held = {name: _held(batch.column(name)) for name in held}
+    indexed.rows.extend(rows)
+    for name, cells in held.items():
+        indexed.counts[name] += cells.true_count
     found = dict(zip(batch.schema.names, batch.columns, strict=True))
-    for name, column in found.items():
-        held = column.is_valid()
-        if is_file(column.type):
-            data, paths = file_parts(column)
-            held = arrow().compute.or_(data.is_valid(), paths.is_valid())
-        indexed.counts[name] += held.sum().as_py() or 0
     if task.label is not None:
         labels = found.get(task.label)
         indexed.labels.extend([None] * count if labels is None else cells_of(labels))
@@ -152,6 +161,17 @@ def _index(indexed: IndexedRows, batch: Any, start: int, task: RowsTask) -> None
         indexed.sizes.extend([batch.nbytes // max(count, 1)] * count)
         indexed.kinds.extend([""] * count)
         indexed.paths.extend([None] * count)
+
+
+def _held(column: Any) -> Any:
+    """Which rows have a value; an image that is only named is one."""
+    if not is_file(column.type):
+        return column.is_valid()
+    data, paths = file_parts(column)
+    if not data.null_count:
+        return data.is_valid()
+    named = arrow().compute.not_equal(paths, "").fill_null(False)
+    return arrow().compute.or_(data.is_valid(), named)
 
 
 def _index_images(indexed: IndexedRows, column: Any, folder: str) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import shlex
+from array import array
 from collections.abc import Iterable, Iterator, Mapping
 from operator import attrgetter
 
@@ -12,14 +13,20 @@ import polars as pl
 from dsprep.catalog import Catalog
 from dsprep.errors import OptionError, SourceError
 from dsprep.findings import REJECT_KINDS, Finding
-from dsprep.readers.parts import SharedStems, stem_of
+from dsprep.readers.archive import ArchiveReader
+from dsprep.readers.base import Reader
+from dsprep.readers.parts import ArchivedParts, SharedStems, stem_of
 from dsprep.sample import IMAGE_EXTENSIONS
+from dsprep.sources.archive import open_archive
+from dsprep.sources.archived import files_of
 from dsprep.sources.below import scan_below
 from dsprep.sources.classes import notes_on_directories
 from dsprep.sources.files import Files, list_files
 from dsprep.sources.folder import classes_of_directories
 from dsprep.sources.pairs import parse_pairs, read_pairs
 from dsprep.sources.scan import RunAll
+from dsprep.stores.paths import is_dir
+from dsprep.units import extension_in
 
 _MOST_SUFFIXES = 256
 """A worker looks for each of them, for every sample."""
@@ -41,7 +48,7 @@ def read_parts(
     *,
     pairs: Mapping[str, str] | None,
     classes: tuple[str, ...] | None,
-    by_directory: bool = True,
+    downloaded: bool = False,
     run_all: RunAll = map,
 ) -> tuple[Catalog, list[Finding]]:
     """Make the catalog of a folder whose samples are several files each.
@@ -51,14 +58,15 @@ def read_parts(
     digest tells when one comes, goes or changes size.
 
     Args:
-        root: The folder.
+        root: The folder, or an archive of one, where members of a sample need not be adjacent.
         pairs: The parts of every sample, by name: each the paths of its files below the root, in
             which ``*`` stands for the stem. ``image`` is the image; another name becomes the field
             of that name and the files' extension, ``mask`` being ``mask.png``; a name that has a
             dot is the field itself. None takes files that share their paths up to the first dot of
             the base name, each being the field that the rest of its name says.
         classes: The classes and their order, if they are fixed already.
-        by_directory: Whether directories are classes, where no part is a class.
+        downloaded: Whether img2dataset wrote the folder: its directories are no classes, and the
+            files beside them no samples.
         run_all: Runs calls, here or in workers.
 
     Returns:
@@ -70,10 +78,25 @@ def read_parts(
             different endings, or a directory cannot be read.
     """
     patterns = None if pairs is None else parse_pairs(pairs)
-    files = list_files(scan_below(root, None, run_all))
+    is_folder = is_dir(root)
+    files = list_files(scan_below(root, None, run_all)) if is_folder else _files_in_archive(root)
+    if downloaded:
+        files = files._replace(table=files.table.filter(pl.col("path").str.contains("/")))
     if patterns is None:
-        return _read_stems(root, files, classes, by_directory)
+        return _read_stems(root, files, classes, not downloaded)
     return read_pairs(root, files, patterns, classes)
+
+
+def _files_in_archive(path: str) -> Files:
+    """List all files of an archive, with or without the directory that all lie in."""
+    archive = open_archive(path)
+    extensions = frozenset(extension_in(name)[1:] for name in archive.listing.names)
+    files = files_of(archive, extensions).below_top()
+    findings = [
+        each._replace(kind="no-part") if each.kind == "not-an-image" else each
+        for each in files.findings
+    ]
+    return files._replace(findings=findings)
 
 
 def _read_stems(
@@ -100,8 +123,27 @@ def _read_stems(
     table = samples.select(pl.int_range(pl.len()).alias("index"), "path", "size", "mtime")
     if numbers is not None:
         table = table.with_columns(numbers)
-    catalog = Catalog(table, root, classes, SharedStems(root, _suffixes(used)))
-    return catalog, sorted(findings, key=attrgetter("path"))
+    if files.reader is None:
+        return Catalog(table, root, classes, SharedStems(root, _suffixes(used))), _sorted(findings)
+    table = table.with_columns(file=pl.lit(0, pl.Int64), offset=pl.col("index"))
+    reader = _archive_reader(files.reader, parts, used)
+    catalog = Catalog(table, root, classes, reader)
+    return catalog, _sorted(findings)
+
+
+def _sorted(findings: Iterable[Finding]) -> list[Finding]:
+    return sorted(findings, key=attrgetter("path"))
+
+
+def _archive_reader(archive: Reader, parts: pl.DataFrame, fields: pl.DataFrame) -> ArchivedParts:
+    """Return the reader of samples whose parts lie in an archive, in the order of the parts."""
+    assert isinstance(archive, ArchiveReader)
+    names = fields["field"].unique(maintain_order=True).to_list()
+    counts = parts.group_by("sample", maintain_order=True).len()["len"]
+    kinds = parts["field"].replace_strict(names, range(len(names)), return_dtype=pl.Int64)
+    columns = (kinds, parts["offset"], parts["size"], parts["stored"])
+    starts = array("q", [0, *counts.cum_sum()])
+    return ArchivedParts(archive, tuple(names), starts, *(array("q", each) for each in columns))
 
 
 def _named(files: pl.DataFrame) -> tuple[pl.DataFrame, list[Finding]]:
@@ -215,7 +257,8 @@ def _fields_of(suffixes: pl.Series, root: str) -> pl.DataFrame:
         )
     lower = pl.col("suffix").str.to_lowercase()
     fields = suffixes.to_frame("suffix").with_columns(field=lower.replace(IMAGE_EXTENSIONS))
-    fields = fields.sort("field", pl.col("suffix") != pl.col("field"), "suffix")
+    rank = pl.col("field").replace_strict(_IMAGE_RANKS, default=len(_IMAGE_RANKS))
+    fields = fields.sort(rank, "field", pl.col("suffix") != pl.col("field"), "suffix")
     return fields.with_columns(order=pl.int_range(pl.len()))
 
 

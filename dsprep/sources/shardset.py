@@ -80,7 +80,7 @@ def joined(sets: Sequence[ShardSet], name: str | None = None) -> ShardSet:
                 if other.layout.name == first.layout.name
                 else f"{other.name}: is {other.layout.name}, but {first.name} {first.layout.name}"
             )
-        if other.classes != first.classes:
+        if _classes_of(other) != _classes_of(first):
             raise SourceError(
                 f"{other.name}: has other classes than {first.name}; bring them to one order first"
             )
@@ -100,6 +100,11 @@ def joined(sets: Sequence[ShardSet], name: str | None = None) -> ShardSet:
         enforced=same and all(each.enforced for each in sets),
         notes=tuple(dict.fromkeys(chain.from_iterable(each.notes for each in sets))),
     )
+
+
+def _classes_of(shards: ShardSet) -> tuple[str, ...] | None:
+    label = shards.schema.label_field if shards.schema else None
+    return shards.classes or (label.names if label else None) or None
 
 
 def _is_unlabeled(shards: ShardSet) -> bool:
@@ -199,19 +204,14 @@ def _of_files(
         directories.setdefault(os.path.dirname(path), []).append(path)
     sets = []
     for directory, own in directories.items():
-        manifest, notes = _manifest_of(directory, own, alone)
-        if manifest is not None and manifest.format == layout.name:
-            found = _recorded(os.path.join(directory, "manifest.json"), manifest, own)
-        else:
-            found = replace(_of_others(directory, own, layout(), alone), notes=notes)
+        found = _of_own(directory, own, layout, alone)
         sets.append(replace(found, known=found.known or format_name is not None))
-    return joined(sets, name)
+    return replace(joined(sets, name), files=tuple(files))
 
 
-def _manifest_of(
-    directory: str, files: Sequence[str], alone: bool
-) -> tuple[Manifest | None, tuple[str, ...]]:
-    """Return the manifest in a directory that names all of some shards there, and notes."""
+def _of_own(directory: str, files: Sequence[str], layout: type[Format], alone: bool) -> ShardSet:
+    """Return shards of one directory: as the manifest there that names all of them says."""
+    notes = []
     names = [f"{os.path.basename(files[0])}.manifest.json"] if alone else []
     for name in (*names, "manifest.json"):
         path = os.path.join(directory, name)
@@ -220,28 +220,31 @@ def _manifest_of(
         try:
             manifest = read_manifest(path)
         except OtherVersion as error:
-            return None, (f"{error}; it is taken for absent",)
+            notes.append(f"{error}; it is taken for absent")
+            continue
         except SourceError:  # another program may have written a file of that name
             continue
-        if {shard.name for shard in manifest.shards}.issuperset(map(os.path.basename, files)):
-            return manifest, ()
-    return None, ()
+        named = {shard.name for shard in manifest.shards}
+        if manifest.format == layout.name and named.issuperset(map(os.path.basename, files)):
+            return _recorded(path, manifest, files, alone)
+    found = _of_others(directory, files, layout(), alone)
+    return replace(found, notes=(*notes, *found.notes))
 
 
-def _recorded(path: str, manifest: Manifest, files: Sequence[str]) -> ShardSet:
+def _recorded(path: str, manifest: Manifest, files: Sequence[str], alone: bool = False) -> ShardSet:
     """Return shards as their manifest says they were made."""
     try:
-        layout = replace(recorded_options(manifest).layout, schema=None)
+        made = recorded_options(manifest)
     except SourceError as error:
         raise SourceError(f"{path}: {error}") from None
     counts = {shard.name: shard.samples for shard in manifest.shards}
+    samples = {file: counts[os.path.basename(file)] for file in files}
+    if not made.known:  # shards of others that have an index
+        found = _of_others(os.path.dirname(path), files, made.layout, alone)
+        return replace(found, name=path, known=True, samples=samples)
+    layout = replace(made.layout, schema=None)
     return ShardSet(
-        path,
-        tuple(files),
-        layout,
-        manifest.classes,
-        known=True,
-        samples={file: counts[os.path.basename(file)] for file in files},
+        *(path, tuple(files), layout, manifest.classes, True, samples),
         schema=manifest.schema,
         enforced=manifest.enforced,
     )
@@ -281,12 +284,9 @@ def _known(format_name: str) -> type[Format]:
 
 def _of_directory(directory: str, format_name: str | None) -> ShardSet | None:
     path = os.path.join(directory, "manifest.json")
-    notes: tuple[str, ...] = ()
     if exists(path):
-        try:
+        with suppress(OtherVersion):
             return _of_manifest(path, read_manifest(path))
-        except OtherVersion as error:
-            notes = (f"{error}; it is taken for absent",)
     names, tables = [], 0
     for entry in entries(directory):
         if entry.name.startswith("."):
@@ -301,10 +301,11 @@ def _of_directory(directory: str, format_name: str | None) -> ShardSet | None:
     files = [os.path.join(directory, name) for name in sorted(names)]
     require_one_side(directory, files)
     found = _of_files(directory, files, format_name)
-    if found is not None and tables:
-        count = format_count(tables, "Parquet table")
-        notes += (f"{count} beside the shards passed over: --from parquet reads the tables",)
-    return found and replace(found, notes=tuple(dict.fromkeys((*notes, *found.notes))))
+    if found is None or not tables:
+        return found
+    count = format_count(tables, "Parquet table")
+    note = f"{count} beside the shards passed over: --from parquet reads the tables"
+    return replace(found, notes=(*found.notes, note))
 
 
 def _is_shard(name: str, format_name: str | None) -> bool:
@@ -318,10 +319,11 @@ def _of_manifest(path: str, manifest: Manifest) -> ShardSet | None:
         return None  # a folder, or Parquet, which is a source of its own
     directory = os.path.dirname(path)
     files = [os.path.join(directory, shard.name) for shard in manifest.shards]
-    found = _recorded(path, manifest, files)
     if missing := absent(files):
         raise SourceError(f"{missing[0]}: there is no such shard ({path})")
-    return found
+    if manifest.options.get("indexed"):
+        require_one_side(path, files)
+    return _recorded(path, manifest, files)
 
 
 def require_no_index(shards: ShardSet) -> None:

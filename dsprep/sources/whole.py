@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from dsprep.sources.reading import Source
     from dsprep.sources.shardset import ShardSet
 
-KINDS = (*CONCATENATIVE, "images", "parts", "pixels", "parquet", "manifest")
+KINDS = (*CONCATENATIVE, "images", "imagefolder", "parts", "pixels", "parquet", "manifest")
 """What ``--from`` names; without it, what a source is shows."""
 
 _PIXELS = re.compile(r"cifar|idx[13]-ubyte|_batch|^batches.meta|mnist", re.IGNORECASE)
@@ -67,7 +67,11 @@ def read_whole(source: Source, run_all: RunAll = map) -> tuple[Catalog, list[Fin
         if not source.parts and not source.pairs and source.kind != "parts":
             own = _located(own)
         found = (
-            _parts(own, run_all) or _parquet(own, run_all) or _pixels(own) or _shards(own, run_all)
+            _parts(own, run_all)
+            or _described(own, run_all)
+            or _parquet(own, run_all)
+            or _pixels(own)
+            or _shards(own, run_all)
         )
     except OSError as error:
         place = error.filename or source.root
@@ -182,16 +186,20 @@ def _parts(source: Source, run_all: RunAll) -> tuple[Catalog, list[Finding]] | N
     is_downloaded = source.kind is None and not source.chooses and _is_downloaded(source.root)
     if not (source.parts or source.pairs or source.kind == "parts" or is_downloaded):
         return None
+    from dsprep.sources.archive import is_archive
     from dsprep.sources.parts import read_parts
 
     _require_alone(source)
-    if not is_dir(source.root):
-        raise SourceError(f"{source.root}: is not a directory, which --parts and --pair go with")
+    if not is_dir(source.root) and (source.pairs or not is_archive(source.root)):
+        raise SourceError(
+            f"{source.root}: is not a directory, which --pair goes with, as --from parts does with "
+            "a directory or an archive"
+        )
     catalog, findings = read_parts(
         source.root,
         pairs=source.pairs or None,
         classes=_classes(source),
-        by_directory=not is_downloaded,
+        downloaded=is_downloaded,
         run_all=run_all,
     )
     if is_downloaded:
@@ -212,6 +220,18 @@ def _is_downloaded(directory: str) -> bool:
     return any(
         stem in found and found[stem].is_dir() and f"{stem}.parquet" in found for stem in stems
     )
+
+
+def _described(source: Source, run_all: RunAll) -> tuple[Catalog, list[Finding]] | None:
+    """Images with a file of metadata, as Hugging Face's ``imagefolder`` has them."""
+    if source.kind not in (None, "imagefolder") or source.chooses or source.others:
+        return None
+    from dsprep.sources.described import metadata_below, read_described
+
+    files = metadata_below(source.root)
+    if not files:
+        return None
+    return read_described(source.root, files, classes=_classes(source), run_all=run_all)
 
 
 def _manifest(source: Source, run_all: RunAll) -> tuple[Catalog, list[Finding]] | None:

@@ -15,24 +15,19 @@ from pathlib import Path
 import polars as pl
 
 from dsprep.formats import CONCATENATIVE, Entry, Format
-from dsprep.formats.features import PRESETS, choose_features
-from dsprep.formats.recordio import RecordIO
+from dsprep.formats.features import PRESETS
 from dsprep.formats.stream import ShardStream
 from dsprep.formats.tfrecord import TFRecord
 from dsprep.formats.webdataset import WebDataset
-from dsprep.images.header import sniff
 from dsprep.running.shard import Sink
-from dsprep.sample import UNKNOWN_IMAGE, Sample, Value, key_of
+from dsprep.sample import Sample, Value, key_of
+from dsprep.schema import Field, Reading, Schema
 from tests.images import jpeg, png
 
 VARIANTS: dict[str, dict[str, Format]] = {
-    "webdataset": {
-        "metadata": WebDataset(metadata=True),
-        "renamed": WebDataset(renamed={"image": "img", "cls": "y", "label": "targets.json"}),
-    },
+    "webdataset": {"metadata": WebDataset(metadata=True)},
     "tfrecord": {
-        **{name: TFRecord(preset) for name, preset in PRESETS.items() if name != "dsprep"},
-        "renamed": TFRecord(choose_features("inception", {"image": "img", "cls": "y"})),
+        **{name: TFRecord(name) for name in PRESETS if name != "dsprep"},
         "gzip": TFRecord(gzip=True),
     },
 }
@@ -97,28 +92,39 @@ def pictures(labels: Sequence[Label], paths: Iterable[str] = PATHS) -> list[Pict
     ]
 
 
-def sample_of(layout: Format, picture: Picture) -> Sample:
-    """The sample that a worker makes of a picture."""
-    fields: dict[str, Value] = {sniff(picture.data) or UNKNOWN_IMAGE: picture.data}
-    if isinstance(picture.label, int):
-        fields["cls"] = picture.label
-        fields["class"] = CLASSES[picture.label % len(CLASSES)]
-    elif picture.label is not None:
-        fields["label"] = picture.label
-    fields |= {"filename": picture.path, "width": WIDTH, "height": HEIGHT}
-    unwanted = {"class", "filename", "width", "height"} - layout.wants
-    fields = {name: value for name, value in fields.items() if name not in unwanted}
-    return Sample(key_of(picture.path), fields, picture.index)
+def schema_of(label: Label) -> Schema:
+    """The schema of pictures with such labels."""
+    fields = [Field("image", "image")]
+    if label is not None:
+        kind = "class" if isinstance(label, int) else "list<float32>"
+        names = CLASSES if isinstance(label, int) else ()
+        fields.append(Field("label", kind, names=names))
+    return Schema(tuple(fields), "image", None if label is None else "label")
 
 
 def layout_for(layout: Format, picture: Picture) -> Format:
     """The layout of a data set of such samples."""
-    return layout.with_labels(picture.label is not None)
+    return layout.arranged(schema_of(picture.label))[0]
+
+
+def sample_of(layout: Format, picture: Picture) -> Sample:
+    """The sample that a worker makes of a picture, for a layout of such."""
+    assert layout.schema is not None
+    fields: dict[str, Value] = {"image": picture.data}
+    sample = Sample(key_of(picture.path), fields, picture.index, picture.path, "image")
+    if picture.label is not None:
+        fields["label"] = picture.label
+    if isinstance(picture.label, int):
+        sample.class_name = CLASSES[picture.label % len(CLASSES)]
+    facts = {"width": WIDTH, "height": HEIGHT}
+    fields |= {name: value for name, value in facts.items() if name in layout.schema.by_name}
+    return sample
 
 
 def encode(layout: Format, picture: Picture) -> bytes:
     """The bytes of one sample in a shard."""
-    return b"".join(layout_for(layout, picture).encode(sample_of(layout, picture)))
+    layout = layout_for(layout, picture)
+    return b"".join(layout.encode(sample_of(layout, picture)))
 
 
 def shard(layout: Format, samples: Iterable[Picture]) -> bytes:
@@ -131,7 +137,7 @@ def write(layout: Format, samples: Iterable[Picture], path: Path) -> Path:
     """Write a shard as a worker does; returns the path."""
     with Sink(str(path), layout.compressed) as sink:
         for each in samples:
-            sink.add(layout_for(layout, each).encode(sample_of(layout, each)))
+            sink.add([encode(layout, each)])
         sink.add([layout.trailer(sink.content)])
         sink.finish()
     return path
@@ -179,15 +185,18 @@ def catalog_rows(samples: Sequence[Picture]) -> pl.DataFrame:
     return table
 
 
+def typed(layout: Format, picture: Picture, raw: Sample) -> Sample:
+    """A raw sample as the schema has it."""
+    arranged = layout_for(layout, picture)
+    assert arranged.schema is not None
+    return Reading(arranged.schema, arranged)(raw)
+
+
 def is_for_detection(layout: Format) -> bool:
     """Whether a layout turns detection labels into boxes, and takes no others."""
-    return isinstance(layout, TFRecord) and "boxes" in layout.preset.names
+    return isinstance(layout, TFRecord) and bool(layout.names.boxes)
 
 
-def key_in_shard(layout: Format, picture: Picture, position: int) -> str:
-    """The key that a sample has when it is read: without a name it is the id or the position."""
-    if isinstance(layout, RecordIO):
-        return str(picture.index)
-    if isinstance(layout, TFRecord) and "filename" not in layout.preset.names:
-        return str(position)
-    return key_of(picture.path)
+def key_in_shard(picture: Picture, raw: Sample) -> str:
+    """The key that a sample has when it is read, unless the shard does not tell it."""
+    return key_of(picture.path) if raw.key else ""

@@ -27,7 +27,7 @@ from dsprep.formats import (
 )
 from dsprep.formats.stream import ShardStream
 from dsprep.rows import Rows
-from dsprep.sample import image_kind_of, key_of
+from dsprep.sample import key_of
 from tests.contract.layouts import (
     JPEG,
     LABELS,
@@ -37,11 +37,11 @@ from tests.contract.layouts import (
     encode,
     is_for_detection,
     key_in_shard,
-    layout_for,
     pictures,
     read,
     read_into,
     shard,
+    typed,
     write,
 )
 
@@ -81,20 +81,16 @@ class TestRoundTrip:
     ) -> None:
         path = write(layout, samples, tmp_path / f"shard{layout.file_suffix}")
         with ShardStream(str(path)) as stream:
-            found = [entry.sample for entry in layout_for(layout, samples[0]).read(stream)]
+            found = [entry.sample for entry in layout.read(stream)]
         assert [each.key for each in found] == [
-            key_in_shard(layout, each, position) for position, each in enumerate(samples)
+            key_in_shard(*each) for each in zip(samples, found, strict=True)
         ]
-        assert [each.image() for each in found] == [
-            (image_kind_of(each.path), each.data) for each in samples
-        ]
-        for sample, picture in zip(found, samples, strict=True):
-            if picture.label is None:
-                assert sample.label() is None
-            elif not is_for_detection(layout):
-                field = "cls" if isinstance(picture.label, int) else "label"
-                assert sample.fields[field] == picture.label
-                assert type(sample.fields[field]) is type(picture.label)
+        for raw, picture in zip(found, samples, strict=True):
+            sample = typed(layout, picture, raw)
+            assert sample.image == "image"
+            assert sample.fields["image"] == picture.data
+            if not (picture.label is None or is_for_detection(layout)):
+                assert sample.fields["label"] == picture.label
 
     @every_labeled_layout
     def test_entries_tell_where_samples_lie(
@@ -119,11 +115,9 @@ class TestRoundTrip:
         def check(samples: list[Picture]) -> None:
             admitted = [each for each in samples if admits(layout, each)]
             entries = read(layout, compressed(layout, shard(layout, admitted)))
-            assert [entry.sample.key for entry in entries] == [
-                key_in_shard(layout, each, position) for position, each in enumerate(admitted)
-            ]
-            images = [entry.sample.image() or ("", b"") for entry in entries]
-            assert [data for _, data in images] == [each.data for each in admitted]
+            for entry, picture in zip(entries, admitted, strict=True):
+                assert entry.sample.key == key_in_shard(picture, entry.sample)
+                assert typed(layout, picture, entry.sample).fields["image"] == picture.data
 
         check()
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
 
@@ -12,7 +11,6 @@ from hypothesis import strategies as st
 
 from dsprep.errors import OptionError
 from dsprep.formats import Format
-from dsprep.formats.features import Preset
 from dsprep.formats.tfrecord import TFRecord
 from dsprep.formats.webdataset import WebDataset
 from dsprep.planning.cuts import ShardSize, cut_by_bytes, cut_into, cut_pieces, plan_shards
@@ -26,6 +24,7 @@ from tests.contract.layouts import (
     catalog_rows,
     encode,
     is_for_detection,
+    layout_for,
     sample_of,
     shard,
     write,
@@ -42,7 +41,8 @@ BLOCK = 512
 
 
 def predicted(layout: Format, samples: list[Picture]) -> list[int]:
-    return layout.weights(catalog_rows(samples)).to_list()
+    arranged = layout_for(layout, samples[0])
+    return arranged.weights(catalog_rows(samples)).to_list()
 
 
 def tells_all(layout: Format, picture: Picture) -> bool:
@@ -51,7 +51,8 @@ def tells_all(layout: Format, picture: Picture) -> bool:
         isinstance(layout, WebDataset) or is_for_detection(layout)
     ):
         return False
-    return "width" not in layout.wants
+    schema = layout_for(layout, picture).schema
+    return schema is not None and "width" not in schema.by_name
 
 
 class TestWeights:
@@ -100,14 +101,14 @@ class TestWeights:
     @every_layout
     def test_of_the_largest_image(self, layout: Format) -> None:
         picture = Picture(0, "a.jpg", JPEG, LABELS["detection"][0])
-        sample = sample_of(layout, picture)
-        largest = dict.fromkeys(layout.wants & {"width", "height"}, 2**31 - 1)
-        parts = layout.encode(replace(sample, fields=sample.fields | largest))
-        assert predicted(layout, [picture])[0] >= sum(map(len, parts))
+        arranged = layout_for(layout, picture)
+        sample = sample_of(arranged, picture)
+        sample.fields |= dict.fromkeys({"width", "height"} & sample.fields.keys(), 2**31 - 1)
+        assert predicted(layout, [picture])[0] >= sum(map(len, arranged.encode(sample)))
 
     @pytest.mark.parametrize("number", [-2, -1, 0, 126, 127, 128, 16_382, 16_383])
     def test_of_classes_that_count_from_one(self, number: int) -> None:
-        layout = TFRecord(Preset({"image": "image", "cls": "label"}, first_class=1))
+        layout = TFRecord("inception")
         picture = Picture(0, "a.jpg", JPEG, number)
         assert predicted(layout, [picture]) == [len(encode(layout, picture))]
 

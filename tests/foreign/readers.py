@@ -127,8 +127,8 @@ def webdataset(dest: Path, truth: Truth, libraries: Libraries) -> Found:
                     values[name] = sample["json"][name]
             else:
                 values[name] = sample[place]
-        values["also"] = own - used
-        if "json" in used and "json" not in truth.types and "json" in raw:
+        values["also"] = own - used - {"json"}
+        if "json" not in truth.types and "json" in raw:
             values["also"] |= set(sample["json"]) - set(truth.types)
         found.samples.append(values)
     return found

@@ -160,7 +160,11 @@ class TestColumns:
 
     def test_an_empty_list_is_not_a_missing_one(self, tmp_path: Path) -> None:
         kind = {"n": "list<int>", "image": "image"}
-        rows = [{"image": JPEG, "n": ()}, {"image": JPEG}, {"image": JPEG, "n": (1,)}]
+        rows: list[dict[str, Value]] = [
+            {"image": JPEG, "n": ()},
+            {"image": JPEG},
+            {"image": JPEG, "n": (1,)},
+        ]
         samples = [Sample(f"{i}", fields, i) for i, fields in enumerate(rows)]
         path = write_samples(layout_of("image", **kind), samples, tmp_path / "a.parquet")
         assert [each.fields for each in samples_of(path)] == rows
@@ -282,7 +286,7 @@ def copied(path: str, target: Path, choice: Choice | None = None) -> str:
 
 class TestCopies:
     COLUMNS = {
-        "image": images([JPEG, PNG, None], ["x/a.jpg", None, None]),
+        "image": images([JPEG, PNG, GIF], ["x/a.jpg", None, "c.gif"]),
         "small": pa.array([1, None, 255], pa.uint8()),
         "half": pa.array([0.5, None, 2], pa.float32()).cast(pa.float16()),
         "text": pa.array(["a", None, "b"], pa.large_string()),
@@ -313,6 +317,14 @@ class TestCopies:
         assert after.equals(before)
         again = copied(copied(path, tmp_path / "c.parquet"), tmp_path / "d.parquet")
         assert Path(again).read_bytes() == (tmp_path / "b.parquet").read_bytes()
+
+    def test_columns_of_nulls_stay_unless_some_are_left_out(self, tmp_path: Path) -> None:
+        nulls = {"void": pa.nulls(1), "none": pa.nulls(1, pa.int8()), "__index_level_0__": [7]}
+        path = write_table(tmp_path / "a.parquet", {"image": images([JPEG]), "n": [1]} | nulls)
+        names = pq.read_schema(copied(path, tmp_path / "b.parquet")).names
+        assert names == ["image", "n", "void", "none"]
+        without = copied(path, tmp_path / "c.parquet", Choice(drop=("n",)))
+        assert pq.read_schema(without).names == ["image"]
 
     def test_some_are_left_out_with_their_features(self, tmp_path: Path) -> None:
         features = {name: {"dtype": "x", "_type": "Value"} for name in ("image", "small", "day")}

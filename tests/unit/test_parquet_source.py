@@ -295,7 +295,7 @@ class TestFields:
         ]
 
     def test_images_that_only_their_content_tells(self, tmp_path: Path) -> None:
-        path = write_table(tmp_path / "a.parquet", {"x": [None, JPEG], "y": [b"?", JPEG]})
+        path = write_table(tmp_path / "a.parquet", {"x": [JPEG, None], "y": [b"?", JPEG]})
         schema = catalog_of(path).settled.schema  # type: ignore[union-attr]
         assert (schema.image, schema.by_name["y"].type) == ("x", "bytes")
 
@@ -402,7 +402,13 @@ class TestImagesBesideTheFile:
 
     def test_an_image_that_is_null(self, tmp_path: Path) -> None:
         path = write_table(tmp_path / "a.parquet", {"image": images([JPEG, None]), "n": [1, 2]})
-        assert [each.fields for each in samples_of(path)] == [{"image": JPEG, "n": 1}, {"n": 2}]
+        assert [each.fields for each in samples_of(path)] == [{"image": JPEG, "n": 1}]
+        catalog, findings = read_parquet([path], None)
+        assert findings[0].kind == "keyless" and "1 row without an image" in findings[0].detail
+        (tmp_path / "spool").mkdir()
+        assert len(read_all(spooled(catalog, tmp_path / "spool"))) == 1
+        found = samples_of(path, choice=Choice(no_image=True))
+        assert [each.fields for each in found] == [{"image": JPEG, "n": 1}, {"n": 2}]
 
 
 class TestOrder:
