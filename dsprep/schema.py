@@ -70,7 +70,7 @@ LABEL_TEXT = "label text"
 """In a :class:`Meaning`: the type shows in a text, which holds a number, numbers, or a name."""
 
 LABEL_FLOATS = "label floats"
-"""In a :class:`Meaning`: floats hold the label, which is a class where it is one whole number."""
+"""In a :class:`Meaning`: floats may hold the label, which is a class if it is one whole number."""
 
 _SHOWN = 60
 
@@ -548,7 +548,9 @@ def type_of(value: Value, hint: str | None = None) -> str:
     if hint == LABEL_TEXT:
         return _label_type(value)
     if hint == LABEL_FLOATS:
-        return "class" if len(value) == 1 and value[0] % 1 == 0 else type_of(value)
+        kind = type_of(value).replace("float64", "float32")
+        number = value[0] if isinstance(value, tuple) else value
+        return "class" if kind in ("int", "float32") and number % 1 == 0 else kind
     if hint is not None:
         return hint
     if isinstance(value, Ints | Floats):

@@ -44,7 +44,7 @@ from dsprep.formats.features import (
 from dsprep.formats.floats import INT64, as_floats
 from dsprep.images.header import sniff
 from dsprep.sample import FORMAT_NAMES, UNKNOWN_IMAGE, Sample, Value, key_of
-from dsprep.schema import Field, Meaning, Schema, item_of
+from dsprep.schema import Field, Meaning, Schema, Table, item_of
 
 if TYPE_CHECKING:
     import polars as pl
@@ -115,6 +115,10 @@ class TFRecord(Format):
     def fact_of(self, raw: str) -> str:
         """Return the fact of an image that a feature tells."""
         return "format" if raw == FORMAT else super().fact_of(raw)
+
+    def like(self, other: Table) -> Self:
+        """Return this format for raw samples of another TFRecord, whose classes count alike."""
+        return replace(self, preset=other.preset) if isinstance(other, TFRecord) else self
 
     def arranged(self, schema: Schema) -> tuple[Self, list[str]]:
         """Return this format with the features that the fields become."""
