@@ -71,7 +71,7 @@ LABEL_TEXT = "label text"
 """In a :class:`Meaning`: the type shows in a text, which holds a number, numbers, or a name."""
 
 LABEL_FLOATS = "label floats"
-"""In a :class:`Meaning`: floats hold the label, which is a class where it is one whole number."""
+"""In a :class:`Meaning`: floats may hold the label, which is a class if it is one whole number."""
 
 _SHOWN = 60
 
@@ -557,7 +557,9 @@ def type_of(value: Value, hint: str | None = None) -> str:
     if hint == LABEL_TEXT:
         return _label_type(value)
     if hint == LABEL_FLOATS:
-        return "class" if len(value) == 1 and value[0] % 1 == 0 else type_of(value)
+        kind = type_of(value).replace("float64", "float32")
+        number = value[0] if isinstance(value, tuple) else value
+        return "class" if kind in ("int", "float32") and number % 1 == 0 else kind
     if hint is not None:
         return hint
     if isinstance(value, Ints | Floats):
@@ -728,6 +730,10 @@ def settle(
             ignored.update(() if is_part else (raw,))
         elif (kind := _joined(had, place, source)) is not None:
             name = meaning.field if meaning.field not in taken else raw
+            if name in taken:  # by convention; a raw name of its own goes first
+                own = taken.pop(name)
+                taken[own.places[0][0]] = replace(own, name=own.places[0][0])
+                roles = {role: own.places[0][0] if n == name else n for role, n in roles.items()}
             taken[name] = Field(name, kind, lacks, (), (place,), told="a look")
             if meaning.role:
                 roles.setdefault(meaning.role, name)
@@ -1033,9 +1039,12 @@ class Reading:
         """Return whether a raw name is bookkeeping of what is kept: of the label, if of a field."""
         place, found = self.table.place_of(raw), self._kept.get(raw)
         if found is None:
-            places = {self.table.place_of(each[0]) for each in self.schema.by_place}
-            belongs = not self.table.meaning(place).field or place in places
-            found = self._kept[raw] = belongs and not self.table.meaning(raw).field
+            if self.table.meaning(raw).field:
+                found = not self.table.meaning(place).field and raw not in self.ignored
+            else:
+                places = {self.table.place_of(each[0]) for each in self.schema.by_place}
+                found = not self.table.meaning(place).field or place in places
+            self._kept[raw] = found
         return found
 
     @cached_property

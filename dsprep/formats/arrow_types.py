@@ -249,8 +249,8 @@ def _short(kind: Any) -> str:
 
 def arrow_schema(schema: Schema) -> Any:
     """Return the Arrow schema of a schema, with the features that Hugging Face wants to find."""
-    features = {each.name: _feature(each.type, each.names) for each in schema.fields}
-    fields = [(each.name, arrow_type(each.type)) for each in schema.fields]
+    features = {each.places[0][0]: _feature(each.type, each.names) for each in schema.fields}
+    fields = [(each.places[0][0], arrow_type(each.type)) for each in schema.fields]
     noted = json.dumps({"info": {"features": features}})
     return arrow().schema(fields, metadata={_FEATURES: noted.encode()})
 

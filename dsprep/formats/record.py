@@ -10,6 +10,16 @@ From ``sagemaker/amazon/record.proto`` of the SageMaker Python SDK, 2.257.7::
 
 A tensor that has keys is sparse: they are where its values stand. The canonical bytes are those of
 protobuf's deterministic serialization: entries sorted by key, lists packed.
+
+==============================  ================================================================
+entry                           raw value
+==============================  ================================================================
+Float32Tensor, Int32Tensor      `Floats`, `Ints`
+Float64Tensor                   a tuple of floats, or a float if it is one
+Bytes                           `Blobs`; `TypedBlobs` if they have a content type
+a tensor with keys or a shape   ``{"type": "float32", "values": …, "keys": …, "shape": …}``
+an entry that holds nothing     None
+==============================  ================================================================
 """
 
 from __future__ import annotations
@@ -17,85 +27,27 @@ from __future__ import annotations
 import struct
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import ClassVar, TypeAlias
+from typing import Any
 
 from dsprep.formats.wire import BYTES, FIXED32, FIXED64, framed, read_varints, varint
 from dsprep.formats.wire import fields as fields_of
+from dsprep.sample import Blobs, Floats, Ints, Value
 
 _INT32 = range(-(1 << 31), 1 << 31)
+_TENSORS = {2: "float32", 3: "float64", 7: "int32"}
+_NUMBERS = {kind: number for number, kind in _TENSORS.items()}
+_PACKED = {"float32": ("f", FIXED32), "float64": ("d", FIXED64)}
+_BYTES = 9
 
 
-@dataclass(frozen=True)
-class Tensor:
-    """Numbers.
-
-    Attributes:
-        packed: The values: little-endian floats, or varints.
-        keys: Where they stand, if that is not one after another.
-        shape: How long each dimension is, if that is told.
-    """
-
-    number: ClassVar[int]
-    packed: bytes
-    keys: tuple[int, ...] = ()
-    shape: tuple[int, ...] = ()
-
-    def numbers(self) -> tuple[float, ...] | tuple[int, ...]:
-        """The values."""
-        raise NotImplementedError
-
-
-class Float32Tensor(Tensor):
-    """32-bit floats."""
-
-    number: ClassVar[int] = 2
-
-    def numbers(self) -> tuple[float, ...]:
-        """The values."""
-        return struct.unpack(f"<{len(self.packed) // 4}f", self.packed)
-
-
-class Float64Tensor(Tensor):
-    """64-bit floats."""
-
-    number: ClassVar[int] = 3
-
-    def numbers(self) -> tuple[float, ...]:
-        """The values."""
-        return struct.unpack(f"<{len(self.packed) // 8}d", self.packed)
-
-
-class Int32Tensor(Tensor):
-    """Signed 32-bit integers."""
-
-    number: ClassVar[int] = 7
-
-    def numbers(self) -> tuple[int, ...]:
-        """The values."""
-        return tuple(_signed32(value) for value in read_varints(self.packed))
-
-
-@dataclass(frozen=True)
-class Bytes:
-    """Byte strings.
+class TypedBlobs(Blobs):
+    """Byte strings that say what they are.
 
     Attributes:
-        values: They; nearly always one.
-        content_type: What they are, as a MIME type.
+        content_type: A MIME type.
     """
 
-    number: ClassVar[int] = 9
-    values: tuple[bytes, ...]
-    content_type: str = ""
-
-
-Value: TypeAlias = Float32Tensor | Float64Tensor | Int32Tensor | Bytes | None
-"""The value of an entry; None for one that holds nothing."""
-
-_TENSORS: dict[int, type[Float32Tensor] | type[Float64Tensor] | type[Int32Tensor]] = {
-    kind.number: kind for kind in (Float32Tensor, Float64Tensor, Int32Tensor)
-}
-_WIDTHS = {Float32Tensor: (FIXED32, 4), Float64Tensor: (FIXED64, 8)}
+    content_type = ""
 
 
 @dataclass
@@ -109,59 +61,61 @@ class Record:
     configuration: str = ""
 
 
-def floats(values: tuple[float, ...]) -> Float32Tensor:
-    """A dense tensor of 32-bit floats.
+def encode_value(value: Value) -> bytes:
+    """Return the canonical bytes of a Value message.
 
     Raises:
-        OverflowError: If one is beyond them.
+        OverflowError: If a number is beyond 32 bits.
     """
-    return Float32Tensor(struct.pack(f"<{len(values)}f", *values))
+    if value is None:
+        return b""
+    if isinstance(value, Blobs):
+        body = b"".join(framed(b"\x0a", each) for each in value)
+        if content_type := getattr(value, "content_type", ""):
+            body += framed(b"\x12", content_type.encode())
+        return framed(_tag(_BYTES), body)
+    if isinstance(value, dict):
+        kind, values = value["type"], value["values"]
+        lists = (_packed(kind, values), _varints(value["keys"]), _varints(value["shape"]))
+    else:
+        kind = "int32" if isinstance(value, Ints) else "float64"
+        kind = "float32" if isinstance(value, Floats) else kind
+        lists = (_packed(kind, value if isinstance(value, tuple) else (value,)), b"", b"")
+    tags = (b"\x0a", b"\x12", b"\x1a")
+    body = b"".join(framed(tag, each) for tag, each in zip(tags, lists, strict=True) if each)
+    return framed(_tag(_NUMBERS[kind]), body)
 
 
-def integers(values: tuple[int, ...]) -> Int32Tensor:
-    """A dense tensor of integers.
+def _tag(number: int) -> bytes:
+    return bytes((number << 3 | BYTES,))
 
-    Raises:
-        OverflowError: If one has more than 32 bits.
-    """
+
+def _packed(kind: str, values: tuple[Any, ...]) -> bytes:
+    if kind in _PACKED:
+        return struct.pack(f"<{len(values)}{_PACKED[kind][0]}", *values)
     for value in values:
         if value not in _INT32:
             raise OverflowError(value)
-    return Int32Tensor(_varints(values))
+    return _varints(values)
 
 
-def _varints(values: tuple[int, ...]) -> bytes:
+def _varints(values: tuple[int, ...] | list[int]) -> bytes:
     # A negative number is the ten-byte varint of its two's complement.
     return b"".join(varint(each & (1 << 64) - 1) for each in values)
 
 
-def encode_value(value: Value) -> bytes:
-    """The canonical bytes of a Value message."""
-    if value is None:
-        return b""
-    if isinstance(value, Bytes):
-        body = b"".join(framed(b"\x0a", each) for each in value.values)
-        if value.content_type:
-            body += framed(b"\x12", value.content_type.encode())
-    else:
-        lists = (value.packed, _varints(value.keys), _varints(value.shape))
-        tags = (b"\x0a", b"\x12", b"\x1a")
-        body = b"".join(framed(tag, each) for tag, each in zip(tags, lists, strict=True) if each)
-    return framed(bytes((value.number << 3 | BYTES,)), body)
-
-
 def encode_entries(number: int, entries: Mapping[str, Value]) -> bytes:
-    """The bytes of a map: ``number`` is 1 for the features, 2 for the labels."""
+    """Return the bytes of a map: ``number`` is 1 for the features, 2 for the labels."""
     return b"".join(_entry(number, key, entries[key]) for key in sorted(entries))
 
 
 def _entry(number: int, key: str, value: Value) -> bytes:
     body = framed(b"\x0a", key.encode()) + framed(b"\x12", encode_value(value))
-    return framed(bytes((number << 3 | BYTES,)), body)
+    return framed(_tag(number), body)
 
 
 def head_of_bytes(key: str, size: int) -> bytes:
-    """All of the entry of a single byte string among the features but the string, its end.
+    """Return all of the entry of a single byte string among the features but the string, its end.
 
     Args:
         key: The entry's key.
@@ -175,7 +129,7 @@ def head_of_bytes(key: str, size: int) -> bytes:
 
 
 def encode_texts(record: Record) -> bytes:
-    """The bytes of uid, metadata and configuration, which come last."""
+    """Return the bytes of uid, metadata and configuration, which come last."""
     texts = zip(
         (b"\x1a", b"\x22", b"\x2a"),
         (record.uid, record.metadata, record.configuration),
@@ -227,17 +181,17 @@ def decode_value(data: bytes) -> Value:
     """
     kind, parts = 0, list[bytes]()
     for number, wire, value in fields_of(data):
-        if wire == BYTES and isinstance(value, bytes) and (number in _TENSORS or number == 9):
+        if wire == BYTES and isinstance(value, bytes) and number in (*_TENSORS, _BYTES):
             if number != kind:  # of several kinds, the last one counts
                 kind, parts = number, []
             parts.append(value)
     if kind == 0:
         return None
     message = b"".join(parts)
-    return _decode_bytes(message) if kind == 9 else _decode_tensor(_TENSORS[kind], message)
+    return _decode_bytes(message) if kind == _BYTES else _decode_tensor(_TENSORS[kind], message)
 
 
-def _decode_bytes(data: bytes) -> Bytes:
+def _decode_bytes(data: bytes) -> Blobs:
     values, content_type = [], ""
     for number, wire, value in fields_of(data):
         if wire == BYTES and isinstance(value, bytes):
@@ -245,31 +199,37 @@ def _decode_bytes(data: bytes) -> Bytes:
                 values.append(value)
             elif number == 2:
                 content_type = value.decode()
-    return Bytes(tuple(values), content_type)
+    if not content_type:
+        return Blobs(values)
+    typed = TypedBlobs(values)
+    typed.content_type = content_type
+    return typed
 
 
-def _decode_tensor(
-    kind: type[Float32Tensor] | type[Float64Tensor] | type[Int32Tensor], data: bytes
-) -> Float32Tensor | Float64Tensor | Int32Tensor:
-    packed: list[bytes] = []
+def _decode_tensor(kind: str, data: bytes) -> Value:
+    values: list[Any] = []
     lists: dict[int, list[int]] = {2: [], 3: []}
     for number, wire, value in fields_of(data):
-        if number == 1 and kind is Int32Tensor:
-            values = tuple(_signed32(each) for each in _listed(wire, value))
-            packed.append(_varints(values))
+        if number == 1 and kind == "int32":
+            values += map(_signed32, _listed(wire, value))
         elif number == 1 and isinstance(value, bytes):
-            single, width = _WIDTHS[kind]
+            code, single = _PACKED[kind]
+            width = struct.calcsize(code)
             if wire == BYTES and len(value) % width:
                 raise ValueError(f"a list of floats whose length is not a multiple of {width}")
             if wire in (BYTES, single):
-                packed.append(value)
+                values += struct.unpack(f"<{len(value) // width}{code}", value)
         elif number in lists:
             lists[number] += _listed(wire, value)
-    return kind(b"".join(packed), tuple(lists[2]), tuple(lists[3]))
+    if lists[2] or lists[3]:
+        return {"type": kind, "values": values, "keys": lists[2], "shape": lists[3]}
+    if kind == "float64":
+        return values[0] if len(values) == 1 else tuple(values)
+    return Ints(values) if kind == "int32" else Floats(values)
 
 
 def _listed(wire: int, value: bytes | int) -> Iterator[int]:
-    """The numbers of a list of varints, packed or not."""
+    """Return the numbers of a list of varints, packed or not."""
     if isinstance(value, int):
         yield value
     elif wire == BYTES:
@@ -277,6 +237,6 @@ def _listed(wire: int, value: bytes | int) -> Iterator[int]:
 
 
 def _signed32(value: int) -> int:
-    """A varint as an int32: of more bits, the upper ones do not count."""
+    """Return a varint as an int32: of more bits, the upper ones do not count."""
     value &= (1 << 32) - 1
     return value - (1 << 32) if value >> 31 else value

@@ -71,7 +71,7 @@ class RecordIO(Format):
         image, label = schema.image_field, schema.label_field
         if image is None:
             raise OptionError("format recordio: a record needs an image, and the samples have none")
-        if label is not None and not _is_numbers(label.type):
+        if label is not None and not is_numbers(label.type):
             raise OptionError(
                 f"format recordio: the label is {label.type}, and a record holds numbers: give "
                 f"--label-type class, or --drop {label.name}"
@@ -177,7 +177,7 @@ class RecordIO(Format):
         }
 
 
-def _is_numbers(kind: str) -> bool:
+def is_numbers(kind: str) -> bool:
     """Return whether values of a type are numbers, or lists of them."""
     return "int" in kind or "float" in kind or kind in ("class", "bool")
 

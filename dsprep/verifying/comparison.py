@@ -206,7 +206,7 @@ def _of_source(
         Both, and what is left out, in words.
     """
     by_number = _by_number(recipe)
-    contents = source["content"].filter(source["content"] != MISSING)  # samples may hold no image
+    contents = source["content"].drop_nulls()  # samples may hold no image
     is_there = found["content"].is_in(contents.implode()).fill_null(False)
     if not by_number:
         is_there |= found["name"].is_in(source["name"].implode())
@@ -283,7 +283,8 @@ def _contents(digests: Sequence[bytes | None], matched: Matched) -> Sequence[byt
     if at is None:
         return digests
     image = slice(at * WIDTH, (at + 1) * WIDTH)
-    return [each and each[image] for each in digests]
+    contents = (each[image] if each else MISSING for each in digests)
+    return [each if each != MISSING else None for each in contents]
 
 
 def _numbered(table: pl.DataFrame, by: str) -> pl.DataFrame:

@@ -335,7 +335,8 @@ def is_of(datasets: ModuleType, feature: Any, kind: str) -> bool:
         "bool": "bool",
         "bytes": "binary",
     }
-    return bool(feature.dtype == dtypes.get(kind, kind))
+    is_float = kind.startswith("float") and feature.dtype.startswith("float")
+    return is_float or bool(feature.dtype == dtypes.get(kind, kind))
 
 
 # Folders
@@ -366,7 +367,8 @@ def folder(dest: Path, truth: Truth, libraries: Libraries) -> Found:
                 values[name] = file.read_bytes()
                 seen.add(file.relative_to(dest))
             elif kind in ("json", "bytes"):
-                beside = (dest / path).with_suffix(f".{name}")
+                ending = name if kind == "bytes" or name == "json" else f"{name}.json"
+                beside = (dest / path).with_suffix(f".{ending}")
                 data = beside.read_bytes()
                 values[name] = json.loads(data) if kind == "json" else data.hex()
                 seen.add(beside.relative_to(dest))

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from dsprep.errors import SourceError
+from dsprep.errors import OtherVersion, SourceError
 from dsprep.manifests.manifest import FileReceipt, Manifest, ShardReceipt, read_manifest
 
 MANIFEST = Manifest(
@@ -39,7 +39,7 @@ def test_what_is_written_is_read(tmp_path: Path) -> None:
 
 def test_it_is_plain_to_read() -> None:
     values = json.loads(MANIFEST.to_json())
-    assert values["dsprep_manifest"] == 1
+    assert values["dsprep_manifest"] == 2
     assert values["shards"][0]["crc32c"] == "deadbeef"
     assert values["files"][0]["crc32c"] == "00000000"
 
@@ -67,8 +67,8 @@ def test_names_that_lead_elsewhere_are_refused(tmp_path: Path, name: str, where:
 
 def test_another_version_is_named(tmp_path: Path) -> None:
     path = tmp_path / "manifest.json"
-    path.write_text(MANIFEST.to_json().replace('"dsprep_manifest": 1', '"dsprep_manifest": 2'))
-    with pytest.raises(SourceError, match="version 2"):
+    path.write_text(MANIFEST.to_json().replace('"dsprep_manifest": 2', '"dsprep_manifest": 1'))
+    with pytest.raises(OtherVersion, match="version 1; this dsprep reads version 2"):
         read_manifest(path)
 
 
