@@ -32,10 +32,11 @@ _FOUND = pl.Schema(
         "name": pl.String(),
         "digests": pl.Binary(),
         "content": pl.Binary(),
+        "reason": pl.String(),
     }
 )
 """A sample of a shard: where it lies, its key, what it is known by, and what it holds: the digests
-of all fields, and that of the image or, if images are not compared, of all.
+of all fields, and that of the image or, if images are not compared, of all; or why that is unknown.
 
 A part is what one command wrote: the data set as it was packed, or what was appended to it.
 """
@@ -164,14 +165,18 @@ def compare(
     both = pairs.filter(pl.col("digests").is_not_null() & pl.col("digests_source").is_not_null())
     other = both.filter(pl.col("digests") != pl.col("digests_source"))
     notes += _hints(other, both.height, matched)
-    misfits = pairs.filter(pl.col("digests").is_null() & pl.col("reason").is_not_null()).height
-    if misfits:
+    unknown, untold = pl.col("digests").is_null(), pl.col("digests_source").is_null()
+    if misfits := pairs.filter(unknown & untold).height:
         notes.append(f"{format_count(misfits, 'sample')} not compared: they do not fit the schema")
     problems = [
         *_problems(other, lambda row: _difference(row, matched)),
         *_problems(
-            pairs.filter(pl.col("digests").is_not_null() & pl.col("reason").is_not_null()),
-            lambda row: f"is not compared with {row['path']}, which {row['reason']}",
+            pairs.filter(unknown & ~untold),
+            lambda row: f"is not compared with {row['path']}: it {row['reason']}",
+        ),
+        *_problems(
+            pairs.filter(~unknown & untold),
+            lambda row: f"is not compared with {row['path']}: that {row['reason_source']}",
         ),
         *_problems(
             found.join(source, on=on, how="anti", nulls_equal=True),
@@ -244,6 +249,7 @@ def _found(shards: Sequence[tuple[str, Inspected]], origin: Origin) -> pl.DataFr
                 "name": shard.names,
                 "digests": shard.digests,
                 "content": _contents(shard.digests, origin.matched),
+                "reason": [shard.reasons.get(at) for at in range(len(shard.keys))],
             },
             schema=_FOUND,
         )
