@@ -26,6 +26,7 @@ This module runs in workers, on every sample, and so imports neither polars nor 
 
 from __future__ import annotations
 
+import base64
 import json
 import struct
 from collections import Counter
@@ -123,11 +124,19 @@ def _to_text(value: Value) -> str | None:
 
 def _to_json(value: Value) -> bytes | None:
     if isinstance(value, dict | list) or (isinstance(value, tuple) and type(value) is not Blobs):
-        return json.dumps(value, ensure_ascii=False, separators=(",", ":")).encode()
+        return json.dumps(
+            value, ensure_ascii=False, separators=(",", ":"), default=_in_base_64
+        ).encode()
     data = _to_bytes(value)
     if data is not None:
         json.loads(data)
     return data
+
+
+def _in_base_64(value: Value) -> str:
+    if not isinstance(value, bytes):
+        raise ValueError
+    return base64.b64encode(value).decode()
 
 
 def _to_number(value: Value) -> int | float | None:
@@ -721,6 +730,10 @@ def settle(
             ignored.update(() if is_part else (raw,))
         elif (kind := _joined(had, place, source)) is not None:
             name = meaning.field if meaning.field not in taken else raw
+            if name in taken:  # by convention; a raw name of its own goes first
+                own = taken.pop(name)
+                taken[own.places[0][0]] = replace(own, name=own.places[0][0])
+                roles = {role: own.places[0][0] if n == name else n for role, n in roles.items()}
             taken[name] = Field(name, kind, lacks, (), (place,), told="a look")
             if meaning.role:
                 roles.setdefault(meaning.role, name)
@@ -1026,9 +1039,12 @@ class Reading:
         """Return whether a raw name is bookkeeping of what is kept: of the label, if of a field."""
         place, found = self.table.place_of(raw), self._kept.get(raw)
         if found is None:
-            places = {self.table.place_of(each[0]) for each in self.schema.by_place}
-            belongs = not self.table.meaning(place).field or place in places
-            found = self._kept[raw] = belongs and not self.table.meaning(raw).field
+            if self.table.meaning(raw).field:
+                found = not self.table.meaning(place).field and raw not in self.ignored
+            else:
+                places = {self.table.place_of(each[0]) for each in self.schema.by_place}
+                found = not self.table.meaning(place).field or place in places
+            self._kept[raw] = found
         return found
 
     @cached_property

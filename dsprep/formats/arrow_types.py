@@ -45,6 +45,7 @@ BOOKKEEPING = "__index_level_"
 """What the names of columns begin with that hold the row numbers of pandas."""
 
 _FEATURES = b"huggingface"
+_SHOWN = 60
 
 
 def arrow() -> Any:
@@ -131,7 +132,7 @@ def type_of_column(kind: Any, feature: Mapping[str, Any]) -> tuple[str | None, s
     """
     if is_file(kind):
         return (
-            ("bytes", "bytes, without paths") if feature.get("_type") == "Audio" else ("image", "")
+            ("bytes", "bytes without a path") if feature.get("_type") == "Audio" else ("image", "")
         )
     plain = plain_type(kind)
     if _is(plain, *_LISTS):
@@ -139,17 +140,25 @@ def type_of_column(kind: Any, feature: Mapping[str, Any]) -> tuple[str | None, s
         item = {"bool": "int", "class": "int", "image": "bytes"}.get(item or "", item)
         item = "int" if _is(plain.value_type, "null") else item  # all of its lists are empty
         if f"list<{item}>" in TYPES:
-            said = "lists of bytes, without paths" if is_file(plain.value_type) else ""
+            said = "a list of bytes without paths" if is_file(plain.value_type) else ""
             return f"list<{item}>", said or _said_of(kind.value_type)
-        return (None, "") if item is None else ("json", "JSON")
+        return (None, "") if item is None else ("json", _as_json(plain))
     found = next((name for test, name in _READ.items() if _is(plain, test)), None)
     if found == "json":
         parts = (plain.field(at).type for at in range(plain.num_fields))
         known = all(type_of_column(each, {})[0] or _is(each, "null") for each in parts)
-        return ("json", "JSON") if known else (None, "")
+        return ("json", _as_json(plain)) if known else (None, "")
     if found == "int" and feature.get("_type") == "ClassLabel":
         return "class", ""
     return found, _said_of(kind)
+
+
+def _as_json(kind: Any) -> str:
+    return (
+        "JSON with bytes in base 64"
+        if any(is_stored(e) for _, e in leaves_of("", kind))
+        else "JSON"
+    )
 
 
 def _said_of(kind: Any) -> str:
@@ -208,11 +217,11 @@ def source_schema(
             continue
         if kind is None and name not in dropped:
             raise SourceError(
-                f"{source}: the column {name!r} is of the type {str(each.type)[:200]}, "
+                f"{source}: the column {name!r} is of the type {_short(each.type)}, "
                 f"which no field can hold: --drop {name}"
             )
         if said and name not in dropped:
-            notes.append(f"the column {name!r} ({str(each.type)[:60]}) is read as {said}")
+            notes.append(f"the column {name!r} ({_short(each.type)}) is {said} in other formats")
         if kind == "bytes" and (name.lower() in IMAGE_NAMES or name in images):
             kind = "image"
         told = "Hugging Face's metadata" if name in features else "the Parquet schema"
@@ -227,7 +236,12 @@ def source_schema(
 
 def nulls_note(names: Sequence[str]) -> str:
     """Say which columns are left out, because they hold nothing."""
-    return f"left out, because all values are null: {format_some(names)}"
+    return f"columns of nulls alone, which other formats do not have: {format_some(names)}"
+
+
+def _short(kind: Any) -> str:
+    text = str(kind)
+    return text if len(text) <= _SHOWN else f"{text[: _SHOWN - 1]}…"
 
 
 # Writing
@@ -235,8 +249,8 @@ def nulls_note(names: Sequence[str]) -> str:
 
 def arrow_schema(schema: Schema) -> Any:
     """Return the Arrow schema of a schema, with the features that Hugging Face wants to find."""
-    features = {each.name: _feature(each.type, each.names) for each in schema.fields}
-    fields = [(each.name, arrow_type(each.type)) for each in schema.fields]
+    features = {each.places[0][0]: _feature(each.type, each.names) for each in schema.fields}
+    fields = [(each.places[0][0], arrow_type(each.type)) for each in schema.fields]
     noted = json.dumps({"info": {"features": features}})
     return arrow().schema(fields, metadata={_FEATURES: noted.encode()})
 

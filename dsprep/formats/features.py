@@ -44,7 +44,6 @@ MEANINGS: Mapping[str, Meaning] = {
     ANY_CLASS: _LABEL,
     CLASS_NUMBER: _LABEL,
     CLASS_TEXT: Meaning(""),  # the name of the class, where the number is there, too
-    CLASS_SYNSET: Meaning(""),
     "image/label": _LABEL,
     "image/source_id": Meaning("source_id"),
     ANY_PATH: Meaning(""),

@@ -169,10 +169,10 @@ class Folder(Format):
         elif sample.path:
             files = [(ending if each[0] == ending.lower() else each[0], each[1]) for each in files]
         _require_files(stem, [ending for ending, _ in files])
-        name = self.class_of(sample)
-        if name is not None and not _is_in_class(stem, name, sample, self.schema):
-            directory = harmless_part(name)
-            stem, changed = f"{directory}/{stem}", changed or directory != name
+        own = self.class_of(sample)
+        if own is not None and not _is_in_class(stem, own, sample, self.schema):
+            directory = harmless_part(own)
+            stem, changed = f"{directory}/{stem}", changed or directory != own
         fitting = cut_stem(stem, max(len(ending.encode()) for ending, _ in files))
         is_told = changed or fitting != stem
         return Layout(fitting, files, wanted if is_told else None, references)
@@ -235,13 +235,16 @@ class Folder(Format):
         """
         label = self.schema.label_field if self.schema else None
         is_class = label is not None and label.type in ("class", "bool", "int")
-        is_named, is_needed = False, False
+        is_named = is_needed = False
+        has_label: set[bool] = set()
         for each in samples():
             is_named = is_named or each.class_name is not None
+            has_label.add(each.label is not None)
             directory = each.stem.rpartition("/")[0].rpartition("/")[2]
             own = each.class_name if each.class_name is not None else str(each.label)
-            lies_apart = is_class and (each.label is None or directory != own)
+            lies_apart = is_class and each.label is not None and directory != own
             is_needed = is_needed or bool(each.fields or each.references) or lies_apart
+        is_needed = is_needed or (is_class and len(has_label) > 1)
         if not is_needed:
             return None
         column = self._label_column if label else ""
@@ -390,7 +393,7 @@ def _is_in_class(stem: str, name: str, sample: Sample, schema: Schema) -> bool:
     label = schema.label_field
     is_named = sample.class_name is not None or bool(label and label.names)
     return (
-        f"/{directory}".endswith(f"/{name}")
+        (name != "" and f"/{directory}".endswith(f"/{name}"))
         or directory.startswith(f"{name}/")
         or (directory != "" and not is_named)
     )

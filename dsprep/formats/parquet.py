@@ -32,7 +32,19 @@ from dsprep.formats.arrow_types import (
 from dsprep.formats.base import Entry, Format
 from dsprep.images.header import sniff
 from dsprep.sample import UNKNOWN_IMAGE, Sample, Value, key_of
-from dsprep.schema import Choice, Meaning, Observed, Schema, Seen, Table, settle, shown
+from dsprep.schema import (
+    IMAGE,
+    LABEL,
+    Choice,
+    Field,
+    Meaning,
+    Observed,
+    Schema,
+    Seen,
+    Table,
+    settle,
+    shown,
+)
 from dsprep.stores.opened import open_file
 from dsprep.stores.paths import facts
 from dsprep.stores.urls import is_s3
@@ -111,8 +123,12 @@ class Parquet(Format):
         return Meaning("" if place.startswith(BOOKKEEPING) else place)
 
     def arranged(self, schema: Schema) -> tuple[Self, list[str]]:
-        """Return this format with a column for each field, under its name."""
-        fields = tuple(replace(each, places=((each.name,),)) for each in schema.fields)
+        """Return this format with a column for each field, under its name or that of its role."""
+        roles = {schema.image: IMAGE, schema.label: LABEL}
+        fields = tuple(
+            replace(each, places=((_column_of(each, roles.get(each.name), schema),),))
+            for each in schema.fields
+        )
         return replace(self, schema=replace(schema, fields=fields, format=self.name)), []
 
     @cached_property
@@ -320,6 +336,12 @@ def open_parquet(path: str) -> Any:
 def first_line(error: BaseException) -> str:
     """What an error of Arrow's says, without the lines that tell where in Arrow it arose."""
     return str(error).strip().partition("\n")[0][:300] or type(error).__name__
+
+
+def _column_of(field: Field, role: str | None, schema: Schema) -> str:
+    """Return the name of a field's column: ``image`` and ``label`` of what other formats name."""
+    keeps_name = field.given or schema.format == Parquet.name or role in (None, *schema.by_name)
+    return field.name if keeps_name or role is None else role
 
 
 class ParquetWriter:

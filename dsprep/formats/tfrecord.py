@@ -29,7 +29,6 @@ from dsprep.formats.example import (
 )
 from dsprep.formats.features import (
     CLASS_NUMBER,
-    CLASS_SYNSET,
     CLASS_TEXT,
     FORMAT,
     MEANINGS,
@@ -182,7 +181,7 @@ class TFRecord(Format):
                 continue
             feature = own_feature_of(each)
             if each.name == "format" and each.type == "text" and schema.image:
-                makers[feature] = partial(_format_entry, feature, schema.image)
+                makers[feature] = partial(_format_entry, schema.image, each.name, feature)
             elif each.name == "source_id" and feature == names.source_id:
                 makers[feature] = partial(_source_id_entry, feature)
             elif each != image:
@@ -191,9 +190,10 @@ class TFRecord(Format):
                 makers.setdefault(feature, _maker(feature, each, first, is_floats))
         if label is not None and label.places == ((CLASS_NUMBER,),):
             entry = partial(_name_entry, label.name, label.names)
-            makers |= {name: partial(entry, name) for name in names.names or (CLASS_TEXT,)}
+            for name in names.names or (CLASS_TEXT,):
+                makers.setdefault(name, partial(entry, name))
         if image is not None and "format" in names.written:
-            makers.setdefault(FORMAT, partial(_format_entry, FORMAT, image.name))
+            makers.setdefault(FORMAT, partial(_format_entry, image.name, "", FORMAT))
         place = own_feature_of(image) if image else ""
         before = [makers[name] for name in sorted(makers) if name < place]
         after = [makers[name] for name in sorted(makers) if name >= place]
@@ -234,7 +234,7 @@ class TFRecord(Format):
         if (first := self.names.first_class) and (classes := _classes(fields)):
             fields[CLASS_NUMBER] = Int64List(number - first for number in classes)
         _, path = _path_of(fields)
-        name = _text_of(fields, CLASS_TEXT) or _text_of(fields, CLASS_SYNSET)
+        name = _text_of(fields, CLASS_TEXT)
         name = name if CLASS_NUMBER in fields else None
         return Sample(key_of(path) if path else "", fields, position, path, class_name=name)
 
@@ -310,7 +310,9 @@ def _texts_of(schema: Schema, names: Preset) -> tuple[str, ...]:
     """Return the features that tell the names of classes: all records have them, or none."""
     label = schema.label_field
     is_class = label is not None and feature_of(label, schema, names) == CLASS_NUMBER
-    return names.names if label is not None and is_class and label.names else ()
+    if label is None or not (is_class and label.names):
+        return ()
+    return tuple(name for name in names.names if name not in schema.by_name)
 
 
 def _added(schema: Schema, names: Preset) -> Iterator[Field]:
@@ -400,8 +402,9 @@ def _list_entry(feature: str, name: str, item: str, first: int, sample: Sample) 
     return encode_entry(feature, BytesList(values))
 
 
-def _format_entry(feature: str, image: str, sample: Sample) -> bytes:
-    told = sample.fields.get("format")
+def _format_entry(image: str, name: str, feature: str, sample: Sample) -> bytes:
+    """Make the entry of the kind of the image, which a field of a name may tell."""
+    told = sample.fields.get(name)
     if told is None:
         data = sample.fields.get(image)
         if data is None:

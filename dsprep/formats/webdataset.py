@@ -286,7 +286,7 @@ class WebDataset(Format):
             yield Span(start, stop - start, key, position, fields=tuple(members))
 
     def dataset_index(self, name: str, shards: Sequence[ShardFacts]) -> dict[str, bytes]:
-        """The wids index, with urls relative to itself, and the class names of further fields."""
+        """The wids index, with urls relative to itself."""
         shardlist = [
             {"url": shard.name, "nsamples": shard.samples, "filesize": shard.bytes}
             for shard in shards
@@ -297,12 +297,7 @@ class WebDataset(Format):
             "name": name,
             "shardlist": shardlist,
         }
-        files = {f"{name}.json": json.dumps(index, indent=1).encode() + b"\n"}
-        for each in self.schema.others if self.schema else ():
-            if each.names:
-                lines = "".join(f"{each}\n" for each in each.names)
-                files[f"{extension_of(each.name)}.classes.txt"] = lines.encode()
-        return files
+        return {f"{name}.json": json.dumps(index, indent=1).encode() + b"\n"}
 
 
 # What extensions mean

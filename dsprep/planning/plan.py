@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 from dsprep.errors import OptionError, SourceError
 from dsprep.findings import SKIP_KINDS, Finding, Reject, lost
 from dsprep.formats import shard_stem
+from dsprep.formats.extensions import extension_of
 from dsprep.formats.folder import Folder
 from dsprep.planning.cuts import PlannedShard, plan_shards
 from dsprep.planning.looking import require_unspoiled
@@ -108,8 +109,16 @@ class Plan:
             yield shard.name
             yield from (Path(shard.name).with_suffix(suffix).name for suffix in suffixes)
         yield from layout.dataset_index(self.packing.name, [])
+        yield from (name for name, _ in self.class_files())
         for name in ("classes.txt", "rejects.jsonl", "skipped.jsonl"):
             yield destination.companion(name).name
+
+    def class_files(self) -> Iterator[tuple[str, tuple[str, ...]]]:
+        """The files of the class names of fields that are not the label, and these names."""
+        for each in self.packing.schema.others if self.packing.schema else ():
+            if each.names:
+                name = f"{extension_of(each.name)}.classes.txt"
+                yield self.packing.destination.companion(name).name, each.names
 
     def seconds(self, pool: Pool, progress: Progress) -> float:
         """How long the run will take, by trying some samples now."""

@@ -231,6 +231,8 @@ def commit(
         write_companions(plan, classes, write)
     if classes:
         write(destination.companion("classes.txt").name, _classes(classes))
+    for name, names in plan.class_files():
+        write(name, _classes(names))
     facts = [ShardFacts(shard.name, shard.samples, shard.bytes) for shard in shards]
     for name, data in packing.layout.dataset_index(packing.name, facts).items():
         write(name, data)

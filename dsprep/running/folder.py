@@ -74,12 +74,12 @@ def join_units(plan: Plan, state: RunState) -> Joined:
     units = [(state.path_of(unit.name), state.done[unit.name].crc32c) for unit in plan.shards]
     joined = join_tree(units, state.tree, listing)
     if state.tree.is_dir() and isinstance(plan.packing.layout, Folder):
-        _add_metadata(plan.packing.layout, state.tree, listing, joined)
+        add_metadata(plan.packing.layout, state.tree, listing, joined)
     publish_tree(state.tree, folder_of(destination))
     return joined
 
 
-def _add_metadata(layout: Folder, tree: Path, listing: Path, joined: Joined) -> None:
+def add_metadata(layout: Folder, tree: Path, listing: Path, joined: Joined) -> None:
     """Write ``metadata.jsonl`` into a tree that needs it.
 
     The listing names it among the files of the last sample. Doing this again changes nothing.

@@ -199,7 +199,7 @@ def _distinct(
 
 def _listed(sample: Sample, name: str | None) -> Listed:
     label = sample.fields.get(name) if name else None
-    return sample.id, label, path_of(sample)
+    return sample.id, (label,) if isinstance(label, float) else label, path_of(sample)
 
 
 def rows_of_listed(listed: Sequence[Listed]) -> Rows:

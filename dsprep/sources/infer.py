@@ -10,16 +10,13 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from itertools import chain
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 import polars as pl
 
-from dsprep.errors import SourceError
 from dsprep.findings import Finding
-from dsprep.readers.base import Reader
-from dsprep.readers.pixels import RawPixels, raw_pixels
-from dsprep.rows import Rows
-from dsprep.sample import Sample, key_of
+from dsprep.readers.pixels import RawPixels
+from dsprep.sample import key_of
 from dsprep.schema import (
     IMAGE_NAMES,
     Choice,
@@ -27,11 +24,11 @@ from dsprep.schema import (
     Observed,
     Schema,
     Settled,
-    observe,
     select,
     settle,
 )
 from dsprep.sources.classes import number_classes
+from dsprep.sources.looking import Gathered, Look, add_names, find_pixels, gather, look_at
 from dsprep.sources.match import label_kind, with_label
 from dsprep.sources.scan import RunAll
 from dsprep.units import format_count
@@ -119,7 +116,7 @@ def look(catalog: Catalog, choice: Choice, run_all: RunAll) -> Observed:
         table = table.filter(_looked_at(table))
     share = max(1, -(-table.height // _TASKS))
     tasks = [
-        _Look(catalog.reader, replace(catalog, table=table.slice(start, share)).rows(), choice)
+        Look(catalog.reader, replace(catalog, table=table.slice(start, share)).rows(), choice)
         for start in range(0, table.height, share)
     ]
     found = Observed()
@@ -140,12 +137,6 @@ def _pixels(catalog: Catalog, observed: Observed, run_all: RunAll) -> RawPixels 
     return pixels
 
 
-def find_pixels(task: tuple[Reader, Rows]) -> RawPixels | None:
-    """Find where samples have bare pixels, in a worker."""
-    reader, rows = task
-    return raw_pixels(each for each in reader.read(rows) if isinstance(each, Sample))
-
-
 def _looked_at(table: pl.DataFrame) -> pl.Series:
     """Return which rows are looked at."""
     place = pl.int_range(pl.len())
@@ -156,21 +147,6 @@ def _looked_at(table: pl.DataFrame) -> pl.Series:
         (pl.col("size").cum_sum() <= _MOST_BYTES) | (pl.int_range(pl.len()) == 0)
     )
     return ranked.with_columns(fits=fits).sort("place")["fits"]
-
-
-class _Look(NamedTuple):
-    """Samples to look at."""
-
-    reader: Reader
-    rows: Rows
-    choice: Choice
-
-
-def look_at(task: _Look) -> Observed:
-    """Look at some samples, in a worker."""
-    reader, rows, choice = task
-    samples = (each for each in reader.read(rows) if isinstance(each, Sample))
-    return observe(samples, reader.table, choice)
 
 
 def _with_classes(
@@ -209,20 +185,6 @@ def _with_classes(
     return catalog
 
 
-class Gathered(NamedTuple):
-    """What all samples tell of their labels.
-
-    Attributes:
-        keys: The key, or the path of the image, of each.
-        labels: The label of each; None if it has none.
-        names: The names of classes that stand beside their numbers.
-    """
-
-    keys: list[str]
-    labels: list[Any]
-    names: dict[int, str]
-
-
 def _gather(catalog: Catalog, run_all: RunAll) -> Gathered:
     """Read all samples for their labels.
 
@@ -244,37 +206,6 @@ def _gather(catalog: Catalog, run_all: RunAll) -> Gathered:
         list(chain.from_iterable(each.labels for each in found)),
         names,
     )
-
-
-def gather(task: tuple[Reader, Rows, str]) -> Gathered:
-    """Read the labels of some samples, in a worker."""
-    reader, rows, name = task
-    found = Gathered([], [], {})
-    for path, sample in zip(rows.paths, reader.read(rows), strict=True):
-        if isinstance(sample, Sample):
-            label = sample.fields.get(name)
-            found.keys.append(sample.path or sample.key)
-            found.labels.append(label)
-            if sample.class_name is not None and isinstance(label, int):
-                add_names(found.names, {label: sample.class_name}, path)
-        else:
-            found.keys.append(path)
-            found.labels.append(None)
-    return found
-
-
-def add_names(names: dict[int, str], more: dict[int, str], source: str) -> None:
-    """Add names of classes to those that are known.
-
-    Raises:
-        SourceError: If a class has two names.
-    """
-    for number, name in more.items():
-        if names.setdefault(number, name) != name:
-            raise SourceError(
-                f"{source}: the class {number} is called {names[number]!r} and {name!r}: correct "
-                "the samples, or give --drop for the names and --classes FILE"
-            )
 
 
 def _with_labels(catalog: Catalog, gathered: Gathered) -> Catalog:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import os
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from itertools import chain
 from typing import Any
@@ -145,52 +146,47 @@ def _shared_schema(paths: Sequence[str], choice: Choice) -> Any:
     Raises:
         SourceError: If a column has types that have none in common, or other classes.
     """
-    pa = arrow()
     shared: Any = None
     for path in paths:
         with open_or_refuse(path) as file:
             schema = file.schema_arrow
         if shared is None:
-            shared, first = schema, path
+            shared = schema
         elif not schema.equals(shared, check_metadata=True):
-            _require_like(schema, shared, path, first, choice)
-            kept = [each for each in schema if each.name not in choice.drop]
-            try:
-                merged = pa.unify_schemas([shared, pa.schema(kept)], promote_options="permissive")
-            except pa.ArrowException:
-                merged = pa.schema([*shared, *(e for e in kept if e.name not in shared.names)])
-            noted = shared if features_of(shared) else schema
-            shared = merged.with_metadata(noted.metadata)
+            shared = _with_columns(shared, schema, path, paths[0], choice.drop)
     return shared
 
 
-def _require_like(schema: Any, shared: Any, path: str, first: str, choice: Choice) -> None:
-    """Refuse columns that are something else in another file.
-
-    Raises:
-        SourceError: If there are some.
-    """
-    own, others = features_of(schema), features_of(shared)
+def _with_columns(shared: Any, schema: Any, path: str, first: str, dropped: Collection[str]) -> Any:
+    """Return an Arrow schema with the columns of another file."""
+    others, own = features_of(shared), features_of(schema)
+    columns = list(shared)
     for each in schema:
-        if each.name in choice.drop or schema.names.count(each.name) > 1:
+        at = shared.get_field_index(each.name)
+        if at < 0 or each.name in dropped:
+            columns += [each] if each.name not in dropped else []
             continue
-        feature, other = own.get(each.name, {}), others.get(each.name, {})
+        other, feature = others.get(each.name, {}), own.get(each.name, {})
         if names_of(feature) != names_of(other) and feature and other:
             raise SourceError(
                 f"{path}: the column {each.name!r} names other classes than in {first}: read one "
                 f"at a time, or --drop {each.name}"
             )
-        if (at := shared.get_field_index(each.name)) < 0:
+        if each.type == columns[at].type:
             continue
-        kinds = [
-            type_of_column(kind, found)[0]
-            for kind, found in ((each.type, feature), (shared.field(at).type, other))
-        ]
-        if None not in kinds and join(str(kinds[0]), str(kinds[1])) is None:
+        kind, before = (
+            type_of_column(each.type, feature)[0],
+            type_of_column(columns[at].type, other)[0],
+        )
+        if kind and before and join(kind, before) is None:
             raise SourceError(
                 f"{path}: the column {each.name!r} is of the type {each.type}, and of "
-                f"{shared.field(at).type} in {first}: --drop {each.name}"
+                f"{columns[at].type} in {first}: --drop {each.name}"
             )
+        with suppress(arrow().ArrowException):  # of types that are alike, any does
+            pair = (arrow().schema([column]) for column in (columns[at], each))
+            columns[at] = arrow().unify_schemas(list(pair), promote_options="permissive").field(0)
+    return arrow().schema(columns, shared.metadata if others else schema.metadata)
 
 
 def _images(paths: Sequence[str], schema: Any) -> set[str]:

@@ -80,8 +80,8 @@ class TestWebdatasetReads:
         assert [each["__key__"] for each in found] == [key_of(each.path) for each in samples]
         for each, picture in zip(found, samples, strict=True):
             assert each[image_kind_of(picture.path)] == picture.data
-            is_class = isinstance(picture.label, int)
-            assert each.get("cls") == (b"%d" % picture.label if is_class else None)
+            label = picture.label
+            assert each.get("cls") == (b"%d" % label if isinstance(label, int) else None)
             if isinstance(picture.label, tuple):
                 assert json.loads(each["label.json"]) == pytest.approx(picture.label, rel=1e-7)
             assert ("json" in each) == layout.metadata

@@ -366,7 +366,8 @@ def folder(dest: Path, truth: Truth, libraries: Libraries) -> Found:
                 values[name] = file.read_bytes()
                 seen.add(file.relative_to(dest))
             elif kind in ("json", "bytes"):
-                beside = (dest / path).with_suffix(f".{name}")
+                ending = name if kind == "bytes" or name == "json" else f"{name}.json"
+                beside = (dest / path).with_suffix(f".{ending}")
                 data = beside.read_bytes()
                 values[name] = json.loads(data) if kind == "json" else data.hex()
                 seen.add(beside.relative_to(dest))

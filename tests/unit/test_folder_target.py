@@ -3,48 +3,77 @@
 from __future__ import annotations
 
 import io
-import json
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dsprep.errors import BadSample, DestinationError, RunStopped
+from dsprep.errors import BadSample, DestinationError, OptionError, RunStopped
 from dsprep.formats.base import Format
 from dsprep.formats.filenames import harmless_path
-from dsprep.formats.folder import Folder, lay_out
+from dsprep.formats.folder import METADATA, Folder
 from dsprep.formats.listing import LISTING, File, Listed, read_listing
-from dsprep.formats.recordio import RecordIO
 from dsprep.formats.stream import ShardStream
 from dsprep.formats.tfrecord import TFRecord
 from dsprep.formats.webdataset import WebDataset
+from dsprep.running.folder import add_metadata
 from dsprep.running.names import Names, format_list
 from dsprep.running.tree import Joined, is_whole, join_tree, publish_tree, remove_tree
-from dsprep.sample import Blobs, Floats, Ints, Sample
+from dsprep.sample import Sample, key_of
+from dsprep.schema import Field, Reading, Schema
 from tests.images import image_folder, jpeg, png
 
+IMAGE = jpeg()
 
-def write_units(scratch: Path, units: Sequence[Sequence[Sample]]) -> list[tuple[Path, int]]:
+FIELDS = (
+    Field("image", "image", missing=True),
+    Field("label", "class", missing=True, names=("ant", "bee")),
+    Field("text", "text", missing=True),
+    Field("mask", "image", missing=True),
+    Field("json", "json", missing=True),
+    Field("image/object/mask", "bytes", missing=True),
+)
+SCHEMA = Schema(FIELDS, "image", "label")
+
+
+def sample(key: str, data: bytes | None = IMAGE, id: int = 0, **more: Any) -> Sample:
+    """A sample of the schema above."""
+    names = "path", "class_name"
+    fields = {name: value for name, value in more.items() if name not in names}
+    fields = ({} if data is None else {"image": data}) | fields
+    return Sample(key, fields, id, **{name: more[name] for name in names if name in more})
+
+
+def folder(schema: Schema = SCHEMA, reencoded: bool = False) -> Folder:
+    return Folder(reencoded).arranged(schema)[0]
+
+
+def write_units(
+    scratch: Path, units: Sequence[Sequence[Sample]], schema: Schema = SCHEMA
+) -> list[tuple[Path, int]]:
     """Write each run of samples as a worker does."""
     scratch.mkdir(exist_ok=True)
     written = []
     for number, samples in enumerate(units):
-        writer = Folder().open_writer(str(scratch / f"unit-{number}"))
-        for sample in samples:
-            writer.add(sample)
+        writer = folder(schema).open_writer(str(scratch / f"unit-{number}"))
+        for each in samples:
+            writer.add(each)
         writer.finish()
         writer.close()
         written.append((scratch / f"unit-{number}", writer.crc32c))
     return written
 
 
-def write_folder(root: Path, *units: Sequence[Sample]) -> Joined:
+def write_folder(root: Path, *units: Sequence[Sample], schema: Schema = SCHEMA) -> Joined:
     """Write samples to `root/back`, with a listing `root/back.files.jsonl`."""
-    written = write_units(root / "scratch", units)
-    joined = join_tree(written, root / "scratch" / "tree", root / "back.files.jsonl")
-    publish_tree(root / "scratch" / "tree", root / "back")
+    written = write_units(root / "scratch", units, schema)
+    tree, listing = root / "scratch" / "tree", root / "back.files.jsonl"
+    joined = join_tree(written, tree, listing)
+    add_metadata(folder(schema), tree, listing, joined)
+    publish_tree(tree, root / "back")
     return joined
 
 
@@ -54,146 +83,219 @@ def files(folder: Path) -> dict[str, bytes]:
     return {path.relative_to(folder).as_posix(): path.read_bytes() for path in paths}
 
 
-def names(root: Path, *samples: Sample) -> list[str]:
+def images(root: Path, *samples: Sample) -> list[str]:
     write_folder(root, samples)
-    return list(files(root / "back"))
-
-
-IMAGE = jpeg()
+    return [path for path in files(root / "back") if path != METADATA]
 
 
 @pytest.mark.parametrize(
-    ("key", "fields", "path"),
+    ("made", "path"),
     [
-        ("0", {}, "0.jpg"),
-        ("cat/a", {}, "cat/a.jpg"),
-        ("cat/a", {"class": "dog", "cls": 1}, "cat/a.jpg"),
-        ("a", {"class": "dog", "cls": 1}, "dog/a.jpg"),
-        ("a", {"cls": 1}, "1/a.jpg"),
-        ("a", {"label": (1.0, 2.0)}, "a.jpg"),
-        ("a", {"filename": "b.JPEG"}, "b.JPEG"),
-        ("a", {"filename": "b.JPEG", "cls": 3}, "3/b.JPEG"),
-        ("a", {"filename": "cat/b.JPEG", "class": "dog", "cls": 1}, "cat/b.JPEG"),
-        ("a", {"filename": "", "class": "dog"}, "dog/a.jpg"),
-        ("a", {"filename": "x/b"}, "x/b"),
-        ("a", {"filename": "x/.jpg"}, "x/.jpg"),
-        ("a", {"filename": "x/b.c.png"}, "x/b.c.png"),
-        ("Ünï/ねこ", {}, "Ünï/ねこ.jpg"),
-        ("a b\n\tc", {}, "a b\n\tc.jpg"),
+        (sample("0"), "0.jpg"),
+        (sample("cat/a"), "cat/a.jpg"),
+        (sample("bee/a", label=1), "bee/a.jpg"),
+        (sample("x/bee/a", label=1), "x/bee/a.jpg"),
+        (sample("bee/x/a", label=1), "bee/x/a.jpg"),
+        (sample("cat/a", label=1), "bee/cat/a.jpg"),
+        (sample("a", label=1), "bee/a.jpg"),
+        (sample("a", label=1, class_name="wasp"), "wasp/a.jpg"),
+        (sample("a", label=7), "7/a.jpg"),
+        (sample("a", label=-1), "-1/a.jpg"),
+        (sample("a", path="b.JPEG"), "b.JPEG"),
+        (sample("a", path="b.JPEG", label=0), "ant/b.JPEG"),
+        (sample("a", path="ant/b.JPEG", label=0), "ant/b.JPEG"),
+        (sample("a", path="x/b"), "x/b"),
+        (sample("a", path="x/.jpg"), "x/.jpg"),
+        (sample("a", path="x/b.c.png"), "x/b.c.png"),
+        (sample("Ünï/ねこ"), "Ünï/ねこ.jpg"),
+        (sample("a b\n\tc"), "a b\n\tc.jpg"),
+        (sample("metadata", path="metadata.jsonl"), "metadata_1.jsonl"),
     ],
 )
 def test_names_come_from_file_names_keys_and_classes(
-    tmp_path: Path, key: str, fields: dict[str, int], path: str
+    tmp_path: Path, made: Sample, path: str
 ) -> None:
-    assert names(tmp_path, Sample(key, {"jpg": IMAGE, **fields})) == [path]
+    assert images(tmp_path, made) == [path]
     (listed,) = read_listing(tmp_path / "back.files.jsonl")
-    assert listed.wanted is None
+    assert (listed.wanted is None) == (made.path != METADATA)
+
+
+def test_directories_count_for_a_class_without_a_name(tmp_path: Path) -> None:
+    schema = Schema((FIELDS[0], Field("label", "class")), "image", "label")
+    write_folder(tmp_path, [sample("a", label=4), sample("cat/b", label=4)], schema=schema)
+    assert list(files(tmp_path / "back")) == ["4/a.jpg", "cat/b.jpg", METADATA]
 
 
 @pytest.mark.parametrize(
-    ("key", "fields", "path"),
+    ("made", "path"),
     [
-        ("../../x", {}, "_/_/x.jpg"),
-        ("..", {}, "_.jpg"),
-        ("/etc/passwd", {}, "etc/passwd.jpg"),
-        ("a//b/./c/", {}, "a/b/c.jpg"),
-        ("a\0b", {}, "a_b.jpg"),
-        ("a\udc80b", {}, "a_b.jpg"),
-        ("a", {"filename": "../b.jpg"}, "_/b.jpg"),
-        ("a", {"filename": "/b.jpg"}, "b.jpg"),
-        ("a", {"filename": "cat/.."}, "cat/_"),
-        ("a", {"class": ".."}, "_/a.jpg"),
-        ("a", {"class": "."}, "_/a.jpg"),
-        ("a", {"class": ""}, "_/a.jpg"),
-        ("a", {"class": "../etc"}, ".._etc/a.jpg"),
-        ("a", {"class": "x\0"}, "x_/a.jpg"),
-        ("n" * 300, {}, "n" * 251 + ".jpg"),
-        ("ね" * 100, {}, "ね" * 83 + ".jpg"),
-        ("d" * 300 + "/a", {}, "d" * 255 + "/a.jpg"),
-        ("a", {"class": "c" * 300}, "c" * 255 + "/a.jpg"),
+        (sample("../../x"), "_/_/x.jpg"),
+        (sample(".."), "_.jpg"),
+        (sample("/etc/passwd"), "etc/passwd.jpg"),
+        (sample("a//b/./c/"), "a/b/c.jpg"),
+        (sample("a\0b"), "a_b.jpg"),
+        (sample("a\udc80b"), "a_b.jpg"),
+        (sample("a", path="../b.jpg"), "_/b.jpg"),
+        (sample("a", path="/b.jpg"), "b.jpg"),
+        (sample("a", path="cat/.."), "cat/_"),
+        (sample("a", label=0, class_name=".."), "_/a.jpg"),
+        (sample("a", label=0, class_name="."), "_/a.jpg"),
+        (sample("a", label=0, class_name=""), "_/a.jpg"),
+        (sample("a", label=0, class_name="../etc"), ".._etc/a.jpg"),
+        (sample("a", label=0, class_name="x\0"), "x_/a.jpg"),
+        (sample("n" * 300), "n" * 251 + ".jpg"),
+        (sample("ね" * 100), "ね" * 83 + ".jpg"),
+        (sample("d" * 300 + "/a"), "d" * 255 + "/a.jpg"),
+        (sample("a", label=0, class_name="c" * 300), "c" * 255 + "/a.jpg"),
     ],
 )
-def test_hostile_names_are_made_harmless_and_told(
-    tmp_path: Path, key: str, fields: dict[str, str], path: str
-) -> None:
-    joined = write_folder(tmp_path, [Sample(key, {"jpg": IMAGE, **fields})])
-    assert list(files(tmp_path / "back")) == [path]
+def test_hostile_names_are_made_harmless_and_told(tmp_path: Path, made: Sample, path: str) -> None:
+    joined = write_folder(tmp_path, [made])
+    assert path in files(tmp_path / "back")
     assert joined.renamed == 1
-    assert joined.examples == [(fields.get("filename", key), path)]
+    assert joined.examples == [(made.path or made.key, path)]
 
 
 @pytest.mark.parametrize(
     "key", ["", "/", ".", "./.", "a/" * 65 + "b", ("d" * 200 + "/") * 16 + "b"]
 )
 def test_names_that_no_file_can_have_are_rejected(tmp_path: Path, key: str) -> None:
-    writer = Folder().open_writer(str(tmp_path / "unit"))
+    writer = folder().open_writer(str(tmp_path / "unit"))
     with pytest.raises(BadSample):
-        writer.add(Sample(key, {"jpg": IMAGE}))
+        writer.add(sample(key))
     writer.finish()
     writer.close()
     assert files(tmp_path / "unit") == {LISTING: b""}
 
 
 def test_other_parts_lie_beside_the_image() -> None:
-    fields = {"jpg": IMAGE, "txt": b"a cat", "mask.png": b"m", "image/object/mask": b"o", "cls": 1}
-    layout = lay_out(Sample("k", {**fields, "filename": "cat/a.b.JPG", "class": "cat"}))
-    assert [layout.stem + ending for ending, _ in layout.files] == [
-        "cat/a.b.JPG",
-        "cat/a.b.txt",
-        "cat/a.b.mask.png",
-        "cat/a.b.image%2fobject%2fmask",
-    ]
-    assert [data for _, data in layout.files] == [IMAGE, b"a cat", b"m", b"o"]
+    parts: dict[str, Any] = {
+        "json": b"{}",
+        "mask": png(),
+        "image/object/mask": b"o",
+        "text": "a cat",
+    }
+    layout = folder().lay_out(sample("k", path="ant/a.b.JPG", label=0, **parts))
+    assert {layout.stem + ending: data for ending, data in layout.files} == {
+        "ant/a.b.JPG": IMAGE,
+        "ant/a.b.json": b"{}",
+        "ant/a.b.mask.png": png(),
+        "ant/a.b.image%2fobject%2fmask": b"o",
+    }
+    assert layout.files[0] == (".JPG", IMAGE)
+    assert layout.references == {"mask": ".mask.png"}
 
 
 def test_samples_without_an_image() -> None:
-    layout = lay_out(Sample("a", {"flac": b"f", "txt": b"t", "cls": 0}))
-    assert (layout.stem, layout.files) == ("0/a", [(".flac", b"f"), (".txt", b"t")])
-    layout = lay_out(Sample("a", {"flac": b"f", "txt": b"t", "filename": "x/a.FLAC"}))
-    assert (layout.stem, layout.files) == ("x/a", [(".FLAC", b"f"), (".txt", b"t")])
+    sound = folder(Schema((Field("flac", "bytes"), Field("info", "json"))))
+    layout = sound.lay_out(Sample("a", {"flac": b"f", "info": b"1"}))
+    assert (layout.stem, layout.files) == ("a", [(".flac", b"f"), (".info.json", b"1")])
+    layout = sound.lay_out(Sample("a", {"flac": b"f", "info": b"1"}, path="x/a.FLAC"))
+    assert (layout.stem, layout.files) == ("x/a", [(".FLAC", b"f"), (".info.json", b"1")])
 
 
-def test_what_is_no_file_and_told_nowhere_else_stands_in_a_file_of_its_own() -> None:
-    fields = {"jpg": IMAGE, "cls": 1, "label": (0.5,), "n": Ints((1, 2)), "f": Floats((0.1, 2.0))}
-    layout = lay_out(Sample("a", {**fields, "e": Floats(), "b": Blobs((b"x", b"\xff"))}))
-    assert layout.files[1] == (".label.json", b"[0.5]")
-    assert layout.files[2][0] == ".features.json"
-    assert json.loads(layout.files[2][1]) == {
-        "b": {"base64": ["eA==", "/w=="]},
-        "e": {"floats": []},
-        "f": [0.1, 2.0],
-        "n": [1, 2],
-    }
-
-
-def test_width_and_height_are_told_by_the_image() -> None:
-    right = {"jpg": jpeg(size=(20, 10)), "width": 20, "height": 10}
-    assert len(lay_out(Sample("a", right)).files) == 1
-    wrong = lay_out(Sample("a", {**right, "width": 40}))
-    assert wrong.files[1] == (".features.json", b'{"width":[40]}')
-
-
-def test_no_part_has_a_name_that_means_a_directory() -> None:
-    with pytest.raises(BadSample, match="no file's"):
-        lay_out(Sample("a", {"jpg": IMAGE, "": b"no name", "filename": "cat/..jpg"}))
+def test_bytes_are_not_called_what_they_are_not() -> None:
+    layout = folder(Schema((Field("a.txt", "bytes"), Field("png", "bytes"), Field("npy", "bytes"))))
+    found = layout.lay_out(Sample("k", {"a.txt": b"", "png": b"", "npy": b""})).files
+    assert [ending for ending, _ in found] == [".a.txt.bin", ".png.bin", ".npy"]
 
 
 def test_nothing_to_write_is_a_reject() -> None:
     with pytest.raises(BadSample, match="nothing that could be a file"):
-        lay_out(Sample("a", {"cls": 1}))
+        folder().lay_out(sample("a", None, label=1))
 
 
-def test_two_images_of_which_one_has_the_name_of_the_other() -> None:
-    layout = lay_out(Sample("a", {"jpg": IMAGE, "png": b"p", "filename": "b.png"}))
-    assert layout.files == [(".jpg", IMAGE), (".png", b"p")]
-
-
-def test_parts_of_one_name_are_a_reject() -> None:
-    fields = {"jpg": IMAGE, "features.json": b"{}", "n": Ints((1,))}
-    with pytest.raises(BadSample, match="one name"):
-        lay_out(Sample("a", fields))
+def test_names_that_no_part_can_have() -> None:
     with pytest.raises(BadSample, match="longer than"):
-        lay_out(Sample("a", {"x" * 300: b""}))
+        folder(Schema((Field("x" * 300, "bytes"),))).lay_out(Sample("a", {"x" * 300: b""}))
+    for name in ("file_name", "mask_file_name", "image"):
+        with pytest.raises(OptionError, match=f"--rename {name}=NAME or --drop {name}"):
+            folder(Schema((Field(name, "text"),)))
+    with pytest.raises(OptionError, match="--drop x"):
+        folder(Schema((Field("x", "list<bytes>"),)))
+
+
+def test_what_names_do_not_tell_is_metadata(tmp_path: Path) -> None:
+    fields = (
+        *FIELDS[:5],
+        Field("n", "class", names=("u", "v")),
+        Field("m", "class"),
+        Field("score", "float32"),
+        Field("boxes", "list<float64>"),
+        Field("tags", "list<text>"),
+        Field("ok", "bool"),
+        Field("width", "int"),
+    )
+    schema = Schema(fields, "image", "label")
+    others: dict[str, Any] = {"n": 1, "m": 3, "score": 0.10000000149011612, "boxes": (0.5, 2.0)}
+    others |= {"tags": ("ä", "b"), "ok": True}
+    units = [
+        [sample("a", label=0, text="ä\n", mask=png(), json=b"[]", **others)],
+        [sample("a", label=-1, **others), sample("bee/b", label=1, **others)],
+    ]
+    joined = write_folder(tmp_path, *units, schema=schema)
+    found = files(tmp_path / "back")
+    told = '"n":"v","m":3,"score":0.1,"boxes":[0.5,2.0],"tags":["ä","b"],"ok":true}\n'
+    assert found.pop(METADATA).decode() == (
+        '{"file_name":"ant/a.jpg","label":"ant","mask_file_name":"ant/a.mask.png","text":"ä\\n",'
+        + told
+        + '{"file_name":"-1/a.jpg","label":"-1",'
+        + told
+        + '{"file_name":"bee/b.jpg","label":"bee",'
+        + told
+    )
+    assert list(found) == [
+        "-1/a.jpg",
+        *("ant/a.jpg", "ant/a.json", "ant/a.mask.png"),
+        "bee/b.jpg",
+    ]
+    assert folder(schema) == Folder().arranged(schema)[0]
+    assert Folder().arranged(schema)[1] == ["left out, because the images tell them: width"]
+    listed = list(read_listing(tmp_path / "back.files.jsonl"))
+    assert {file.path for each in listed for file in each.files} == {*found, METADATA}
+    assert joined.files == len(found) + 1
+
+
+@pytest.mark.parametrize(
+    ("field", "value", "lines"),
+    [
+        (Field("label", "class", names=("ant", "bee")), 1, None),
+        (Field("label", "class"), 1, None),
+        (Field("label", "list<float32>"), (0.5, 1.0), None),
+        (Field("label", "float32"), 0.5, None),
+        (Field("label", "text"), "wasp", '"label":"wasp"'),
+        (Field("y", "text"), "wasp", '"label":"wasp"'),
+        (Field("y", "text", given=True), "wasp", '"y":"wasp"'),
+    ],
+)
+def test_metadata_is_written_if_it_is_needed(
+    tmp_path: Path, field: Field, value: Any, lines: str | None
+) -> None:
+    schema = Schema((FIELDS[0], field), "image", field.name)
+    write_folder(tmp_path, [Sample("a", {"image": IMAGE, field.name: value})], schema=schema)
+    found = files(tmp_path / "back").get(METADATA)
+    told = None if lines is None else f'{{"file_name":"a.jpg",{lines}}}\n'.encode()
+    assert found == told
+
+
+def test_a_class_that_no_directory_tells_is_metadata(tmp_path: Path) -> None:
+    write_folder(tmp_path, [sample("bee/x/a", label=1), sample("b")])
+    assert files(tmp_path / "back")[METADATA].splitlines() == [
+        b'{"file_name":"bee/x/a.jpg","label":"bee"}',
+        b'{"file_name":"b.jpg"}',
+    ]
+
+
+def test_metadata_that_was_added_before_is_added_again(tmp_path: Path) -> None:
+    units = write_units(tmp_path / "scratch", [[sample("a", text="x")], [sample("b")]])
+    tree, listing = tmp_path / "tree", tmp_path / "files.jsonl"
+    joined = [join_tree(units, tree, listing)]
+    add_metadata(folder(), tree, listing, joined[0])
+    told = listing.read_bytes(), (tree / METADATA).read_bytes()
+    joined.append(join_tree(units, tree, listing))
+    add_metadata(folder(), tree, listing, joined[1])
+    assert (listing.read_bytes(), (tree / METADATA).read_bytes()) == told
+    assert joined[0] == joined[1]
 
 
 @pytest.mark.parametrize(
@@ -206,87 +308,83 @@ def test_parts_of_one_name_are_a_reject() -> None:
     ],
 )
 def test_images_that_were_encoded_again_are_called_what_they_are(filename: str, path: str) -> None:
-    sample = Sample("k", {"jpg": IMAGE, "filename": filename})
-    layout = lay_out(sample, reencoded=True)
+    made = sample("k", path=filename)
+    layout = folder(reencoded=True).lay_out(made)
     assert layout.stem + layout.files[0][0] == path
-    kept = lay_out(sample)
+    kept = folder().lay_out(made)
     assert kept.stem + kept.files[0][0] == filename
 
 
-def test_equal_names_get_numbers_and_are_told(tmp_path: Path) -> None:
-    def sample(number: int, **fields: bytes) -> Sample:
-        return Sample("a", {"jpg": bytes([number]), **fields}, number)
+def test_the_size_in_a_label_is_that_of_the_new_image() -> None:
+    schema = Schema((FIELDS[0], Field("label", "list<float32>")), "image", "label")
+    made = sample("a", jpeg(size=(20, 10)), label=(4.0, 5.0, 99.0, 99.0, 0.0, 0.0, 0.0, 1.0, 1.0))
+    for reencoded, size in ((False, (99, 99)), (True, (20, 10))):
+        layout = folder(schema, reencoded)
+        listed = layout.listed(made, layout.lay_out(made), ())
+        assert listed.label == (4, 5, *size, 0, 0, 0, 1, 1)
 
-    first = [sample(0, txt=b"zero"), sample(1), Sample("a_1", {"jpg": b"mine"})]
-    joined = write_folder(tmp_path, first, [sample(2, txt=b"two")])
+
+def test_equal_names_get_numbers_and_are_told(tmp_path: Path) -> None:
+    first = [sample("a", b"0", json=b"zero"), sample("a", b"1"), sample("a_1", b"mine")]
+    joined = write_folder(tmp_path, first, [sample("a", b"2", json=b"two")])
     assert files(tmp_path / "back") == {
-        "a.jpg": b"\0",
-        "a.txt": b"zero",
-        "a_1.jpg": b"\1",
-        "a_1_1.jpg": b"mine",
-        "a_2.jpg": b"\2",
-        "a_2.txt": b"two",
+        "a.bin": b"0",
+        "a.json": b"zero",
+        "a_1.bin": b"1",
+        "a_1_1.bin": b"mine",
+        "a_2.bin": b"2",
+        "a_2.json": b"two",
     }
-    assert joined.examples == [("a.jpg", "a_1.jpg"), ("a_1.jpg", "a_1_1.jpg"), ("a.jpg", "a_2.jpg")]
+    assert joined.examples == [("a.bin", "a_1.bin"), ("a_1.bin", "a_1_1.bin"), ("a.bin", "a_2.bin")]
     assert (joined.samples, joined.files, joined.renamed) == (4, 6, 3)
 
 
 def test_names_that_differ_only_in_case_are_two(tmp_path: Path) -> None:
-    assert names(tmp_path, Sample("a", {"jpg": b"1"}), Sample("A", {"jpg": b"2"})) == [
-        "A.jpg",
-        "a.jpg",
-    ]
+    assert images(tmp_path, sample("a"), sample("A")) == ["A.jpg", "a.jpg"]
 
 
 def test_long_names_have_room_for_a_number(tmp_path: Path) -> None:
-    same = [Sample("n" * 300, {"jpg": bytes([n])}) for n in range(12)]
-    found = names(tmp_path, *same)
+    found = images(tmp_path, *(sample("n" * 300) for _ in range(12)))
     assert len(found) == 12
     assert max(map(len, found)) == 255
 
 
 @pytest.mark.parametrize("file_first", [True, False])
 def test_a_file_and_a_directory_of_one_name(tmp_path: Path, file_first: bool) -> None:
-    file = Sample("0", {"jpg": b"file", "filename": "a"})
-    inside = [Sample("0", {"jpg": b"in", "filename": f"a/{n}.jpg"}) for n in range(2)]
-    write_folder(tmp_path, [file, *inside] if file_first else [*inside, file])
+    file = sample("0", path="a")
+    inside = [sample("0", path=f"a/{n}.jpg") for n in range(2)]
+    found = images(tmp_path, *([file, *inside] if file_first else [*inside, file]))
     if file_first:
-        assert list(files(tmp_path / "back")) == ["a", "a_1/0.jpg", "a_1/1.jpg"]
+        assert found == ["a", "a_1/0.jpg", "a_1/1.jpg"]
     else:
-        assert list(files(tmp_path / "back")) == ["a/0.jpg", "a/1.jpg", "a_1"]
+        assert found == ["a/0.jpg", "a/1.jpg", "a_1"]
 
 
 def test_the_listing_tells_sizes_checksums_and_labels(tmp_path: Path) -> None:
-    samples = [
-        Sample("a", {"jpg": b"123456789", "cls": 2, "class": "cat"}, 7),
-        Sample("b", {"jpg": b"", "label": (1.0, 0.5)}, 8),
-    ]
-    write_folder(tmp_path, samples)
-    assert list(read_listing(tmp_path / "back.files.jsonl")) == [
-        Listed(7, "a", 2, "cat", "cat/a", (File("cat/a.jpg", 9, 0xE3069283),), None),
-        Listed(8, "b", (1.0, 0.5), None, "b", (File("b.jpg", 0, 0),), None),
+    write_folder(tmp_path, [sample("a", b"123456789", 7, label=1, text='"')])
+    (listed,) = read_listing(tmp_path / "back.files.jsonl")
+    file = File("bee/a.bin", 9, 0xE3069283)
+    metadata = listed.files[1]
+    assert listed == Listed(7, "a", 1, "bee", "bee/a", (file, metadata), None, '"text":"\\""', ())
+    schema = Schema((FIELDS[0], Field("label", "list<float32>")), "image", "label")
+    (tmp_path / "b").mkdir()
+    write_folder(tmp_path / "b", [sample("b", b"", 8, label=(1.0, 0.5))], schema=schema)
+    assert list(read_listing(tmp_path / "b" / "back.files.jsonl")) == [
+        Listed(8, "b", (1.0, 0.5), None, "b", (File("b.bin", 0, 0),), None)
     ]
 
 
-def test_the_list_of_a_folder(tmp_path: Path) -> None:
-    samples = [
-        Sample("a", {"jpg": b"1", "cls": 2}, 7),
-        Sample("b", {"jpg": b"2", "label": (1.0, 0.5)}, 5),
-        Sample("c", {"jpg": b"3"}, 6),
-        Sample("d\te", {"jpg": b"4", "cls": 0}, 9),
+def test_the_list_of_a_folder() -> None:
+    listed = [
+        Listed(7, "a", 2, None, "2/a", (File("2/a.jpg", 1, 1),), None),
+        Listed(5, "b", (1.0, 0.5), None, "b", (File("b.jpg", 1, 1),), None),
+        Listed(6, "c", None, None, "c", (File("c.jpg", 1, 1),), None),
+        Listed(9, "d", 0, None, "d\te", (File("d\te.jpg", 1, 1),), None),
     ]
-    write_folder(tmp_path, samples)
-    listed = list(read_listing(tmp_path / "back.files.jsonl"))
     assert format_list(listed) == ("7\t2\t2/a.jpg\n5\t1\t0.5\tb.jpg\n", 2)
     assert format_list(listed[2:3]) == ("", 0)
     same = [each._replace(id=0) for each in listed]
     assert format_list(same) == ("0\t2\t2/a.jpg\n1\t1\t0.5\tb.jpg\n", 2)
-
-
-def read_back(layout: Format, samples: Iterable[Sample]) -> list[Sample]:
-    data = b"".join(part for sample in samples for part in layout.encode(sample))
-    data += layout.trailer(len(data))
-    return [entry.sample for entry in layout.read(ShardStream("shard", io.BytesIO(data)))]
 
 
 @pytest.mark.parametrize(
@@ -297,30 +395,24 @@ def test_a_folder_comes_back_from_shards_byte_for_byte(tmp_path: Path, layout: F
     (tmp_path / "images/cat/b.x.JPEG").write_bytes(jpeg(9))
     (tmp_path / "images/dog/misnamed.jpg").write_bytes(png(1))
     before = files(tmp_path / "images")
+    schema = Schema(FIELDS[:1], "image")
+    arranged, _ = layout.arranged(schema)
+    assert arranged.schema is not None
     samples = [
-        Sample(f"key{number}", {"png" if "mis" in path else "jpg": data, "filename": path}, number)
+        Sample(key_of(path), {"image": data}, number, path)
         for number, (path, data) in enumerate(before.items())
     ]
-    write_folder(tmp_path, read_back(layout, samples))
+    data = b"".join(part for each in samples for part in arranged.encode(each))
+    data += arranged.trailer(len(data))
+    raw = [entry.sample for entry in layout.read(ShardStream("shard", io.BytesIO(data)))]
+    reading = Reading(arranged.schema, layout)
+    write_folder(tmp_path, [reading(each) for each in raw], schema=schema)
     assert files(tmp_path / "back") == before
-
-
-def test_a_webdataset_without_metadata_has_keys_for_names(tmp_path: Path) -> None:
-    samples = [Sample("cat/a", {"jpg": IMAGE, "cls": 0, "filename": "cat/a.JPEG"})]
-    del samples[0].fields["filename"]
-    write_folder(tmp_path, read_back(WebDataset(), samples))
-    assert files(tmp_path / "back") == {"cat/a.jpg": IMAGE}
-
-
-def test_a_recordio_has_ids_for_names(tmp_path: Path) -> None:
-    samples = [Sample("cat/a", {"jpg": IMAGE, "cls": 4}, 17)]
-    write_folder(tmp_path, read_back(RecordIO(), samples))
-    assert files(tmp_path / "back") == {"4/17.jpg": IMAGE}
 
 
 def test_an_empty_directory_is_replaced_and_nothing_else_is(tmp_path: Path) -> None:
     (tmp_path / "back").mkdir()
-    write_folder(tmp_path, [Sample("a", {"jpg": IMAGE})])
+    write_folder(tmp_path, [sample("a")])
     assert list(files(tmp_path / "back")) == ["a.jpg"]
     other = tmp_path / "other"
     other.mkdir()
@@ -337,11 +429,11 @@ def test_an_empty_directory_is_replaced_and_nothing_else_is(tmp_path: Path) -> N
 def test_a_unit_directory_that_is_there_is_not_written_into(tmp_path: Path) -> None:
     (tmp_path / "unit").mkdir()
     with pytest.raises(FileExistsError):
-        Folder().open_writer(str(tmp_path / "unit"))
+        folder().open_writer(str(tmp_path / "unit"))
 
 
 def test_only_what_was_written_is_removed(tmp_path: Path) -> None:
-    samples = [Sample(f"{name}/a", {"jpg": IMAGE}) for name in ("x", "y", "z")]
+    samples = [sample(f"{name}/a") for name in ("x", "y", "z")]
     write_folder(tmp_path, samples)
     back, listing = tmp_path / "back", tmp_path / "back.files.jsonl"
     (back / "x/mine.txt").write_text("mine")
@@ -357,7 +449,7 @@ def test_only_what_was_written_is_removed(tmp_path: Path) -> None:
 
 
 def test_a_unit_that_changed_is_written_again(tmp_path: Path) -> None:
-    units = write_units(tmp_path / "scratch", [[Sample("a", {"jpg": IMAGE})], []])
+    units = write_units(tmp_path / "scratch", [[sample("a")], []])
     tree, listing = tmp_path / "scratch/tree", tmp_path / "files.jsonl"
     assert all(is_whole(*unit) for unit in units)
     with (units[0][0] / "0").open("ab") as file:
@@ -375,17 +467,17 @@ samples_of = st.builds(
     Sample,
     paths,
     st.fixed_dictionaries(
-        {"jpg": st.binary(max_size=4)},
+        {"image": st.binary(max_size=4)},
         optional={
-            "filename": paths,
-            "class": parts,
-            "txt": st.binary(max_size=4),
-            "": st.just(b"no name"),
-            "../evil": st.just(b"evil"),
-            "cls": st.integers(-1, 3),
+            "label": st.integers(-1, 3),
+            "json": st.binary(max_size=4),
+            "text": st.text(),
+            "image/object/mask": st.just(b"evil"),
         },
     ),
     st.integers(0, 9),
+    paths | st.just(""),
+    class_name=st.none() | parts,
 )
 
 
@@ -397,21 +489,22 @@ def test_every_sample_is_rejected_or_there(
     kept: list[list[Sample]] = []
     for unit in units:
         kept.append([])
-        for sample in unit:
+        for made in unit:
             try:
-                lay_out(sample)
+                folder().lay_out(made)
             except BadSample:
                 continue
-            kept[-1].append(sample)
+            kept[-1].append(made)
     joined = write_folder(root, *kept)
     found = files(root / "back")
     listed = list(read_listing(root / "back.files.jsonl"))
     assert {file.path for each in listed for file in each.files} == set(found)
     assert joined.files == len(found)
     assert {path.name for path in root.iterdir()} == {"back", "back.files.jsonl", "scratch"}
-    for sample, each in zip((one for unit in kept for one in unit), listed, strict=True):
-        data = [value for value in sample.fields.values() if isinstance(value, bytes)]
-        assert sorted(found[file.path] for file in each.files) == sorted(data)
+    for made, each in zip((one for unit in kept for one in unit), listed, strict=True):
+        data = [value for value in made.fields.values() if isinstance(value, bytes)]
+        own = [found[file.path] for file in each.files if file.path != METADATA]
+        assert sorted(own) == sorted(data)
 
 
 @given(st.text())
@@ -427,6 +520,6 @@ def test_harmless_paths_stay_what_they_are(path: str) -> None:
 
 def test_many_equal_names_take_no_longer_than_others() -> None:
     chosen = Names()
-    sample = Listed(0, "a", None, None, "a", (File("a.jpg", 0, 0),), None)
-    last = [chosen.choose(sample) for _ in range(50_000)][-1]
+    listed = Listed(0, "a", None, None, "a", (File("a.jpg", 0, 0),), None)
+    last = [chosen.choose(listed) for _ in range(50_000)][-1]
     assert last.stem == "a_49999"

@@ -96,7 +96,7 @@ class TestHuggingFace:
         columns = {"image": images([JPEG]), "audio": images([b"RIFF"], ["a.wav"])}
         path = write_table(tmp_path / "a.parquet", columns, features=features)
         _, findings = read_parquet([path], None)
-        assert "is read as bytes, without paths" in findings[0].detail
+        assert "is bytes without a path in other formats" in findings[0].detail
         assert samples_of(path)[0].fields == {"image": JPEG, "audio": b"RIFF"}
 
     def test_several_classes(self, tmp_path: Path) -> None:
@@ -227,6 +227,7 @@ class TestFields:
             ([None, None, None], pa.int32(), [None, None, None]),
             ([{"a": 1}, None, {"a": None}], None, [b'{"a":1}', None, b'{"a":null}']),
             ([[[1], []], None, []], None, [b"[[1],[]]", None, b"[]"]),
+            ([{"a": b"\xff"}, None, None], None, [b'{"a":"/w=="}', None, None]),
             ([0, None, 1], pa.timestamp("ms"), ["1970-01-01T00:00:00.000", None, None]),
             ([0, None, 1], pa.date32(), ["1970-01-01", None, "1970-01-02"]),
             ([0, None, 1], pa.time32("ms"), ["00:00:00.000", None, "00:00:00.001"]),
@@ -252,18 +253,20 @@ class TestFields:
             tmp_path,
             day=[datetime.date(2020, 1, 1)] * 3,
             box=[{"x": 1}] * 3,
+            part=[{"x": b"1"}] * 3,
             none=pa.nulls(3),
             void=pa.nulls(3, pa.int64()),
         )
         catalog, findings = read_parquet([path], None)
         assert [each.detail for each in findings] == [
-            "the column 'day' (date32[day]) is read as text",
-            "the column 'box' (struct<x: int64>) is read as JSON",
-            "left out, because all values are null: none",
-            "left out, because all values are null: void",
+            "the column 'day' (date32[day]) is text in other formats",
+            "the column 'box' (struct<x: int64>) is JSON in other formats",
+            "the column 'part' (struct<x: binary>) is JSON with bytes in base 64 in other formats",
+            "columns of nulls alone, which other formats do not have: none",
+            "columns of nulls alone, which other formats do not have: void",
         ]
         assert {each.kind for each in findings} == {"note"}
-        assert [each.name for each in catalog.schema.fields] == ["image", "day", "box"]  # type: ignore[union-attr]
+        assert [each.name for each in catalog.schema.fields] == ["image", "day", "box", "part"]  # type: ignore[union-attr]
 
     def test_what_may_be_missing(self, tmp_path: Path) -> None:
         path = three(tmp_path, a=[1, None, 2], b=[1, 2, 3])
