@@ -335,7 +335,8 @@ def is_of(datasets: ModuleType, feature: Any, kind: str) -> bool:
         "bool": "bool",
         "bytes": "binary",
     }
-    return bool(feature.dtype == dtypes.get(kind, kind))
+    is_float = kind.startswith("float") and feature.dtype.startswith("float")
+    return is_float or bool(feature.dtype == dtypes.get(kind, kind))
 
 
 # Folders

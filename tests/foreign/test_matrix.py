@@ -32,10 +32,8 @@ from tests.missing import framework
 
 RunHere = Callable[..., Finished]
 
-REFUSED = {
-    **dict.fromkeys(
-        product(("cifar-raw", "mnist-raw"), TARGETS), ("no field is an image", "--no-image")
-    ),
+REFUSED: dict[tuple[str, str], tuple[str, ...]] = {
+    ("wds-masks", "recordio"): ("label", "--only image")  # the mask is called label
 }
 """What cannot be converted, and the words that the message has to hold."""
 
