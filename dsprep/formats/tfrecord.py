@@ -186,8 +186,8 @@ class TFRecord(Format):
                 makers[feature] = partial(_source_id_entry, feature)
             elif each != image:
                 first = names.first_class if feature == CLASS_NUMBER else 0
-                is_floats = each == label and feature == names.numbers
-                makers.setdefault(feature, _maker(feature, each, first, is_floats))
+                is_label = each == label and feature == names.numbers
+                makers.setdefault(feature, _maker(feature, each, first, is_label))
         if label is not None and label.places == ((CLASS_NUMBER,),):
             entry = partial(_name_entry, label.name, label.names)
             for name in names.names or (CLASS_TEXT,):
@@ -220,7 +220,7 @@ class TFRecord(Format):
             if stream.read(_CRC.size, "the checksum of a record") != _masked(value_of(data)):
                 raise stream.damaged("the checksum of a record's data is wrong", offset)
             try:
-                sample = self._raw(decode_example(data), position)
+                sample = self.raw(decode_example(data), position)
             except ValueError as error:
                 raise stream.damaged(
                     f"the record is not a tf.train.Example: {error}", offset
@@ -228,7 +228,7 @@ class TFRecord(Format):
             yield Entry(offset, stream.offset - offset, sample)
             position += 1
 
-    def _raw(self, features: dict[str, Feature], position: int) -> Sample:
+    def raw(self, features: dict[str, Feature], position: int) -> Sample:
         """Return the raw sample of a record, its classes counted from 0."""
         fields: dict[str, Value] = features
         if (first := self.names.first_class) and (classes := _classes(fields)):
@@ -343,14 +343,14 @@ def _notes(schema: Schema, boxes: Field | None) -> list[str]:
 # How a sample is laid out
 
 
-def _maker(feature: str, column: Field, first: int, is_floats: bool) -> _Maker:
+def _maker(feature: str, column: Field, first: int, is_label: bool) -> _Maker:
     """Return what makes the entry of a field.
 
     Args:
         feature: The name of the feature.
         column: The field.
         first: What is added to whole numbers.
-        is_floats: Whether whole numbers are written as floats.
+        is_label: Whether it is a label of numbers: whole ones are floats, too.
     """
     name, item = column.name, item_of(column.type)
     if column.type in ("class", "bool", "int"):
@@ -359,8 +359,9 @@ def _maker(feature: str, column: Field, first: int, is_floats: bool) -> _Maker:
         return partial(_bytes_entry, feature, name)
     if column.type == "text":
         return partial(_text_entry, feature, name)
-    if "float" in column.type or is_floats:
-        return partial(_float_entry, feature, name, "float32" in column.type)
+    if "float" in column.type or is_label:
+        # Labels come from lists and tables, too, and may be what no schema has checked.
+        return partial(_float_entry, feature, name, "float32" in column.type and not is_label)
     return partial(_list_entry, feature, name, item or "", first)
 
 
