@@ -50,16 +50,20 @@ class Matched:
     """Which fields of shards are compared, and with what of the source.
 
     Attributes:
+        transformed: Whether images were, and are not compared.
         fields: The fields of the shards that are compared.
         names: What the source calls those that it calls otherwise.
         roles: The roles of fields, by their names in the shards.
+        rewritten: Fields that others hold in the shards, and that are not compared.
         untold: Fields that only the shards have, and that are not compared.
         unheld: Fields that only the source has.
     """
 
+    transformed: bool
     fields: tuple[Field, ...]
     names: Mapping[str, str]
     roles: Mapping[str, str]
+    rewritten: tuple[str, ...]
     untold: tuple[str, ...]
     unheld: tuple[str, ...]
 
@@ -111,7 +115,12 @@ def match_fields(base: Schema, source: Schema, transformed: bool, known: bool) -
     told = {names.get(each.name, each.name) for each in base.fields} | set(own.values())
     unheld = [each.name for each in source.fields if each.name not in told | FACTS]
     shown = {name: role for name, role in roles.items() if name}
-    return Matched(tuple(fields), names, shown, tuple(untold), tuple(unheld))
+    rewritten = tuple(each.name for each in base.fields if not each.places)
+    if rewritten:
+        untold = []  # these hold them
+    return Matched(
+        transformed, tuple(fields), names, shown, rewritten, tuple(untold), tuple(unheld)
+    )
 
 
 @dataclass(frozen=True)
@@ -326,6 +335,10 @@ def _and(names: Sequence[str]) -> str:
 
 def _hints(other: pl.DataFrame, compared: int, matched: Matched) -> Iterator[str]:
     """Say what to give if all labels differ, as they do from those of another list."""
+    if matched.transformed:
+        yield "images not compared, because they were transformed"
+    if matched.rewritten:
+        yield f"not compared, as other fields hold it: {format_some(matched.rewritten)}"
     if matched.untold:
         yield f"not compared, as the source does not tell them: {format_some(matched.untold)}"
     at = matched.label
