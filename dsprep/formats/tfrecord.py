@@ -146,6 +146,7 @@ class TFRecord(Format):
             fields.append(replace(each, places=places))
         if not is_own:
             fields += (each for each in _added(schema, names) if each.places[0][0] not in used)
+            fields += _told_again(schema, texts)
         arranged = Schema(tuple(fields), schema.image, schema.label, self.name)
         return replace(self, schema=arranged), _notes(schema, boxes)
 
@@ -175,6 +176,8 @@ class TFRecord(Format):
         makers: dict[str, _Maker] = {
             names.path: partial(_path_entry, names.path, schema.image or "")
         }
+        is_class = label is not None and label.places == ((CLASS_NUMBER,),)
+        texts = (names.names or (CLASS_TEXT,)) if is_class else ()
         for each in schema.fields:
             if not each.places:
                 makers[names.box_names[0]] = partial(_box_entries, names, each.name)
@@ -188,10 +191,9 @@ class TFRecord(Format):
                 first = names.first_class if feature == CLASS_NUMBER else 0
                 is_label = each == label and feature == names.numbers
                 makers.setdefault(feature, _maker(feature, each, first, is_label))
-        if label is not None and label.places == ((CLASS_NUMBER,),):
-            entry = partial(_name_entry, label.name, label.names)
-            for name in names.names or (CLASS_TEXT,):
-                makers.setdefault(name, partial(entry, name))
+        for name in texts:
+            assert label is not None
+            makers.setdefault(name, partial(_name_entry, label.name, label.names, name))
         if image is not None and "format" in names.written:
             makers.setdefault(FORMAT, partial(_format_entry, image.name, "", FORMAT))
         place = own_feature_of(image) if image else ""
@@ -315,6 +317,14 @@ def _texts_of(schema: Schema, names: Preset) -> tuple[str, ...]:
     return tuple(name for name in names.names if name not in schema.by_name)
 
 
+def _told_again(schema: Schema, texts: tuple[str, ...]) -> Iterator[Field]:
+    """Make the fields that the names of classes are to readers: inception's second feature."""
+    label = schema.label_field
+    for name in texts:
+        if label is not None and name not in MEANINGS:
+            yield Field(name, "text", label.missing, (), ((name,),))
+
+
 def _added(schema: Schema, names: Preset) -> Iterator[Field]:
     """Make the fields that the preset has features for, whether or not a source tells them."""
     missing = schema.image_field is None or schema.image_field.missing
@@ -416,6 +426,8 @@ def _format_entry(image: str, name: str, feature: str, sample: Sample) -> bytes:
 
 def _name_entry(label: str, names: tuple[str, ...], feature: str, sample: Sample) -> bytes:
     """Make the entry of the name of a class: empty if the number has none."""
+    if (told := sample.fields.get(feature)) is not None:
+        return _shared_text(feature, told)
     number = sample.fields.get(label)
     if number is None:
         return b""
