@@ -287,10 +287,15 @@ def second_image() -> None:
                 "key": f"2007_{seed:06d}",
                 "image": seen(jpeg(seed)),
                 "image/segmentation/class/encoded": seen(mask(seed)),
+                "image/segmentation/class/format": "png",
             }
         )
     halves(dest, "trainval-0000{}-of-00002.tfrecord", records)
-    types = {"image": "image", "image/segmentation/class/encoded": "image"}
+    types = {
+        "image": "image",
+        "image/segmentation/class/encoded": "image",
+        "image/segmentation/class/format": "text",
+    }
     truth("deeplab", TOOL, samples, types)
 
 
