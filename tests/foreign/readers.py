@@ -349,6 +349,9 @@ def folder(dest: Path, truth: Truth, libraries: Libraries) -> Found:
     classes, listed = Path(f"{dest}.classes.txt"), Path(f"{dest}.lst")
     if classes.exists():
         found.classes["label"] = classes.read_text().split("\n")[:-1]
+    for others in dest.parent.glob(f"{dest.name}.*.classes.txt"):
+        name = others.name.removeprefix(f"{dest.name}.").removesuffix(".classes.txt")
+        found.classes[name] = others.read_text().split("\n")[:-1]
     labels = {}
     if listed.exists():
         lines = [line.split("\t") for line in listed.read_text().splitlines()]
