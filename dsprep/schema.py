@@ -193,12 +193,12 @@ def _are_exact(values: tuple[Value, ...], item: Callable[[Value], Value | None])
     """Whether the items of a list need no conversion, as those of embeddings: many at once."""
     kinds = set(map(type, values))
     if kinds == {int} and item is _to_int:
-        return min(values) >= -(1 << 63) and max(values) < 1 << 63
+        return bool(min(values) >= -(1 << 63) and max(values) < 1 << 63)
     if kinds != {float} or item is not _to_float32:
         return kinds == {float} and item is _to_float64
     layout = f"<{len(values)}f"
     try:
-        return struct.unpack(layout, struct.pack(layout, *values)) == values
+        return bool(struct.unpack(layout, struct.pack(layout, *values)) == values)
     except OverflowError:
         return False
 
