@@ -128,7 +128,7 @@ def webdataset(dest: Path, truth: Truth, libraries: Libraries) -> Found:
                     values[name] = sample["json"][name]
             else:
                 values[name] = sample[place]
-        values["also"] = own - used - {"json"}
+        values["also"] = {name.removesuffix(".txt") for name in own - used - {"json"}}
         if "json" not in truth.types and "json" in raw:
             values["also"] |= set(sample["json"]) - set(truth.types)
         found.samples.append(values)
@@ -365,6 +365,8 @@ def folder(dest: Path, truth: Truth, libraries: Libraries) -> Found:
         assert path.suffix, f"{path} has no extension"
         values: dict[str, Any] = {"key": stem(path.as_posix())}
         for name, kind in truth.types.items():
+            if row.get(name) is None and kind == "image":
+                continue
             if kind == "image":
                 file = Path(row[name]["path"])
                 values[name] = file.read_bytes()
