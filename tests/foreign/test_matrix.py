@@ -180,8 +180,10 @@ def members(paths: list[Path]) -> dict[str, dict[str, bytes]]:
     for path in paths:
         with tarfile.open(path) as tar:
             for member in filter(tarfile.TarInfo.isfile, tar):
-                key, _, extension = member.name.removeprefix("./").partition(".")
-                if key:
+                directory, slash, name = member.name.removeprefix("./").rpartition("/")
+                stem, _, extension = name.partition(".")
+                key = directory + slash + stem
+                if stem:
                     data = tar.extractfile(member)
                     assert data is not None
                     found.setdefault(key, {})[extension] = data.read()
@@ -210,7 +212,7 @@ def same_features(source: Path, dest: Path, libraries: Libraries, given: Foreign
         return [{name: each[name].SerializeToString() for name in each} for each in parsed]
 
     compression = given.name.upper() if given.name in ("gzip", "zlib") else ""
-    sources = expanded(source, "-of-") or expanded(source, ".tfrecord")
+    sources = expanded(source, "-of-") or expanded(source, ".tfrec")
     before, after = features(sources, compression), features(expanded(dest, ".tfrecord"), "")
     if given.options:
         # Samples with a chosen label or image are written again: they may say more of the image.
