@@ -221,6 +221,6 @@ def convert(
 
 def _is_plain(given: Mapping[str, Any], check: str | None, key: str) -> bool:
     """Return whether encoded samples of the same format can be copied as they are."""
-    changes = {"--features", "--metadata", "--only", "--drop", "--rename", "--label-field"}
-    changes |= {"--image-field", "--label-type", "--schema"}
+    changes = {"--features", "--metadata", "--only", "--drop", "--rename"}
+    changes |= {"--label-type", "--schema"}
     return not changes.intersection(given) and check in (None, "none") and key == "path"

@@ -54,7 +54,7 @@ def shard_stem(path: str) -> str:
     """A shard's file name without what tells its format: ``train-00000-of-00008``."""
     name = os.path.basename(path).removesuffix(".gz")
     for suffix in _IN_THE_WILD:
-        name = name.removesuffix(suffix)
+        name = name.removesuffix(suffix).replace(f"{suffix}-", "-")
     for each in _FILES:
         if name.endswith(each.suffix):
             return name[: -len(each.suffix)]

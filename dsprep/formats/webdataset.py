@@ -494,10 +494,11 @@ def groups(stream: ShardStream, with_data: bool) -> Iterator[Group]:
         if match is None or (name.startswith("__") and _PASSED_OVER.match(name)):
             stream.passed_over[extension_in(name)] += 1
             continue
-        if match[1] != key:
+        name = match[1].removeprefix("./")  # as of `tar cf x.tar .`
+        if name != key:
             if key is not None:
                 yield Group(key, members, start, stop)
-            key, members, start = match[1], {}, member.offset
+            key, members, start = name, {}, member.offset
         extension = match[2].lower()
         if extension in members:
             raise stream.damaged(f"the sample {key!r} has two members .{extension}", member.offset)

@@ -81,7 +81,8 @@ def _arranged(packing: Packing, catalog: Catalog, schema: Schema) -> tuple[Packi
         return replace(packing, copies=False, schema=packing.layout.schema), []
     same = reader.whole and reader.table.name == packing.layout.name
     asked = {"--features", "--metadata"}.intersection(packing.given) or catalog.told
-    is_asked = bool(asked or choice.rename or choice.label or choice.label_type or choice.schema)
+    in_json = schema.label_field is not None and len((schema.label_field.places or ((),))[0]) > 1
+    is_asked = bool(asked or choice.rename or choice.label_type or choice.schema or in_json)
     # Not a tar of CIFAR, say, nor samples whose labels a list changes.
     copies = packing.copies and isinstance(reader, ShardReader) and not catalog.told
     if same and not is_asked:

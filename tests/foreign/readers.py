@@ -127,7 +127,7 @@ def webdataset(dest: Path, truth: Truth, libraries: Libraries) -> Found:
                     values[name] = sample["json"][name]
             else:
                 values[name] = sample[place]
-        values["also"] = own - used - {"json"}
+        values["also"] = {name.removesuffix(".txt") for name in own - used - {"json"}}
         if "json" not in truth.types and "json" in raw:
             values["also"] |= set(sample["json"]) - set(truth.types)
         found.samples.append(values)
@@ -352,7 +352,8 @@ def folder(dest: Path, truth: Truth, libraries: Libraries) -> Found:
     if listed.exists():
         lines = [line.split("\t") for line in listed.read_text().splitlines()]
         labels = {path: list(map(float, numbers)) for _, *numbers, path in lines}
-    rows = load(libraries, "imagefolder", data_dir=str(dest))
+    # Not data_dir: that takes names such as train-0.png for a split, without the metadata beside it.
+    rows = load(libraries, "imagefolder", data_files={"train": f"{dest}/**"})
     images = [name for name, kind in truth.types.items() if kind == "image"]
     for name in images:
         rows = rows.cast_column(name, libraries.datasets.Image(decode=False))
@@ -362,6 +363,8 @@ def folder(dest: Path, truth: Truth, libraries: Libraries) -> Found:
         path = Path(row["image"]["path"]).relative_to(dest)
         values: dict[str, Any] = {"key": stem(path.as_posix())}
         for name, kind in truth.types.items():
+            if row.get(name) is None and kind == "image":
+                continue
             if kind == "image":
                 file = Path(row[name]["path"])
                 values[name] = file.read_bytes()
