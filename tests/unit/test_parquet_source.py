@@ -157,6 +157,13 @@ class TestLabels:
         assert catalog.label_column is None
         assert [each.fields["label"] for each in read_all(catalog)] == ["dog", "cat", "dog"]  # type: ignore[union-attr]
 
+    def test_numbers_may_become_names(self, tmp_path: Path) -> None:
+        path = write_table(
+            tmp_path / "a.parquet", {"image": images([JPEG] * 2), "label": [1, 0]}, features=CLASSES
+        )
+        catalog = catalog_of(path, choice=Choice(label_type="text"))
+        assert [each.fields["label"] for each in read_all(catalog)] == ["dog", "cat"]  # type: ignore[union-attr]
+
     def test_the_order_of_names(self, tmp_path: Path) -> None:
         path = three(tmp_path, label=["a10", "a2", "a1"])
         assert catalog_of(path, order="natural").classes == ("a1", "a2", "a10")
