@@ -77,15 +77,14 @@ def read_parquet(
     root = paths[0] if len(paths) == 1 else common_path(paths)
     shared = _shared_schema(paths, choice)
     told, notes = source_schema(shared, root, _images(paths, shared), choice.drop)
-    own = choice
-    if choice.label and told.named(choice.label) is None:
-        own = replace(choice, label=None)  # a part of JSON, which samples tell
-    schema = settled(told, own, root)
-    schema = select(Settled(schema), choice)[0].schema
+    in_json = bool(choice.label) and told.named(str(choice.label)) is None
+    schema = settled(told, replace(choice, label=None) if in_json else choice, root)
+    if not in_json:  # samples tell it, which then are read whole
+        schema = select(Settled(schema), choice)[0].schema
     columns = columns_of(schema)
-    label = schema.label_field if own is choice else None
-    if label is not None and len(label.places[0]) > 1:
-        label = None  # likewise
+    label = schema.label_field
+    if label is not None and (in_json or len(label.places[0]) > 1):
+        label = None
     label_column = label.places[0][0] if label else None
 
     tasks = [RowsTask(path, columns, label_column, choice.no_image) for path in paths]
