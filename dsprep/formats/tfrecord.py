@@ -193,7 +193,7 @@ class TFRecord(Format):
                 makers.setdefault(feature, _maker(feature, each, first, is_label))
         for name in texts:
             assert label is not None
-            makers[name] = partial(_name_entry, label.name, label.names, name)
+            makers.setdefault(name, partial(_name_entry, label.name, label.names, name))
         if image is not None and "format" in names.written:
             makers.setdefault(FORMAT, partial(_format_entry, image.name, "", FORMAT))
         place = own_feature_of(image) if image else ""
