@@ -136,7 +136,7 @@ class Catalog:
 
     def keeps_files_together(self) -> bool:
         """Whether samples lie in files of many, and those of each file follow each other."""
-        if not self.has_places:
+        if not (self.has_places and self.reader.sources()):
             return False
         file = self.table["file"]
         return file.rle_id().n_unique() == file.n_unique()

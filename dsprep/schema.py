@@ -189,12 +189,28 @@ def _to_float32(value: Value) -> float | None:
     return held
 
 
+def _are_exact(values: tuple[Value, ...], item: Callable[[Value], Value | None]) -> bool:
+    """Whether the items of a list need no conversion, as those of embeddings: many at once."""
+    kinds = set(map(type, values))
+    if kinds == {int} and item is _to_int:
+        return bool(min(values) >= -(1 << 63) and max(values) < 1 << 63)
+    if kinds != {float} or item is not _to_float32:
+        return kinds == {float} and item is _to_float64
+    layout = f"<{len(values)}f"
+    try:
+        return bool(struct.unpack(layout, struct.pack(layout, *values)) == values)
+    except OverflowError:
+        return False
+
+
 def _to_list(item: Callable[[Value], Value | None], value: Value) -> tuple[Value, ...] | None:
     if isinstance(value, bytes | str):
         value = parse_label(value) if item is not _to_text and item is not _to_bytes else (value,)
     if value is None:
         return None
-    values = value if isinstance(value, tuple | list) else (value,)
+    values = tuple(value) if isinstance(value, tuple | list) else (value,)
+    if _are_exact(values, item):
+        return values
     items = tuple(map(item, values))
     if None in items:
         raise ValueError

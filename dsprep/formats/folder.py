@@ -160,7 +160,7 @@ class Folder(Format):
             plain = stem
             stem, ending = split_extension(plain)
             promised = IMAGE_EXTENSIONS.get(ending[1:].lower())
-            if data is not None and self.reencoded and promised != kind:
+            if data is not None and (self.reencoded or not ending) and promised != kind:
                 stem, ending = (stem if promised else plain), f".{kind}"
         if data is not None:
             if ending in {other for other, _ in files}:

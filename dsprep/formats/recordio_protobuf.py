@@ -102,8 +102,9 @@ class RecordIOProtobuf(Format):
 
     def encode(self, sample: Sample) -> list[bytes]:
         """Lay one sample out as the record of a Record."""
-        entries = sample.fields if self.schema is None else self._entries(sample)
-        record = Record(uid=_uid(sample))
+        is_raw = self.schema is None
+        entries = sample.fields if is_raw else self._entries(sample)
+        record = Record(uid=_own_uid(sample) if is_raw else sample.key)
         for raw, value in entries.items():
             _put(record, raw, value)
         image, middle = record.features.get(_IMAGE), b""
@@ -212,7 +213,7 @@ def _put(record: Record, raw: str, value: Value) -> None:
         record.features[raw.removeprefix(_FEATURES)] = value
 
 
-def _uid(sample: Sample) -> str:
+def _own_uid(sample: Sample) -> str:
     """Return the uid that a record had, if it still tells the key; else the key."""
     own: str | None = sample.fields.get(_UID)
     return sample.key if own is None or (own and _key_of(own) != sample.key) else own

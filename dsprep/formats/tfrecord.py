@@ -146,6 +146,7 @@ class TFRecord(Format):
             fields.append(replace(each, places=places))
         if not is_own:
             fields += (each for each in _added(schema, names) if each.places[0][0] not in used)
+            fields += _told_again(schema, texts)
         arranged = Schema(tuple(fields), schema.image, schema.label, self.name)
         return replace(self, schema=arranged), _notes(schema, boxes)
 
@@ -175,6 +176,8 @@ class TFRecord(Format):
         makers: dict[str, _Maker] = {
             names.path: partial(_path_entry, names.path, schema.image or "")
         }
+        is_class = label is not None and label.places == ((CLASS_NUMBER,),)
+        texts = (names.names or (CLASS_TEXT,)) if is_class else ()
         for each in schema.fields:
             if not each.places:
                 makers[names.box_names[0]] = partial(_box_entries, names, each.name)
@@ -186,12 +189,11 @@ class TFRecord(Format):
                 makers[feature] = partial(_source_id_entry, feature)
             elif each != image:
                 first = names.first_class if feature == CLASS_NUMBER else 0
-                is_floats = each == label and feature == names.numbers
-                makers.setdefault(feature, _maker(feature, each, first, is_floats))
-        if label is not None and label.places == ((CLASS_NUMBER,),):
-            entry = partial(_name_entry, label.name, label.names)
-            for name in names.names or (CLASS_TEXT,):
-                makers.setdefault(name, partial(entry, name))
+                is_label = each == label and feature == names.numbers
+                makers.setdefault(feature, _maker(feature, each, first, is_label))
+        for name in texts:
+            assert label is not None
+            makers.setdefault(name, partial(_name_entry, label.name, label.names, name))
         if image is not None and "format" in names.written:
             makers.setdefault(FORMAT, partial(_format_entry, image.name, "", FORMAT))
         place = own_feature_of(image) if image else ""
@@ -220,7 +222,7 @@ class TFRecord(Format):
             if stream.read(_CRC.size, "the checksum of a record") != _masked(value_of(data)):
                 raise stream.damaged("the checksum of a record's data is wrong", offset)
             try:
-                sample = self._raw(decode_example(data), position)
+                sample = self.raw(decode_example(data), position)
             except ValueError as error:
                 raise stream.damaged(
                     f"the record is not a tf.train.Example: {error}", offset
@@ -228,7 +230,7 @@ class TFRecord(Format):
             yield Entry(offset, stream.offset - offset, sample)
             position += 1
 
-    def _raw(self, features: dict[str, Feature], position: int) -> Sample:
+    def raw(self, features: dict[str, Feature], position: int) -> Sample:
         """Return the raw sample of a record, its classes counted from 0."""
         fields: dict[str, Value] = features
         if (first := self.names.first_class) and (classes := _classes(fields)):
@@ -315,6 +317,14 @@ def _texts_of(schema: Schema, names: Preset) -> tuple[str, ...]:
     return tuple(name for name in names.names if name not in schema.by_name)
 
 
+def _told_again(schema: Schema, texts: tuple[str, ...]) -> Iterator[Field]:
+    """Make the fields that the names of classes are to readers: inception's second feature."""
+    label = schema.label_field
+    for name in texts:
+        if label is not None and name not in MEANINGS:
+            yield Field(name, "text", label.missing, (), ((name,),))
+
+
 def _added(schema: Schema, names: Preset) -> Iterator[Field]:
     """Make the fields that the preset has features for, whether or not a source tells them."""
     missing = schema.image_field is None or schema.image_field.missing
@@ -343,14 +353,14 @@ def _notes(schema: Schema, boxes: Field | None) -> list[str]:
 # How a sample is laid out
 
 
-def _maker(feature: str, column: Field, first: int, is_floats: bool) -> _Maker:
+def _maker(feature: str, column: Field, first: int, is_label: bool) -> _Maker:
     """Return what makes the entry of a field.
 
     Args:
         feature: The name of the feature.
         column: The field.
         first: What is added to whole numbers.
-        is_floats: Whether whole numbers are written as floats.
+        is_label: Whether it is a label of numbers: whole ones are floats, too.
     """
     name, item = column.name, item_of(column.type)
     if column.type in ("class", "bool", "int"):
@@ -359,8 +369,9 @@ def _maker(feature: str, column: Field, first: int, is_floats: bool) -> _Maker:
         return partial(_bytes_entry, feature, name)
     if column.type == "text":
         return partial(_text_entry, feature, name)
-    if "float" in column.type or is_floats:
-        return partial(_float_entry, feature, name, "float32" in column.type)
+    if "float" in column.type or is_label:
+        # Labels come from lists and tables, too, and may be what no schema has checked.
+        return partial(_float_entry, feature, name, "float32" in column.type and not is_label)
     return partial(_list_entry, feature, name, item or "", first)
 
 
@@ -415,6 +426,8 @@ def _format_entry(image: str, name: str, feature: str, sample: Sample) -> bytes:
 
 def _name_entry(label: str, names: tuple[str, ...], feature: str, sample: Sample) -> bytes:
     """Make the entry of the name of a class: empty if the number has none."""
+    if (told := sample.fields.get(feature)) is not None:
+        return _shared_text(feature, told)
     number = sample.fields.get(label)
     if number is None:
         return b""

@@ -536,7 +536,7 @@ def _path_of(group: Group) -> str:
             path = None
         if isinstance(path, str) and path and key_of(path) == group.key:
             return path
-    return images[0].name if len(images) == 1 else ""
+    return images[0].name.removeprefix("./") if len(images) == 1 else ""
 
 
 def _require_found(key: str) -> None:

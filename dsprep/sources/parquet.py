@@ -123,7 +123,10 @@ def read_parquet(
         for path, rows in zip(paths, indexed, strict=True)
     )
     reader = ParquetReader(Parquet.of(shared), columns, files)
-    return Catalog(table, root, classes, reader, told, is_told=True), findings
+    # Numbers that are others than in the file are no copies of its columns.
+    from_table = frozenset({"label"} if columns.label else ())
+    catalog = Catalog(table, root, classes, reader, told, is_told=True, told=from_table)
+    return catalog, findings
 
 
 def _findings(paths: Sequence[str], indexed: Sequence[IndexedRows]) -> Iterator[Finding]:

@@ -8,13 +8,12 @@ from __future__ import annotations
 
 import os
 import re
-from contextlib import suppress
 from dataclasses import replace
 from functools import partial
 from itertools import islice
 from typing import TYPE_CHECKING
 
-from dsprep.errors import DsprepError, OptionError, SourceError
+from dsprep.errors import ApartMembers, DsprepError, OptionError, SourceError
 from dsprep.findings import Finding
 from dsprep.formats import CONCATENATIVE, format_of_source, shard_stem
 from dsprep.formats.augmented import MANIFESTS
@@ -172,11 +171,15 @@ def _is_tree(shards: ShardSet, is_chosen_from: bool) -> bool:
     if len(shards.files) > 1 or shards.known or shards.layout.name != WebDataset.name:
         return False
     fields: list[tuple[str, ...]] = []
-    with suppress(DsprepError), ShardStream.of_headers(shards.files[0]) as stream:
-        # Of a damaged one, what comes before the damage tells it.
-        fields.extend(
-            sample.fields or () for sample in islice(shards.layout.spans(stream), _LOOKED_AT)
-        )
+    try:
+        with ShardStream.of_headers(shards.files[0]) as stream:
+            for sample in islice(shards.layout.spans(stream), _LOOKED_AT):
+                fields.append(sample.fields or ())
+    except ApartMembers:
+        if is_dir(shards.name):
+            raise
+    except DsprepError:
+        pass  # of a damaged one, what comes before the damage tells it
     firsts = [names[0].lower() for names in fields if names]
     has_images = any(name in {"tar", *IMAGE_EXTENSIONS, *OTHER_IMAGES} for name in firsts)
     return (has_images or is_chosen_from) and all(len(names) == 1 for names in fields)

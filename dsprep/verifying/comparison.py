@@ -32,10 +32,11 @@ _FOUND = pl.Schema(
         "name": pl.String(),
         "digests": pl.Binary(),
         "content": pl.Binary(),
+        "reason": pl.String(),
     }
 )
 """A sample of a shard: where it lies, its key, what it is known by, and what it holds: the digests
-of all fields, and that of the image or, if images are not compared, of all.
+of all fields, and that of the image or, if images are not compared, of all; or why that is unknown.
 
 A part is what one command wrote: the data set as it was packed, or what was appended to it.
 """
@@ -49,16 +50,20 @@ class Matched:
     """Which fields of shards are compared, and with what of the source.
 
     Attributes:
+        transformed: Whether images were, and are not compared.
         fields: The fields of the shards that are compared.
         names: What the source calls those that it calls otherwise.
         roles: The roles of fields, by their names in the shards.
+        rewritten: Fields that others hold in the shards, and that are not compared.
         untold: Fields that only the shards have, and that are not compared.
         unheld: Fields that only the source has.
     """
 
+    transformed: bool
     fields: tuple[Field, ...]
     names: Mapping[str, str]
     roles: Mapping[str, str]
+    rewritten: tuple[str, ...]
     untold: tuple[str, ...]
     unheld: tuple[str, ...]
 
@@ -110,7 +115,12 @@ def match_fields(base: Schema, source: Schema, transformed: bool, known: bool) -
     told = {names.get(each.name, each.name) for each in base.fields} | set(own.values())
     unheld = [each.name for each in source.fields if each.name not in told | FACTS]
     shown = {name: role for name, role in roles.items() if name}
-    return Matched(tuple(fields), names, shown, tuple(untold), tuple(unheld))
+    rewritten = tuple(each.name for each in base.fields if not each.places)
+    if rewritten:
+        untold = []  # these hold them
+    return Matched(
+        transformed, tuple(fields), names, shown, rewritten, tuple(untold), tuple(unheld)
+    )
 
 
 @dataclass(frozen=True)
@@ -164,14 +174,18 @@ def compare(
     both = pairs.filter(pl.col("digests").is_not_null() & pl.col("digests_source").is_not_null())
     other = both.filter(pl.col("digests") != pl.col("digests_source"))
     notes += _hints(other, both.height, matched)
-    misfits = pairs.filter(pl.col("digests").is_null() & pl.col("reason").is_not_null()).height
-    if misfits:
+    unknown, untold = pl.col("digests").is_null(), pl.col("digests_source").is_null()
+    if misfits := pairs.filter(unknown & untold).height:
         notes.append(f"{format_count(misfits, 'sample')} not compared: they do not fit the schema")
     problems = [
         *_problems(other, lambda row: _difference(row, matched)),
         *_problems(
-            pairs.filter(pl.col("digests").is_not_null() & pl.col("reason").is_not_null()),
-            lambda row: f"is not compared with {row['path']}, which {row['reason']}",
+            pairs.filter(unknown & ~untold),
+            lambda row: f"is not compared with {row['path']}: it {row['reason']}",
+        ),
+        *_problems(
+            pairs.filter(~unknown & untold),
+            lambda row: f"is not compared with {row['path']}: that {row['reason_source']}",
         ),
         *_problems(
             found.join(source, on=on, how="anti", nulls_equal=True),
@@ -244,6 +258,7 @@ def _found(shards: Sequence[tuple[str, Inspected]], origin: Origin) -> pl.DataFr
                 "name": shard.names,
                 "digests": shard.digests,
                 "content": _contents(shard.digests, origin.matched),
+                "reason": [shard.reasons.get(at) for at in range(len(shard.keys))],
             },
             schema=_FOUND,
         )
@@ -320,6 +335,10 @@ def _and(names: Sequence[str]) -> str:
 
 def _hints(other: pl.DataFrame, compared: int, matched: Matched) -> Iterator[str]:
     """Say what to give if all labels differ, as they do from those of another list."""
+    if matched.transformed:
+        yield "images not compared, because they were transformed"
+    if matched.rewritten:
+        yield f"not compared, as other fields hold it: {format_some(matched.rewritten)}"
     if matched.untold:
         yield f"not compared, as the source does not tell them: {format_some(matched.untold)}"
     at = matched.label

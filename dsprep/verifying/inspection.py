@@ -84,6 +84,7 @@ class Inspected:
         counts: How many samples have each field.
         misfits: How many samples do not fit the schema.
         misfit: Why the first of them does not.
+        reasons: Why samples do not, by position, if digests were asked for.
         names: What every sample is known by, if digests were asked for: its key, path or id as the
             format has it; empty if the shard does not tell.
         keys: The key of every sample, likewise.
@@ -99,6 +100,7 @@ class Inspected:
     counts: Counter[str] = field(default_factory=Counter)
     misfits: int = 0
     misfit: str = ""
+    reasons: dict[int, str] = field(default_factory=dict)
     names: list[str] = field(default_factory=list)
     keys: list[str] = field(default_factory=list)
     offsets: array[int] = field(default_factory=lambda: array("q"))
@@ -151,6 +153,8 @@ def _read_samples(
         if misfit:
             found.misfits += 1
             found.misfit = found.misfit or f"the sample {key!r} {misfit}"
+            if task.digester is not None:
+                found.reasons[len(found.digests)] = misfit
         if misfit and task.enforced:
             problem(entry.offset, key, misfit)
         if sample is not None:

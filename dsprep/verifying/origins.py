@@ -58,8 +58,9 @@ def find_origin(
     reader, layout = catalog.reader, made.layout
     if not understood.enforced and reader.whole and reader.table.name == layout.name:
         # Samples that were copied have the fields of the source, which all were looked at for.
-        names = understood.schema.label_field and understood.schema.label_field.names
-        schema = settled.schema.with_names(names or ())
+        own, label = settled.schema, understood.schema.label_field
+        fields = tuple(replace(each, missing=True) for each in own.fields)
+        schema = replace(own, fields=fields).with_names(label.names if label else ())
         understood = understood._replace(schema=schema, ignored=settled.ignored)
     assert understood.schema is not None
     base: Schema = understood.schema

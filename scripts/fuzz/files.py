@@ -71,8 +71,9 @@ def _parquets() -> list[bytes]:
 
     tables = [
         pa.table({"image": [{"bytes": JPEG, "path": "a.jpg"}, None], "label": [0, 1]}),
-        pa.table({"__key__": ["a", "b"], "jpg": [JPEG, b""], "label": [[0.5], [1.0, 2.0]]}),
+        pa.table({"jpg": [JPEG, b""], "label": [[0.5], [1.0, 2.0]], "box": [{"x": 1}, None]}),
         pa.table({"text": ["a", None], "n": [[1], []], "b": [[b"x"], None], "d": [0.5, 1.5]}),
+        pa.table({"t": pa.array([1, None], pa.timestamp("ns", "UTC")), "label": ["a", "b"]}),
     ]
     found = []
     for table in tables:

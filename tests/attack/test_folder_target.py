@@ -18,6 +18,7 @@ from dsprep.formats.folder import Folder
 from dsprep.formats.listing import LISTING, read_listing
 from dsprep.running.tree import join_tree, publish_tree
 from dsprep.sample import Sample
+from dsprep.schema import Field, Schema
 
 HOSTILE = (
     "../escape",
@@ -45,11 +46,24 @@ HOSTILE = (
 FIELDS = ("jpg", "../up", "/abs", "a/b", "\0", "", "..", ".", "x" * 190, "files.jsonl")
 
 
+LAYOUT, _ = Folder().arranged(
+    Schema(
+        (
+            Field("image", "image"),
+            Field("label", "class", missing=True),
+            *(Field(name, "bytes", missing=True) for name in (*FIELDS, "x")),
+        ),
+        "image",
+        "label",
+    )
+)
+
+
 def write_units(scratch: Path, units: list[list[Sample]]) -> list[tuple[Path, int]]:
     scratch.mkdir(parents=True)
     written = []
     for number, samples in enumerate(units):
-        writer = Folder().open_writer(str(scratch / str(number)))
+        writer = LAYOUT.open_writer(str(scratch / str(number)))
         for sample in samples:
             writer.add(sample)
         writer.finish()
@@ -71,7 +85,7 @@ def contents(folder: Path) -> dict[str, bytes]:
 def crowd(count: int) -> list[list[Sample]]:
     """Units of samples, many of which want the name of another."""
     samples = [
-        Sample(f"c{n % 7}/{n % 50}", {"jpg": b"%d" % n, "txt": b"t%d" % n}, n) for n in range(count)
+        Sample(f"c{n % 7}/{n % 50}", {"image": b"%d" % n, "x": b"t%d" % n}, n) for n in range(count)
     ]
     size = count // 4
     return [samples[start : start + size] for start in range(0, count, size)]
@@ -82,11 +96,13 @@ def test_nothing_leaves_the_folder(tmp_path: Path, as_class: bool) -> None:
     samples = []
     for name in HOSTILE:
         for field in FIELDS:
-            fields = {"jpg": name.encode("utf-8", "replace"), field: b"data of a field"}
-            filename = {"filename": "a.jpg", "class": name} if as_class else {"filename": name}
-            samples.append(Sample("key", {**fields, **filename}))
+            fields = {"image": name.encode("utf-8", "replace"), field: b"data of a field"}
+            if as_class:
+                samples.append(Sample("key", fields | {"label": 0}, class_name=name))
+            else:
+                samples.append(Sample("key", fields, path=name))
             samples.append(Sample(name, dict(fields)))
-    writer = Folder().open_writer(str(tmp_path / "unit"))
+    writer = LAYOUT.open_writer(str(tmp_path / "unit"))
     kept = []
     for sample in samples:
         try:
@@ -188,7 +204,7 @@ def test_units_that_a_power_cut_spoiled_are_written_again(tmp_path: Path, damage
 
 @pytest.mark.parametrize("where", ["tree", "class"])
 def test_no_link_is_followed(tmp_path: Path, where: str) -> None:
-    units = write_units(tmp_path / "scratch", [[Sample("cat/a", {"jpg": b"a"})]])
+    units = write_units(tmp_path / "scratch", [[Sample("cat/a", {"image": b"a"})]])
     elsewhere, tree = tmp_path / "elsewhere", tmp_path / "scratch/tree"
     elsewhere.mkdir()
     if where == "class":
@@ -203,8 +219,8 @@ def test_no_link_is_followed(tmp_path: Path, where: str) -> None:
 
 def test_a_file_system_that_takes_two_names_for_one_loses_nothing(tmp_path: Path) -> None:
     """As one that ignores case would: the place of a file is taken by another."""
-    units = write_units(tmp_path / "scratch", [[Sample("cat/a", {"jpg": b"a"})]])
-    taken = tmp_path / "scratch/tree/cat/a.jpg"
+    units = write_units(tmp_path / "scratch", [[Sample("cat/a", {"image": b"a"})]])
+    taken = tmp_path / "scratch/tree/cat/a.bin"
     taken.parent.mkdir(parents=True)
     taken.write_bytes(b"other")
     with pytest.raises(DestinationError, match="two names for one"):
@@ -236,7 +252,7 @@ def test_ten_thousand_samples_of_which_most_want_a_name_that_is_taken(tmp_path: 
         image, text = listed.files
         assert found[image.path] == b"%d" % number
         assert found[text.path] == b"t%d" % number
-        assert image.path.removesuffix(".jpg") == text.path.removesuffix(".txt")
+        assert image.path.removesuffix(".bin") == text.path.removesuffix(".x")
 
 
 @pytest.mark.parametrize("known", [True, False])

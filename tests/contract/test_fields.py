@@ -157,10 +157,10 @@ class TestEveryLayout:
             assert through(layout, list(map(reading, found)))[0] == data
             # Nothing but the shard tells what is in it.
             samples = through(arranged, samples)[1]
-            found = settle(observe(samples, layout, Choice()), layout, Choice(), "set")
-            assert found.schema.image is not None
+            settled = settle(observe(samples, layout, Choice()), layout, Choice(), "set")
+            assert settled.schema.image is not None
             for each in samples:
-                assert Reading(found.schema, layout, found.ignored)(each).image
+                assert Reading(settled.schema, layout, settled.ignored)(each).image
 
         check()
 

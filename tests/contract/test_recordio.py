@@ -15,12 +15,13 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from dsprep.errors import BadSample, DamagedShard
+from dsprep.errors import BadSample, DamagedShard, OptionError
 from dsprep.formats.recordio import MAX_RECORD, RecordIO, _split
 from dsprep.formats.stream import ShardStream
 from dsprep.planning.cuts import ShardSize, plan_shards
 from dsprep.rows import Rows
-from dsprep.sample import Sample
+from dsprep.sample import Floats, Sample
+from dsprep.schema import Choice, Field, Reading, Schema, observe, settle
 from tests.contract.layouts import (
     HEIGHT,
     JPEG,
@@ -165,7 +166,7 @@ class TestMXNetReads:
         (entry,) = read(LAYOUT, ours)
         assert entry[:2] == (0, len(ours))
         assert entry.sample.id == index
-        assert (entry.sample.image() or ("", b""))[1] == data
+        assert entry.sample.fields.get("image", b"") == data
 
 
 class TestIm2rec:
@@ -193,11 +194,10 @@ class TestIm2rec:
         assert (tmp_path / "train.rec").read_bytes() == path.read_bytes()
         assert (tmp_path / "train.idx").read_bytes() == path.with_suffix(".idx").read_bytes()
         found = [entry.sample for entry in read(LAYOUT, (tmp_path / "train.rec").read_bytes())]
-        assert [sample.image() for sample in found] == [
-            ("png" if each.path.endswith("png") else "jpg", each.data) for each in samples
+        assert [sample.fields["image"] for sample in found] == [each.data for each in samples]
+        assert [list(sample.fields["label"]) for sample in found] == [
+            numbers(each.label) for each in samples
         ]
-        field = "cls" if kind == "class" else "label"
-        assert [sample.fields[field] for sample in found] == [each.label for each in samples]
 
 
 class TestReadsWhatMXNetWrites:
@@ -211,21 +211,18 @@ class TestReadsWhatMXNetWrites:
         writer.write(pack(header(0, 0.5, magic, 0), JPEG))
         writer.write(pack(header(0, [1.0, 2.0], 0, 0), b""))  # as InsightFace's files begin
         writer.close()
-        assert [entry.sample for entry in read(LAYOUT, path.read_bytes())] == [
-            Sample("7", {"jpg": JPEG, "cls": 4}, 7),
-            # A list of one is a header that no label tells.
-            Sample(
-                "8",
-                {
-                    "jpg": JPEG + MAGIC * 2,
-                    "label": (4.0,),
-                    "irheader": struct.pack("<IfQQf", 1, 0.0, 8, 0, 4.0),
-                },
-                8,
-            ),
-            Sample(str(magic), {"jpg": JPEG, "label": (0.5,)}, magic),
+        found = [entry.sample for entry in read(LAYOUT, path.read_bytes())]
+        one = struct.pack("<IfQQf", 1, 0.0, 8, 0, 4.0)  # a header that no label tells
+        assert found == [
+            Sample("7", {"image": JPEG, "label": (4.0,)}, 7),
+            Sample("8", {"image": JPEG + MAGIC * 2, "label": (4.0,), "header": one}, 8),
+            Sample(str(magic), {"image": JPEG, "label": (0.5,)}, magic),
             Sample("0", {"label": (1.0, 2.0)}, 0),
         ]
+        assert b"".join(b"".join(LAYOUT.encode(each)) for each in found) == path.read_bytes()
+        with ShardStream.of_headers(str(path)) as stream:
+            fields = [each.fields for each in LAYOUT.spans(stream)]
+        assert fields == [("image", "label")] * 3 + [("label",)]
 
 
 class TestGoldenBytes:
@@ -287,19 +284,116 @@ class TestMagicInPayloads:
         assert len(shard(LAYOUT, samples)) == target
 
 
-@pytest.mark.parametrize(
-    ("label", "fields"), [(0.0, {}), (1.0, {"cls": 1}), (0.5, {"label": (0.5,)})]
-)
-def test_placeholders_are_no_labels(label: float, fields: dict[str, object]) -> None:
-    """Only 0 stands for no label; what else a record says is not lost."""
-    layout, data = RecordIO(labels=False), part(struct.pack("<IfQQ", 0, label, 2, 0) + JPEG)
-    (entry,) = read(layout, data)
-    assert entry.sample.fields == {"jpg": JPEG} | fields
-    with ShardStream.of_sample("a.rec", data, 0, 0) as stream:
-        (span,) = layout.spans(stream)
-    assert span.label == entry.sample.label()
-    if not fields:
-        assert b"".join(layout.encode(entry.sample)) == data
+class TestRaw:
+    """A record is laid out again as it was, but for what has changed."""
+
+    HEADER = struct.pack("<IfQQ", 0, 1.0, 2, 3)
+
+    def test_a_second_id_stays_until_label_or_id_change(self) -> None:
+        data = part(self.HEADER + JPEG)
+        (entry,) = read(LAYOUT, data)
+        sample = entry.sample
+        assert b"".join(LAYOUT.encode(sample)) == data
+        for changed in (
+            Sample("2", sample.fields | {"label": 5}, 2),
+            Sample("9", sample.fields, 9),
+        ):
+            (again,) = read(LAYOUT, b"".join(LAYOUT.encode(changed)))
+            assert "header" not in again.sample.fields
+
+    def test_without_a_label_it_is_a_placeholder(self) -> None:
+        (entry,) = read(LAYOUT, b"".join(LAYOUT.encode(Sample("4", {"image": JPEG}, 4))))
+        assert entry.sample.fields == {"image": JPEG, "label": (0.0,)}
+
+    @pytest.mark.parametrize(
+        ("labels", "kind"),
+        [
+            ([(3.0,), (-1.0,)], "class"),
+            ([(3.0,), (0.5,)], "float32"),
+            ([(3.0,), (0.5, 1.0)], "list<float32>"),
+        ],
+    )
+    def test_labels_of_all_records_have_one_type(
+        self, labels: list[tuple[float, ...]], kind: str
+    ) -> None:
+        raw = [Sample("0", {"image": JPEG, "label": Floats(each)}) for each in labels]
+        for choice in (Choice(), Choice(label="label")):
+            found = settle(observe(raw, LAYOUT, choice), LAYOUT, choice, "set")
+            label = found.schema.label_field
+            assert label is not None
+            assert (label.type, list(found.schema.by_name)) == (kind, ["image", "label"])
+
+
+def arranged(kind: str | None, *others: Field) -> tuple[RecordIO, list[str]]:
+    """The layout of samples with a label of a type and other fields."""
+    label = (Field("y", kind),) if kind else ()
+    fields = (Field("img", "image"), *label, *others)
+    return LAYOUT.arranged(Schema(fields, "img", "y" if kind else None, "other"))
+
+
+class TestArranged:
+    @pytest.mark.parametrize(
+        ("kind", "label", "written"),
+        [
+            ("class", 3, (3.0,)),
+            ("bool", True, (1.0,)),
+            ("float32", 0.5, (0.5,)),
+            ("float64", 0.5, (0.5,)),
+            ("list<int>", (0, 1, 0), (0.0, 1.0, 0.0)),
+            ("list<float32>", (0.5,), (0.5,)),
+            (None, None, (0.0,)),
+        ],
+    )
+    def test_labels(self, kind: str | None, label: Any, written: tuple[float, ...]) -> None:
+        layout, notes = arranged(kind)
+        fields = {"img": JPEG} | ({"y": label} if kind else {})
+        (entry,) = read(LAYOUT, b"".join(layout.encode(Sample("k", fields, 4))))
+        assert entry.sample.fields == {"image": JPEG, "label": written}
+        assert (entry.sample.id, entry.sample.key) == (4, "4")
+        assert bool(notes) == (kind == "float64")
+        assert layout.schema is not None
+        reading = Reading(layout.schema, LAYOUT, frozenset() if kind else frozenset({"label"}))
+        assert reading(entry.sample).fields == fields
+
+    def test_facts_are_left_out_with_a_note(self) -> None:
+        layout, notes = arranged("class", Field("width", "int"), Field("format", "text"))
+        assert notes == ["left out, because a record has no place for it: width, format"]
+        assert layout.schema is not None
+        assert list(layout.schema.by_name) == ["img", "y"]
+
+    def test_other_fields_are_refused_all_at_once(self) -> None:
+        others = (Field("caption", "text"), Field("width", "int"), Field("mask", "image"))
+        with pytest.raises(OptionError, match=r"--drop caption,mask, or --only image,label"):
+            arranged("class", *others)
+        with pytest.raises(OptionError, match=r"--drop caption,mask, or --only image$"):
+            arranged(None, *others)
+
+    def test_labels_that_are_text(self) -> None:
+        with pytest.raises(OptionError, match="the label is text.*give --label-type class"):
+            arranged("text")
+
+    def test_a_data_set_without_an_image(self) -> None:
+        with pytest.raises(OptionError, match="a record needs an image"):
+            LAYOUT.arranged(Schema((Field("y", "class"),), None, "y"))
+
+    @pytest.mark.parametrize(
+        ("fields", "problem"),
+        [({"img": JPEG}, "has no label"), ({"y": 3}, "has no image")],
+    )
+    def test_samples_that_lack_something(self, fields: dict[str, Any], problem: str) -> None:
+        with pytest.raises(BadSample, match=f"{problem}, and a record needs one"):
+            arranged("class")[0].encode(Sample("k", fields))
+
+    @pytest.mark.parametrize("id", [-1, 2**64])
+    def test_an_id_that_no_header_holds(self, id: int) -> None:
+        with pytest.raises(BadSample, match=f"the id {id} is not a number from 0"):
+            arranged("class")[0].encode(Sample("k", {"img": JPEG, "y": 3}, id))
+
+    @pytest.mark.parametrize("label", [16777217.0, -16777219.0, 2.0**53 - 1, 1e20])
+    def test_whole_numbers_that_would_change(self, label: float) -> None:
+        for labels in [(label,), (0.5, label)]:
+            with pytest.raises(BadSample, match=f"the label is {label:.0f}, which 32-bit floats"):
+                arranged("list<float64>")[0].encode(Sample("k", {"img": JPEG, "y": labels}))
 
 
 class TestRefuses:
@@ -317,8 +411,8 @@ class TestRefuses:
     def test_class_numbers_that_floats_change(self) -> None:
         for number in (RecordIO.max_class, -RecordIO.max_class):
             (entry,) = read(LAYOUT, encode(LAYOUT, Picture(0, "a.jpg", JPEG, number)))
-            assert entry.sample.fields["cls"] == number
-            with pytest.raises(BadSample, match="not a number that 32-bit floats hold"):
+            assert entry.sample.fields["label"] == (number,)
+            with pytest.raises(BadSample, match="which 32-bit floats do not hold exactly"):
                 encode(LAYOUT, Picture(0, "a.jpg", JPEG, number + (1 if number > 0 else -1)))
 
     @pytest.mark.parametrize("label", [(1e39,), (0.0, -1e300)])
@@ -326,23 +420,11 @@ class TestRefuses:
         with pytest.raises(BadSample, match="beyond 32-bit floats"):
             encode(LAYOUT, Picture(0, "a.jpg", JPEG, label))
 
-    def test_labels_that_are_text(self) -> None:
-        with pytest.raises(BadSample, match="the label 'cat' is not a number"):
-            LAYOUT.encode(Sample("a", {"jpg": JPEG, "cls": "cat"}))
-
     def test_records_of_2_to_the_29_bytes(self) -> None:
-        largest = bytes(MAX_RECORD - 24)
-        assert sum(map(len, LAYOUT.encode(Sample("a", {"jpg": largest, "cls": 1})))) == 1 << 29 | 8
+        largest = {"image": bytes(MAX_RECORD - 24), "label": Floats((1.0,))}
+        assert sum(map(len, LAYOUT.encode(Sample("a", largest)))) == 1 << 29 | 8
         with pytest.raises(BadSample, match="536870912 bytes, but a RecordIO record holds"):
-            LAYOUT.encode(Sample("a", {"jpg": bytes(MAX_RECORD - 23), "cls": 1}))
-
-    def test_a_sample_without_a_label(self) -> None:
-        with pytest.raises(BadSample, match="has no label, and a record needs one"):
-            LAYOUT.encode(Sample("a", {"jpg": JPEG}))
-
-    def test_an_image_of_an_unknown_kind_is_kept(self) -> None:
-        (entry,) = read(LAYOUT, b"".join(LAYOUT.encode(Sample("k", {"bin": b"what?", "cls": 1}))))
-        assert entry.sample.image() == ("bin", b"what?")
+            LAYOUT.encode(Sample("a", {"image": bytes(MAX_RECORD - 23)}))
 
 
 def part(data: bytes, flag: int = 0, length: int | None = None) -> bytes:
@@ -411,5 +493,5 @@ class TestDamage:
     @pytest.mark.parametrize("label", [float("nan"), float("inf"), float("-inf")])
     def test_a_label_that_is_no_number_is_kept_as_it_is(self, label: float) -> None:
         (entry,) = read(LAYOUT, part(struct.pack("<IfQQ", 0, label, 2, 0)))
-        (found,) = entry.sample.fields["label"]  # type: ignore[misc]
+        (found,) = entry.sample.fields["label"]
         assert struct.pack("<f", found) == struct.pack("<f", label)

@@ -5,17 +5,20 @@ from __future__ import annotations
 import gzip
 import struct
 import tracemalloc
+from dataclasses import replace
 from pathlib import Path
 from types import ModuleType
-from typing import Any
+from typing import Any, ClassVar
 
 import pytest
 from google_crc32c import value as crc32c
 
 from dsprep.errors import BadSample, DamagedShard, OptionError
-from dsprep.formats.features import PRESETS, choose_features, is_detection_label
+from dsprep.formats.detection import is_detection_label
+from dsprep.formats.features import PRESETS
 from dsprep.formats.tfrecord import TFRecord
-from dsprep.sample import Blobs, Floats, Sample, Value, key_of
+from dsprep.sample import Blobs, Floats, Ints, Sample, Value, key_of
+from dsprep.schema import Choice, Field, Reading, Schema, Settled, observe, settle
 from tests.contract.layouts import (
     CLASSES,
     JPEG,
@@ -28,7 +31,6 @@ from tests.contract.layouts import (
     is_for_detection,
     pictures,
     read,
-    sample_of,
     shard,
     write,
 )
@@ -65,14 +67,14 @@ class TestTensorFlowReads:
     ) -> None:
         samples = pictures(labels)
         if is_for_detection(layout) and labels != LABELS["detection"]:
-            with pytest.raises(BadSample, match="needs a detection label"):
+            with pytest.raises((BadSample, OptionError), match="needs a detection label"):
                 encode(layout, samples[0])
             return
         path = write(layout, samples, tmp_path / f"train{layout.file_suffix}")
         kind = "GZIP" if layout.compressed else ""
         data_set = tensorflow.data.TFRecordDataset(str(path), compression_type=kind)
         messages = [tensorflow.train.Example.FromString(each.numpy()) for each in data_set]
-        image = layout.preset.names["image"]
+        image = layout.names.image
         assert [features(each)[image] for each in messages] == [each.data for each in samples]
         for message, picture in zip(messages, samples, strict=True):
             # What protobuf calls deterministic is, byte for byte, what dsprep wrote.
@@ -110,6 +112,7 @@ class TestTensorFlowReads:
                     "image/encoded": JPEG,
                     "image/format": b"jpeg",
                     "image/class/label": 1,
+                    "image/filename": b"d/a.jpg",
                     "image/height": 12,
                     "image/width": 16,
                 },
@@ -151,7 +154,7 @@ class TestTensorFlowReads:
     def test_the_features_of_every_preset(
         self, preset: str, label: Any, expected: dict[str, Any], tensorflow: ModuleType
     ) -> None:
-        data = encode(TFRecord(PRESETS[preset]), Picture(41, "d/a.jpg", JPEG, label))
+        data = encode(TFRecord(preset), Picture(41, "d/a.jpg", JPEG, label))
         assert features(tensorflow.train.Example.FromString(data[12:-4])) == expected
 
     @every_tfrecord
@@ -162,17 +165,17 @@ class TestTensorFlowReads:
         label = LABELS["detection"] if is_for_detection(layout) else LABELS["class"]
         samples = pictures(label)
         path = write(layout, samples, tmp_path / "train")
-        names = layout.preset.names
-        wanted = {names["image"]: tf.io.FixedLenFeature((), tf.string)}
+        names = layout.names
+        wanted = {names.image: tf.io.FixedLenFeature((), tf.string)}
         if is_for_detection(layout):
-            wanted[names["classes"]] = tf.io.VarLenFeature(tf.int64)
-            wanted[f"{names['boxes']}/xmin"] = tf.io.VarLenFeature(tf.float32)
+            wanted[names.classes] = tf.io.VarLenFeature(tf.int64)
+            wanted[names.box_names[0]] = tf.io.VarLenFeature(tf.float32)
         else:
-            wanted[names["cls"]] = tf.io.FixedLenFeature((), tf.int64)
+            wanted[names.label] = tf.io.FixedLenFeature((), tf.int64)
 
         def parse(serialized: Any) -> Any:
             found = tf.io.parse_single_example(serialized, wanted)
-            return tf.io.decode_image(found[names["image"]]), found
+            return tf.io.decode_image(found[names.image]), found
 
         kind = "GZIP" if layout.compressed else ""
         parsed = list(tf.data.TFRecordDataset(str(path), compression_type=kind).map(parse))
@@ -180,10 +183,10 @@ class TestTensorFlowReads:
         for (image, found), picture in zip(parsed, samples, strict=True):
             assert image.shape == (12, 16, 3)
             if isinstance(picture.label, int):
-                assert found[names["cls"]] == picture.label + layout.preset.first_class
+                assert found[names.label] == picture.label + names.first_class
             else:
-                boxes = found[f"{names['boxes']}/xmin"].values
-                assert len(boxes) == len(found[names["classes"]].values) >= 1
+                boxes = found[names.box_names[0]].values
+                assert len(boxes) == len(found[names.classes].values) >= 1
 
 
 class TestReadsWhatTensorFlowWrites:
@@ -204,12 +207,27 @@ class TestReadsWhatTensorFlowWrites:
                 }
                 message = train.Example(features=train.Features(feature=lists))
                 writer.write(message.SerializeToString())
-        found = [entry.sample for entry in read(PLAIN, path.read_bytes())]
-        more: dict[str, Value] = {"else": Floats((1, 2, 3)), "nothing": Blobs()}
-        assert found == [
-            Sample("ü/0_x", {"jpg": JPEG, "cls": 0, "filename": "ü/0.x.jpg", **more}, 0),
-            Sample("ü/1_x", {"png": PNG, "cls": 1, "filename": "ü/1.x.jpg", **more}, 1),
-        ]
+        for number, data in enumerate((JPEG, PNG)):
+            sample = read(PLAIN, path.read_bytes())[number].sample
+            name = f"ü/{number}.x.jpg"
+            assert sample == Sample(
+                f"ü/{number}_x",
+                {
+                    "image/encoded": Blobs((data,)),
+                    "image/class/label": Ints((number,)),
+                    "image/filename": Blobs((name.encode(),)),
+                    "else": Floats((1, 2, 3)),
+                    "nothing": Blobs(),
+                },
+                number,
+                name,
+            )
+            # A parser that wants them finds all that were there, in the order of their names.
+            (again,) = read(PLAIN, b"".join(PLAIN.encode(sample)))
+            assert (again.sample.fields, list(again.sample.fields)) == (
+                sample.fields,
+                sorted(sample.fields),
+            )
 
     def test_its_file_is_the_same(self, tmp_path: Path, tensorflow: ModuleType) -> None:
         samples = pictures(LABELS["class"])
@@ -218,14 +236,6 @@ class TestReadsWhatTensorFlowWrites:
             for each in samples:
                 writer.write(encode(PLAIN, each)[12:-4])
         assert path.read_bytes() == shard(PLAIN, samples)
-
-    @pytest.mark.parametrize("name", ["image/encoded", "image"])
-    def test_images_under_any_preset_s_name(self, name: str, tensorflow: ModuleType) -> None:
-        train = tensorflow.train
-        lists = {name: train.Feature(bytes_list=train.BytesList(value=[PNG]))}
-        message = train.Example(features=train.Features(feature=lists))
-        (entry,) = read(PLAIN, record(message.SerializeToString()))
-        assert entry.sample == Sample("0", {"png": PNG}, 0)
 
     def test_zlib_is_read(self, tmp_path: Path, tensorflow: ModuleType) -> None:
         samples = pictures(LABELS["class"])
@@ -251,11 +261,10 @@ class TestGoldenBytes:
         golden = bytes.fromhex("0000000000000000 29039807 d8ea82a2")
         assert record(b"") == golden
         (entry,) = read(PLAIN, golden)
-        assert entry == (0, 16, Sample("0", {}, 0))
+        assert entry == (0, 16, Sample("", {}))
 
     def test_an_example(self) -> None:
-        sample = Sample("k", {"jpg": b"\xff\xd8\xff", "cls": -1, "filename": "k.jpg"})
-        data = b"".join(TFRecord(PRESETS["tfds"]).encode(sample))
+        data = encode(TFRecord("tfds"), Picture(0, "k.jpg", b"\xff\xd8\xff", -1))
         assert data[12:-4] == bytes.fromhex(
             "0a43"
             "0a16 0a09 66696c655f6e616d65 1209 0a07 0a05 6b2e6a7067"
@@ -311,7 +320,7 @@ class TestDamage:
         assert struct.unpack("<Q", data[:8]) == (size,)
         assert data.startswith(b"\x1f\x8b")
         (entry,) = read(PLAIN, data)
-        assert entry.sample.image() == ("jpg", picture.data)
+        assert entry.sample.fields["image/encoded"] == (picture.data,)
 
 
 class TestFeatures:
@@ -332,7 +341,7 @@ class TestFeatures:
     def test_a_class_that_is_no_whole_number_is_refused(self, number: float) -> None:
         label = (2.0, 5.0, number, 0.0, 0.0, 1.0, 1.0)
         with pytest.raises(BadSample, match="is not a whole number"):
-            encode(TFRecord(PRESETS["detection"]), Picture(0, "a.jpg", JPEG, label))
+            encode(TFRecord("detection"), Picture(0, "a.jpg", JPEG, label))
 
     @pytest.mark.parametrize(
         ("label", "is_one"),
@@ -354,48 +363,208 @@ class TestFeatures:
     def test_what_is_a_detection_label(self, label: tuple[float, ...], is_one: bool) -> None:
         assert is_detection_label(label) == is_one
 
-    def test_an_image_of_an_unknown_kind_is_kept(self) -> None:
-        sample = Sample("k", {"bin": b"what?", "filename": "k.dat"})
-        (entry,) = read(PLAIN, b"".join(PLAIN.encode(sample)))
-        assert entry.sample.image() == ("bin", b"what?")
+    def test_a_preset_that_there_is_not(self) -> None:
+        with pytest.raises(OptionError, match="--features imagenet: unknown; choose one of dsprep"):
+            TFRecord("imagenet")
 
-    def test_a_name_that_is_no_text_does_not_end_the_reading(self, tensorflow: ModuleType) -> None:
-        train = tensorflow.train
-        lists = {"image/filename": train.Feature(bytes_list=train.BytesList(value=[b"\xff.jpg"]))}
-        message = train.Example(features=train.Features(feature=lists))
-        (entry,) = read(PLAIN, record(message.SerializeToString()))
-        assert entry.sample.key == "\ufffd"
 
-    def test_presets_find_their_own_features_first(self) -> None:
-        layout = TFRecord(choose_features("tfds", {"image": "image/encoded", "cls": "image"}))
-        sample = sample_of(layout, Picture(0, "a.jpg", JPEG, 3))
-        (entry,) = read(layout, b"".join(layout.encode(sample)))
-        expected: dict[str, Value] = {"jpg": JPEG, "cls": 3, "filename": "a.jpg"}
-        assert entry.sample == Sample("a", expected, 0)
+def settled(*samples: dict[str, Value]) -> Settled:
+    """The schema of records that others wrote."""
+    raw = [PLAIN.raw(dict(each), number) for number, each in enumerate(samples)]
+    return settle(observe(raw, PLAIN, Choice()), PLAIN, Choice(), "set")
 
-    def test_shards_of_every_preset_are_read_without_knowing_it(self) -> None:
-        for preset in PRESETS.values():
-            samples = pictures(LABELS["detection"])
-            found = [entry.sample for entry in read(PLAIN, shard(TFRecord(preset), samples))]
-            assert [sample.image() for sample in found] == [
-                ("png" if each.data == PNG else "jpg", each.data) for each in samples
-            ]
-            if "filename" in preset.names:
-                assert [sample.key for sample in found] == [key_of(path) for path in PATHS]
+
+def typed(found: Settled, fields: dict[str, Value]) -> dict[str, Value]:
+    sample = PLAIN.raw(dict(fields), 0)
+    return Reading(found.schema, PLAIN, found.ignored)(sample).fields
+
+
+class TestMeaning:
+    IMAGE: ClassVar[dict[str, Value]] = {"image/encoded": Blobs((JPEG,))}
 
     @pytest.mark.parametrize(
-        ("preset", "renamed", "problem"),
+        ("features", "kind", "value"),
         [
-            ("imagenet", {}, "--features imagenet: unknown; choose one of dsprep, slim"),
-            ("slim", {"size": "x"}, "--map size=…: no such field; there are boxes, class"),
-            ("slim", {"cls": "image/encoded"}, "two fields the same feature name"),
-            ("slim", {"cls": "x", "image": "x"}, "two fields the same feature name"),
-            ("detection", {"filename": "image/object/bbox/xmin"}, "the same feature name"),
-            ("detection", {"boxes": "b", "classes": "b/ymax"}, "the same feature name"),
+            ({"image/class/label": Ints((3,))}, "class", 3),
+            ({"image/class/label": Floats((3.5,))}, "float32", 3.5),
+            ({"image/class/label": Ints((3, 4))}, "list<int>", (3, 4)),
+            ({"image/class/text": Blobs((b"cat",))}, "text", "cat"),
+            ({"image/label": Floats((3.0,))}, "float32", 3.0),
+            ({"image/label": Floats((0.5, 1.0))}, "list<float32>", (0.5, 1.0)),
+            ({"label": Ints((3,))}, "class", 3),
         ],
     )
-    def test_names_that_make_no_sense(
-        self, preset: str, renamed: dict[str, str], problem: str
-    ) -> None:
-        with pytest.raises(OptionError, match=problem):
-            choose_features(preset, renamed)
+    def test_of_labels(self, features: dict[str, Value], kind: str, value: Value) -> None:
+        found = settled(self.IMAGE | features)
+        label = found.schema.label_field
+        assert label is not None
+        assert (label.name, label.type) == ("label", kind)
+        assert typed(found, self.IMAGE | features) == {"image": JPEG, "label": value}
+
+    def test_the_name_of_a_class_is_no_field(self) -> None:
+        named: dict[str, Value] = {
+            "image/class/label": Ints((3,)),
+            "image/class/text": Blobs((b"cat",)),
+            "image/class/synset": Blobs((b"n01",)),
+        }
+        found = settled(self.IMAGE | named)
+        assert typed(found, self.IMAGE | named) == {
+            "image": JPEG,
+            "label": 3,
+            "image/class/synset": "n01",
+        }
+        assert PLAIN.raw(named, 0).class_name == "cat"
+
+    def test_facts_and_fields_of_any_name(self) -> None:
+        features: dict[str, Value] = {
+            **self.IMAGE,
+            "image/height": Ints((4,)),
+            "image/colorspace": Blobs((b"RGB",)),
+            "image/format": Blobs((b"JPEG",)),
+            "image/key/sha256": Blobs((b"ab",)),
+            "image/object/bbox/xmin": Floats((0.5, 0.25)),
+            "image/source_id": Blobs((b"17",)),
+        }
+        assert typed(settled(features), features) == {
+            "image": JPEG,
+            "height": 4,
+            "colorspace": "RGB",
+            "sha256": "ab",
+            "image/object/bbox/xmin": (0.5, 0.25),
+            "source_id": "17",
+        }
+
+    def test_one_object_in_some_samples_and_several_or_none_in_others(self) -> None:
+        samples: list[dict[str, Value]] = [
+            self.IMAGE | {"xmin": Floats(values), "text": Blobs((b"a",) * len(values))}
+            for values in ((0.5,), (), (0.5, 0.25))
+        ]
+        found = settled(*samples)
+        assert [typed(found, each)["xmin"] for each in samples] == [(0.5,), (), (0.5, 0.25)]
+        assert [typed(found, each)["text"] for each in samples] == [("a",), (), ("a", "a")]
+
+    def test_two_features_of_one_name_are_two_fields(self) -> None:
+        features: dict[str, Value] = self.IMAGE | {"image": Ints((5,)), "width": Floats((0.5,))}
+        features["image/width"] = Ints((16,))
+        assert typed(settled(features), features) == {
+            "image/encoded": JPEG,
+            "image": 5,
+            "width": 0.5,
+            "image/width": 16,
+        }
+
+    @pytest.mark.parametrize("name", ["image/filename", "file_name", "filename"])
+    def test_the_name_of_the_file_tells_the_key(self, name: str) -> None:
+        sample = PLAIN.raw({name: Blobs((b"d/a.b.jpg",))}, 0)
+        assert (sample.key, sample.path) == ("d/a_b", "d/a.b.jpg")
+        assert list(settled(self.IMAGE | sample.fields).schema.by_name) == ["image"]
+
+    @pytest.mark.parametrize("value", [Blobs((b"\xff.jpg",)), Blobs(()), Ints((3,))])
+    def test_what_is_no_name_tells_none(self, value: Value) -> None:
+        assert PLAIN.raw({"image/filename": value}, 0).key == ""
+
+    def test_another_name_is_a_field(self) -> None:
+        names: dict[str, Value] = {
+            "image/filename": Blobs((b"a.jpg",)),
+            "filename": Blobs((b"b.jpg",)),
+        }
+        assert typed(settled(self.IMAGE | names), self.IMAGE | names) == {
+            "image": JPEG,
+            "filename": "b.jpg",
+        }
+
+    def test_classes_that_a_preset_counts_from_one(self) -> None:
+        picture = Picture(0, "a.jpg", JPEG, 2)
+        layout = TFRecord("inception")
+        data = encode(layout, picture)
+        (theirs,), (ours,) = read(PLAIN, data), read(layout, data)
+        assert theirs.sample.fields["image/class/label"] == (3,)
+        assert ours.sample.fields["image/class/label"] == (2,)
+        assert b"".join(layout.encode(ours.sample)) == data
+        assert b"".join(PLAIN.like(layout).encode(ours.sample)) == data
+
+    def test_shards_of_every_preset_are_read_without_knowing_it(self) -> None:
+        for preset in PRESETS:
+            samples = pictures(LABELS["detection"])
+            found = [entry.sample for entry in read(PLAIN, shard(TFRecord(preset), samples))]
+            assert [sample.key for sample in found] == [key_of(path) for path in PATHS]
+            fields = [
+                typed(settled(*(each.fields for each in found)), each.fields) for each in found
+            ]
+            assert [each["image"] for each in fields] == [each.data for each in samples]
+
+
+class TestArranged:
+    def layout(self, *fields: Field, preset: str = "dsprep", source: str = "other") -> TFRecord:
+        schema = Schema((Field("img", "image", places=(("img",),)), *fields), "img", None, source)
+        label = next((each.name for each in fields if each.name == "y"), None)
+        return TFRecord(preset).arranged(replace(schema, label=label))[0]
+
+    def features(self, layout: TFRecord, **fields: Value) -> dict[str, Value]:
+        sample = Sample("k", {"img": JPEG, **fields}, 3, image="img")
+        (entry,) = read(PLAIN, b"".join(layout.encode(sample)))
+        return entry.sample.fields
+
+    def test_a_name_that_the_user_gave_is_the_feature(self) -> None:
+        label = Field("y", "class", names=("a", "b"), given=True)
+        found = self.features(self.layout(label), y=1)
+        assert (found["y"], "image/class/text" in found) == ((1,), False)
+
+    def test_names_of_classes_are_in_all_records_or_in_none(self) -> None:
+        named = self.layout(Field("y", "class", names=("a", "b")))
+        assert self.features(named, y=1)["image/class/text"] == (b"b",)
+        assert self.features(named, y=-1)["image/class/text"] == (b"",)
+        assert "image/class/text" not in self.features(self.layout(Field("y", "class")), y=1)
+
+    def test_a_missing_value_is_no_feature(self) -> None:
+        layout = self.layout(Field("a", "int", missing=True), Field("b", "list<int>"))
+        assert {"a", "b"} & self.features(layout, b=()).keys() == {"b"}
+        assert self.features(layout, b=())["b"] == Ints()
+
+    def test_the_features_of_another_tfrecord_stay(self) -> None:
+        places = {"y": "image/class/*", "n": "n", "text": "caption/string"}
+        kinds = {"y": "class", "n": "int", "text": "text"}
+        fields = [Field(name, kinds[name], places=((each,),)) for name, each in places.items()]
+        found = self.features(self.layout(*fields, source="tfrecord"), y=1, n=2, text="a")
+        assert found == {
+            "img": Blobs((JPEG,)),
+            "image/class/label": Ints((1,)),
+            "image/filename": Blobs((b"k.jpg",)),
+            "image/format": Blobs((b"jpeg",)),
+            "n": Ints((2,)),
+            "caption/string": Blobs((b"a",)),
+        }
+
+    @pytest.mark.parametrize("preset", ["dsprep", "tfds"])
+    def test_two_fields_that_would_be_one_feature(self, preset: str) -> None:
+        name = PRESETS[preset].image
+        with pytest.raises(OptionError, match=rf"the feature '{name}', which is the field 'img'"):
+            self.layout(Field(name, "bytes"), preset=preset)
+        with pytest.raises(OptionError, match="which is another feature: give --drop"):
+            self.layout(Field("image/filename", "text"))
+
+    def test_floats_of_64_bits_are_rounded_with_a_note(self) -> None:
+        schema = Schema((Field("x", "float64"), Field("z", "list<float64>")))
+        layout, notes = PLAIN.arranged(schema)
+        assert [each.partition(":")[0] for each in notes] == ["x", "z"]
+        (entry,) = read(PLAIN, b"".join(layout.encode(Sample("k", {"x": 0.1, "z": (0.5,)}))))
+        assert entry.sample.fields["x"] == struct.unpack("f", struct.pack("f", 0.1))
+        with pytest.raises(BadSample, match="the field 'x' is 16777217, which 32-bit floats"):
+            layout.encode(Sample("k", {"x": 16777217.0, "z": ()}))
+
+    def test_a_class_beyond_64_bits(self) -> None:
+        layout = self.layout(Field("y", "class"), preset="inception")
+        with pytest.raises(BadSample, match="is no 64-bit integer"):
+            self.features(layout, y=2**63 - 1)
+
+    def test_the_name_of_the_file_follows_the_key(self) -> None:
+        layout = self.layout()
+        for path, name in (("", b"k.jpg"), ("k.x", b"k.x"), ("other.jpg", b"k.jpg")):
+            sample = Sample("k", {"img": JPEG}, path=path, image="img")
+            (entry,) = read(PLAIN, b"".join(layout.encode(sample)))
+            assert entry.sample.fields["image/filename"] == (name,)
+
+    def test_raw_samples_have_the_key_that_they_got(self) -> None:
+        fields: dict[str, Value] = {"file_name": Blobs((b"a.png",)), "x": JPEG}
+        (entry,) = read(PLAIN, b"".join(PLAIN.encode(Sample("0007", fields, image="x"))))
+        assert entry.sample.fields == {"file_name": (b"0007.jpg",), "x": (JPEG,)}

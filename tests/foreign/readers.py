@@ -9,6 +9,7 @@ from __future__ import annotations
 import hashlib
 import io
 import json
+import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -61,7 +62,7 @@ def decoded(data: bytes) -> Image.Image:
 
 
 def stem(path: str) -> str:
-    return path.rpartition(".")[0]
+    return path.rpartition(".")[0] or path
 
 
 def files_of(dest: Path, suffix: str) -> list[str]:
@@ -85,13 +86,13 @@ def class_files(dest: Path, names: Iterable[str]) -> dict[str, list[str]]:
 
 def member_of(name: str, kind: str, data: Mapping[str, Any]) -> str:
     """The extension at which a field has to be."""
+    escaped = name.replace("/", "%2f")
     if kind == "image":
-        start = "" if name == "image" else f"{name}."
+        start = "" if name == "image" else f"{escaped}."
         there = [f"{start}{kind}" for kind in EXTENSIONS.values() if f"{start}{kind}" in data]
         return there[0] if there else f"{start}jpg"
     if name == "label" and kind != "image":
         return "cls" if kind == "class" else "label.json"
-    escaped = name.replace("/", "%2f")
     by_type = {
         "class": f"{escaped}.cls",
         "text": "txt" if name == "text" else f"{escaped}.txt",
@@ -348,12 +349,15 @@ def folder(dest: Path, truth: Truth, libraries: Libraries) -> Found:
     classes, listed = Path(f"{dest}.classes.txt"), Path(f"{dest}.lst")
     if classes.exists():
         found.classes["label"] = classes.read_text().split("\n")[:-1]
+    for others in dest.parent.glob(f"{dest.name}.*.classes.txt"):
+        name = others.name.removeprefix(f"{dest.name}.").removesuffix(".classes.txt")
+        found.classes[name] = others.read_text().split("\n")[:-1]
     labels = {}
     if listed.exists():
         lines = [line.split("\t") for line in listed.read_text().splitlines()]
         labels = {path: list(map(float, numbers)) for _, *numbers, path in lines}
-    # Not data_dir: that takes names such as train-0.png for a split, without the metadata beside it.
-    rows = load(libraries, "imagefolder", data_files={"train": f"{dest}/**"})
+    where = {"data_files": f"{dest}/**"} if names_a_split(dest) else {"data_dir": str(dest)}
+    rows = load(libraries, "imagefolder", **where)
     images = [name for name, kind in truth.types.items() if kind == "image"]
     for name in images:
         rows = rows.cast_column(name, libraries.datasets.Image(decode=False))
@@ -361,6 +365,7 @@ def folder(dest: Path, truth: Truth, libraries: Libraries) -> Found:
     seen = {Path("metadata.jsonl")}
     for row in rows:
         path = Path(row["image"]["path"]).relative_to(dest)
+        assert path.suffix, f"{path} has no extension"
         values: dict[str, Any] = {"key": stem(path.as_posix())}
         for name, kind in truth.types.items():
             if row.get(name) is None and kind == "image":
@@ -391,6 +396,18 @@ def folder(dest: Path, truth: Truth, libraries: Libraries) -> Found:
     there = {path.relative_to(dest) for path in dest.rglob("*") if path.is_file()}
     assert there <= seen, f"files that nothing refers to: {there - seen}"
     return found
+
+
+def names_a_split(dest: Path) -> bool:
+    """Whether `data_dir` would not do: names that hold the word of a split are all that is read.
+
+    Samples without a name have that of their shard, which often is `train-00000-of-00001`. All
+    other files, `metadata.jsonl` among them, are passed over then.
+    """
+    words = re.compile(
+        r"(^|[-._ 0-9/])(train(ing)?|val(id(ation)?)?|dev|test(ing)?|eval)[-._ 0-9/]"
+    )
+    return any(words.search(path.relative_to(dest).as_posix()) for path in dest.rglob("*"))
 
 
 def class_of(

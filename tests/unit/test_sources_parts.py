@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import io
 import os
 import pickle
 import shlex
+import tarfile
+import zipfile
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -17,7 +20,10 @@ from dsprep.errors import BadSample, OptionError, SourceError
 from dsprep.findings import Finding
 from dsprep.rows import Rows
 from dsprep.sample import Sample
+from dsprep.schema import Choice
+from dsprep.sources.infer import with_schema
 from dsprep.sources.parts import read_parts
+from dsprep.sources.reading import make_source, read_source
 from tests.images import jpeg, png
 
 
@@ -75,9 +81,8 @@ def test_files_that_share_a_stem_are_a_sample(tmp_path: Path) -> None:
     ]
     for key, parts in fields(catalog).items():
         assert list(parts.items()) == [
-            (name, f"{key}.{name}".encode()) for name in ("jpg", "mask.png", "json")
+            (name, f"{key}.{name}".encode()) for name in ("jpg", "json", "mask.png")
         ]
-    assert catalog.fields == {("jpg", ""): 3, ("json", ""): 3, ("mask.png", ""): 3}
     newest = max(each.stat().st_mtime_ns for each in tmp_path.glob("0001.*"))
     assert catalog.table["mtime"][0] == newest
 
@@ -86,51 +91,26 @@ def test_the_order_of_fields(tmp_path: Path) -> None:
     names = ("json", "zip", "cls", "png", "jpg", "bin", "label.json", "a.txt")
     fill(tmp_path, *(f"1.{name}" for name in names))
     (found,) = fields(read(tmp_path)[0]).values()
-    assert list(found) == ["jpg", "cls", "label.json", "a.txt", "bin", "png", "zip", "json"]
+    assert list(found) == ["jpg", "png", "a.txt", "bin", "cls", "json", "label.json", "zip"]
 
 
-def test_parts_mean_what_members_of_shards_do(tmp_path: Path) -> None:
-    texts = {
-        "cls": "7",
-        "label.json": "[1,2.5]",
-        "json": '{"class":"cat","id":3,"width":640}',
-        "x%2fy": "z",
-    }
-    for name, text in texts.items():
-        (tmp_path / f"1.{name}").write_text(text, "utf-8")
-        (tmp_path / f"2.{name}").write_text(text + "\n", "utf-8")
-    found = fields(read(tmp_path)[0])
-    assert list(found["1"].items()) == [
-        ("cls", 7),
-        ("label", (1.0, 2.5)),
-        ("x/y", b"z"),
-        ("class", "cat"),
-        ("id", 3),
-        ("width", 640),
-    ]
-    rest = {name: f"{text}\n".encode() for name, text in texts.items() if name != "x%2fy"}
-    assert found["2"] == rest | {"x/y": b"z\n"}
-
-
-@pytest.mark.parametrize("pairs", [None, {"image": "*.jpg", "cls": "*.cls", "json": "*.json"}])
-def test_fields_and_their_types_are_known_where_parts_are_read(
-    tmp_path: Path, pairs: dict[str, str] | None
-) -> None:
-    for key, cls in (("a", b"3"), ("b", b"03"), ("c", b"1")):
-        (tmp_path / f"{key}.jpg").write_bytes(jpeg(0))
+@pytest.mark.parametrize("pairs", [None, {"image": "*.JPG", "cls": "*.cls", "json": "*.json"}])
+def test_parts_mean_what_members_of_shards_do(tmp_path: Path, pairs: dict[str, str] | None) -> None:
+    for key, cls in (("a", b"3\n"), ("b", b"0")):
+        (tmp_path / f"{key}.JPG").write_bytes(jpeg(0))
         (tmp_path / f"{key}.cls").write_bytes(cls)
-        (tmp_path / f"{key}.json").write_bytes(b'{"class":"x","filename":"y"}')
-    unread, _ = read(tmp_path, pairs)
-    assert unread.fields == {("jpg", ""): 3, ("cls", ""): 3, ("json", ""): 3}
-    catalog, _ = read_parts(str(tmp_path), pairs=pairs, classes=None, whole=True)
-    assert catalog.fields == {
-        ("jpg", "bytes"): 3,
-        ("cls", "int"): 2,
-        ("cls", "bytes"): 1,
-        ("class", "str"): 3,
-        ("filename", "str"): 3,
-    }
-    assert catalog.table.equals(unread.table)
+        (tmp_path / f"{key}.json").write_bytes(b'{"x": 1}')
+    catalog, _ = with_schema(read(tmp_path, pairs)[0], Choice(), False, None, map)
+    assert samples(catalog) == [
+        Sample(
+            key,
+            {"image": jpeg(0), "label": label, "json": b'{"x": 1}'},
+            number,
+            f"{key}.JPG",
+            "image",
+        )
+        for number, (key, label) in enumerate({"a": 3, "b": 0}.items())
+    ]
 
 
 def test_samples_are_in_the_order_of_their_keys(tmp_path: Path) -> None:
@@ -172,7 +152,7 @@ def test_keys_end_at_the_first_dot_of_the_base_name(tmp_path: Path, name: str) -
     fill(tmp_path, f"{name}.jpg", f"{name}.b.c.txt", f"{name}..jpg")
     (found,) = fields(read(tmp_path)[0]).items()
     assert found[0] == name
-    assert {field: value for field, value in found[1].items() if field != "cls"} == {
+    assert found[1] == {
         "jpg": f"{name}.jpg".encode(),
         "b.c.txt": f"{name}.b.c.txt".encode(),
         ".jpg": f"{name}..jpg".encode(),
@@ -275,10 +255,8 @@ def test_directories_are_classes(tmp_path: Path) -> None:
         ("dog/1.jpg", 2),
     ]
     assert findings == [Finding("incomplete", "cat/2", "lacks image")]
-    assert fields(catalog)["dog/1"] == {"jpg": b"dog/1.jpg", "cls": 2, "txt": b"dog/1.txt"}
-    assert list(fields(catalog)["dog/1"]) == ["jpg", "cls", "txt"]
-    assert fields(catalog)["cat/2"] == {"cls": 1, "txt": b"cat/2.txt"}
-    assert catalog.fields["cls", "int"] == 4
+    assert fields(catalog)["dog/1"] == {"jpg": b"dog/1.jpg", "txt": b"dog/1.txt"}
+    assert fields(catalog)["cat/2"] == {"txt": b"cat/2.txt"}
 
 
 def test_what_lies_beside_the_classes_is_no_sample(tmp_path: Path) -> None:
@@ -290,7 +268,6 @@ def test_what_lies_beside_the_classes_is_no_sample(tmp_path: Path) -> None:
         Finding("no-part", path, "of no image, nor in the directory of a class")
         for path in ("README.md", "notes/a.b.txt", "notes/a.md")
     ]
-    assert set(catalog.fields) == {("jpg", ""), ("cls", "int")}
 
 
 @pytest.mark.parametrize(
@@ -412,6 +389,61 @@ def test_digests(tmp_path: Path) -> None:
     assert read(tmp_path)[0].digest() != before
 
 
+# Archives
+
+
+@pytest.mark.parametrize("kind", ["tar", "tar.gz", "zip"])
+@pytest.mark.parametrize("start", ["", "./", "top/"])
+def test_members_of_a_sample_need_not_be_adjacent(tmp_path: Path, kind: str, start: str) -> None:
+    names = [f"{stem}.{end}" for end in ("JPEG", "cls", "txt") for stem in ("c/b", "c/a", "d/a")]
+    others = ["._a.jpg", "c/.hidden", "README"]
+    path = tmp_path / f"x.{kind}"
+    if kind == "zip":
+        with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
+            for name in names + others:
+                archive.writestr(f"{start}{name}", name)
+    else:
+        with tarfile.open(path, f"w:{kind.partition('.')[2]}") as tar:
+            for name in names + others:
+                info = tarfile.TarInfo(f"{start}{name}")
+                info.size = len(name)
+                tar.addfile(info, io.BytesIO(name.encode()))
+    catalog, findings = read(path)
+    assert catalog.table.select("path", "size").rows() == [
+        (f"{stem}.JPEG", len(stem) * 3 + len(".JPEG.cls.txt")) for stem in ("c/a", "c/b", "d/a")
+    ]
+    assert fields(catalog) == {
+        stem: {
+            "jpg": f"{stem}.JPEG".encode(),
+            "cls": f"{stem}.cls".encode(),
+            "txt": f"{stem}.txt".encode(),
+        }
+        for stem in ("c/a", "c/b", "d/a")
+    }
+    shuffled = catalog.shuffle(1)
+    assert samples(shuffled) == [samples(catalog)[each] for each in shuffled.table["index"]]
+    told = {finding.kind for finding in findings}
+    assert told == {"hidden", "no-part"}
+
+
+def test_a_tar_of_images_and_labels_that_are_apart_is_not_read_without_labels(
+    tmp_path: Path,
+) -> None:
+    with tarfile.open(tmp_path / "x.tar", "w") as tar:
+        for end, data in (("jpg", jpeg()), ("cls", b"1\n"), ("xml", b"<x/>")):
+            for number in range(70):
+                info = tarfile.TarInfo(f"{number:03}.{end}")
+                info.size = len(data)
+                tar.addfile(info, io.BytesIO(data))
+    with pytest.raises(SourceError, match=r"70 of 70 images .*--from parts .*--from images"):
+        read_source(make_source(str(tmp_path / "x.tar")))
+    catalog, _ = read_source(make_source(str(tmp_path / "x.tar"), kind="parts"))
+    assert catalog.settled is not None
+    assert list(catalog.settled.schema.by_name) == ["image", "label", "xml"]
+    catalog, _ = read_source(make_source(str(tmp_path / "x.tar"), kind="images"))
+    assert not catalog.is_labeled
+
+
 # Parallel folders
 
 PAIRS = {"image": "images/*.jpg", "mask": "masks/*.png"}
@@ -431,7 +463,6 @@ def test_parallel_folders(tmp_path: Path) -> None:
         key: {"jpg": f"images/{key}.jpg".encode(), "mask.png": f"masks/{key}.png".encode()}
         for key in ("10", "2")
     }
-    assert catalog.fields == {("jpg", ""): 2, ("mask.png", ""): 2}
 
 
 def test_the_image_is_what_its_bytes_are(tmp_path: Path) -> None:

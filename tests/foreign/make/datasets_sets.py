@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import datasets
+import pyarrow.parquet as pq
 import yaml
 from datasets import ClassLabel, Dataset, Features, Image, List, Value
 
@@ -252,6 +253,53 @@ def image_folder() -> None:
     truth(dest.name, TOOL, samples, types, {"label": list(CLASSES)})
 
 
+def image_folder_classes() -> None:
+    """Directories, and captions in `metadata.jsonl` above them: to datasets they are no classes."""
+    dest = place("hf-imagefolder-classes")
+    lines, samples = [], []
+    for seed in range(COUNT):
+        path = dest / CLASSES[seed % 3] / f"{seed:04d}.jpg"
+        path.parent.mkdir(exist_ok=True)
+        path.write_bytes(jpeg(seed))
+        name = path.relative_to(dest).as_posix()
+        line = {"file_name": name, "caption": CAPTIONS[seed]}
+        lines.append(json.dumps(line, ensure_ascii=False))
+        samples.append(
+            {
+                "key": name[:-4],
+                "image": seen(jpeg(seed)),
+                "caption": CAPTIONS[seed],
+            }
+        )
+    (dest / "metadata.jsonl").write_text("\n".join(lines) + "\n", encoding="utf-8")
+    loaded = datasets.load_dataset("imagefolder", data_dir=str(dest), split="train")
+    assert loaded.column_names == ["image", "caption"]
+    truth(dest.name, TOOL, samples, {"image": "image", "caption": "text"})
+
+
+def older() -> None:
+    """As datasets before 4 wrote it: `Sequence`, a struct of lists; and a plain `image` column."""
+    dest = place("hf-sequence")
+    features = Features(
+        image=Image(),
+        labels=ClassLabel(names=list(CLASSES)),
+        tags=List(Value("string")),
+        prompt=Value("large_string"),
+    )
+    rows, samples = [], []
+    for seed in range(COUNT):
+        values = {"tags": CAPTIONS[seed].split(), "prompt": CAPTIONS[seed]}
+        rows.append({"image": held(png(seed), None), "labels": seed % 3, **values})
+        samples.append({"key": None, "image": seen(png(seed)), "label": seed % 3, **values})
+    write(dest, features, {"train": rows}, shards=1)
+    path = dest / "data" / "train-00000-of-00001.parquet"
+    table = pq.read_table(path)
+    noted = table.schema.metadata[b"huggingface"].replace(b'"List"', b'"Sequence"')
+    pq.write_table(table.replace_schema_metadata({b"huggingface": noted}), path)
+    types = {"image": "image", "label": "class", "tags": "list<text>", "prompt": "text"}
+    truth(dest.name, TOOL, samples, types, {"label": list(CLASSES)})
+
+
 def image_folder_csv() -> None:
     """The same with `metadata.csv`, and a mask that the metadata refers to."""
     dest = place("hf-imagefolder-csv")
@@ -281,6 +329,7 @@ def image_folder_csv() -> None:
 if __name__ == "__main__":
     for each in (
         *(classes, captions, fine_and_coarse, objects, objects_list),
-        *(multi_label, regression, image_folder, image_folder_csv),
+        *(multi_label, regression, image_folder, image_folder_csv, image_folder_classes),
+        older,
     ):
         each()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
 
@@ -287,11 +287,40 @@ def second_image() -> None:
                 "key": f"2007_{seed:06d}",
                 "image": seen(jpeg(seed)),
                 "image/segmentation/class/encoded": seen(mask(seed)),
+                "image/segmentation/class/format": "png",
             }
         )
     halves(dest, "trainval-0000{}-of-00002.tfrecord", records)
-    types = {"image": "image", "image/segmentation/class/encoded": "image"}
+    types = {
+        "image": "image",
+        "image/segmentation/class/encoded": "image",
+        "image/segmentation/class/format": "text",
+    }
     truth("deeplab", TOOL, samples, types)
+
+
+def labels() -> None:
+    """Labels that are a text, and a float."""
+    texts: dict[str, Callable[[int], Any]] = {
+        "label-text": lambda seed: CLASSES[seed % 3].encode(),
+        "label-float": lambda seed: seed / 4,
+    }
+    for name, label in texts.items():
+        dest = place(name)
+        records, samples = [], []
+        for seed in range(COUNT):
+            path = f"photos/{seed}.jpg"
+            records.append({"image_raw": jpeg(seed), "label": label(seed), "path": path.encode()})
+            told = seed % 3 if name == "label-text" else seed / 4
+            sample = {"key": None, "image": seen(jpeg(seed)), "label": told, "path": path}
+            samples.append(sample)
+        write(dest / "data.tfrec", records)
+        types = {"image": "image", "path": "text"}
+        if name == "label-text":
+            classes = {"label": list(CLASSES)}
+            truth(name, TOOL, samples, {**types, "label": "class"}, classes)
+        else:
+            truth(name, TOOL, samples, {**types, "label": "float32"})
 
 
 def sides() -> None:

@@ -19,6 +19,7 @@ from tests.foreign.make.pictures import (
     jpeg,
     mask,
     place,
+    png,
     seen,
     truth,
 )
@@ -129,6 +130,38 @@ class TinyMasks(TinyAnimals):
             )
 
 
+class TinyNested(TinyAnimals):
+    """PNG, classes without names, features in features, texts in a sequence."""
+
+    def _info(self) -> tfds.core.DatasetInfo:
+        features = {
+            "id": tfds.features.Text(),
+            "image": tfds.features.Image(encoding_format="png"),
+            "label": tfds.features.ClassLabel(num_classes=3),
+            "meta": {"source": tfds.features.Text(), "year": np.int64},
+            "captions": tfds.features.Sequence(tfds.features.Text()),
+            "scores": tfds.features.Tensor(shape=(None,), dtype=np.float32),
+        }
+        return tfds.core.DatasetInfo(
+            builder=self,
+            description="Drawn animals.",
+            features=tfds.features.FeaturesDict(features),
+        )
+
+    def _generate_examples(self, seeds: range) -> Iterator[tuple[int, dict[str, Any]]]:
+        for seed in seeds:
+            yield seed, {"image": file(png(seed)), "label": seed % 3, **nested(seed, {})}
+
+
+def nested(seed: int, flat: dict[str, Any]) -> dict[str, Any]:
+    values = {
+        "id": f"#{seed}",
+        "captions": list(CAPTIONS[: seed % 4]),
+        "scores": np.float32([seed / 10] * (1 + seed % 2)),
+    }
+    return {**values, **(flat or {"meta": {"source": CAPTIONS[seed % 8], "year": 2000 + seed}})}
+
+
 def floats(values: list[float]) -> list[float]:
     return [float(np.float32(value)) for value in values]
 
@@ -160,6 +193,18 @@ def main() -> None:
             },
             {},
         ),
+        "tfds-nested": (
+            TinyNested,
+            {
+                "label": "class",
+                "id": "text",
+                "meta/source": "text",
+                "meta/year": "int",
+                "captions": "list<text>",
+                "scores": "list<float32>",
+            },
+            {},
+        ),
         "tfds-masks": (
             TinyMasks,
             {"label": "class", "segmentation_mask": "image"},
@@ -174,7 +219,8 @@ def main() -> None:
             made = Path(builder.data_dir)
             shutil.copytree(made, dest / made.relative_to(scratch))
         own = dest / made.relative_to(scratch)
-        by_image = {seen(jpeg(seed))["pixels"]: seed for seed in SPLITS["train"]}
+        draw = png if name == "tfds-nested" else jpeg
+        by_image = {seen(draw(seed))["pixels"]: seed for seed in SPLITS["train"]}
         samples = []
         # TFDS shuffles by a hash of the key: the records tell the order.
         for path in sorted(own.glob("*-train.tfrecord-*")):
@@ -187,6 +233,10 @@ def main() -> None:
                     sample |= {"key": f"photo {seed}", **objects(seed)}
                 else:
                     sample["label"] = seed % 3
+                if name == "tfds-nested":
+                    flat = {"meta/source": CAPTIONS[seed % 8], "meta/year": 2000 + seed}
+                    sample |= nested(seed, flat)
+                    sample["scores"] = sample["scores"].tolist()
                 if name == "tfds-masks":
                     (data,) = features["segmentation_mask"].bytes_list.value
                     sample["segmentation_mask"] = seen(data)

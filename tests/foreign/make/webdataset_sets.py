@@ -154,6 +154,7 @@ def main() -> None:
         with_image(json=lambda s: {"width": picture(s).width, "score": s / 4}),
         {"image": "image", "json": "json"},
     )
+    directories()
     write(
         "wds-mixed",
         lambda s: {**({"jpg": jpeg(s)} if s % 2 else {"png": png(s)}), "cls": s % 3},
@@ -171,6 +172,18 @@ def main() -> None:
         lambda s: {**labeled()(s), "npy": npy(s), "pth": pickle.dumps({"seed": s}).hex()},
         {**CLASS, "npy": "bytes", "pth": "bytes"},
     )
+
+
+def directories() -> None:
+    """Keys with directories, one of them with a dot, as ImageNet's writers have them."""
+    dest = place("wds-directories")
+    samples = []
+    with wds.TarWriter(str(dest / "imagenet.tar"), encoder=only_cls, mtime=0) as writer:
+        for seed in range(COUNT):
+            key = f"v1.0/{CLASSES[seed % 3]}/n{seed:04d}"
+            writer.write({"__key__": key, "jpg": jpeg(seed), "cls": seed % 3})
+            samples.append({"key": key, **labeled()(seed)})
+    truth(dest.name, TOOL, samples, CLASS)
 
 
 def npy(seed: int) -> str:
