@@ -52,7 +52,12 @@ def split(
     path_column: str | None = None,
     label_columns: Sequence[str] = (),
     label_separator: str | None = None,
+    image_field: str | None = None,
+    label_field: str | None = None,
     label_type: str | None = None,
+    schema: AnyPath | None = None,
+    look: str | None = None,
+    no_image: bool = False,
     duplicates: str | None = None,
     classes: AnyPath | None = None,
     class_order: str | None = None,
@@ -90,7 +95,12 @@ def split(
         path_column: The column of paths or ids in that, or in ``assign``.
         label_columns: The columns of labels.
         label_separator: As for :func:`dsprep.pack`.
+        image_field: As for :func:`dsprep.pack`.
+        label_field: As for :func:`dsprep.pack`.
         label_type: As for :func:`dsprep.pack`.
+        schema: As for :func:`dsprep.pack`; a file.
+        look: As for :func:`dsprep.pack`.
+        no_image: As for :func:`dsprep.pack`.
         duplicates: As for :func:`dsprep.pack`.
         classes: A file with the class names, one a line, in the order of their numbers.
         class_order: How class names are put in the order of their numbers otherwise: ``name``, or
@@ -141,7 +151,12 @@ def split(
         path_column=path_column,
         label_columns=tuple(label_columns),
         label_separator=label_separator,
+        image_field=image_field,
+        label_field=label_field,
         label_type=label_type,
+        schema=schema,
+        look=look,
+        no_image=no_image,
         duplicates=duplicates,
         classes=classes,
         class_order=class_order,

@@ -28,7 +28,12 @@ class Asked:
     path_column: str | None
     label_columns: tuple[str, ...]
     label_separator: str | None
+    image_field: str | None
+    label_field: str | None
     label_type: str | None
+    schema: str | None
+    look: str | None
+    no_image: bool
     duplicates: str | None
     classes: str | None
     class_order: str | None
