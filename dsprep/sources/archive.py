@@ -32,6 +32,11 @@ KINDS = "zip, tar, tar.gz, tar.bz2, tar.xz"
 _PARTS = ("cls", "json", "txt")
 """Extensions of what a WebDataset has beside images."""
 
+PARTS_NOTE = (
+    "members that share a name are one sample, as --from parts takes them, although they are not "
+    "adjacent; --from images takes the images alone"
+)
+
 _BLOCK = 512
 _FIRST = 1 << 24
 """Decompressed bytes of a tar that are read for the names of its first files."""
@@ -217,30 +222,26 @@ def read_archive(source: Source) -> tuple[Catalog, list[Finding]]:
     files = files_of(archive, source.extensions)
     if files.table.is_empty() and archive.listing.damage:
         raise SourceError(f"{archive.path}: {archive.listing.damage[0].detail}")
-    if source.kind is None and not source.chooses and archive_kind(archive.path) != "zip":
-        _require_no_parts(files, source.root)
+    is_tar = archive_kind(archive.path) != "zip"
+    if source.kind is None and not source.chooses and is_tar and _has_parts(files):
+        from dsprep.sources.classes import read_classes
+        from dsprep.sources.parts import read_archived_parts
+
+        classes = read_classes(source.classes) if source.classes else None
+        catalog, findings = read_archived_parts(archive, classes)
+        return catalog, [Finding("note", "", PARTS_NOTE), *findings]
     return read_tree(source, files=files, text_of=partial(read_text_of, archive))
 
 
-def _require_no_parts(files: Files, root: str) -> None:
-    """Refuse images of a tar whose labels lie in files beside them.
-
-    Raises:
-        SourceError: If at least half of the images have such a file.
-    """
+def _has_parts(files: Files) -> bool:
+    """Whether at least half of the images of a tar have labels or texts in files beside them."""
     import polars as pl
 
     assert files.others is not None
     stem, extension = (pl.col("path").str.extract(each) for each in (r"^(.*)\.", r"\.([^./]*)$"))
-    known = files.others.filter(extension.is_in(_PARTS)).select(stem=stem)
-    images = files.table.select(stem=stem)
-    together = images.join(known.unique(), on="stem", how="semi").height
-    if together and 2 * together >= images.height:
-        raise SourceError(
-            f"{root}: {together:,} of {images.height:,} images have files of the same name, such "
-            f"as {known['stem'][0]}.*, which are not adjacent to them: give --from parts to take "
-            "these for one sample, or --from images to take the images alone"
-        )
+    known = files.others.filter(extension.is_in(_PARTS)).select(stem=stem).unique()
+    together = files.table.select(stem=stem).join(known, on="stem", how="semi").height
+    return together > 0 and 2 * together >= files.table.height
 
 
 def read_text_beside(root: str, path: str) -> str:
