@@ -509,15 +509,13 @@ def groups(stream: ShardStream, with_data: bool) -> Iterator[Group]:
 
 
 def _without_repeats(found: Iterable[Group], stream: ShardStream) -> Iterator[Group]:
-    """Pass samples on under plain keys, as long as none comes twice.
+    """Pass samples on, as long as no key comes twice.
 
     Raises:
         ApartMembers: If one does.
     """
     seen: set[str] = set()
     for group in found:
-        if group.key.startswith("./"):  # what tar calls the files of the directory that it is in
-            group = group._replace(key=group.key.removeprefix("./"))
         if group.key in seen:
             raise ApartMembers(
                 f"{stream.path}: the members of the sample {group.key!r} are not adjacent, or two "

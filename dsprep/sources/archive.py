@@ -32,11 +32,6 @@ KINDS = "zip, tar, tar.gz, tar.bz2, tar.xz"
 _PARTS = ("cls", "json", "txt")
 """Extensions of what a WebDataset has beside images."""
 
-PARTS_NOTE = (
-    "members that share a name are one sample, as --from parts takes them, although they are not "
-    "adjacent; --from images takes the images alone"
-)
-
 _BLOCK = 512
 _FIRST = 1 << 24
 """Decompressed bytes of a tar that are read for the names of its first files."""
@@ -224,12 +219,11 @@ def read_archive(source: Source) -> tuple[Catalog, list[Finding]]:
         raise SourceError(f"{archive.path}: {archive.listing.damage[0].detail}")
     is_tar = archive_kind(archive.path) != "zip"
     if source.kind is None and not source.chooses and is_tar and _has_parts(files):
-        from dsprep.sources.classes import read_classes
-        from dsprep.sources.parts import read_archived_parts
-
-        classes = read_classes(source.classes) if source.classes else None
-        catalog, findings = read_archived_parts(archive, classes)
-        return catalog, [Finding("note", "", PARTS_NOTE), *findings]
+        raise SourceError(
+            f"{source.root}: its images have files of the same names, which are not adjacent to "
+            "them: give --from parts to take those of one name for one sample, or --from images "
+            "to take the images alone"
+        )
     return read_tree(source, files=files, text_of=partial(read_text_of, archive))
 
 

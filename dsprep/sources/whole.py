@@ -75,10 +75,6 @@ def read_whole(source: Source, run_all: RunAll = map) -> tuple[Catalog, list[Fin
     except OSError as error:
         place = error.filename or source.root
         raise SourceError(f"{place}: cannot be read ({error.strerror})") from None
-    if found is None and (tar := _only_tar(source)):
-        from dsprep.sources.archive import read_archive
-
-        return read_archive(replace(source, root=tar))
     if found is None:
         _require_alone(source)
         if source.kind is not None:
@@ -141,33 +137,7 @@ def _shards(source: Source, run_all: RunAll) -> tuple[Catalog, list[Finding]] | 
     from dsprep.sources.unfinished import require_finished
 
     require_finished(source, shards.files)
-    try:
-        return read_shards(shards, classes=_classes(source), run_all=run_all)
-    except ApartMembers:
-        if source.kind is not None or len(shards.files) > 1:
-            raise
-        found = _apart(source, shards.files[0])
-        if any(finding.kind == "duplicate" for finding in found[1]):
-            raise  # not parts of one sample, but two samples
-        return found
-
-
-def _apart(source: Source, path: str) -> tuple[Catalog, list[Finding]]:
-    """Group the members of a tar by their names, as they are not adjacent."""
-    from dsprep.sources.archive import PARTS_NOTE, open_archive
-    from dsprep.sources.parts import read_archived_parts
-
-    catalog, findings = read_archived_parts(open_archive(path), _classes(source))
-    return catalog, [Finding("note", "", PARTS_NOTE), *findings]
-
-
-def _only_tar(source: Source) -> str:
-    """Return the path of the tar that is all that lies in a directory; empty if there is more."""
-    if source.kind is not None or source.chooses or source.others or not is_dir(source.root):
-        return ""
-    shown = [each for each in islice(entries(source.root), 2) if not each.name.startswith(".")]
-    is_tar = len(shown) == 1 and format_of_source(shown[0].name) is WebDataset
-    return shown[0].path if is_tar and shown[0].is_file() else ""
+    return read_shards(shards, classes=_classes(source), run_all=run_all)
 
 
 def shards_of(source: Source) -> ShardSet | None:
