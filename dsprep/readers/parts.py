@@ -140,10 +140,6 @@ class ArchivedParts(Reader):
         """What extensions mean."""
         return _TABLE
 
-    def sources(self) -> Sequence[str]:
-        """The archive."""
-        return (self.archive.path,)
-
     def read(self, rows: Rows) -> Iterator[Sample | BadSample]:
         """Read the samples, in the order of the rows."""
         assert rows.offsets is not None
