@@ -199,4 +199,6 @@ def is_for_detection(layout: Format) -> bool:
 
 def key_in_shard(picture: Picture, raw: Sample) -> str:
     """The key that a sample has when it is read, unless the shard does not tell it."""
-    return key_of(picture.path) if raw.key else ""
+    key = key_of(picture.path)
+    plain = key.removeprefix("./")  # what tar puts before the names of files
+    return raw.key if raw.key in ("", plain, str(picture.index)) else key
