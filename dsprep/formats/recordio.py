@@ -108,12 +108,11 @@ class RecordIO(Format):
             raise BadSample(
                 "a .lst cannot hold a name with a tab, a line break or blanks at its ends"
             )
-        data = sample.fields.get(image)
+        data: bytes = sample.fields.get(image, b"")
         value = sample.fields.get(label) if label is not None else 0
         if self.schema is None:
-            data = data or b""
             value = 0 if value is None else value
-        if data is None:
+        if not data and self.schema is not None:  # what is empty would be an index of others
             raise BadSample("has no image, and a record needs one")
         if value is None:
             raise BadSample("has no label, and a record needs one: give a label, or --drop label")
