@@ -32,6 +32,7 @@ MAX_RECORD = (1 << 29) - 1
 
 _FRAME = struct.Struct("<4sI")
 _HEADER = struct.Struct("<IfQQ")
+_NO_ID = bytes(8)
 _WHOLE, _FIRST, _MIDDLE, _LAST = range(4)
 _PADDING = (b"", b"\0\0\0", b"\0\0", b"\0")
 
@@ -291,6 +292,8 @@ def _decode(payload: bytes, stream: ShardStream, offset: int) -> Sample:
     if len(payload) > start:  # InsightFace's files begin with a record that is labels only
         fields["image"] = payload[start:]
     fields["label"] = label
-    if _header(label, id) != payload[:start]:
+    # Nearly all headers are these two numbers and zeros.
+    is_plain = start == _HEADER.size and payload[16:24] == _NO_ID and label[0] == label[0]
+    if not is_plain and _header(label, id) != payload[:start]:
         fields["header"] = payload[:start]
     return Sample(str(id), fields, id)
