@@ -189,7 +189,8 @@ def typed(layout: Format, picture: Picture, raw: Sample) -> Sample:
     """A raw sample as the schema has it."""
     arranged = layout_for(layout, picture)
     assert arranged.schema is not None
-    return Reading(arranged.schema, arranged)(raw)
+    placeholder = frozenset({"label"} if layout.needs_labels and picture.label is None else ())
+    return Reading(arranged.schema, arranged, placeholder)(raw)
 
 
 def is_for_detection(layout: Format) -> bool:
