@@ -11,7 +11,7 @@ from __future__ import annotations
 import base64
 import json
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, ClassVar, Self
@@ -212,6 +212,15 @@ class Parquet(Format):
             raise stream.damaged(str(error).removeprefix(f"{stream.path}: "), 0) from None
         except (pa.ArrowException, OSError) as error:
             raise stream.damaged(f"row {position}: {first_line(error)}", position) from None
+
+    def class_names(self, path: str) -> Mapping[str, tuple[str, ...]]:
+        """Return the names that Hugging Face notes beside the columns."""
+        try:
+            with open_parquet(path) as file:
+                told = source_schema(file.schema_arrow, path)[0]
+        except arrow().ArrowException as error:
+            raise SourceError(f"{path}: {first_line(error)}") from None
+        return {each.places[0][0]: each.names for each in told.fields if each.names}
 
 
 def settled(told: Schema, choice: Choice, source: str) -> Schema:
