@@ -11,9 +11,10 @@ Face's ``datasets`` reads it.
 
 from __future__ import annotations
 
+import json
 import os
 import re
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from typing import TYPE_CHECKING, ClassVar, NamedTuple, Self
@@ -87,7 +88,6 @@ class Folder(Format):
     name: ClassVar[str] = "folder"
     suffix: ClassVar[str] = ""
     concatenative: ClassVar[bool] = False
-    known_by: ClassVar[str] = "path"
     reencoded: bool = False
 
     def meaning(self, place: str) -> Meaning:
@@ -227,6 +227,28 @@ class Folder(Format):
             ",".join(texts),
             tuple(layout.references.items()),
         )
+
+    def raw_sample(self, listed: Listed, files: Mapping[str, bytes]) -> Sample:
+        """Return the sample that was written, its values as the metadata and files have them.
+
+        Args:
+            listed: What the listing says of it.
+            files: Its files, by path.
+        """
+        assert self.schema is not None
+        references, label = dict(listed.references), self.schema.label
+        fields: dict[str, Value] = {}
+        told = json.loads(f"{{{listed.fields}}}")
+        for name, key, _ in self._columns:
+            if (column := json.loads(key.removesuffix(":"))) in told:
+                fields[name] = told[column]
+        if label is not None and listed.label is not None:
+            fields[label] = listed.label
+        paths = {listed.stem + references.get(name, end): name for name, end, _ in self._files}
+        for path, data in files.items():
+            if (name := paths.get(path, self.schema.image or "")) and path != METADATA:
+                fields.setdefault(name, data)
+        return Sample(listed.key, fields, listed.id, class_name=listed.class_name)
 
     def _with_size(self, label: tuple[float, ...], sample: Sample) -> tuple[float, ...]:
         """Return a label whose head tells the size of the image as it is now."""
