@@ -88,7 +88,9 @@ def _arranged(packing: Packing, catalog: Catalog, schema: Schema) -> tuple[Packi
     is_asked = bool(asked or choice.rename or choice.label_type or choice.schema or in_json)
     # Not a tar of CIFAR, say, nor samples whose labels a list changes.
     copies = packing.copies and isinstance(reader, ShardReader) and not catalog.told
-    if same and not is_asked:
+    # Raw samples have parts of JSON only as a whole, in which facts of images would grow stale.
+    in_parts = any(len(place) > 1 for each in schema.fields for place in each.places)
+    if same and not is_asked and (copies or not in_parts):
         layout = packing.layout.like(reader.table)
         return replace(packing, layout=layout, copies=copies, raw=True, schema=schema), []
     try:
