@@ -238,7 +238,7 @@ class TFRecord(Format):
         _, path = _path_of(fields)
         name = _text_of(fields, CLASS_TEXT)
         name = name if CLASS_NUMBER in fields else None
-        key = key_of(path) if path else ""
+        key = key_of(path) if path and path[-1] != "/" else ""
         # A name without an extension tells the key, but is none of a file.
         path = path if image_kind_of(path) else ""
         return Sample(key, fields, position, path, class_name=name)

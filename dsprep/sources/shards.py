@@ -111,7 +111,8 @@ def _with_labels(
         return table
     column = pl.Series("label", labels, dtype=pl.List(pl.Float64))
     first = column.list.first()
-    if (column.list.len() == 1).all() and (first % 1 == 0).all():
+    is_whole = (first % 1 == 0) & (first.abs() <= 2**53)
+    if (column.list.len() == 1).all() and is_whole.all():
         numbers = first.cast(pl.Int64).alias("cls")
         if classes is None or numbers.is_between(0, len(classes) - 1).all():
             column = numbers
