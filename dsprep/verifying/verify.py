@@ -166,7 +166,7 @@ def _verify(shards: Shards, asked: _Asked) -> VerifyReport:
     present = shards.present
     checked = ["structure"] if manifest is None else ["manifest", "sizes", "checksums", "structure"]
     understood = understand(shards, asked.choice, pool)
-    notes = [*shards.notes, *understood.notes]
+    notes = list(dict.fromkeys((*shards.notes, *understood.notes)))
     origin, understood, wrong = _origin(shards, understood, asked)
     problems += wrong
     digester = None if origin is None else Digester(origin.matched.fields)
