@@ -293,13 +293,20 @@ def test_an_image_that_exif_turns_is_rejected_with_its_boxes(
 
 
 def test_samples_that_are_appended(run_here: RunHere, sources: Path, tmp_path: Path) -> None:
-    out = tmp_path / "out"
+    first, out = tmp_path / "first.tar", tmp_path / "out"
+    write_shard(first, {f"first-{n}": {"jpg": jpeg(n), "mask.png": png(n)} for n in range(2)})
+    args = ("--to", "webdataset", "--encode", "png", "-j1")
+    assert run_here("convert", first, out, *args).code == 0
+    done = run_here("shard", "append", sources / "pairs", out, *PAIRS[1:], "-j1")
+    assert (done.code, done.err) == (0, "")
+    with tarfile.open(out / "train-000001.tar") as tar:
+        assert sorted(tar.getnames())[:2] == ["0.mask.png", "0.png"]
+    resized = tmp_path / "resized"
     args = ("--to", "webdataset", "--resize", "24", "--keep-fields", "mask", "-j1")
-    assert run_here("convert", sources / "masks.tar", out, *args).code == 0
-    call = ("shard", "append", sources / "pairs", out, *PAIRS[1:], "-j1")
-    done = run_here(*call)
-    assert done.code == 2
-    assert "--resize changes the geometry of images, but not mask (3 samples)" in done.err
+    assert run_here("convert", first, resized, *args).code == 0
+    done = run_here("shard", "append", sources / "parts", resized, "--parts", "-j1")
+    assert done.code == 4
+    assert "give --rename OLD=mask" in done.err
 
 
 def test_the_image_is_not_kept(sources: Path, tmp_path: Path) -> None:
