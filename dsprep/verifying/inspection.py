@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from array import array
 from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
@@ -88,7 +87,8 @@ class Inspected:
         names: What every sample is known by, if digests were asked for: its key, path or id as the
             format has it; empty if the shard does not tell.
         keys: The key of every sample, likewise.
-        offsets: Where every sample begins, likewise.
+        offsets: Where every sample begins, likewise; None in a file of its own.
+        files: The file of every sample, if samples have files of their own.
         digests: What the digester says of every sample, likewise; None for one that does not fit.
     """
 
@@ -103,8 +103,25 @@ class Inspected:
     reasons: dict[int, str] = field(default_factory=dict)
     names: list[str] = field(default_factory=list)
     keys: list[str] = field(default_factory=list)
-    offsets: array[int] = field(default_factory=lambda: array("q"))
+    offsets: list[int | None] = field(default_factory=list)
+    files: list[str] = field(default_factory=list)
     digests: list[Digest | None] = field(default_factory=list)
+
+    def add(self, other: Inspected) -> None:
+        """Add what was found of more samples of a folder."""
+        before = len(self.digests)
+        self.reasons |= {before + at: reason for at, reason in other.reasons.items()}
+        for name in (
+            "samples",
+            "bytes",
+            "problems",
+            "names",
+            "keys",
+            "offsets",
+            "files",
+            "digests",
+        ):
+            setattr(self, name, getattr(self, name) + getattr(other, name))
 
 
 def inspect_shard(task: ShardTask, report: Report) -> Inspected:
@@ -123,6 +140,8 @@ def inspect_shard(task: ShardTask, report: Report) -> Inspected:
             except DamagedShard as error:
                 problem(error.offset, "", error.problem)
             else:
+                for other in _other_names(task):
+                    problem(None, "", other)
                 if task.idx is not None and (wrong := _check_index(task.idx, positions)):
                     found.problems.append(Problem(Path(task.idx).name, None, "", wrong))
             found.bytes, found.crc32c = stream.checksum()
@@ -195,7 +214,7 @@ def _checker(task: ShardTask) -> Callable[[Sample], Iterator[str]]:
         if number is not None:
             name = names[number] if 0 <= number < len(names) else ""
             if name != told:
-                yield f"its class {number} is called {told!r}, and {name!r} in the manifest"
+                yield f"its class {number} is called {told!r}, and it is {name!r} in the manifest"
         if not task.decode:
             return
         if schema is not None and schema.image and sample.image is None:
@@ -208,6 +227,16 @@ def _checker(task: ShardTask) -> Callable[[Sample], Iterator[str]]:
                     yield str(error) if name == sample.image else f"the field {name!r}: {error}"
 
     return check
+
+
+def _other_names(task: ShardTask) -> Iterator[str]:
+    """Find the classes that the shard itself calls otherwise than the schema."""
+    fields = task.reading.schema.by_place if task.reading else {}
+    for raw, names in task.layout.class_names(task.path).items():
+        known = fields[(raw,)].names if (raw,) in fields else ()
+        for number, (name, other) in enumerate(zip(names, known, strict=False)):
+            if name != other and other:
+                yield f"calls the class {number} {name!r}, and it is {other!r} in the manifest"
 
 
 def _note(found: Inspected, task: ShardTask, entry: Entry, sample: Sample | None) -> None:

@@ -6,6 +6,7 @@ import io
 import os
 import re
 import shlex
+import shutil
 import subprocess
 import sys
 import tarfile
@@ -20,6 +21,7 @@ from tests.images import image_folder, jpeg
 from tests.servers.bucket import Bucket
 
 GUIDES = Path(__file__).parents[2] / "docs" / "guides"
+FOREIGN_DATA = Path(__file__).parents[1] / "foreign" / "data"
 
 
 def write_data_set(root: Path) -> None:
@@ -83,6 +85,17 @@ def write_competitions(root: Path) -> None:
     write_lines(root / "more.csv", ("id,breed", *rows[30:]))
 
 
+def write_foreign(root: Path) -> None:
+    """Write what other tools leave, beside the folders of :func:`write_data_set`."""
+    write_data_set(root)
+    for name, place in FOREIGN.items():
+        source = FOREIGN_DATA / name
+        if source.is_dir():
+            shutil.copytree(source, root / place)
+        else:
+            shutil.copyfile(source, root / place)
+
+
 def images(names: Iterable[str], first: int = 0) -> dict[str, bytes]:
     """Draw an image for each name."""
     return {name: jpeg(seed=i, size=(400, 300)) for i, name in enumerate(names, first)}
@@ -111,7 +124,28 @@ def write_lines(path: Path, lines: Iterable[str]) -> None:
     path.write_text("".join(f"{line}\n" for line in lines), "utf-8")
 
 
-DOWNLOADS = {"imagenet.md": write_imagenet, "kaggle.md": write_competitions}
+FOREIGN = {
+    "img2dataset-webdataset": "laion",
+    "tfds-classes/tiny_animals": "tiny_animals",
+    "hf-classes": "hub",
+    "hf-imagefolder": "imagefolder",
+    "slim": "slim-records",
+    "inception": "inception-records",
+    "detection": "pets",
+    "by-hand/data.tfrecord": "own.tfrecord",
+    "wds-json-label": "json-labels",
+    "wds-masks": "masks",
+    "im2rec": "im2rec",
+    "insightface": "faces",
+    "tar-apart/x.tar": "apart.tar",
+}
+"""Data sets that other tools made, and what the guide calls them."""
+
+DOWNLOADS = {
+    "imagenet.md": write_imagenet,
+    "kaggle.md": write_competitions,
+    "between-frameworks.md": write_foreign,
+}
 """What the guides that are not about :func:`write_data_set`'s folders speak of."""
 
 ON_S3 = {"sagemaker.md": "amzn-s3-demo-bucket"}

@@ -19,7 +19,7 @@ PACKAGE = Path(__file__).parents[2] / "dsprep"
 # A name is a module of dsprep, or a package with all its modules; dsprep itself is `__init__`.
 LAYERS = [
     "arguments errors findings lst options progress rows sample units waits",
-    "images catalog formats readers stores text workers",
+    "images schema catalog formats readers stores text workers",
     "lists manifests transfers",
     "sources",
     "indexes liststore planning selecting splits",
@@ -47,14 +47,16 @@ ALLOWED_IN = {
 
 # What a worker process imports: it starts in tens of milliseconds, and polars is not fork-safe.
 WORKER = [
-    *("arguments", "errors", "findings", "lst", "options", "rows", "sample", "units", "waits"),
+    *("arguments", "errors", "findings", "lst", "options", "rows", "sample", "schema", "units"),
+    "waits",
     *("workers", "workers.worker"),
     *("formats", "formats.*", "images", "images.*", "readers", "readers.*", "stores", "stores.*"),
-    *("planning", "planning.fields", "planning.recipe"),
+    *("planning", "planning.geometry", "planning.recipe"),
     *("running", "running.shard", "running.spool"),
     *("verifying", "verifying.folders", "verifying.inspection", "verifying.shards"),
     *("indexes", "indexes.*", "indexing", "indexing.files", "indexing.shard"),
-    *("sources", "sources.parquet_rows", "sources.scan", "sources.spans", "splits", "splits.near"),
+    *("sources", "sources.looking", "sources.parquet_rows", "sources.scan", "sources.spans"),
+    *("splits", "splits.near"),
 ]
 
 # Modules in those packages that only planning uses; no worker imports them.
