@@ -37,7 +37,7 @@ from typing import Any, NamedTuple, Protocol, TypeAlias
 
 from dsprep.errors import BadImage, Misfit, OptionError, SourceError
 from dsprep.images.header import read_header
-from dsprep.sample import Blobs, Floats, Ints, Sample, Value
+from dsprep.sample import IMAGE_EXTENSIONS, Blobs, Floats, Ints, Sample, Value
 from dsprep.units import format_count, format_some, quoted
 
 Place: TypeAlias = tuple[str, ...]
@@ -374,7 +374,10 @@ class Schema:
         """Return the field that a user means: by its name, its role, or its place; None if none."""
         role = {IMAGE: self.image, LABEL: self.label}.get(name)
         found = self.by_name.get(name) or self.by_name.get(role or "")
-        return found or self.by_place.get((name,)) or self.by_place.get((name.lower(),))
+        stem, dot, last = name.rpartition(".")
+        kind = "*" if last.lower() in IMAGE_EXTENSIONS else last.lower()
+        places = (name, name.lower(), f"{stem}{dot}{kind}")  # any kind of image is one place
+        return found or next(filter(None, (self.by_place.get((each,)) for each in places)), None)
 
     def with_field(self, changed: Field) -> Schema:
         """Return the schema with another field in the place of the one of its name, or added."""
