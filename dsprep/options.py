@@ -108,6 +108,7 @@ _SOURCE = (
     *("--list", "--labels", "--path-column", "--label-column", "--extensions"),
     *("--label-separator", "--class-order", "--from", "--parts", "--pair"),
 )
+_FIELDS = (*("--image-field", "--label-field", "--label-type", "--schema", "--look", "--no-image"),)
 _SIZES = ("--target-size", "--shards", "--samples-per-shard", "--multiple-of")
 _OF_FILES = ("--decode", "--against", "--loader", "--max-pixels", "--workers")
 _OF_OBJECTS = ("--storage-class", "--sse", "--sse-kms-key-id", "--acl", "--tag", "--metadata")
@@ -160,7 +161,7 @@ RULES = (
         commands=("verify",),
     ),
     Rule(
-        tuple(each for each in _SOURCE if each != "--path-column"),
+        (*(each for each in _SOURCE if each != "--path-column"), *_FIELDS),
         _if_not("is_list"),
         "SOURCE is a list; it goes with a directory or an archive as SOURCE",
         ("is_list",),

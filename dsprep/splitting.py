@@ -21,8 +21,9 @@ from dsprep.liststore import CLASSES, STREAM, read_list
 from dsprep.options import given_options, require_effect
 from dsprep.planning.destination import require_local
 from dsprep.progress import Progress
+from dsprep.schema import Schema
 from dsprep.sources.classes import format_classes
-from dsprep.sources.reading import Source
+from dsprep.sources.reading import Source, make_choice
 from dsprep.splits.asked import Asked
 from dsprep.splits.choosing import Sides, choose_sides, given_sides
 from dsprep.splits.inputs import read_inputs
@@ -52,10 +53,10 @@ def split(
     path_column: str | None = None,
     label_columns: Sequence[str] = (),
     label_separator: str | None = None,
+    label_type: str | None = None,
     image_field: str | None = None,
     label_field: str | None = None,
-    label_type: str | None = None,
-    schema: AnyPath | None = None,
+    schema: Schema | AnyPath | None = None,
     look: str | None = None,
     no_image: bool = False,
     duplicates: str | None = None,
@@ -95,10 +96,10 @@ def split(
         path_column: The column of paths or ids in that, or in ``assign``.
         label_columns: The columns of labels.
         label_separator: As for :func:`dsprep.pack`.
+        label_type: As for :func:`dsprep.pack`.
         image_field: As for :func:`dsprep.pack`.
         label_field: As for :func:`dsprep.pack`.
-        label_type: As for :func:`dsprep.pack`.
-        schema: As for :func:`dsprep.pack`; a file.
+        schema: As for :func:`dsprep.pack`.
         look: As for :func:`dsprep.pack`.
         no_image: As for :func:`dsprep.pack`.
         duplicates: As for :func:`dsprep.pack`.
@@ -151,12 +152,14 @@ def split(
         path_column=path_column,
         label_columns=tuple(label_columns),
         label_separator=label_separator,
-        image_field=image_field,
-        label_field=label_field,
-        label_type=label_type,
-        schema=schema,
-        look=look,
-        no_image=no_image,
+        choice=make_choice(
+            image_field=image_field,
+            label_field=label_field,
+            label_type=label_type,
+            schema=schema,
+            look=look,
+            no_image=no_image,
+        ),
         duplicates=duplicates,
         classes=classes,
         class_order=class_order,

@@ -29,10 +29,10 @@ DTYPES = {
 Face's as well."""
 
 _READ = {
-    **dict.fromkeys(("boolean",), "bool"),
+    "boolean": "bool",
     **dict.fromkeys(("integer", "duration"), "int"),
-    **dict.fromkeys(("float64",), "float64"),
-    **dict.fromkeys(("floating",), "float32"),
+    "float64": "float64",
+    "floating": "float32",
     **dict.fromkeys(("string", "large_string", "string_view", "temporal", "decimal"), "text"),
     **dict.fromkeys(("binary", "large_binary", "fixed_size_binary", "binary_view"), "bytes"),
     **dict.fromkeys(("struct", "map"), "json"),
@@ -130,10 +130,10 @@ def type_of_column(kind: Any, feature: Mapping[str, Any]) -> tuple[str | None, s
     Returns:
         The type, None if there is none for it; and in which form values are read, if in another.
     """
+    if is_file(kind) and feature.get("_type") == "Audio":
+        return "bytes", "bytes without a path"
     if is_file(kind):
-        return (
-            ("bytes", "bytes without a path") if feature.get("_type") == "Audio" else ("image", "")
-        )
+        return "image", ""
     plain = plain_type(kind)
     if _is(plain, *_LISTS):
         item, _ = type_of_column(plain.value_type, {})
@@ -154,11 +154,8 @@ def type_of_column(kind: Any, feature: Mapping[str, Any]) -> tuple[str | None, s
 
 
 def _as_json(kind: Any) -> str:
-    return (
-        "JSON with bytes in base 64"
-        if any(is_stored(e) for _, e in leaves_of("", kind))
-        else "JSON"
-    )
+    has_bytes = any(is_stored(leaf) for _, leaf in leaves_of("", kind))
+    return "JSON with bytes in base 64" if has_bytes else "JSON"
 
 
 def _said_of(kind: Any) -> str:
@@ -281,14 +278,11 @@ def _feature(kind: str, names: Sequence[str]) -> dict[str, Any]:
 
 def kept_columns(schema: Any, names: Collection[str]) -> Any:
     """Return an Arrow schema with some of its columns, and with the features of those."""
-    columns = [
-        # Images that lie beside their file are taken in.
-        each.with_type(arrow_type("image"))
-        if is_file(each.type) and _lacks_part(each.type)
-        else each
-        for each in schema
-        if each.name in names
-    ]
+    columns = [each for each in schema if each.name in names]
+    for at, each in enumerate(columns):
+        if is_file(each.type) and any(_is(part.type, "null") for part in each.type):
+            # Images that lie beside their file are taken in.
+            columns[at] = each.with_type(arrow_type("image"))
     kept = arrow().schema(columns, schema.metadata)
     try:
         noted = json.loads((schema.metadata or {})[_FEATURES])
@@ -297,10 +291,6 @@ def kept_columns(schema: Any, names: Collection[str]) -> Any:
     except (ValueError, KeyError, TypeError, RecursionError):
         return kept
     return kept.with_metadata(kept.metadata | {_FEATURES: json.dumps(noted).encode()})
-
-
-def _lacks_part(kind: Any) -> bool:
-    return any(_is(part.type, "null") for part in kind)
 
 
 def leaves_of(name: str, kind: Any) -> Iterator[tuple[str, Any]]:

@@ -255,6 +255,15 @@ class Format(ABC):
         for offset, size, sample in self.read(stream):
             yield Span(offset, size, sample.key, sample.id, fields=tuple(sample.fields))
 
+    def class_names(self, path: str) -> Mapping[str, tuple[str, ...]]:
+        """Return the class names that a shard itself tells, by the raw name of the field.
+
+        Raises:
+            OSError: If it cannot be read.
+            SourceError: If it is damaged.
+        """
+        return {}
+
     def is_intact(self, encoded: bytes) -> bool:
         """Whether an encoded sample has the payload that its checksum tells of."""
         return True

@@ -9,8 +9,9 @@ Images are not compressed again, which gains 0.1 % and takes time.
 from __future__ import annotations
 
 import base64
+import json
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, ClassVar, Self
@@ -23,6 +24,7 @@ from dsprep.formats.arrow_types import (
     BOOKKEEPING,
     arrow,
     arrow_schema,
+    arrow_type,
     is_file,
     is_stored,
     leaves_of,
@@ -108,8 +110,8 @@ class Parquet(Format):
 
     @cached_property
     def arrow_schema(self) -> Any:
-        """The Arrow schema of the shards."""
-        if self.schema is not None:
+        """The Arrow schema of the shards: that of copied columns also for samples added to them."""
+        if self.schema is not None and not self.columns:
             return arrow_schema(self.schema)
         pa = arrow()
         return pa.ipc.read_schema(pa.py_buffer(base64.b64decode(self.columns)))
@@ -134,7 +136,9 @@ class Parquet(Format):
     @cached_property
     def _cells(self) -> Callable[[Sample], list[Cell]]:
         """Makes a row of a sample: a cell for each column."""
-        return _raw_cells(self.arrow_schema) if self.schema is None else _typed_cells(self.schema)
+        if self.schema is None:
+            return _raw_cells(self.arrow_schema)
+        return _typed_cells(self.schema, self.arrow_schema)
 
     def row(self, sample: Sample) -> tuple[list[Cell], int]:
         """Lay a sample out as a row.
@@ -192,10 +196,7 @@ class Parquet(Format):
         position = 0
         try:
             with open_parquet(stream.path) as file:
-                schema = self.schema or settled(
-                    source_schema(file.schema_arrow, stream.path)[0], Choice(), stream.path
-                )
-                columns = columns_of(schema)
+                columns = columns_of(self.schema or _told_by(file.schema_arrow, stream.path))
                 names, folder = list(columns.names), os.path.dirname(stream.path)
                 for batch in file.iter_batches(ROWS_OF_BATCH, columns=names, use_threads=False):
                     plain = plain_batch(batch, columns.names)
@@ -211,6 +212,15 @@ class Parquet(Format):
             raise stream.damaged(str(error).removeprefix(f"{stream.path}: "), 0) from None
         except (pa.ArrowException, OSError) as error:
             raise stream.damaged(f"row {position}: {first_line(error)}", position) from None
+
+    def class_names(self, path: str) -> Mapping[str, tuple[str, ...]]:
+        """Return the names that Hugging Face notes beside the columns."""
+        try:
+            with open_parquet(path) as file:
+                told = source_schema(file.schema_arrow, path)[0]
+        except arrow().ArrowException as error:
+            raise SourceError(f"{path}: {first_line(error)}") from None
+        return {each.places[0][0]: each.names for each in told.fields if each.names}
 
 
 def settled(told: Schema, choice: Choice, source: str) -> Schema:
@@ -236,31 +246,50 @@ def columns_of(schema: Schema) -> Columns:
     return Columns(tuple(dict.fromkeys(names)), image.places[0][0] if image else None)
 
 
-def _typed_cells(schema: Schema) -> Callable[[Sample], list[Cell]]:
-    """Return what makes rows of samples of a schema."""
-    kinds = {each.name: each.type for each in schema.fields}
+def _told_by(schema: Any, source: str) -> Schema:
+    """Return the schema that a file tells; without an image, if nothing tells which one it is."""
+    told, _ = source_schema(schema, source)
+    try:
+        return settled(told, Choice(), source)
+    except SourceError:
+        return told
+
+
+def _typed_cells(schema: Schema, columns: Any) -> Callable[[Sample], list[Cell]]:
+    """Return what makes rows of samples of a schema.
+
+    Args:
+        schema: The schema, its places being columns.
+        columns: The Arrow schema of these, of which some may be of other types.
+    """
+    fields = [schema.by_place.get((each.name,)) for each in columns]
+    known = {each.name for each in fields if each is not None}
+    plan = [
+        (each.name, each.type, column.type, column.type != arrow_type(each.type))
+        if each is not None
+        else ("", "", None, False)
+        for each, column in zip(fields, columns, strict=True)
+    ]
     own = schema.image
 
     def cells(sample: Sample) -> list[Cell]:
-        fields = sample.fields
-        if not fields.keys() <= kinds.keys():
-            (extra, *_) = fields.keys() - kinds.keys()
+        if not sample.fields.keys() <= known:
+            (extra, *_) = sample.fields.keys() - known
             raise BadSample(f"the data set has no column for its field {extra!r}")
         row: list[Cell] = []
-        for name, kind in kinds.items():
-            value = fields.get(name)
-            if value is None:
-                row.append(None)
-            elif kind == "image":
+        for name, kind, column, differs in plan:
+            value = sample.fields.get(name)
+            if value is not None and kind == "image" and (not differs or is_file(column)):
                 path = sample.path or f"{sample.key}.{sniff(value) or UNKNOWN_IMAGE}"
-                row.append({"bytes": value, "path": path if name == own else None})
-            elif kind == "json":
+                value = {"bytes": value, "path": path if name == own else None}
+            elif value is not None and kind == "json":
                 try:
-                    row.append(value.decode())
+                    value = json.loads(value) if differs else value.decode()
                 except UnicodeDecodeError:
                     raise BadSample(f"the field {name!r} is JSON that is not UTF-8") from None
-            else:
-                row.append(value)
+            if differs and value is not None:
+                _require_held(name, value, column)
+            row.append(value)
         return row
 
     return cells
@@ -312,7 +341,8 @@ def _size(cell: Cell) -> int:
     if isinstance(cell, dict):
         return sum(map(_size, cell.values()))
     if isinstance(cell, list | tuple):
-        return sum(map(_size, cell))
+        are_numbers = bool(cell) and isinstance(cell[0], int | float)
+        return 8 * len(cell) if are_numbers else sum(map(_size, cell))
     return 0 if cell is None else 8
 
 

@@ -42,7 +42,7 @@ from dsprep.formats.features import (
 )
 from dsprep.formats.floats import INT64, as_floats
 from dsprep.images.header import sniff
-from dsprep.sample import FORMAT_NAMES, UNKNOWN_IMAGE, Sample, Value, key_of
+from dsprep.sample import FORMAT_NAMES, UNKNOWN_IMAGE, Sample, Value, image_kind_of, key_of
 from dsprep.schema import Field, Meaning, Schema, Table, item_of
 
 if TYPE_CHECKING:
@@ -176,8 +176,6 @@ class TFRecord(Format):
         makers: dict[str, _Maker] = {
             names.path: partial(_path_entry, names.path, schema.image or "")
         }
-        is_class = label is not None and label.places == ((CLASS_NUMBER,),)
-        texts = (names.names or (CLASS_TEXT,)) if is_class else ()
         for each in schema.fields:
             if not each.places:
                 makers[names.box_names[0]] = partial(_box_entries, names, each.name)
@@ -191,9 +189,11 @@ class TFRecord(Format):
                 first = names.first_class if feature == CLASS_NUMBER else 0
                 is_label = each == label and feature == names.numbers
                 makers.setdefault(feature, _maker(feature, each, first, is_label))
-        for name in texts:
-            assert label is not None
-            makers.setdefault(name, partial(_name_entry, label.name, label.names, name))
+        if label is not None and label.places == ((CLASS_NUMBER,),):
+            for name in names.names or (CLASS_TEXT,):
+                own = schema.by_name.get(name)
+                if own is None or own.type == "text":
+                    makers[name] = partial(_name_entry, label.name, label.names, name)
         if image is not None and "format" in names.written:
             makers.setdefault(FORMAT, partial(_format_entry, image.name, "", FORMAT))
         place = own_feature_of(image) if image else ""
@@ -238,7 +238,10 @@ class TFRecord(Format):
         _, path = _path_of(fields)
         name = _text_of(fields, CLASS_TEXT)
         name = name if CLASS_NUMBER in fields else None
-        return Sample(key_of(path) if path else "", fields, position, path, class_name=name)
+        key = key_of(path) if path else ""
+        # A name without an extension tells the key, but is none of a file.
+        path = path if image_kind_of(path) else ""
+        return Sample(key, fields, position, path, class_name=name)
 
     def spans(self, stream: ShardStream) -> Iterator[Span]:
         """Find the records by their lengths, checking the checksums of those."""

@@ -77,13 +77,14 @@ def read_parquet(
     root = paths[0] if len(paths) == 1 else common_path(paths)
     shared = _shared_schema(paths, choice)
     told, notes = source_schema(shared, root, _images(paths, shared), choice.drop)
-    own = choice
-    if choice.label and told.named(choice.label) is None:
-        own = replace(choice, label=None)  # a part of JSON, which samples tell
-    schema = settled(told, own, root)
-    schema = select(Settled(schema), choice)[0].schema
+    in_json = bool(choice.label) and told.named(str(choice.label)) is None
+    schema = settled(told, replace(choice, label=None) if in_json else choice, root)
+    if not in_json:  # samples tell it, which then are read whole
+        schema = select(Settled(schema), choice)[0].schema
     columns = columns_of(schema)
-    label = schema.label_field if own is choice else None
+    label = schema.label_field
+    if label is not None and (in_json or len(label.places[0]) > 1):
+        label = None
     label_column = label.places[0][0] if label else None
 
     tasks = [RowsTask(path, columns, label_column, choice.no_image) for path in paths]
@@ -109,7 +110,7 @@ def read_parquet(
         numbered, series = _number(label, classes, _joined(indexed, "labels"), order, choice, root)
         if series is not None:
             table = table.with_columns(series)
-        if numbered.names != label.names and label.names:
+        if label.names and (numbered.names != label.names or numbered.type == "text"):
             columns = columns._replace(label=label_column, classes=label.names)
         classes = classes or numbered.names or None
         if numbered != label:
@@ -177,10 +178,8 @@ def _with_columns(shared: Any, schema: Any, path: str, first: str, dropped: Coll
             )
         if each.type == columns[at].type:
             continue
-        kind, before = (
-            type_of_column(each.type, feature)[0],
-            type_of_column(columns[at].type, other)[0],
-        )
+        kind, _ = type_of_column(each.type, feature)
+        before, _ = type_of_column(columns[at].type, other)
         if kind and before and join(kind, before) is None:
             raise SourceError(
                 f"{path}: the column {each.name!r} is of the type {each.type}, and of "
@@ -254,7 +253,9 @@ def _number(
     Raises:
         SourceError: If a label is none of the classes.
     """
-    if label.type == "text" and choice.label_type != "text" and choice.schema is None:
+    if label.type == "text" and (choice.label_type == "text" or choice.schema is not None):
+        return label, None
+    if label.type == "text":
         known = {each for each in labels if each is not None}
         if not all(isinstance(each, str) for each in known):
             raise SourceError(f"{root}: the column {label.name!r} is not UTF-8")

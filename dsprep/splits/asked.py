@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from dsprep.errors import OptionError
+from dsprep.schema import Choice
 from dsprep.splits.materialize import WAYS
 from dsprep.splits.ratios import Ratios, equal_ratios, make_ratios
 
@@ -28,12 +29,7 @@ class Asked:
     path_column: str | None
     label_columns: tuple[str, ...]
     label_separator: str | None
-    image_field: str | None
-    label_field: str | None
-    label_type: str | None
-    schema: str | None
-    look: str | None
-    no_image: bool
+    choice: Choice
     duplicates: str | None
     classes: str | None
     class_order: str | None

@@ -9,7 +9,7 @@ import polars as pl
 
 from dsprep.errors import OptionError
 from dsprep.sources.classes import read_classes
-from dsprep.sources.reading import Source, make_choice, make_source
+from dsprep.sources.reading import Source, make_source
 from dsprep.splits.asked import Asked
 from dsprep.splits.assigned import Assignment, assigned_values, class_labels, parse_assignment
 from dsprep.splits.reading import Samples, is_list, list_source, read_rows
@@ -65,15 +65,8 @@ def _read_samples(asked: Asked, assignment: Assignment | None, look: Look) -> Sa
                 path_column=None if is_of_assignment else asked.path_column,
                 label_columns=asked.label_columns,
                 label_separator=asked.label_separator,
-                label_type=asked.label_type,
-                choice=make_choice(
-                    image_field=asked.image_field,
-                    label_field=asked.label_field,
-                    label_type=asked.label_type,
-                    schema=asked.schema,
-                    look=asked.look,
-                    no_image=asked.no_image,
-                ),
+                label_type=asked.choice.label_type,
+                choice=asked.choice,
                 duplicates=asked.duplicates,
                 classes=None if gives_classes else asked.classes,
                 class_order=asked.class_order,

@@ -123,6 +123,8 @@ def inspect_shard(task: ShardTask, report: Report) -> Inspected:
             except DamagedShard as error:
                 problem(error.offset, "", error.problem)
             else:
+                for other in _other_names(task):
+                    problem(None, "", other)
                 if task.idx is not None and (wrong := _check_index(task.idx, positions)):
                     found.problems.append(Problem(Path(task.idx).name, None, "", wrong))
             found.bytes, found.crc32c = stream.checksum()
@@ -195,7 +197,7 @@ def _checker(task: ShardTask) -> Callable[[Sample], Iterator[str]]:
         if number is not None:
             name = names[number] if 0 <= number < len(names) else ""
             if name != told:
-                yield f"its class {number} is called {told!r}, and {name!r} in the manifest"
+                yield f"its class {number} is called {told!r}, and it is {name!r} in the manifest"
         if not task.decode:
             return
         if schema is not None and schema.image and sample.image is None:
@@ -208,6 +210,16 @@ def _checker(task: ShardTask) -> Callable[[Sample], Iterator[str]]:
                     yield str(error) if name == sample.image else f"the field {name!r}: {error}"
 
     return check
+
+
+def _other_names(task: ShardTask) -> Iterator[str]:
+    """Find the classes that the shard itself calls otherwise than the schema."""
+    fields = task.reading.schema.by_place if task.reading else {}
+    for raw, names in task.layout.class_names(task.path).items():
+        known = fields[(raw,)].names if (raw,) in fields else ()
+        for number, (name, other) in enumerate(zip(names, known, strict=False)):
+            if name != other and other:
+                yield f"calls the class {number} {name!r}, and it is {other!r} in the manifest"
 
 
 def _note(found: Inspected, task: ShardTask, entry: Entry, sample: Sample | None) -> None:

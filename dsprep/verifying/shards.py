@@ -90,9 +90,12 @@ def _with_manifest(path: Path) -> Shards:
     try:
         return _recorded(path)
     except OtherVersion as error:
-        single = _single(path)
-        others = _one(path.with_name(single)) if single else _without_manifest(path.parent)
-        return replace(others, notes=(*others.notes, f"{error}; it is taken for absent"))
+        single, said = _single(path), f"{error}; it is taken for absent"
+        try:
+            others = _one(path.with_name(single)) if single else _without_manifest(path.parent)
+        except SourceError as nothing:
+            raise SourceError(f"{said}, but {nothing}") from None
+        return replace(others, notes=(*others.notes, said))
 
 
 def _recorded(path: Path) -> Shards:

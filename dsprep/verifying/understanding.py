@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from typing import NamedTuple
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from functools import partial
+from typing import NamedTuple, TypeVar
 
 from dsprep.errors import SourceError
 from dsprep.findings import notes_of
@@ -13,6 +14,9 @@ from dsprep.sources.reading import make_source, read_source
 from dsprep.verifying.report import FieldFound
 from dsprep.verifying.shards import Shards
 from dsprep.workers.pool import Pool
+
+T = TypeVar("T")
+R = TypeVar("R")
 
 
 class Understood(NamedTuple):
@@ -72,7 +76,7 @@ def _looked_at(shards: Shards, choice: Choice, pool: Pool) -> Understood:
     for first, *others in [*whole, files] if files else []:
         source = make_source(first, others=others, kind=layout.name, choice=choice)
         try:
-            catalog, findings = read_source(source, pool.map)
+            catalog, findings = read_source(source, partial(_run_all, pool))
         except SourceError as error:
             why = str(error)
             continue
@@ -83,6 +87,19 @@ def _looked_at(shards: Shards, choice: Choice, pool: Pool) -> Understood:
             return Understood(settled.schema, settled.ignored, notes=notes)
         why = f"{first}: is not read as {layout.name}"
     return Understood(None, notes=(f"nothing tells the fields: {why}",))
+
+
+def _run_all(pool: Pool, function: Callable[[T], R], tasks: Iterable[T]) -> list[R]:
+    return pool.map(_call, [(function, task) for task in tasks])
+
+
+def _call(task: tuple[Callable[[T], R], T]) -> R:
+    """Call a function in a worker; a disk that cannot be read says nothing of the fields."""
+    function, argument = task
+    try:
+        return function(argument)
+    except OSError as error:
+        raise SourceError(f"it cannot be read ({error.strerror})") from None
 
 
 def fields_found(schema: Schema, counts: Mapping[str, int]) -> Iterator[FieldFound]:

@@ -241,9 +241,8 @@ def test_what_the_source_holds_is_compared(numbered: Path, tmp_path: Path, prese
 
     changed = bytearray((source / "9.jpg").read_bytes())
     (source / "9.jpg").write_bytes(jpeg(77)[: len(changed)].ljust(len(changed), b"\0"))
-    image = problems()
-    assert image
-    assert any("9.jpg" in each for each in image)
+    if "transform" not in options:  # after one, images are not compared
+        assert any("9.jpg" in each for each in problems())
 
 
 def test_images_are_compared_also_where_labels_are_not(run_here: RunCli, tmp_path: Path) -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import io
 import json
-import shutil
 import tarfile
 from collections.abc import Callable
 from pathlib import Path
@@ -231,14 +230,31 @@ def test_labels_of_another_list_are_hinted_at(run_here: Run, tmp_path: Path) -> 
     assert "and 10 more; --json lists them all" in done.out
 
 
-def test_names_in_records_are_those_of_the_manifest(
+@pytest.mark.parametrize(
+    ("format", "message"),
+    [
+        ("tfrecord", "its class 1 is called 'dog', and it is 'dgo' in the manifest"),
+        ("parquet", "calls the class 1 'dog', and it is 'dgo' in the manifest"),
+    ],
+)
+def test_names_in_shards_are_those_of_the_manifest(
+    run_here: Run, source: Path, tmp_path: Path, format: str, message: str
+) -> None:
+    dest = converted(run_here, source, tmp_path / "out", format)
+    path = dest / "manifest.json"
+    path.write_text(path.read_text().replace('"dog"', '"dgo"'))
+    done = run_here("verify", dest, "--json", "-j", 1)
+    assert {each["message"] for each in json.loads(done.out)["problems"]} == {message}
+    assert "calls the class 1 'dgo', the source 'dog'" in {
+        message for _, message in problems(run_here, dest, source)
+    }
+
+
+def test_two_lists_of_classes_in_a_manifest_are_one(
     run_here: Run, source: Path, tmp_path: Path
 ) -> None:
-    dest = converted(run_here, source, tmp_path / "out", "tfrecord")
-    path = dest / "manifest.json"
-    text = path.read_text()
-    path.write_text(text.replace('"dog"', '"dgo"'))
-    shutil.rmtree(dest / ".dsprep", ignore_errors=True)
-    found = {message for _, message in problems(run_here, dest, source)}
-    assert "its class 1 is called 'dog', and 'dgo' in the manifest" in found
-    assert "calls the class 1 'dgo', the source 'dog'" in found
+    dest = converted(run_here, source, tmp_path / "out", "webdataset")
+    values = json.loads((dest / "manifest.json").read_text())
+    values["classes"][1] = "dgo"
+    (dest / "manifest.json").write_text(json.dumps(values))
+    assert ("", "names other classes than its field 'label'") in problems(run_here, dest, source)

@@ -155,7 +155,6 @@ class TestSizes:
             size = ("--to", to, "--samples-per-shard", 8, "-qj1")
             assert run_here(verb, sets[name], tmp_path / verb, *size).code == 0
         cut, converted = (contents(tmp_path / verb) for verb in ("shard", "convert"))
-        assert cut.pop("manifest.json") != converted.pop("manifest.json")
         assert cut == converted
 
     def test_webdataset_reads_what_was_cut(

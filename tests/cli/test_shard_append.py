@@ -14,6 +14,7 @@ from PIL import Image
 
 from dsprep.formats import FORMATS
 from dsprep.formats.stream import ShardStream
+from dsprep.schema import Choice, Reading, observe, settle
 from tests.attack.trees import contents, manifest, places
 from tests.conftest import Finished
 from tests.images import jpeg, truncated
@@ -61,11 +62,14 @@ def shards(dest: Path, name: str) -> list[Path]:
 def samples(dest: Path, name: str) -> list[tuple[str, int, bytes]]:
     found = []
     for path in shards(dest, name):
+        layout = FORMATS[name]()
         with ShardStream(str(path)) as stream:
-            for entry in FORMATS[name]().read(stream):
-                sample = entry.sample
-                found.append((sample.key, sample.fields["cls"], (sample.image() or ("", b""))[1]))
-    return found  # type: ignore[return-value]
+            raw = [entry.sample for entry in layout.read(stream)]
+        settled = settle(observe(raw, layout, Choice()), layout, Choice(), str(path))
+        reading = Reading(settled.schema, layout, settled.ignored)
+        for sample in map(reading, raw):
+            found.append((sample.key, sample.fields["label"], sample.fields["image"]))
+    return found
 
 
 @pytest.mark.parametrize("name", ["webdataset", "tfrecord", "recordio", "recordio-protobuf"])

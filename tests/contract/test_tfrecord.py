@@ -405,7 +405,6 @@ class TestMeaning:
         named: dict[str, Value] = {
             "image/class/label": Ints((3,)),
             "image/class/text": Blobs((b"cat",)),
-            "image/class/synset": Blobs((b"n01",)),
         }
         found = settled(self.IMAGE | named)
         assert typed(found, self.IMAGE | named) == {
@@ -459,6 +458,10 @@ class TestMeaning:
         assert (sample.key, sample.path) == ("d/a_b", "d/a.b.jpg")
         assert list(settled(self.IMAGE | sample.fields).schema.by_name) == ["image"]
 
+    def test_a_name_without_an_extension_is_the_key(self) -> None:
+        sample = PLAIN.raw({"image/filename": Blobs((b"2007_000027",))}, 0)
+        assert (sample.key, sample.path) == ("2007_000027", "")
+
     @pytest.mark.parametrize("value", [Blobs((b"\xff.jpg",)), Blobs(()), Ints((3,))])
     def test_what_is_no_name_tells_none(self, value: Value) -> None:
         assert PLAIN.raw({"image/filename": value}, 0).key == ""
@@ -509,6 +512,17 @@ class TestArranged:
         label = Field("y", "class", names=("a", "b"), given=True)
         found = self.features(self.layout(label), y=1)
         assert (found["y"], "image/class/text" in found) == ((1,), False)
+
+    def test_the_synset_is_the_name_of_the_class_or_a_field(self) -> None:
+        label, synset = Field("y", "class", names=("a", "b")), "image/class/synset"
+        layout = self.layout(label, preset="inception")
+        assert self.features(layout, y=1)[synset] == (b"b",)
+        sample = Sample("k", {"img": JPEG, "y": 1, "width": 1, "height": 1})
+        (again,) = read(layout, b"".join(layout.encode(sample)))
+        assert layout.schema is not None
+        assert Reading(layout.schema, layout)(again.sample).fields[synset] == "b"
+        layout = self.layout(label, Field(synset, "text"), preset="inception")
+        assert self.features(layout, y=1, **{synset: "n01"})[synset] == (b"n01",)
 
     def test_names_of_classes_are_in_all_records_or_in_none(self) -> None:
         named = self.layout(Field("y", "class", names=("a", "b")))

@@ -305,3 +305,25 @@ def test_members_apart_are_not_read_alone(run_here: RunHere, tmp_path: Path, sou
     done = run_here("convert", DATA / source, tmp_path / "out", "--to", "tfrecord", "-qj1")
     assert done.code != 0
     assert "--from parts" in done.err
+
+
+def test_label_in_json_gets_its_place(
+    run_here: RunHere, libraries: Libraries, tmp_path: Path
+) -> None:
+    """The value is copied to where readers look for a label, also within a format."""
+    given, dest = SETS["wds-json-label"], tmp_path / "out"
+    expected = truth(given.name).image_and_label()
+    done = convert(run_here, given, dest, "webdataset", "--only", "image,label")
+    assert done.code == 0, done.err
+    compare(READERS["webdataset"](dest, expected, libraries), expected, "webdataset")
+
+
+@pytest.mark.parametrize("target", ["tfrecord", "parquet", "folder"])
+def test_samples_without_an_image_are_meant(run_here: RunHere, tmp_path: Path, target: str) -> None:
+    source = tmp_path / "videos-000000.tar"
+    with tarfile.open(source, "w") as tar:
+        for name in ("0.mp4", "0.txt", "1.mp4", "1.txt"):
+            tar.addfile(tarfile.TarInfo(name))
+    done = run_here("convert", source, tmp_path / "out", "--to", target, "-qj1")
+    assert done.code != 0
+    assert "--no-image" in done.err

@@ -29,7 +29,8 @@ ALWAYS = {
     # what is written
     *("--format", "--to", "--key", "--check", "--on-error", "--output", "--materialize"),
     # fields: names that no sample has are said when samples have been looked at
-    *("--only", "--drop"),
+    *("--only", "--drop", "--rename", "--image-field", "--label-field", "--label-type"),
+    *("--schema", "--schema-out", "--no-image"),
     # images
     *("--resize", "--crop", "--encode", "--color"),
     # which samples, rows or files

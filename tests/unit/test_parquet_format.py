@@ -8,6 +8,7 @@ import io
 import json
 import struct
 import tracemalloc
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -365,6 +366,20 @@ class TestCopies:
         path = write_table(tmp_path / "a.parquet", {"image": column})
         table = pq.read_table(copied(path, tmp_path / "b.parquet"))
         assert table.to_pylist() == [{"image": {"bytes": PNG, "path": "a.png"}}]
+
+    def test_samples_that_are_added_to_copied_columns(self, tmp_path: Path) -> None:
+        columns = {name: self.COLUMNS[name] for name in self.COLUMNS if name != "views"}
+        path = write_table(tmp_path / "a.parquet", columns)
+        catalog = catalog_of(path, choice=Choice(drop=("tags",)))
+        schema = catalog.settled.schema  # type: ignore[union-attr]
+        layout = replace(Parquet().like(catalog.reader.table), schema=schema)
+        table = pq.read_table(write_samples(layout, read_all(catalog), tmp_path / "b.parquet"))  # type: ignore[arg-type]
+        before = pq.read_table(path).drop_columns(["tags"])
+        assert table.schema.equals(before.schema, check_metadata=True)
+        for name in set(before.column_names) - {"image", "mask"}:
+            assert table[name].equals(before[name]), name
+        with pytest.raises(BadSample, match="the field 'small' is 256"):
+            layout.row(Sample("x", {"image": JPEG, "small": 256}))
 
     def test_the_message_of_a_row(self) -> None:
         message = LABELED.encode(SAMPLES[0])

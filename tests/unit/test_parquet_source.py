@@ -5,6 +5,7 @@ from __future__ import annotations
 import datetime
 import decimal
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -14,9 +15,10 @@ import pytest
 
 from dsprep.errors import BadSample, OptionError, SourceError
 from dsprep.formats import arrow_types
+from dsprep.formats.parquet import Parquet
 from dsprep.rows import Rows
 from dsprep.sample import Sample
-from dsprep.schema import Choice
+from dsprep.schema import Choice, Reading, observe, select, settle
 from dsprep.sources.parquet import read_parquet
 from tests.images import jpeg, png
 from tests.unit.parquet_files import (
@@ -157,6 +159,13 @@ class TestLabels:
         assert catalog.label_column is None
         assert [each.fields["label"] for each in read_all(catalog)] == ["dog", "cat", "dog"]  # type: ignore[union-attr]
 
+    def test_numbers_may_become_names(self, tmp_path: Path) -> None:
+        path = write_table(
+            tmp_path / "a.parquet", {"image": images([JPEG] * 2), "label": [1, 0]}, features=CLASSES
+        )
+        catalog = catalog_of(path, choice=Choice(label_type="text"))
+        assert [each.fields["label"] for each in read_all(catalog)] == ["dog", "cat"]  # type: ignore[union-attr]
+
     def test_the_order_of_names(self, tmp_path: Path) -> None:
         path = three(tmp_path, label=["a10", "a2", "a1"])
         assert catalog_of(path, order="natural").classes == ("a1", "a2", "a10")
@@ -175,6 +184,23 @@ class TestLabels:
         path = three(tmp_path, target=[0.5, 1.0, 0.1])
         assert catalog_of(path).table["label"].to_list() == [[0.5], [1.0], [0.1]]
         assert [each.fields["target"] for each in samples_of(path)] == [0.5, 1.0, 0.1]
+
+    def test_a_part_of_a_struct(self, tmp_path: Path) -> None:
+        path = three(tmp_path, box=[{"kind": number} for number in (1, 0, 1)], n=[1, 2, 3])
+        choice = Choice(label="box.kind", only=("image", "label"))
+        catalog, _ = read_parquet([path], None, choice=choice)
+        assert catalog.label_column is None
+        samples = read_all(catalog)
+        found = settle(observe(samples, Parquet(), choice), Parquet(), choice, "x", catalog.schema)  # type: ignore[arg-type]
+        schema = select(found, choice)[0]
+        reading = Reading(schema.schema, Parquet(), schema.ignored)
+        reader = replace(catalog.reader, reading=reading)
+        labeled = read_all(replace(catalog, reader=reader))
+        assert [each.fields for each in labeled] == [  # type: ignore[union-attr]
+            {"image": JPEG, "kind": 1},
+            {"image": PNG, "kind": 0},
+            {"image": JPEG, "kind": 1},
+        ]
 
     def test_flags(self, tmp_path: Path) -> None:
         path = three(tmp_path, label=[True, False, True])
