@@ -68,10 +68,23 @@ def restored(column: Any, kind: Any) -> Any:
     Raises:
         pyarrow.ArrowException: If the type does not hold the values.
     """
-    if arrow().types.is_time(kind):
-        day = arrow().compute.binary_join_element_wise("1970-01-01", column, "T")
-        column = day.cast(arrow().timestamp(kind.unit))
-    return column if column.type == kind else column.cast(kind)
+    pa = arrow()
+    if column.type == kind:
+        return column
+    if pa.types.is_struct(kind):
+        # Not a cast, which takes what lies below a null for a value.
+        parts = [
+            restored(part, each.type) for part, each in zip(column.flatten(), kind, strict=True)
+        ]
+        return pa.StructArray.from_arrays(parts, fields=list(kind), mask=column.is_null())
+    if pa.types.is_list(kind) or pa.types.is_large_list(kind):
+        made = pa.ListArray if pa.types.is_list(kind) else pa.LargeListArray
+        items = restored(column.values, kind.value_type)
+        return made.from_arrays(column.offsets, items, type=kind, mask=column.is_null())
+    if pa.types.is_time(kind):
+        day = pa.compute.binary_join_element_wise("1970-01-01", column, "T")
+        column = day.cast(pa.timestamp(kind.unit))
+    return column.cast(kind)
 
 
 def decode(

@@ -11,8 +11,10 @@ Face's ``datasets`` reads it.
 
 from __future__ import annotations
 
+import json
 import os
-from collections.abc import Callable, Iterable, Iterator, Sequence
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from typing import TYPE_CHECKING, ClassVar, NamedTuple, Self
@@ -41,6 +43,12 @@ METADATA = "metadata.jsonl"
 
 FILE_NAME = "file_name"
 """The column of it that names the image; ``mask_file_name`` names another file."""
+
+_SIDE = re.compile(
+    r"(?:^|[-._ 0-9])(train|training|validation|valid|dev|val|test|testing|eval|evaluation)"
+    r"(?:[-._ 0-9]|$)"
+)
+"""What ``datasets`` takes for the name of a side of a split (its data_files.py)."""
 
 _LONGEST_ENDING = 200
 _SIZED = 4
@@ -80,7 +88,6 @@ class Folder(Format):
     name: ClassVar[str] = "folder"
     suffix: ClassVar[str] = ""
     concatenative: ClassVar[bool] = False
-    known_by: ClassVar[str] = "path"
     reencoded: bool = False
 
     def meaning(self, place: str) -> Meaning:
@@ -173,6 +180,10 @@ class Folder(Format):
         if own is not None and not _is_in_class(stem, own, sample, self.schema):
             directory = harmless_part(own)
             stem, changed = f"{directory}/{stem}", changed or directory != own
+        side = _SIDE.search(stem.rpartition("/")[2]) if self._has_metadata else None
+        if side and not _side_directory(stem):
+            # Of files that are called train, datasets reads metadata in directories alone.
+            stem = f"{side[1]}/{stem}"
         fitting = cut_stem(stem, max(len(ending.encode()) for ending, _ in files))
         is_told = changed or fitting != stem
         return Layout(fitting, files, wanted if is_told else None, references)
@@ -217,6 +228,28 @@ class Folder(Format):
             tuple(layout.references.items()),
         )
 
+    def raw_sample(self, listed: Listed, files: Mapping[str, bytes]) -> Sample:
+        """Return the sample that was written, its values as the metadata and files have them.
+
+        Args:
+            listed: What the listing says of it.
+            files: Its files, by path.
+        """
+        assert self.schema is not None
+        references, label = dict(listed.references), self.schema.label
+        fields: dict[str, Value] = {}
+        told = json.loads(f"{{{listed.fields}}}")
+        for name, key, _ in self._columns:
+            if (column := json.loads(key.removesuffix(":"))) in told:
+                fields[name] = told[column]
+        if label is not None and listed.label is not None:
+            fields[label] = listed.label
+        paths = {listed.stem + references.get(name, end): name for name, end, _ in self._files}
+        for path, data in files.items():
+            if (name := paths.get(path, self.schema.image or "")) and path != METADATA:
+                fields.setdefault(name, data)
+        return Sample(listed.key, fields, listed.id, class_name=listed.class_name)
+
     def _with_size(self, label: tuple[float, ...], sample: Sample) -> tuple[float, ...]:
         """Return a label whose head tells the size of the image as it is now."""
         if not self.reencoded or label[:2] != (4, 5) or len(label) < _SIZED or not self.schema:
@@ -227,8 +260,11 @@ class Folder(Format):
             return label
         return (*label[:2], float(header.width), float(header.height), *label[4:])
 
-    def metadata(self, samples: Callable[[], Iterable[Listed]]) -> Iterator[str] | None:
-        """Return the lines of ``metadata.jsonl``; None if names and images tell everything.
+    def metadata(self, samples: Callable[[], Iterable[Listed]]) -> Iterator[tuple[str, str]]:
+        """Return the metadata: paths of files, with a line of each; none if names tell everything.
+
+        There is a file in the folder, or in each directory that is called like a side of a split,
+        because ``datasets`` looks for nothing outside of these.
 
         Args:
             samples: Returns what the listing says, from its beginning.
@@ -245,11 +281,11 @@ class Folder(Format):
             lies_apart = is_class and each.label is not None and directory != own
             is_needed = is_needed or bool(each.fields or each.references) or lies_apart
         is_needed = is_needed or (is_class and len(has_label) > 1)
-        if not is_needed:
-            return None
         column = self._label_column if label else ""
         kind = label.type if label else ""
-        return (_metadata_line(each, column, kind, is_named) for each in samples())
+        for each in samples() if is_needed else ():
+            top = _side_directory(each.files[0].path)
+            yield top + METADATA, _metadata_line(each, top, column, kind, is_named)
 
     @cached_property
     def _label_column(self) -> str:
@@ -269,6 +305,11 @@ class Folder(Format):
             if each.type in ("image", "json", "bytes") and each.name != self.schema.image:
                 found.append((each.name, _ending(each), each.type == "image"))
         return found
+
+    @cached_property
+    def _has_metadata(self) -> bool:
+        """Whether samples have what only metadata tells."""
+        return bool(self._columns) or any(is_image for _, _, is_image in self._files)
 
     @cached_property
     def _columns(self) -> list[tuple[str, str, Callable[[Value], str]]]:
@@ -313,7 +354,7 @@ class AugmentedFolder(Folder):
                 {
                     file.path[len(each.stem) + 1 :]: file.path
                     for file in each.files[1:]
-                    if file.path != METADATA
+                    if file.path.startswith(each.stem)
                 },
             )
             for each in samples
@@ -413,16 +454,26 @@ def _class_text(names: Sequence[str], number: int) -> str:
     return quote(names[number] if 0 <= number < len(names) else str(number))
 
 
-def _metadata_line(sample: Listed, label: str, kind: str, is_named: bool) -> str:
+def _side_directory(path: str) -> str:
+    """Return the directory in a path that is called like a side, with a slash; empty if none is."""
+    parts = path.split("/")[:-1]
+    for depth, part in enumerate(parts, 1):
+        if _SIDE.search(part):
+            return "/".join(parts[:depth]) + "/"
+    return ""
+
+
+def _metadata_line(sample: Listed, top: str, label: str, kind: str, is_named: bool) -> str:
     """Write a line of ``metadata.jsonl``.
 
     Args:
         sample: What the listing says of it.
+        top: The directory where its paths start, with a slash.
         label: The column of the label; empty if there is none.
         kind: Its type.
         is_named: Whether labels are names of classes.
     """
-    texts = [f"{quote(FILE_NAME)}:{quote(sample.files[0].path)}"]
+    texts = [f"{quote(FILE_NAME)}:{quote(sample.files[0].path[len(top) :])}"]
     value: str | None = None
     if is_named and sample.label is not None:
         value = quote(str(sample.label) if sample.class_name is None else sample.class_name)
@@ -432,7 +483,8 @@ def _metadata_line(sample: Listed, label: str, kind: str, is_named: bool) -> str
         value = json_writer(kind)(sample.label)
     texts += [f"{quote(label)}:{value}"] * (label != "" and value is not None)
     for name, ending in sample.references:
-        texts.append(f"{quote(f'{name}_{FILE_NAME}')}:{quote(sample.stem + ending)}")
+        path = (sample.stem + ending)[len(top) :]
+        texts.append(f"{quote(f'{name}_{FILE_NAME}')}:{quote(path)}")
     texts += [sample.fields] * bool(sample.fields)
     return f"{{{','.join(texts)}}}\n"
 

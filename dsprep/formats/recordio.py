@@ -32,6 +32,7 @@ MAX_RECORD = (1 << 29) - 1
 
 _FRAME = struct.Struct("<4sI")
 _HEADER = struct.Struct("<IfQQ")
+_NO_ID = bytes(8)
 _WHOLE, _FIRST, _MIDDLE, _LAST = range(4)
 _PADDING = (b"", b"\0\0\0", b"\0\0", b"\0")
 
@@ -108,12 +109,11 @@ class RecordIO(Format):
             raise BadSample(
                 "a .lst cannot hold a name with a tab, a line break or blanks at its ends"
             )
-        data = sample.fields.get(image)
+        data: bytes = sample.fields.get(image, b"")
         value = sample.fields.get(label) if label is not None else 0
         if self.schema is None:
-            data = data or b""
             value = 0 if value is None else value
-        if data is None:
+        if not data and self.schema is not None:  # what is empty would be an index of others
             raise BadSample("has no image, and a record needs one")
         if value is None:
             raise BadSample("has no label, and a record needs one: give a label, or --drop label")
@@ -292,6 +292,8 @@ def _decode(payload: bytes, stream: ShardStream, offset: int) -> Sample:
     if len(payload) > start:  # InsightFace's files begin with a record that is labels only
         fields["image"] = payload[start:]
     fields["label"] = label
-    if _header(label, id) != payload[:start]:
+    # Nearly all headers are these two numbers and zeros.
+    is_plain = start == _HEADER.size and payload[16:24] == _NO_ID and label[0] == label[0]
+    if not is_plain and _header(label, id) != payload[:start]:
         fields["header"] = payload[:start]
     return Sample(str(id), fields, id)

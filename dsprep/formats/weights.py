@@ -11,7 +11,7 @@ from typing import TypeAlias
 
 import polars as pl
 
-from dsprep.formats.features import CLASS_NUMBER, Preset, own_feature_of
+from dsprep.formats.features import CLASS_NUMBER, FORMAT, Preset, own_feature_of
 from dsprep.formats.wire import varint_size
 from dsprep.schema import Field, Schema
 
@@ -40,6 +40,8 @@ def example_weights(rows: pl.DataFrame, schema: Schema, names: Preset) -> pl.Ser
         if (body := _list_size(column, feature, rows, schema, names)) is not None:
             total += _entry(feature, body)
     total += _entry(names.path, framed(_text(rows["path"])))
+    if "format" in names.written and schema.image:
+        total += _entry(FORMAT, framed(_LONGEST_FORMAT_NAME))
     if label is not None and label.places == ((CLASS_NUMBER,),):
         longest = max((len(name.encode()) for name in label.names), default=0)
         body = framed(_text(rows["class"]) if "class" in rows.columns else longest)
@@ -60,8 +62,6 @@ def _list_size(
         return framed(rows["image"])
     if column.name == schema.label and column.places:
         return _label_size(column.type, feature, rows, names)
-    if column.name == "format":
-        return framed(_LONGEST_FORMAT_NAME)
     if column.name in ("width", "height"):
         return framed(_LARGEST_DIMENSION)
     return framed(_text(rows["index"].cast(str))) if column.name == "source_id" else None

@@ -8,7 +8,7 @@ from __future__ import annotations
 import csv
 import json
 import posixpath
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, ClassVar
@@ -63,10 +63,6 @@ class DescribedReader(Reader):
         """What columns mean."""
         return _TABLE
 
-    def sources(self) -> Sequence[str]:
-        """The files of metadata."""
-        return [posixpath.join(self.root, each) for each in self.files]
-
     def read(self, rows: Rows) -> Iterator[Sample | BadSample]:
         """Read the samples, in the order of the rows."""
         assert rows.files is not None
@@ -82,7 +78,8 @@ class DescribedReader(Reader):
 
     def _lines(self, rows: Rows) -> Iterator[bytes]:
         assert rows.offsets is not None and rows.stored is not None
-        with OpenFiles(tuple(self.sources())) as files:
+        paths = tuple(posixpath.join(self.root, each) for each in self.files)
+        with OpenFiles(paths) as files:
             for run in files.ahead(runs(rows)):
                 data = read_at(files[run.file], run.stop - run.start, run.start)
                 for row in range(run.first, run.last):

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
+from itertools import groupby
+from operator import itemgetter
 from pathlib import Path
 
 import google_crc32c
 
 from dsprep.errors import BadSample, DestinationError, SourceError
-from dsprep.formats.folder import METADATA, AugmentedFolder, Folder
+from dsprep.formats.folder import AugmentedFolder, Folder
 from dsprep.formats.listing import LISTING, File, read_listing
 from dsprep.planning.destination import Destination
 from dsprep.planning.plan import Plan
@@ -80,30 +82,35 @@ def join_units(plan: Plan, state: RunState) -> Joined:
 
 
 def add_metadata(layout: Folder, tree: Path, listing: Path, joined: Joined) -> None:
-    """Write ``metadata.jsonl`` into a tree that needs it.
+    """Write the files ``metadata.jsonl`` into a tree that needs them.
 
-    The listing names it among the files of the last sample. Doing this again changes nothing.
+    The listing names them among the files of the last sample. Doing this again changes nothing.
     """
-    lines = layout.metadata(lambda: read_listing(listing))
-    if lines is None:
+    found: dict[str, tuple[int, int]] = {}
+    with destination_errors(tree):
+        for path, lines in groupby(layout.metadata(lambda: read_listing(listing)), itemgetter(0)):
+            size, checksum = found.get(path, (0, 0))
+            with (tree / path).open("ab" if path in found else "wb") as file:
+                for _, line in lines:
+                    # What is no Unicode becomes the escape that JSON has for it.
+                    data = line.encode("utf-8", "backslashreplace")
+                    file.write(data)
+                    size, checksum = size + len(data), google_crc32c.extend(checksum, data)
+            found[path] = size, checksum
+    if not found:
         return
-    size = checksum = 0
-    with destination_errors(tree), (tree / METADATA).open("wb") as file:
-        for line in lines:
-            # What is no Unicode becomes the escape that JSON has for it.
-            data = line.encode("utf-8", "backslashreplace")
-            file.write(data)
-            size, checksum = size + len(data), google_crc32c.extend(checksum, data)
+    metadata = [File(path, *facts) for path, facts in found.items()]
     partial = listing.with_name(listing.name + ".partial")
     with destination_errors(listing), partial.open("wb") as file:
         for number, sample in enumerate(read_listing(listing), 1):
-            is_new = all(each.path != METADATA for each in sample.files)
-            files = [each for each in sample.files if each.path != METADATA]
-            files += [File(METADATA, size, checksum)] * (number == joined.samples)
+            files = [each for each in sample.files if each.path not in found]
+            is_new = len(files) == len(sample.files)
+            files += metadata * (number == joined.samples)
             file.write(sample._replace(files=tuple(files)).to_json())
     publish(partial, listing)
     if is_new:
-        joined.files, joined.bytes = joined.files + 1, joined.bytes + size
+        joined.files += len(metadata)
+        joined.bytes += sum(each.bytes for each in metadata)
 
 
 def write_companions(

@@ -18,7 +18,7 @@ class Names:
     """
 
     def __init__(self) -> None:
-        self._files = {METADATA}
+        self._files: set[str] = set()
         self._directories: dict[str, str] = {"": ""}
         self._made = {""}
         self._numbers: dict[str, int] = {}
@@ -42,7 +42,8 @@ class Names:
         return sample._replace(stem=stem, files=files, wanted=sample.wanted or sample.files[0].path)
 
     def _is_taken(self, path: str) -> bool:
-        return path in self._files or path in self._made
+        is_reserved = path.rpartition("/")[2] == METADATA
+        return is_reserved or path in self._files or path in self._made
 
     def _directory(self, wanted: str) -> str:
         """The directory that stands for one: itself, unless a file has its name."""

@@ -217,30 +217,25 @@ def read_archive(source: Source) -> tuple[Catalog, list[Finding]]:
     files = files_of(archive, source.extensions)
     if files.table.is_empty() and archive.listing.damage:
         raise SourceError(f"{archive.path}: {archive.listing.damage[0].detail}")
-    if source.kind is None and not source.chooses and archive_kind(archive.path) != "zip":
-        _require_no_parts(files, source.root)
+    is_tar = archive_kind(archive.path) != "zip"
+    if source.kind is None and not source.chooses and is_tar and _has_parts(files):
+        raise SourceError(
+            f"{source.root}: its images have files of the same names, which are not adjacent to "
+            "them: give --from parts to take those of one name for one sample, or --from images "
+            "to take the images alone"
+        )
     return read_tree(source, files=files, text_of=partial(read_text_of, archive))
 
 
-def _require_no_parts(files: Files, root: str) -> None:
-    """Refuse images of a tar whose labels lie in files beside them.
-
-    Raises:
-        SourceError: If at least half of the images have such a file.
-    """
+def _has_parts(files: Files) -> bool:
+    """Whether at least half of the images of a tar have labels or texts in files beside them."""
     import polars as pl
 
     assert files.others is not None
     stem, extension = (pl.col("path").str.extract(each) for each in (r"^(.*)\.", r"\.([^./]*)$"))
-    known = files.others.filter(extension.is_in(_PARTS)).select(stem=stem)
-    images = files.table.select(stem=stem)
-    together = images.join(known.unique(), on="stem", how="semi").height
-    if together and 2 * together >= images.height:
-        raise SourceError(
-            f"{root}: {together:,} of {images.height:,} images have files of the same name, such "
-            f"as {known['stem'][0]}.*, which are not adjacent to them: give --from parts to take "
-            "these for one sample, or --from images to take the images alone"
-        )
+    known = files.others.filter(extension.is_in(_PARTS)).select(stem=stem).unique()
+    together = files.table.select(stem=stem).join(known, on="stem", how="semi").height
+    return together > 0 and 2 * together >= files.table.height
 
 
 def read_text_beside(root: str, path: str) -> str:

@@ -17,7 +17,7 @@ from dsprep.readers.archive import ArchiveReader
 from dsprep.readers.base import Reader
 from dsprep.readers.parts import ArchivedParts, SharedStems, stem_of
 from dsprep.sample import IMAGE_EXTENSIONS
-from dsprep.sources.archive import open_archive
+from dsprep.sources.archive import Archive, open_archive
 from dsprep.sources.archived import files_of
 from dsprep.sources.below import scan_below
 from dsprep.sources.classes import notes_on_directories
@@ -77,9 +77,10 @@ def read_parts(
         SourceError: If there are no samples, their classes are unclear, the names have too many
             different endings, or a directory cannot be read.
     """
+    if not is_dir(root):
+        return read_archived_parts(open_archive(root), classes)
     patterns = None if pairs is None else parse_pairs(pairs)
-    is_folder = is_dir(root)
-    files = list_files(scan_below(root, None, run_all)) if is_folder else _files_in_archive(root)
+    files = list_files(scan_below(root, None, run_all))
     if downloaded:
         files = files._replace(table=files.table.filter(pl.col("path").str.contains("/")))
     if patterns is None:
@@ -87,16 +88,25 @@ def read_parts(
     return read_pairs(root, files, patterns, classes)
 
 
-def _files_in_archive(path: str) -> Files:
-    """List all files of an archive, with or without the directory that all lie in."""
-    archive = open_archive(path)
+def read_archived_parts(
+    archive: Archive, classes: tuple[str, ...] | None = None
+) -> tuple[Catalog, list[Finding]]:
+    """Make the catalog of an archive whose samples are several members each.
+
+    Args:
+        archive: The archive; the members of a sample need not be adjacent in it.
+        classes: The classes and their order, if they are fixed already.
+
+    Raises:
+        SourceError: As :func:`read_parts`.
+    """
     extensions = frozenset(extension_in(name)[1:] for name in archive.listing.names)
     files = files_of(archive, extensions).below_top()
     findings = [
         each._replace(kind="no-part") if each.kind == "not-an-image" else each
         for each in files.findings
     ]
-    return files._replace(findings=findings)
+    return _read_stems(archive.path, files._replace(findings=findings), classes, True)
 
 
 def _read_stems(

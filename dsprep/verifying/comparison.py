@@ -252,8 +252,8 @@ def _found(shards: Sequence[tuple[str, Inspected]], origin: Origin) -> pl.DataFr
         pl.DataFrame(
             {
                 "part": [origin.part_of.get(file, 0)] * len(shard.keys),
-                "file": [file] * len(shard.keys),
-                "offset": list(shard.offsets),
+                "file": shard.files or [file] * len(shard.keys),
+                "offset": shard.offsets,
                 "key": shard.keys,
                 "name": shard.names,
                 "digests": shard.digests,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import replace
 from itertools import islice
 from pathlib import Path
 from typing import NamedTuple
@@ -12,12 +12,15 @@ from typing import NamedTuple
 import google_crc32c
 
 from dsprep.errors import BadSample
+from dsprep.formats.folder import Folder
 from dsprep.formats.listing import LISTING, Listed, read_listing
 from dsprep.images.check import make_check
 from dsprep.running.shard import Report
 from dsprep.sample import IMAGE_EXTENSIONS
+from dsprep.schema import Reading, Schema
 from dsprep.stores.local import LARGEST, read_whole
-from dsprep.verifying.inspection import Problem
+from dsprep.verifying.digests import Digester
+from dsprep.verifying.inspection import Inspected, Problem
 from dsprep.verifying.shards import Shards
 from dsprep.workers.pool import Pool
 
@@ -35,36 +38,31 @@ class FolderTask(NamedTuple):
         samples: What its listing says of them.
         decode: Whether to decode the images.
         max_pixels: The most pixels that an image may have.
+        layout: The format, with the schema of the samples.
+        digester: Says what every sample holds, for a comparison; None if that is not wanted.
     """
 
     folder: str
     samples: Sequence[Listed]
     decode: bool
     max_pixels: int
-
-
-@dataclass
-class Looked:
-    """What was found.
-
-    Attributes:
-        samples: How many samples are there.
-        bytes: The size of their files.
-        problems: What is wrong.
-    """
-
-    samples: int = 0
-    bytes: int = 0
-    problems: list[Problem] = field(default_factory=list)
+    layout: Folder
+    digester: Digester | None
 
 
 def look_at_folder(
-    shards: Shards, decode: bool, max_pixels: int | None, pool: Pool, report: Report
-) -> Looked:
+    shards: Shards,
+    digester: Digester | None,
+    decode: bool,
+    max_pixels: int | None,
+    pool: Pool,
+    report: Report,
+) -> Inspected:
     """Compare every file with the listing, and find those that it does not name.
 
     Args:
         shards: The folder, by its manifest.
+        digester: Says what every sample holds, for a comparison; None if that is not wanted.
         decode: Whether to decode every image.
         max_pixels: The most pixels that an image may have; by default what the manifest says.
         pool: Looks at the files.
@@ -72,7 +70,9 @@ def look_at_folder(
     """
     listing = shards.destination.companion(LISTING)
     folder = shards.directory / (shards.destination.single or "")
-    whole = Looked()
+    whole = Inspected()
+    layout = shards.made.layout
+    assert isinstance(layout, Folder)
     named: set[str] = set()
     try:
         tasks = [
@@ -81,6 +81,8 @@ def look_at_folder(
                 samples,
                 decode,
                 shards.made.max_pixels if max_pixels is None else max_pixels,
+                layout,
+                digester,
             )
             for samples in _batches(read_listing(listing))
         ]
@@ -92,21 +94,21 @@ def look_at_folder(
         named.update(file.path for sample in task.samples for file in sample.files)
     found = dict(pool.run(look_at_samples, tasks, report))
     for number in range(len(tasks)):
-        whole.samples += found[number].samples
-        whole.bytes += found[number].bytes
-        whole.problems += found[number].problems
+        whole.add(found[number])
     for path in _paths(folder):
         if path not in named:
             whole.problems.append(Problem(path, None, "", "is there, but not in the listing"))
     return whole
 
 
-def look_at_samples(task: FolderTask, report: Report) -> Looked:
+def look_at_samples(task: FolderTask, report: Report) -> Inspected:
     """Compare the files of some samples with what the listing says of them."""
     check = make_check("decode", readable=None, max_pixels=task.max_pixels)
-    found = Looked()
+    found = Inspected()
+    reading = _reading(task.layout)
     for sample in task.samples:
-        problems = []
+        problems: list[Problem] = []
+        files: dict[str, bytes] = {}
         for file in sample.files:
             path = Path(task.folder, file.path)
             try:
@@ -119,6 +121,7 @@ def look_at_samples(task: FolderTask, report: Report) -> Looked:
                 problems.append(Problem(file.path, None, sample.key, message))
                 continue
             found.bytes += len(data)
+            files[file.path] = data
             if (len(data), google_crc32c.value(data)) != (file.bytes, file.crc32c):
                 problems.append(Problem(file.path, None, sample.key, "is not as it was written"))
             elif task.decode and file.path.rpartition(".")[2].lower() in IMAGE_EXTENSIONS:
@@ -128,8 +131,34 @@ def look_at_samples(task: FolderTask, report: Report) -> Looked:
                     problems.append(Problem(file.path, None, sample.key, str(error)))
         found.samples += not problems
         found.problems += problems
+        if task.digester is not None:
+            _note(found, task, sample, files, reading)
         report(1, 0, [])
     return found
+
+
+def _reading(layout: Folder) -> Reading:
+    """Return what makes samples of raw ones whose fields have their own names."""
+    schema = layout.schema or Schema(())
+    fields = tuple(replace(each, places=((each.name,),)) for each in schema.fields)
+    return Reading(replace(schema, fields=fields), layout)
+
+
+def _note(
+    found: Inspected, task: FolderTask, listed: Listed, files: dict[str, bytes], reading: Reading
+) -> None:
+    """Note what a sample holds."""
+    assert task.digester is not None
+    digest = None
+    try:
+        digest = task.digester(reading(task.layout.raw_sample(listed, files)))
+    except (BadSample, ValueError) as error:
+        found.reasons[len(found.digests)] = str(error)
+    found.names.append(listed.key)
+    found.keys.append(listed.key)
+    found.files.append(listed.files[0].path)
+    found.offsets.append(None)
+    found.digests.append(digest)
 
 
 def _batches(samples: Iterator[Listed]) -> Iterator[list[Listed]]:

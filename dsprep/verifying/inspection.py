@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from array import array
 from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
@@ -88,7 +87,8 @@ class Inspected:
         names: What every sample is known by, if digests were asked for: its key, path or id as the
             format has it; empty if the shard does not tell.
         keys: The key of every sample, likewise.
-        offsets: Where every sample begins, likewise.
+        offsets: Where every sample begins, likewise; None in a file of its own.
+        files: The file of every sample, if samples have files of their own.
         digests: What the digester says of every sample, likewise; None for one that does not fit.
     """
 
@@ -103,8 +103,25 @@ class Inspected:
     reasons: dict[int, str] = field(default_factory=dict)
     names: list[str] = field(default_factory=list)
     keys: list[str] = field(default_factory=list)
-    offsets: array[int] = field(default_factory=lambda: array("q"))
+    offsets: list[int | None] = field(default_factory=list)
+    files: list[str] = field(default_factory=list)
     digests: list[Digest | None] = field(default_factory=list)
+
+    def add(self, other: Inspected) -> None:
+        """Add what was found of more samples of a folder."""
+        before = len(self.digests)
+        self.reasons |= {before + at: reason for at, reason in other.reasons.items()}
+        for name in (
+            "samples",
+            "bytes",
+            "problems",
+            "names",
+            "keys",
+            "offsets",
+            "files",
+            "digests",
+        ):
+            setattr(self, name, getattr(self, name) + getattr(other, name))
 
 
 def inspect_shard(task: ShardTask, report: Report) -> Inspected:

@@ -10,6 +10,7 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from itertools import chain
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from dsprep.arguments import AnyPath, public
 from dsprep.errors import DestinationError, OptionError, RunStopped, SourceError
@@ -32,6 +33,9 @@ from dsprep.verifying.report import VerifyReport
 from dsprep.verifying.shards import Shards, find_shards, strays
 from dsprep.verifying.understanding import Understood, fields_found, understand
 from dsprep.workers.pool import Pool, available_cores
+
+if TYPE_CHECKING:
+    from dsprep.verifying.comparison import Origin
 
 
 @dataclass(frozen=True)
@@ -139,9 +143,8 @@ def _require_sense(
     """
     if against is not None and len(found) > 1:
         raise OptionError(f"{dest}: --against goes with one data set; name one of these manifests")
-    folders = [shards for shards in found if isinstance(shards.made.layout, Folder)]
-    if folders and (against is not None or loader is not None):
-        raise OptionError(f"{dest}: is a folder of files; --against and --loader go with shards")
+    if loader is not None and any(isinstance(each.made.layout, Folder) for each in found):
+        raise OptionError(f"{dest}: is a folder of files; --loader goes with shards")
     if choice != Choice() and any(each.manifest and each.manifest.schema for each in found):
         raise OptionError(
             f"{dest}: the manifest tells the fields; leave out --image-field, --label-field, "
@@ -164,14 +167,8 @@ def _verify(shards: Shards, asked: _Asked) -> VerifyReport:
     checked = ["structure"] if manifest is None else ["manifest", "sizes", "checksums", "structure"]
     understood = understand(shards, asked.choice, pool)
     notes = [*shards.notes, *understood.notes]
-    origin = None
-    if asked.against is not None:
-        from dsprep.verifying.origins import find_origin  # nothing else of verify needs polars
-
-        origin, understood, wrong = find_origin(
-            shards, understood, asked.against, _rejected_paths(shards), _parts(manifest), pool
-        )
-        problems += wrong
+    origin, understood, wrong = _origin(shards, understood, asked)
+    problems += wrong
     digester = None if origin is None else Digester(origin.matched.fields)
     tasks = [_task(shards, name, understood, digester, asked) for name in present]
     progress.begin("verifying", sum(_samples_of(manifest)), 0)
@@ -189,14 +186,8 @@ def _verify(shards: Shards, asked: _Asked) -> VerifyReport:
     elif asked.decode:
         problems.append(Problem("", None, "", f"images not decoded: {understood.notes[-1]}"))
     if origin is not None:
-        from dsprep.verifying.comparison import compare
-
         checked.append("source")
-        progress.begin("reading the source", len(origin.catalog), 0)
-        wrong, said = compare(
-            inspected, origin, pool, lambda samples, size, _: progress.advance(samples, size)
-        )
-        progress.end()
+        wrong, said = _compare(inspected, origin, asked)
         problems += wrong
         notes += said
     if asked.loader is not None:
@@ -218,6 +209,35 @@ def _verify(shards: Shards, asked: _Asked) -> VerifyReport:
     )
 
 
+def _origin(
+    shards: Shards, understood: Understood, asked: _Asked
+) -> tuple[Origin | None, Understood, list[Problem]]:
+    """Find what shards are compared with, if they are; see :func:`find_origin`."""
+    if asked.against is None:
+        return None, understood, []
+    from dsprep.verifying.origins import find_origin  # nothing else of verify needs polars
+
+    rejected, part_of = _rejected_paths(shards), _parts(shards.manifest)
+    return find_origin(shards, understood, asked.against, rejected, part_of, asked.pool)
+
+
+def _compare(
+    inspected: Sequence[tuple[str, Inspected]], origin: Origin, asked: _Asked
+) -> tuple[list[Problem], list[str]]:
+    """Compare samples with those of the source; see :func:`compare`."""
+    from dsprep.verifying.comparison import compare
+
+    progress = asked.progress
+    progress.begin("reading the source", len(origin.catalog), 0)
+    try:
+        return compare(
+            *(inspected, origin, asked.pool),
+            lambda samples, size, _: progress.advance(samples, size),
+        )
+    finally:
+        progress.end()
+
+
 def _notes(inspected: Sequence[tuple[str, Inspected]], understood: Understood) -> Iterable[str]:
     """Say what else is to be known of the samples."""
     for name, shard in inspected:
@@ -234,14 +254,24 @@ def _verify_folder(shards: Shards, asked: _Asked) -> VerifyReport:
     began = time.monotonic()
     manifest, progress = shards.manifest, asked.progress
     assert manifest is not None
+    understood = Understood(manifest.schema, enforced=manifest.enforced)
+    origin, _, problems = _origin(shards, understood, asked)
+    digester = None if origin is None else Digester(origin.matched.fields)
+    checked = ["manifest", "sizes", "checksums", *(["images"] if asked.decode else [])]
     progress.begin("verifying", manifest.samples, 0)
     try:
         found = look_at_folder(
-            *(shards, asked.decode, asked.max_pixels, asked.pool),
+            *(shards, digester, asked.decode, asked.max_pixels, asked.pool),
             lambda samples, *_: progress.advance(samples, 0),
         )
     finally:
         progress.end()
+    problems = [*_compare_files(shards), *found.problems, *problems]
+    notes: list[str] = []
+    if origin is not None:
+        checked.append("source")
+        wrong, notes = _compare([(shards.manifest_name, found)], origin, asked)
+        problems += wrong
     return VerifyReport(
         destination=str(shards.directory),
         format=shards.made.layout.name,
@@ -249,9 +279,10 @@ def _verify_folder(shards: Shards, asked: _Asked) -> VerifyReport:
         shards=0,
         samples=found.samples,
         bytes=found.bytes,
-        checked=["manifest", "sizes", "checksums", *(["images"] if asked.decode else [])],
-        problems=[*_compare_files(shards), *found.problems],
+        checked=checked,
+        problems=problems,
         seconds=time.monotonic() - began,
+        notes=notes,
     )
 
 

@@ -18,7 +18,7 @@ Run = Callable[..., Finished]
 Samples = dict[str, dict[str, bytes]]
 
 CLASSES = "cat\ndog\nowl\n"
-ALL = ("webdataset", "tfrecord", "parquet")
+ALL = ("webdataset", "tfrecord", "parquet", "folder")
 FORMATS = (*ALL, "recordio", "recordio-protobuf")
 
 
@@ -116,7 +116,8 @@ def converted(run_here: Run, source: Path, dest: Path, format: str) -> Path:
 def problems(run_here: Run, dest: Path, source: Path, *options: object) -> list[tuple[str, str]]:
     done = run_here("verify", dest, "--against", source, "--json", "-j", 1, *options)
     assert done.code in (0, 3), done.err
-    return [(each["sample"], each["message"]) for each in json.loads(done.out)["problems"]]
+    found = [(each["sample"], each["message"]) for each in json.loads(done.out)["problems"]]
+    return sorted(found)  # a folder's are in the order of its paths
 
 
 @pytest.mark.parametrize("format", FORMATS)
@@ -147,7 +148,7 @@ def test_a_change_is_found_and_named(
     if format == "recordio":  # its samples are known by their numbers
         told = [(sample and f"s{sample.removeprefix('s')}", message) for sample, message in told]
         if tamper is leave_out:
-            assert told.pop() == ("s5", TAMPERING[leave_out][0][1])
+            told.remove(("s5", TAMPERING[leave_out][0][1]))
             assert {message.split(" of ")[0] for _, message in told} == {
                 "its image and label are not those"
             }

@@ -189,7 +189,8 @@ def typed(layout: Format, picture: Picture, raw: Sample) -> Sample:
     """A raw sample as the schema has it."""
     arranged = layout_for(layout, picture)
     assert arranged.schema is not None
-    return Reading(arranged.schema, arranged)(raw)
+    placeholder = frozenset({"label"} if layout.needs_labels and picture.label is None else ())
+    return Reading(arranged.schema, arranged, placeholder)(raw)
 
 
 def is_for_detection(layout: Format) -> bool:
@@ -199,4 +200,6 @@ def is_for_detection(layout: Format) -> bool:
 
 def key_in_shard(picture: Picture, raw: Sample) -> str:
     """The key that a sample has when it is read, unless the shard does not tell it."""
-    return key_of(picture.path) if raw.key else ""
+    key = key_of(picture.path)
+    plain = key.removeprefix("./")  # what tar puts before the names of files
+    return raw.key if raw.key in ("", plain, str(picture.index)) else key

@@ -16,7 +16,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dsprep.errors import BadSample, DamagedShard
+from dsprep.errors import BadSample, DamagedShard, OptionError
 from dsprep.formats import (
     CONCATENATIVE,
     Entry,
@@ -146,7 +146,7 @@ def admits(layout: Format, picture: Picture) -> bool:
     """Whether a format takes a sample; what it refuses is a reject and has a reason."""
     try:
         encode(layout, picture)
-    except BadSample as error:
+    except (BadSample, OptionError) as error:
         assert str(error)
         return False
     return True

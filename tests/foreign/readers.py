@@ -362,7 +362,7 @@ def folder(dest: Path, truth: Truth, libraries: Libraries) -> Found:
     for name in images:
         rows = rows.cast_column(name, libraries.datasets.Image(decode=False))
     features = rows.features or {}
-    seen = {Path("metadata.jsonl")}
+    seen = {path.relative_to(dest) for path in dest.rglob("metadata.jsonl")}
     for row in rows:
         path = Path(row["image"]["path"]).relative_to(dest)
         assert path.suffix, f"{path} has no extension"
@@ -414,7 +414,8 @@ def class_of(
     path: Path, label: str | None, labels: Mapping[str, list[float]], names: list[str] | None
 ) -> int:
     """The class of an image: its directory's, and that of the metadata if there is any."""
-    directory = path.parts[0] if len(path.parts) > 1 else None
+    directories = [each for each in path.parts[:-1] if each not in ("train", "val", "test")]
+    directory = directories[0] if directories else None
     if names:
         assert directory in (None, *names), f"{path}: the directory is none of {names}"
         name = label or directory

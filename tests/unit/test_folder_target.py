@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import io
+import json
 from collections.abc import Sequence
+from operator import itemgetter
 from pathlib import Path
 from typing import Any
 
@@ -104,8 +106,8 @@ def images(root: Path, *samples: Sample) -> list[str]:
         (sample("a", path="b.JPEG"), "b.JPEG"),
         (sample("a", path="b.JPEG", label=0), "ant/b.JPEG"),
         (sample("a", path="ant/b.JPEG", label=0), "ant/b.JPEG"),
-        (sample("a", path="x/b"), "x/b"),
-        (sample("a", path="x/.jpg"), "x/.jpg"),
+        (sample("a", path="x/b"), "x/b.jpg"),
+        (sample("a", path="x/.jpg"), "x/.jpg.jpg"),
         (sample("a", path="x/b.c.png"), "x/b.c.png"),
         (sample("Ünï/ねこ"), "Ünï/ねこ.jpg"),
         (sample("a b\n\tc"), "a b\n\tc.jpg"),
@@ -137,7 +139,7 @@ def test_directories_count_for_a_class_without_a_name(tmp_path: Path) -> None:
         (sample("a\udc80b"), "a_b.jpg"),
         (sample("a", path="../b.jpg"), "_/b.jpg"),
         (sample("a", path="/b.jpg"), "b.jpg"),
-        (sample("a", path="cat/.."), "cat/_"),
+        (sample("a", path="cat/.."), "cat/_.jpg"),
         (sample("a", label=0, class_name=".."), "_/a.jpg"),
         (sample("a", label=0, class_name="."), "_/a.jpg"),
         (sample("a", label=0, class_name=""), "_/a.jpg"),
@@ -286,6 +288,38 @@ def test_a_class_that_no_directory_tells_is_metadata(tmp_path: Path) -> None:
     ]
 
 
+def test_sides_have_metadata_of_their_own(tmp_path: Path) -> None:
+    """Where datasets finds sides, it passes over what lies beside them."""
+    samples = [
+        sample("train/a", text="1"),
+        sample("val-3", text="2", label=1, mask=png()),
+        sample("x/test 2/a", text="3"),
+        sample("b", text="4"),
+        sample("train/b", text="5"),
+        sample("latest-train", text="6"),
+    ]
+    write_folder(tmp_path, samples)
+    found = files(tmp_path / "back")
+    lines = [
+        (path.removesuffix(METADATA) + line["file_name"], line["text"])
+        for path, data in found.items()
+        if path.endswith(METADATA)
+        for line in map(json.loads, data.splitlines())
+    ]
+    assert sorted(lines, key=itemgetter(1)) == [
+        ("train/a.jpg", "1"),
+        ("val/bee/val-3.jpg", "2"),
+        ("x/test 2/a.jpg", "3"),
+        ("b.jpg", "4"),
+        ("train/b.jpg", "5"),
+        ("train/latest-train.jpg", "6"),
+    ]
+    assert {path for path in found if path.endswith(METADATA)} == {
+        *(METADATA, f"train/{METADATA}", f"val/{METADATA}", f"x/test 2/{METADATA}")
+    }
+    assert b'"mask_file_name":"bee/val-3.mask.png"' in found[f"val/{METADATA}"]
+
+
 def test_metadata_that_was_added_before_is_added_again(tmp_path: Path) -> None:
     units = write_units(tmp_path / "scratch", [[sample("a", text="x")], [sample("b")]])
     tree, listing = tmp_path / "tree", tmp_path / "files.jsonl"
@@ -312,7 +346,7 @@ def test_images_that_were_encoded_again_are_called_what_they_are(filename: str, 
     layout = folder(reencoded=True).lay_out(made)
     assert layout.stem + layout.files[0][0] == path
     kept = folder().lay_out(made)
-    assert kept.stem + kept.files[0][0] == filename
+    assert kept.stem + kept.files[0][0] == (filename if "." in filename else path)
 
 
 def test_the_size_in_a_label_is_that_of_the_new_image() -> None:
@@ -351,13 +385,13 @@ def test_long_names_have_room_for_a_number(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("file_first", [True, False])
 def test_a_file_and_a_directory_of_one_name(tmp_path: Path, file_first: bool) -> None:
-    file = sample("0", path="a")
-    inside = [sample("0", path=f"a/{n}.jpg") for n in range(2)]
+    file = sample("0", path="a.b")
+    inside = [sample("0", path=f"a.b/{n}.jpg") for n in range(2)]
     found = images(tmp_path, *([file, *inside] if file_first else [*inside, file]))
     if file_first:
-        assert found == ["a", "a_1/0.jpg", "a_1/1.jpg"]
+        assert found == ["a.b", "a.b_1/0.jpg", "a.b_1/1.jpg"]
     else:
-        assert found == ["a/0.jpg", "a/1.jpg", "a_1"]
+        assert found == ["a.b/0.jpg", "a.b/1.jpg", "a_1.b"]
 
 
 def test_the_listing_tells_sizes_checksums_and_labels(tmp_path: Path) -> None:
@@ -503,7 +537,7 @@ def test_every_sample_is_rejected_or_there(
     assert {path.name for path in root.iterdir()} == {"back", "back.files.jsonl", "scratch"}
     for made, each in zip((one for unit in kept for one in unit), listed, strict=True):
         data = [value for value in made.fields.values() if isinstance(value, bytes)]
-        own = [found[file.path] for file in each.files if file.path != METADATA]
+        own = [found[file.path] for file in each.files if not file.path.endswith(METADATA)]
         assert sorted(own) == sorted(data)
 
 

@@ -300,6 +300,13 @@ class TestCopies:
         "price": pa.array([decimal.Decimal("1.50"), None, decimal.Decimal("-2.25")]),
         "box": pa.array([{"x": 1, "y": [1.5]}, None, {"x": None, "y": []}]),
         "objects": pa.array([[{"name": "a", "on": datetime.date(2020, 1, 1)}], [], None]),
+        "nested": pa.array(
+            [
+                None,
+                {"at": datetime.time(1, 2), "in": {"cost": decimal.Decimal("1.5")}},
+                {"in": None},
+            ]
+        ),
         "grid": pa.array([[[1, 2], []], [], None], pa.list_(pa.list_(pa.int8()))),
         "pair": pa.array([[1, 2], [3, 4], [5, 6]], pa.list_(pa.float32(), 2)),
         "tags": pa.array([[("k", 1)], [], None], pa.map_(pa.string(), pa.int32())),
