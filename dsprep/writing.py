@@ -12,7 +12,6 @@ from typing import Any
 from dsprep.errors import Interrupted, OptionError
 from dsprep.findings import Finding, Reject, count_skipped, frames_note, notes_of
 from dsprep.formats.base import ShardFacts
-from dsprep.formats.folder import Folder
 from dsprep.formats.tar import MAX_NAME
 from dsprep.listing.changes import write_text
 from dsprep.manifests.manifest import Manifest
@@ -321,8 +320,6 @@ def _notes(plan: Plan, shards: Sequence[ShardFacts], per_class: Mapping[int, int
             f"{format_count(without, 'image')} without objects, at which MXNet's ImageDetIter and "
             "ImageDetRecordIter stop"
         )
-    if isinstance(plan.packing.layout, Folder):
-        notes += plan.packing.layout.notes_on_names(plan.catalog.table["path"])
     target = plan.packing.size.target
     if (
         target is not None

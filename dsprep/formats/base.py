@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Protocol, Self
 from dsprep.images.header import sniff
 from dsprep.rows import Rows
 from dsprep.sample import UNKNOWN_IMAGE, Sample
-from dsprep.schema import FACTS, Meaning, Schema, Table
+from dsprep.schema import FACTS, LABEL, Meaning, Schema, Table
 
 if TYPE_CHECKING:
     import polars as pl
@@ -181,6 +181,12 @@ class Format(ABC):
         Raises:
             OptionError: If it cannot hold a field; the message names the option that leaves it out.
         """
+
+    def placeholders(self, schema: Schema) -> frozenset[str]:
+        """Return the raw names of labels that mean nothing: those of samples without labels."""
+        if schema.label is not None or not self.needs_labels:
+            return frozenset()
+        return frozenset(name for name in (LABEL,) if self.meaning(name).role == LABEL)
 
     def fact_of(self, raw: str) -> str:
         """Return the fact of an image that a raw name tells; the empty string if it is none."""

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 import polars as pl
 
 from dsprep.findings import Finding
+from dsprep.formats.base import Format
 from dsprep.readers.pixels import RawPixels
 from dsprep.sample import key_of
 from dsprep.schema import (
@@ -78,7 +79,14 @@ def with_schema(
             if pixels := _pixels(catalog, observed, run_all):
                 catalog = replace(catalog, reader=replace(catalog.reader, pixels=pixels))
                 observed = look(catalog, choice, run_all)
-        settled = settle(observed, catalog.reader.table, choice, catalog.root, catalog.schema)
+        table, told_schema = catalog.reader.table, catalog.schema
+        unread = frozenset[str]()
+        if isinstance(table, Format) and told_schema is not None and told_schema.format:
+            unread = table.placeholders(told_schema)
+        for name in unread:
+            observed.places.pop((name,), None)
+        settled = settle(observed, table, choice, catalog.root, told_schema)
+        settled = settled._replace(ignored=settled.ignored | unread)
     label = settled.schema.label_field
     classes = catalog.classes
     if label is not None:

@@ -84,7 +84,9 @@ def read_shards(
     table, named = _name(table, shards)
     table = _number(table)
     classes = shards.classes if classes is None else classes
-    table = _with_labels(table, [label for shard in indexed for label in shard.labels], classes)
+    if shards.schema is None or not shards.layout.placeholders(shards.schema):
+        labels = [label for shard in indexed for label in shard.labels]
+        table = _with_labels(table, labels, classes)
     unpacked = tuple(
         (number, shard.offsets[-1] + shard.sizes[-1])
         for number, shard in enumerate(indexed)

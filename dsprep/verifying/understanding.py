@@ -56,14 +56,7 @@ def understand(shards: Shards, choice: Choice, pool: Pool) -> Understood:
     schema, label = manifest.schema, manifest.schema.label_field
     if label is not None and label.type == "class" and not label.names and manifest.classes:
         schema = schema.with_names(manifest.classes)
-    return Understood(schema, _placeholders(schema, layout), manifest.enforced)
-
-
-def _placeholders(schema: Schema, layout: Format) -> frozenset[str]:
-    """Return where samples without labels have a label that means nothing."""
-    if schema.label is not None or not layout.needs_labels:
-        return frozenset()
-    return frozenset(name for name in (LABEL,) if layout.meaning(name).role == LABEL)
+    return Understood(schema, layout.placeholders(schema), manifest.enforced)
 
 
 def _looked_at(shards: Shards, choice: Choice, pool: Pool) -> Understood:
