@@ -61,7 +61,9 @@ def find_origin(
         own, label = settled.schema, understood.schema.label_field
         fields = tuple(replace(each, missing=True) for each in own.fields)
         schema = replace(own, fields=fields).with_names(label.names if label else ())
-        understood = understood._replace(schema=schema, ignored=settled.ignored)
+        understood = understood._replace(
+            schema=schema, ignored=settled.ignored, pixels=reader.pixels
+        )
     assert understood.schema is not None
     base: Schema = understood.schema
     known, named = catalog.classes, base.label_field.names if base.label_field else ()
@@ -83,7 +85,8 @@ def find_origin(
         keep_fields=None,
         told=catalog.told,
     )
-    matched = match_fields(base, recipe.schema, made.transform is not None, made.known)
+    is_transformed = made.transform is not None
+    matched = match_fields(base, recipe.schema, layout, is_transformed, made.known)
     origin = Origin(catalog, recipe, matched, rejected, part_of)
     return origin, understood, list(_problems(shards, matched, catalog, named))
 
