@@ -37,7 +37,7 @@ from typing import Any, NamedTuple, Protocol, TypeAlias
 
 from dsprep.errors import BadImage, Misfit, OptionError, SourceError
 from dsprep.images.header import read_header
-from dsprep.sample import Blobs, Floats, Ints, Sample, Value
+from dsprep.sample import IMAGE_EXTENSIONS, Blobs, Floats, Ints, Sample, Value
 from dsprep.units import format_count, format_some, quoted
 
 Place: TypeAlias = tuple[str, ...]
@@ -374,7 +374,10 @@ class Schema:
         """Return the field that a user means: by its name, its role, or its place; None if none."""
         role = {IMAGE: self.image, LABEL: self.label}.get(name)
         found = self.by_name.get(name) or self.by_name.get(role or "")
-        return found or self.by_place.get((name,)) or self.by_place.get((name.lower(),))
+        stem, dot, last = name.rpartition(".")
+        kind = "*" if last.lower() in IMAGE_EXTENSIONS else last.lower()
+        places = (name, name.lower(), f"{stem}{dot}{kind}")  # any kind of image is one place
+        return found or next(filter(None, (self.by_place.get((each,)) for each in places)), None)
 
     def with_field(self, changed: Field) -> Schema:
         """Return the schema with another field in the place of the one of its name, or added."""
@@ -1028,7 +1031,7 @@ class Reading:
                 raise Misfit(f"has two values for the field {name!r}, one of them at {raw!r}")
             try:
                 typed = convert(value)
-            except (ValueError, TypeError, RecursionError, OverflowError):
+            except (ValueError, TypeError, RecursionError, OverflowError, IndexError):
                 raise _misfit(column, value) from None
             if typed is not None:
                 fields[name] = typed
@@ -1092,6 +1095,8 @@ def _converter(column: Field, is_number: bool = False) -> Callable[[Value], Valu
             a ``.cls``: classes may be called ``1`` and ``2``.
     """
     convert = TYPES[column.type].convert
+    if column.type == "text" and column.names:
+        return lambda value: _to_text(value if _is_text(value) else column.names[_index(value)])
     if column.type != "class" or not column.names:
         return convert
     numbers = {name: number for number, name in enumerate(column.names)}
@@ -1120,6 +1125,17 @@ def _is_whole(text: str) -> bool:
     except ValueError:
         return False
     return True
+
+
+def _is_text(value: Value) -> bool:
+    return isinstance(_single(value), bytes | str | None)
+
+
+def _index(value: Value) -> int:
+    number = _to_int(value)
+    if number is None or number < 0:
+        raise ValueError
+    return number
 
 
 def _misfit(column: Field, value: Value) -> Misfit:

@@ -341,6 +341,7 @@ def _places(fields: Iterable[Field], schema: Schema, same: bool) -> dict[str, Pl
     tabled = []
     for each in fields:
         own = each.places[0] if same and each.places and not each.given else ()
+        own = own if len(own) == 1 or each.name != schema.label else ()
         # A part of JSON that is kept as well is a copy, which gets a member of its own.
         if len(own) == 1 or (len(own) == len(("json", "key")) and own[:1] not in whole):
             places[each.name] = own
@@ -421,7 +422,9 @@ def _member(each: Field) -> _Member:
     if each.type == "image" and place.endswith(_PLAIN_IMAGE):
         stem = place.removesuffix(_PLAIN_IMAGE)
         kinds: dict[str | None, bytes] = {kind: (stem + kind).encode() for kind in IMAGE_KINDS}
-        return _Member(each.name, b"", kinds | {None: each.places[1][0].encode()}, None)
+        # A schema that was observed, and is imposed on what is appended, has no second place.
+        unknown = each.places[1][0] if len(each.places) > 1 else stem + UNKNOWN_IMAGE
+        return _Member(each.name, b"", kinds | {None: unknown.encode()}, None)
     write: Callable[[Value], bytes] | None = _Written(each.type)
     if each.type in ("image", "bytes", "json"):
         write = None

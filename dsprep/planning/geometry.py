@@ -45,19 +45,14 @@ def kept_fields(names: Iterable[str]) -> frozenset[str]:
     return kept
 
 
-def dependent_fields(sample: Sample, kept: Collection[str] = ()) -> list[str]:
-    """Return the fields of a sample that may depend on the geometry of its image.
-
-    Args:
-        sample: The sample, typed or raw.
-        kept: The fields that are known not to, by the names that they have in it.
-    """
+def dependent_fields(sample: Sample) -> list[str]:
+    """Return the fields of a sample, typed or raw, that may depend on its image's geometry."""
     if sample.image is None:
         return []
     return [
         name
         for name, value in sample.fields.items()
-        if name not in kept and name != sample.image and _depends(name, value)
+        if name != sample.image and _depends(name, value)
     ]
 
 

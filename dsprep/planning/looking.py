@@ -64,8 +64,9 @@ def require_unspoiled(packing: Packing, catalog: Catalog, pool: Pool) -> None:
             spoiled[name] = format_count(found, "sample") + of_those
     if catalog.label_column == "label" and catalog.settled is not None:
         count = sum(map(label_depends, map(tuple, catalog.table["label"].to_list())))
-        label = catalog.settled.schema.label
-        if count and label is not None and label not in packing.keep_fields:
-            spoiled[label] = format_count(count, "sample")
+        schema = catalog.settled.schema
+        kept = [schema.named(name) for name in packing.keep_fields]
+        if count and schema.label is not None and schema.label_field not in kept:
+            spoiled[schema.label] = format_count(count, "sample")
     if spoiled:
         raise refusal(transform.moving_option, spoiled)

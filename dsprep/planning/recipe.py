@@ -28,7 +28,7 @@ from dsprep.sample import (
     image_kind_of,
     key_of,
 )
-from dsprep.schema import FACTS, TYPES, Field, Schema
+from dsprep.schema import FACTS, TYPES, Schema
 from dsprep.selecting.copies import key_of_copy
 
 _REPORT_EVERY = 8
@@ -294,19 +294,22 @@ def _as_raw(fact: int | str, before: Value) -> Value:
 
 def dependents_finder(recipe: Recipe) -> Callable[[Sample], list[str]]:
     """Return a function that names the fields of a sample that may depend on geometry."""
-    kept = recipe.keep_fields or frozenset()
-    schema, label = recipe.schema, recipe.schema.label_field
-    kept_fields = [found for name in kept if (found := schema.named(name))]
-    told_apart = [each for each in schema.fields if each.name in FACTS or each == label]
-    names = {*kept, *(name for each in (*kept_fields, *told_apart) for name in _all_names(each))}
-    labels = set(_all_names(label)) if label and label not in kept_fields else set[str]()
+    schema, label, layout = recipe.schema, recipe.schema.label_field, recipe.layout
+    kept = {found.name for name in recipe.keep_fields or () if (found := schema.named(name))}
+    judged = kept | FACTS | {schema.label}
+
+    def name_of(raw: str) -> str:
+        if layout.schema is not None:
+            return raw
+        found = schema.by_place.get((raw,)) or schema.by_place.get((layout.place_of(raw),))
+        return found.name if found else raw
 
     def dependents(sample: Sample) -> list[str]:
-        fields = dependent_fields(sample, names)
-        for name in labels.intersection(sample.fields):
-            assert label is not None
-            if label_depends(TYPES[label.type].convert(sample.fields[name])):
-                fields.append(name)
+        fields = [name for raw in dependent_fields(sample) if (name := name_of(raw)) not in judged]
+        if label is not None and label.name not in kept:
+            values = (value for raw, value in sample.fields.items() if name_of(raw) == label.name)
+            if any(label_depends(TYPES[label.type].convert(value)) for value in values):
+                fields.append(label.name)
         return fields
 
     return dependents
@@ -334,11 +337,6 @@ def _spoil_finder(recipe: Recipe) -> Callable[[Sample, bytes], BadSample | None]
         return BadSample(why_not_turned(fields)) if is_turned(data) else None
 
     return why_spoiled
-
-
-def _all_names(column: Field) -> list[str]:
-    """Return the names that a field has in samples: typed and raw ones."""
-    return [column.name, *(place[0] for place in column.places if len(place) == 1)]
 
 
 def _renamed_copies(

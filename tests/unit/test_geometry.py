@@ -27,50 +27,47 @@ BOXES = "4\t5\t64\t48\t1\t0.1\t0.2\t0.6\t0.7"
 @pytest.mark.parametrize(
     ("name", "value", "depends"),
     [
-        ("cls", 3, False),
-        ("class", "cat", False),
-        ("filename", "cat/1 2 3.jpg", False),
+        ("label", 3, False),
         ("id", 7, False),
-        ("width", 64, False),
         ("score", Floats((0.5,)), False),
-        ("image/channels", Ints((3,)), False),
-        ("orig_width", Ints((500,)), True),
-        ("xmin", Ints((5,)), True),
-        ("x", Floats((0.5,)), True),
-        ("image/object/bbox/ymax", Floats((0.5,)), True),
         ("index", Ints((5,)), False),
-        ("embedding", Floats((0.5, 0.25)), True),
+        ("x", 0.5, True),
+        ("xmin", Ints((5,)), True),
+        ("orig_width", Ints((500,)), True),
+        ("image/object/bbox/ymax", Floats((0.5,)), True),
+        ("embedding", (0.5, 0.25), True),
         ("image/object/class/label", Ints((1, 2)), True),
         ("image/object/class/text", Blobs((b"cat", b"dog")), False),
         ("masks", Blobs((png(), png())), True),
-        ("label", (0.0, 1.0, 1.0, 0.0), False),
-        ("label", (2.0, 5.0, 1.0, 0.1, 0.2, 0.6, 0.7), True),
-        ("label", (4.0, 5.0, 64.0, 48.0), True),
-        ("mask.png", png(), True),
-        ("png", png(), True),
+        ("mask", png(), True),
         ("json", b'{"caption": "a cat"}', True),
         ("xml", b"<annotation/>", True),
         ("npy", b"\x93NUMPY\x01\x00", True),
-        ("txt", b"two dogs on a sofa in 2024, at 5 pm", False),
-        ("txt", "Hündin".encode(), False),
-        ("txt", b"0 0.5 0.5 0.25 0.25\n1 0.1 0.1 0.05 0.05\n", True),
-        ("txt", b"Car 0.00 0 -1.58 587.01 173.33 614.12 200.12", True),
-        ("txt", b"12 34\n", True),
-        ("txt", b"3\n", False),
-        ("txt", b"", False),
+        ("text", "two dogs on a sofa in 2024, at 5 pm", False),
+        ("text", "H\u00fcndin".encode(), False),
+        ("text", "0 0.5 0.5 0.25 0.25\n1 0.1 0.1 0.05 0.05\n", True),
+        ("text", "Car 0.00 0 -1.58 587.01 173.33 614.12 200.12", True),
+        ("text", b"12 34\n", True),
+        ("text", "3\n", False),
+        ("text", "", False),
     ],
 )
 def test_what_depends_on_geometry_shows_in_the_value(
     name: str, value: Value, depends: bool
 ) -> None:
-    sample = Sample("a", {"jpg": jpeg(), name: value})
+    sample = Sample("a", {"image": jpeg(), name: value}, image="image")
     assert dependent_fields(sample) == [name] * depends
-    assert dependent_fields(sample, {name}) == []
+
+
+def test_boxes_in_a_label_depend_on_geometry() -> None:
+    assert label_depends((2.0, 5.0, 1.0, 0.1, 0.2, 0.6, 0.7))
+    assert label_depends((4.0, 5.0, 64.0, 48.0))
+    assert not label_depends((0.0, 1.0, 1.0, 0.0))
+    assert not label_depends(None)
 
 
 def test_without_an_image_nothing_is_moved() -> None:
     assert dependent_fields(Sample("a", {"json": b"{}"})) == []
-    assert not label_depends(None)
 
 
 def write_pairs(root: Path) -> None:
@@ -134,36 +131,42 @@ PAIRS = ("pairs", "--pair", "image=img/*.jpg", "--pair", "mask.png=mask/*.png")
 @pytest.mark.parametrize(
     ("args", "field"),
     [
-        (PAIRS, "mask.png (3 samples)"),
-        (("parts", "--parts"), "txt (3 samples)"),
-        (("list/images", "--list", "list/train.lst"), "label (3 samples)"),
-        (("masks.tar",), "mask.png (3 samples)"),
-        (("boxes.rec",), "label (3 samples)"),
-        (("members.tar",), "label (3 samples)"),
-        (("lists.tfrecord",), "label (3 samples)"),
-        (("detection.tfrecord",), "label (3 samples)"),
-        (("rows.parquet",), "label (3 samples)"),
-        (("columns.parquet",), "mask.png (3 samples)"),
-        (("sagemaker.manifest",), "label (3 samples)"),
+        (PAIRS, "mask"),
+        (("parts", "--parts"), "text"),
+        (("list/images", "--list", "list/train.lst"), "label"),
+        (("masks.tar",), "mask"),
+        (("boxes.rec",), "label"),
+        (("members.tar",), "label"),
+        (("lists.tfrecord",), "label"),
+        (("detection.tfrecord",), "image/object/bbox/xmax"),
+        (("rows.parquet",), "label"),
+        (("columns.parquet",), "mask"),
+        (("sagemaker.manifest",), "label"),
     ],
     ids=lambda value: value[0] if isinstance(value, tuple) else "",
 )
-@pytest.mark.parametrize("call", ["pack --format", "convert --to"])
 def test_refused_before_anything_is_written(
-    run_here: RunHere, sources: Path, tmp_path: Path, args: tuple[str, ...], field: str, call: str
+    run_here: RunHere, sources: Path, tmp_path: Path, args: tuple[str, ...], field: str
 ) -> None:
-    command, to = call.split()
-    option = "--crop" if command == "pack" else "--resize"
     source = [sources / each if "train" in each else each for each in args[1:]]
-    done = run_here(
-        *(command, sources / args[0], *source, tmp_path / "out", to, "webdataset"),
-        *(option, "24", "-j1"),
-    )
+    call = ("convert", sources / args[0], *source, tmp_path / "out", "--to", "webdataset", "-j1")
+    done = run_here(*call, "--resize", "24")
     assert done.code == 2, done.out
-    assert f"{option} changes the geometry of images, but not {field}" in done.err
-    name = field.partition(" ")[0]
-    assert f"give --keep-fields {name} if it does not depend on it, or --drop {name}" in done.err
+    assert f"--resize changes the geometry of images, but not {field} (3 samples)" in done.err
+    assert f"give --keep-fields {field}" in done.err
+    assert f"not depend on it, or --drop {field}" in done.err
     assert not (tmp_path / "out").exists()
+
+
+@pytest.mark.parametrize("name", ["mask", "mask.png"])
+@pytest.mark.parametrize("to", ["webdataset", "tfrecord"])
+def test_a_field_is_kept_by_its_name_and_by_that_of_its_member(
+    run_here: RunHere, sources: Path, tmp_path: Path, name: str, to: str
+) -> None:
+    args = ("convert", sources / "masks.tar", tmp_path / "out", "--to", to, "--resize", "24", "-j1")
+    done = run_here(*args, "--keep-fields", name, "--json")
+    assert (done.code, json.loads(done.out)["samples"]) == (0, 3)
+    assert "--keep-fields" not in done.out
 
 
 @pytest.mark.parametrize("way", ["--keep-fields", "--drop"])
@@ -267,7 +270,7 @@ def test_an_image_that_exif_turns_is_rejected_with_its_mask(
     assert done.code == 3
     (reject,) = (tmp_path / "out" / "rejects.jsonl").read_text("utf-8").splitlines()
     assert json.loads(reject)["path"] == "turned"
-    assert "EXIF orientation turns the image, but not mask.png" in reject
+    assert "EXIF orientation turns the image, but not mask," in reject
     done = run_here(*call, tmp_path / "again", "--keep-fields", "mask.png")
     assert (done.code, done.err) == (0, "")
 
@@ -290,16 +293,20 @@ def test_an_image_that_exif_turns_is_rejected_with_its_boxes(
 
 
 def test_samples_that_are_appended(run_here: RunHere, sources: Path, tmp_path: Path) -> None:
-    image_folder(tmp_path / "images", (".",), 2)
-    out = tmp_path / "out"
-    args = ("--format", "webdataset", "--resize", "24", "-j1")
-    assert run_here("pack", tmp_path / "images", out, *args).code == 0
-    call = ("shard", "append", sources / "masks.tar", out, "-j1")
-    done = run_here(*call)
-    assert done.code == 2
-    assert "--resize changes the geometry of images, but not mask.png (3 samples)" in done.err
-    done = run_here(*call, "--keep-fields", "mask.png")
+    first, out = tmp_path / "first.tar", tmp_path / "out"
+    write_shard(first, {f"first-{n}": {"jpg": jpeg(n), "mask.png": png(n)} for n in range(2)})
+    args = ("--to", "webdataset", "--encode", "png", "-j1")
+    assert run_here("convert", first, out, *args).code == 0
+    done = run_here("shard", "append", sources / "pairs", out, *PAIRS[1:], "-j1")
     assert (done.code, done.err) == (0, "")
+    with tarfile.open(out / "train-000001.tar") as tar:
+        assert sorted(tar.getnames())[:2] == ["0.mask.png", "0.png"]
+    resized = tmp_path / "resized"
+    args = ("--to", "webdataset", "--resize", "24", "--keep-fields", "mask", "-j1")
+    assert run_here("convert", first, resized, *args).code == 0
+    done = run_here("shard", "append", sources / "parts", resized, "--parts", "-j1")
+    assert done.code == 4
+    assert "give --rename OLD=mask" in done.err
 
 
 def test_the_image_is_not_kept(sources: Path, tmp_path: Path) -> None:
