@@ -83,8 +83,9 @@ class RecordIOProtobuf(Format):
         notes = []
         for each in schema.fields:
             raw = _raw_name(each.name)
-            if schema.format == self.name and not each.given and len(each.places[0]) == 1:
-                raw = each.places[0][0]
+            place = each.places[0] if each.places and schema.format == self.name else ()
+            if len(place) == 1 and not each.given:
+                raw = place[0]
             elif each.name == schema.image and not each.given:
                 raw = _IMAGE
             elif each.name == schema.label and not each.given and is_numbers(each.type):

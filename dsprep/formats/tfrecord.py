@@ -125,14 +125,15 @@ class TFRecord(Format):
         """Return this format with the features that the fields become."""
         is_own, names = schema.format == self.name, self.names
         boxes = _label_of_boxes(schema, names)
-        texts = () if is_own else _texts_of(schema, names)
+        kept = {each.name for each in schema.fields if is_own and _keeps_its_place(each)}
+        texts = () if schema.label in kept else _texts_of(schema, names)
         used = dict.fromkeys((names.path, *texts), "")
         fields: list[Field] = []
         for each in schema.fields:
             if each == boxes:
                 fields.append(replace(each, places=(), missing=True))
                 continue
-            if is_own and not each.given and len(each.places[0]) == 1:
+            if each.name in kept:
                 feature, places = own_feature_of(each), each.places
             else:
                 feature = feature_of(each, schema, names)
@@ -294,6 +295,11 @@ def _path_of(fields: Mapping[str, Value]) -> tuple[str, str]:
 
 
 # What a schema becomes
+
+
+def _keeps_its_place(column: Field) -> bool:
+    """Return whether a field of a TFRecord stays the feature that it is."""
+    return bool(column.places) and not column.given and len(column.places[0]) == 1
 
 
 def _label_of_boxes(schema: Schema, names: Preset) -> Field | None:

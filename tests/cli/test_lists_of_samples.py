@@ -138,7 +138,9 @@ class TestNames:
         self, run_here: RunHere, tmp_path: Path, twins: tuple[list[Path], dict[str, bytes]]
     ) -> None:
         (shard, _), named = twins
-        lst = write_list(tmp_path / "one.lst", [(0, 0, name_in(shard, 2))])
+        lst = write_list(
+            tmp_path / "one.lst", [(0, 0, "2" if shard.suffix == ".pb" else name_in(shard, 2))]
+        )
         dest = tmp_path / "out"
         verb = ("convert", shard, dest, "--list", lst, "--to", "tfrecord", "-qj1")
         assert run_here(*verb) == (0, "", "")
@@ -272,7 +274,14 @@ class TestChoosing:
         assert run_here("convert", shard, dest, "--to", "recordio", "--list", lst, "-qj1").code == 0
         (written,) = dest.glob("*.lst")
         assert [int(id) for id, *_ in rows_of(written)] == [7, 3, 4, 40]
-        verb = ("shard", dest, tmp_path / "again", "--list", write_list(lst, [(9, 0, "3")]), "-qj1")
+        verb = (
+            "shard",
+            dest,
+            tmp_path / "again",
+            "--list",
+            write_list(lst, [(9, 0, "n-0000003.jpg")]),
+            "-qj1",
+        )
         assert run_here(*verb) == (0, "", "")
         (again,) = (tmp_path / "again").glob("*.lst")
         assert rows_of(again)[0][0] == "9"
@@ -479,9 +488,14 @@ class TestLabels:
         table = tmp_path / "t.csv"
         table.write_text("id,label\n" + "".join(f"{n},new {n % 2}\n" for n in range(4)))
         cut, folder = tmp_path / "cut", tmp_path / "folder"
-        assert run_here("shard", shard, cut, "--labels", table, "-qj1") == (0, "", "")
+        code, _, err = run_here("shard", shard, cut, "--labels", table, "-qj1")
+        assert (code, "'new 0' is none of the 2 classes of" in err) == (4, True)
+        names = tmp_path / "names.txt"
+        names.write_text("new 0\nnew 1\n")
+        labels = ("--labels", table, "--classes", names)
+        assert run_here("shard", shard, cut, *labels, "-qj1") == (0, "", "")
         assert [each.class_name for each in samples_of(cut)] == ["new 0", "new 1"] * 2
-        args = ("convert", shard, folder, "--to", "folder", "--labels", table, "-qj1")
+        args = ("convert", shard, folder, "--to", "folder", *labels, "-qj1")
         assert run_here(*args) == (0, "", "")
         assert {each.name for each in folder.iterdir() if each.is_dir()} >= {"new 0", "new 1"}
         assert not [each for each in folder.iterdir() if each.name.startswith("old")]

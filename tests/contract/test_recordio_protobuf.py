@@ -377,6 +377,10 @@ class TestArranged:
         layout, _ = LAYOUT.arranged(Schema(own, None, None, "recordio-protobuf"))
         assert layout.schema is not None
         assert layout.schema.fields == own
+        new = (Field("y", "class"),)
+        layout, _ = LAYOUT.arranged(Schema(new, None, "y", "recordio-protobuf"))
+        assert layout.schema is not None
+        assert layout.schema.fields[0].places == (("label",),)
         with pytest.raises(OptionError, match="'image' would be the entry 'image', which is the"):
             LAYOUT.arranged(Schema((*fields, Field("image", "text")), "img", "y", "other"))
 

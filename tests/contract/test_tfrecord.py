@@ -550,6 +550,11 @@ class TestArranged:
             "caption/string": Blobs((b"a",)),
         }
 
+    def test_a_label_that_a_list_gives_another_tfrecord(self) -> None:
+        layout = self.layout(Field("y", "class", names=("a", "b")), source="tfrecord")
+        found = self.features(layout, y=1)
+        assert (found["image/class/label"], found["image/class/text"]) == ((1,), (b"b",))
+
     @pytest.mark.parametrize("preset", ["dsprep", "tfds"])
     def test_two_fields_that_would_be_one_feature(self, preset: str) -> None:
         name = PRESETS[preset].image

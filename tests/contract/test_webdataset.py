@@ -382,6 +382,13 @@ class TestPlaces:
         assert notes == []
         assert members(layout, sample) == raw | {"cls": b"3", "label.json": b"1"}
 
+    def test_users_call_images_by_their_extensions(self) -> None:
+        raw = Sample("k", {"jpeg": JPEG, "mask.png": PNG})
+        schema = settle(observe([raw], PLAIN, Choice()), PLAIN, Choice(), "source").schema
+        names = {"jpg": "image", "JPEG": "image", "*": "image", "mask.png": "mask", "cls": None}
+        for name, found in names.items():
+            assert getattr(schema.named(name), "name", None) == found
+
     def test_a_label_in_json_that_is_kept_is_copied(self) -> None:
         raw = Sample("k", {"jpg": JPEG, "json": b'{"y": 3}'})
         choice = Choice(label="json.y")
