@@ -122,6 +122,10 @@ class Format(ABC):
     """Whether its readers for detection stop at an image without objects."""
     max_class: ClassVar[int | None] = None
     """The largest class number that it holds exactly; None for any."""
+    float_bits: ClassVar[int] = 64
+    """The bits of floats; those of 64 bits are rounded to fewer."""
+    label_bits: ClassVar[int] = 64
+    """The bits of floats that are labels."""
     needs_names: ClassVar[bool] = False
     """Whether the names of classes have to be known before the first sample is written."""
     schema: Schema | None = field(default=None, kw_only=True)

@@ -55,6 +55,8 @@ class RecordIO(Format):
     suffix: ClassVar[str] = ".rec"
     has_sidecars: ClassVar[bool] = True
     known_by: ClassVar[str] = "id"
+    float_bits: ClassVar[int] = 32
+    label_bits: ClassVar[int] = 32
     needs_labels: ClassVar[bool] = True
     needs_objects: ClassVar[bool] = True
     readable_images: ClassVar[frozenset[str]] = frozenset({"jpg", "png", "bmp"})

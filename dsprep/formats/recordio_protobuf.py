@@ -68,6 +68,7 @@ class RecordIOProtobuf(Format):
 
     name: ClassVar[str] = "recordio-protobuf"
     suffix: ClassVar[str] = ".pb"
+    label_bits: ClassVar[int] = 32
     max_class: ClassVar[int] = 1 << 24
     """Labels are 32-bit floats, as in RecordIO."""
 

@@ -69,6 +69,8 @@ class TFRecord(Format):
     name: ClassVar[str] = "tfrecord"
     suffix: ClassVar[str] = ".tfrecord"
     known_by: ClassVar[str] = "path"
+    float_bits: ClassVar[int] = 32
+    label_bits: ClassVar[int] = 32
     sealed: ClassVar[bool] = True
     preset: str = "dsprep"
     gzip: bool = False

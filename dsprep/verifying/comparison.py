@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import chain
 from typing import TYPE_CHECKING, Any
 
 import polars as pl
 
-from dsprep.formats import shard_stem
+from dsprep.formats import Format, shard_stem
 from dsprep.planning.recipe import Recipe
 from dsprep.running.shard import Report
 from dsprep.schema import FACTS, IMAGE, LABEL, Field, Schema
@@ -89,12 +89,15 @@ class Matched:
         return next(places, None)
 
 
-def match_fields(base: Schema, source: Schema, transformed: bool, known: bool) -> Matched:
+def match_fields(
+    base: Schema, source: Schema, layout: Format, transformed: bool, known: bool
+) -> Matched:
     """Find the fields of a source that became those of shards.
 
     Args:
         base: The schema of the shards.
         source: That of the source.
+        layout: The format of the shards.
         transformed: Whether images were, so that neither they nor what follows from them is
             compared.
         known: Whether the shards have a label only if the source has.
@@ -111,7 +114,9 @@ def match_fields(base: Schema, source: Schema, transformed: bool, known: bool) -
         if name is None and not (role == LABEL and known) and each.name not in FACTS:
             untold.append(each.name)
             continue
-        fields.append(each)
+        bits = layout.label_bits if role == LABEL else layout.float_bits
+        kind = each.type if bits > 32 else each.type.replace("float64", "float32")
+        fields.append(replace(each, type=kind))
         if name is not None and name != each.name:
             names[each.name] = name
     told = {names.get(each.name, each.name) for each in base.fields} | set(own.values())
@@ -298,8 +303,9 @@ def _expected(origin: Origin, pool: Pool, report: Report) -> pl.DataFrame:
 def _is_rejected(catalog: Catalog, paths: frozenset[str]) -> pl.Series:
     """Return which samples have been rejected, by their paths or by their place in a shard."""
     rejected = catalog.table["path"].is_in(list(paths))
-    if catalog.has_places:  # what a sample is called that nobody has read
-        stems = pl.Series([shard_stem(name) for name in short_names(catalog.reader.sources())])
+    files = catalog.reader.sources()
+    if catalog.has_places and files:  # what a sample is called that nobody has read
+        stems = pl.Series([shard_stem(name) for name in short_names(files)])
         number = catalog.table.select(pl.int_range(pl.len()).over("file")).to_series()
         names = stems.gather(catalog.table["file"]) + "-" + number.cast(pl.String).str.zfill(7)
         rejected |= names.is_in(list(paths))

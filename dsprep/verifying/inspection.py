@@ -14,6 +14,7 @@ from dsprep.formats.stream import ShardStream
 from dsprep.images.check import make_check
 from dsprep.indexes import mxnet
 from dsprep.planning.recipe import Recipe, make_samples
+from dsprep.readers.pixels import RawPixels
 from dsprep.rows import Rows
 from dsprep.running.shard import Report
 from dsprep.sample import Sample, key_of
@@ -51,6 +52,7 @@ class ShardTask(NamedTuple):
         path: The file.
         layout: The format.
         reading: Makes samples of the schema; None if nothing tells it.
+        pixels: Where samples have their image as bare pixels; None if nowhere.
         enforced: Whether a sample that does not fit the schema is a problem.
         decode: Whether to decode every image.
         max_pixels: The most pixels that an image may have.
@@ -62,6 +64,7 @@ class ShardTask(NamedTuple):
     path: str
     layout: Format
     reading: Reading | None
+    pixels: RawPixels | None
     enforced: bool
     decode: bool
     max_pixels: int
@@ -168,7 +171,7 @@ def _read_samples(
         key = entry.sample.key
         found.samples += 1
         positions.append((entry.sample.id, entry.offset))
-        sample, misfit = _typed(entry.sample, task.reading)
+        sample, misfit = _typed(entry.sample, task)
         if misfit:
             found.misfits += 1
             found.misfit = found.misfit or f"the sample {key!r} {misfit}"
@@ -189,12 +192,12 @@ def _read_samples(
     return positions
 
 
-def _typed(sample: Sample, reading: Reading | None) -> tuple[Sample | None, str]:
+def _typed(sample: Sample, task: ShardTask) -> tuple[Sample | None, str]:
     """Return the sample as the schema has it, or why it does not fit."""
-    if reading is None:
+    if task.reading is None:
         return None, ""
     try:
-        return reading(sample), ""
+        return task.reading(task.pixels.encoded(sample) if task.pixels else sample), ""
     except BadSample as error:
         return None, str(error)
 

@@ -58,16 +58,21 @@ def find_origin(
     reader, layout = catalog.reader, made.layout
     if not understood.enforced and reader.whole and reader.table.name == layout.name:
         # Samples that were copied have the fields of the source, which all were looked at for.
-        own, label = settled.schema, understood.schema.label_field
-        fields = tuple(replace(each, missing=True) for each in own.fields)
-        schema = replace(own, fields=fields).with_names(label.names if label else ())
-        understood = understood._replace(schema=schema, ignored=settled.ignored)
+        known = understood.schema.by_name
+        fields = tuple(
+            replace(each, missing=True, names=known[each.name].names if each.name in known else ())
+            for each in settled.schema.fields
+        )
+        schema = replace(settled.schema, fields=fields)
+        understood = understood._replace(
+            schema=schema, ignored=settled.ignored, pixels=reader.pixels
+        )
     assert understood.schema is not None
     base: Schema = understood.schema
-    known, named = catalog.classes, base.label_field.names if base.label_field else ()
+    own, named = catalog.classes, base.label_field.names if base.label_field else ()
     told = against.classes is not None or against.class_order is not None
     are_numbers = catalog.label_column == "cls" or has_flags(catalog)
-    if known and named and set(known) <= set(named) and are_numbers and not told:
+    if own and named and set(own) <= set(named) and are_numbers and not told:
         catalog = renumbered(catalog, named)  # an option, or an append, has numbered them
         catalog = replace(catalog, told=catalog.told | {"label"})
     recipe = Recipe(
@@ -83,9 +88,10 @@ def find_origin(
         keep_fields=None,
         told=catalog.told,
     )
-    matched = match_fields(base, recipe.schema, made.transform is not None, made.known)
+    is_transformed = made.transform is not None
+    matched = match_fields(base, recipe.schema, layout, is_transformed, made.known)
     origin = Origin(catalog, recipe, matched, rejected, part_of)
-    return origin, understood, list(_problems(shards, matched, catalog, named))
+    return origin, understood, list(_problems(shards, matched, catalog))
 
 
 def _as_recorded(against: Source, fields: Choice, understood: Understood) -> Source:
@@ -104,13 +110,16 @@ def _as_recorded(against: Source, fields: Choice, understood: Understood) -> Sou
     return replace(against, choice=choice, whole=True)
 
 
-def _problems(
-    shards: Shards, matched: Matched, catalog: Catalog, names: tuple[str, ...]
-) -> Iterator[Problem]:
+def _problems(shards: Shards, matched: Matched, catalog: Catalog) -> Iterator[Problem]:
     """Find fields and classes of the source that the shards do not have."""
     for name in matched.unheld if shards.made.known else ():
         yield Problem(shards.manifest_name, None, "", f"has no field {name!r}, and the source has")
-    label = matched.fields[matched.label] if matched.label is not None else None
-    if label is not None and label.type == "class":
-        file = shards.manifest_name or str(shards.directory)
-        yield from islice(class_problems(names, catalog.classes, file), _MOST_CLASSES)
+    file = shards.manifest_name or str(shards.directory)
+    fields = catalog.settled.schema.by_name if catalog.settled else {}
+    for at, each in enumerate(matched.fields):
+        name = matched.names.get(each.name, each.name)
+        names = (
+            catalog.classes if at == matched.label else fields[name].names if name in fields else ()
+        )
+        if each.type == "class":
+            yield from islice(class_problems(each.names, names, file), _MOST_CLASSES)

@@ -9,6 +9,7 @@ from typing import NamedTuple, TypeVar
 from dsprep.errors import SourceError
 from dsprep.findings import notes_of
 from dsprep.formats.base import Format
+from dsprep.readers.pixels import RawPixels
 from dsprep.schema import IMAGE, LABEL, Choice, Reading, Schema
 from dsprep.sources.reading import make_source, read_source
 from dsprep.verifying.report import FieldFound
@@ -27,12 +28,14 @@ class Understood(NamedTuple):
         ignored: Raw names that are no fields.
         enforced: Whether every sample was checked against the schema when it was written.
         notes: What there is to say, a line each.
+        pixels: Where samples have their image as bare pixels; None if nowhere.
     """
 
     schema: Schema | None
     ignored: frozenset[str] = frozenset()
     enforced: bool = False
     notes: tuple[str, ...] = ()
+    pixels: RawPixels | None = None
 
     def reading(self, layout: Format) -> Reading | None:
         """Return what makes samples of the schema of raw ones."""
@@ -75,9 +78,9 @@ def _looked_at(shards: Shards, choice: Choice, pool: Pool) -> Understood:
             continue
         assert catalog.settled is not None
         if catalog.reader.whole and catalog.reader.table.name == layout.name:
-            settled = catalog.settled
+            settled, pixels = catalog.settled, catalog.reader.pixels
             notes = tuple(notes_of(findings))
-            return Understood(settled.schema, settled.ignored, notes=notes)
+            return Understood(settled.schema, settled.ignored, False, notes, pixels)
         why = f"{first}: is not read as {layout.name}"
     return Understood(None, notes=(f"nothing tells the fields: {why}",))
 

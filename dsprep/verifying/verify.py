@@ -300,6 +300,7 @@ def _task(
         path=str(path),
         layout=layout,
         reading=understood.reading(layout),
+        pixels=understood.pixels,
         enforced=understood.enforced,
         decode=asked.decode,
         max_pixels=shards.made.max_pixels if asked.max_pixels is None else asked.max_pixels,
