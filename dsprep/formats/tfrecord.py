@@ -185,7 +185,7 @@ class TFRecord(Format):
                 makers[feature] = partial(_format_entry, schema.image, each.name, feature)
             elif each.name == "source_id" and feature == names.source_id:
                 makers[feature] = partial(_source_id_entry, feature)
-            elif each != image and not (feature in texts and each.type == "text"):
+            elif each != image:
                 first = names.first_class if feature == CLASS_NUMBER else 0
                 is_label = each == label and feature == names.numbers
                 makers.setdefault(feature, _maker(feature, each, first, is_label))
@@ -238,7 +238,7 @@ class TFRecord(Format):
         _, path = _path_of(fields)
         name = _text_of(fields, CLASS_TEXT)
         name = name if CLASS_NUMBER in fields else None
-        key = key_of(path) if path else ""
+        key = key_of(path) if path and path[-1] != "/" else ""
         # A name without an extension tells the key, but is none of a file.
         path = path if image_kind_of(path) else ""
         return Sample(key, fields, position, path, class_name=name)
