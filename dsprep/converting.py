@@ -178,6 +178,7 @@ def convert(
             class_order=class_order,
             extensions=extensions,
             whole=layout.needs_names,
+            features=None if format_name == "tfrecord" else features,
             choice=make_choice(
                 image_field=image_field,
                 label_field=label_field,

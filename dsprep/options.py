@@ -27,6 +27,7 @@ FACTS = {
     "stdout": "Whether that stream is stdout.",
     "image_files": "Whether the source is files of images, in directories or archives.",
     "labeled": "Whether samples of the source have labels.",
+    "tfrecords": "Whether the source is TFRecord shards.",
     "rows": "Whether rows of a list, a table or a manifest name the samples.",
     "named": "Whether names of directories or in a table number the classes.",
     "carried": "Whether shards have the names that they have in the source.",
@@ -224,10 +225,16 @@ RULES = (
         ("carried",),
     ),
     Rule(
-        ("--compression", "--features"),
+        ("--compression",),
         _if("format", "tfrecord"),
         "it goes with tfrecord, not with {format}",
         ("format",),
+    ),
+    Rule(
+        ("--features",),
+        lambda given, facts: facts["format"] == "tfrecord" or facts["tfrecords"],
+        "it goes with tfrecord, which is neither read nor written; leave it out",
+        ("format", "tfrecords"),
     ),
     Rule(
         ("--compression",),

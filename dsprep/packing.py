@@ -173,6 +173,7 @@ def pack(
             pairs=pairs,
             kind=kind,
             whole=layout.needs_names,
+            features=None if format_name == "tfrecord" else features,
             choice=make_choice(
                 image_field=image_field,
                 label_field=label_field,

@@ -1031,7 +1031,7 @@ class Reading:
                 raise Misfit(f"has two values for the field {name!r}, one of them at {raw!r}")
             try:
                 typed = convert(value)
-            except (ValueError, TypeError, RecursionError, OverflowError):
+            except (ValueError, TypeError, RecursionError, OverflowError, IndexError):
                 raise _misfit(column, value) from None
             if typed is not None:
                 fields[name] = typed
@@ -1095,6 +1095,8 @@ def _converter(column: Field, is_number: bool = False) -> Callable[[Value], Valu
             a ``.cls``: classes may be called ``1`` and ``2``.
     """
     convert = TYPES[column.type].convert
+    if column.type == "text" and column.names:
+        return lambda value: _to_text(value if _is_text(value) else column.names[_index(value)])
     if column.type != "class" or not column.names:
         return convert
     numbers = {name: number for number, name in enumerate(column.names)}
@@ -1123,6 +1125,17 @@ def _is_whole(text: str) -> bool:
     except ValueError:
         return False
     return True
+
+
+def _is_text(value: Value) -> bool:
+    return isinstance(_single(value), bytes | str | None)
+
+
+def _index(value: Value) -> int:
+    number = _to_int(value)
+    if number is None or number < 0:
+        raise ValueError
+    return number
 
 
 def _misfit(column: Field, value: Value) -> Misfit:

@@ -202,7 +202,9 @@ def shard(
     copies = own == format_name and key == "path" and not oversample and features is None
     changes = ("--only", "--drop", "--rename", "--label-field", "--image-field", "--label-type")
     copies = copies and not any(given.get(each) for each in (*changes, "--schema"))
-    source = replace(source, whole=selection is not None or (not copies and layout.needs_names))
+    of_source = None if format_name == "tfrecord" else features
+    whole = selection is not None or (not copies and layout.needs_names)
+    source = replace(source, whole=whole, features=of_source)
     packing = Packing(
         source=source,
         destination=destination,

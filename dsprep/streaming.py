@@ -12,6 +12,7 @@ from dsprep.findings import Reject, frames_note
 from dsprep.formats import CONCATENATIVE
 from dsprep.formats.base import Entry, Format
 from dsprep.formats.stream import Readable, ShardStream, why_no_shard
+from dsprep.formats.tfrecord import TFRecord
 from dsprep.images.check import DEFAULT_MAX_PIXELS, LEVELS
 from dsprep.images.transform import Transform
 from dsprep.options import given_options, require_effect
@@ -162,6 +163,8 @@ def convert_stream(
         no_image=no_image,
     )
     source_layout = CONCATENATIVE[source]()
+    if features is not None and isinstance(source_layout, TFRecord) and to != source:
+        source_layout = TFRecord(features)
     recipe = Recipe(
         reader=ShardReader((), source_layout),
         schema=Schema(()),
@@ -174,7 +177,7 @@ def convert_stream(
         key=key,
         keep_fields=kept_fields(keep_fields),
     )
-    require_effect("convert", given, format=to)
+    require_effect("convert", given, format=to, tfrecords=source == "tfrecord")
     stream = _Stream(
         name, source_layout, recipe, choice, given, on_reject or _refuse, on_note or _ignore
     )

@@ -12,6 +12,7 @@ from typing import Any
 from dsprep.errors import Interrupted, OptionError
 from dsprep.findings import Finding, Reject, count_skipped, frames_note, notes_of
 from dsprep.formats.base import ShardFacts
+from dsprep.formats.folder import Folder
 from dsprep.formats.tar import MAX_NAME
 from dsprep.listing.changes import write_text
 from dsprep.manifests.manifest import Manifest
@@ -149,7 +150,11 @@ def write_data_set(
         rejects = [*plan.lost, *outcome.rejects]
         how = "continued" if state.resumed else done
         seconds = time.monotonic() - began
-        return final_report(plan, manifest, rejects, how, seconds, outcome.lost_frames)
+        report = final_report(plan, manifest, rejects, how, seconds, outcome.lost_frames)
+        if outcome.unlabeled:
+            note = f"{format_count(outcome.unlabeled, 'sample')} without the label that others have"
+            report = replace(report, notes=[*report.notes, note])
+        return report
 
 
 @contextmanager
@@ -299,7 +304,7 @@ def _notes(plan: Plan, shards: Sequence[ShardFacts], per_class: Mapping[int, int
     empty = [
         plan.catalog.classes[number]
         for number, count in per_class.items()
-        if plan.catalog.classes and not count
+        if plan.catalog.classes and plan.catalog.classes[number] and not count
     ]
     if empty and not plan.packing.first_shard:
         notes.append(f"{format_count(len(empty), 'class')} without samples: {format_some(empty)}")
@@ -316,6 +321,8 @@ def _notes(plan: Plan, shards: Sequence[ShardFacts], per_class: Mapping[int, int
             f"{format_count(without, 'image')} without objects, at which MXNet's ImageDetIter and "
             "ImageDetRecordIter stop"
         )
+    if isinstance(plan.packing.layout, Folder):
+        notes += plan.packing.layout.notes_on_names(plan.catalog.table["path"])
     target = plan.packing.size.target
     if (
         target is not None

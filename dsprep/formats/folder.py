@@ -73,6 +73,13 @@ class Layout(NamedTuple):
     references: dict[str, str]
 
 
+_SIDES = (
+    r"(?:^|[-._ 0-9/])"
+    r"(train|training|validation|valid|dev|val|test|testing|eval|evaluation)(?:[-._ 0-9/]|$)"
+)
+"""What Hugging Face's ``datasets`` takes for a split in a path (datasets, data_files.py)."""
+
+
 @dataclass(frozen=True)
 class Folder(Format):
     """Files in directories of classes.
@@ -114,6 +121,18 @@ class Folder(Format):
         note = f"left out, because the images tell them: {format_some(told)}"
         arranged = replace(schema, fields=tuple(kept), format=self.name)
         return replace(self, schema=arranged), [note] if told else []
+
+    def notes_on_names(self, paths: pl.Series) -> list[str]:
+        """Say which names Hugging Face's ``datasets`` takes for sides of a split."""
+        if self.schema is None or not any(each.name for each in self.schema.others):
+            return []
+        found = paths.str.extract(_SIDES, 1).drop_nulls()
+        if found.is_empty():
+            return []
+        return [
+            f"names hold {found[0]!r}, which Hugging Face's load_dataset takes for a split without "
+            f'{METADATA}: give it data_files="DIR/**" rather than data_dir'
+        ]
 
     def encode(self, sample: Sample) -> list[bytes]:
         """The files of a sample, one after another."""

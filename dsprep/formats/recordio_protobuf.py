@@ -258,8 +258,8 @@ def _sample_of(record: Record, position: int) -> Sample:
 
 
 def _key_of(uid: str) -> str:
-    """Return the key that a uid tells: after the last slash, it may hold no dot."""
+    """Return the key that a uid tells: after the last slash, it has a name without dots."""
     directory, slash, name = uid.rpartition("/")
     if image_kind_of(name):
         name = name.rpartition(".")[0] or name
-    return directory + slash + name.replace(".", "_")
+    return directory + slash + name.replace(".", "_") if name else ""

@@ -341,6 +341,7 @@ def _places(fields: Iterable[Field], schema: Schema, same: bool) -> dict[str, Pl
     tabled = []
     for each in fields:
         own = each.places[0] if same and each.places and not each.given else ()
+        own = own if len(own) == 1 or each.name != schema.label else ()
         # A part of JSON that is kept as well is a copy, which gets a member of its own.
         if len(own) == 1 or (len(own) == len(("json", "key")) and own[:1] not in whole):
             places[each.name] = own

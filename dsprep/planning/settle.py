@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from dsprep.errors import DsprepError, OptionError, SourceError
 from dsprep.formats.folder import Folder
+from dsprep.formats.tfrecord import TFRecord
 from dsprep.options import require_effect
 from dsprep.planning.cuts import ShardSize
 from dsprep.planning.packing import Packing
@@ -34,8 +35,8 @@ def settle(packing: Packing, catalog: Catalog) -> tuple[Packing, list[str]]:
     """
     assert catalog.settled is not None
     schema = catalog.settled.schema
-    _require_image(packing, catalog)
     packing, notes = _arranged(packing, catalog, schema)
+    _require_image(packing, catalog)
     check, size = packing.check, packing.size
     if check is None:
         # A reader that dies of an image must not get it. What is whole already is not judged again.
@@ -53,6 +54,8 @@ def settle(packing: Packing, catalog: Catalog) -> tuple[Packing, list[str]]:
         carried=size.by_file,
         looks=looks,
         labeled=catalog.is_labeled,
+        format=packing.layout.name,
+        tfrecords=catalog.reader.whole and catalog.reader.table.name == TFRecord.name,
     )
     _require_exact_labels(packing, catalog)
     return replace(packing, check=check, size=size), notes
@@ -85,9 +88,11 @@ def _arranged(packing: Packing, catalog: Catalog, schema: Schema) -> tuple[Packi
     is_asked = bool(asked or choice.rename or choice.label_type or choice.schema or in_json)
     # Not a tar of CIFAR, say, nor samples whose labels a list changes.
     copies = packing.copies and isinstance(reader, ShardReader) and not catalog.told
-    if same and not is_asked:
+    # Raw samples have parts of JSON only as a whole, in which facts of images would grow stale.
+    in_parts = any(len(place) > 1 for each in schema.fields for place in each.places)
+    if same and not is_asked and (copies or not in_parts):
         layout = packing.layout.like(reader.table)
-        return replace(packing, layout=layout, copies=copies, raw=not copies, schema=schema), []
+        return replace(packing, layout=layout, copies=copies, raw=True, schema=schema), []
     try:
         layout, notes = packing.layout.arranged(schema)
     except DsprepError as error:

@@ -259,7 +259,7 @@ def commit(
         shards=shards,
         files=[*_kept(base, files), *files],
         schema=_schema(plan, classes) if base is None else base.schema,
-        enforced=not (packing.copies or packing.raw) and (base is None or base.enforced),
+        enforced=not packing.raw and (base is None or base.enforced),
     )
     state.publish(manifest)
     return manifest

@@ -52,12 +52,14 @@ class Outcome:
         rejects: In the order of the catalog, shard by shard.
         lost_frames: How many images are the first frame of an animation.
         class_names: The names of classes that samples themselves tell, by number.
+        unlabeled: How many samples lack the label that others have.
     """
 
     shards: list[ShardReceipt]
     rejects: list[Reject]
     lost_frames: int
     class_names: dict[int, str]
+    unlabeled: int
 
 
 @dataclass
@@ -137,6 +139,7 @@ class Run:
                 parts = [self._state.done[unit.name] for unit in units[name]]
                 written.rejects = [reject for part in parts for reject in part.rejects]
                 written.lost_frames = sum(part.lost_frames for part in parts)
+                written.unlabeled = sum(part.unlabeled for part in parts)
                 written.class_names = dict(_class_names(parts, self._plan.catalog.root))
                 self._finish(name, written)
                 for unit in units[name]:
@@ -154,6 +157,7 @@ class Run:
                     [done[shard.name] for shard in self._shards], self._plan.catalog.root
                 )
             },
+            sum(done[shard.name].unlabeled for shard in self._shards),
         )
 
     def _spool(self, pool: Pool) -> None:

@@ -70,6 +70,7 @@ class Written:
         listed: The id, label and name of each sample, likewise, where they were not known before.
         lost_frames: How many images are the first frame of an animation.
         class_names: The names of classes, by their numbers as text, that samples themselves tell.
+        unlabeled: How many samples lack the label that others have.
     """
 
     samples: int
@@ -82,6 +83,7 @@ class Written:
     listed: Sequence[Listed] = ()
     lost_frames: int = 0
     class_names: dict[str, str] = field(default_factory=dict)
+    unlabeled: int = 0
 
     @property
     def misfits(self) -> int:
@@ -89,24 +91,29 @@ class Written:
         return sum(isinstance(each, MisfitReject) for each in self.rejects)
 
 
-class NameCollector:
-    """Gathers the names of classes that stand beside their numbers in samples.
+class LabelCollector:
+    """Gathers what samples tell of their labels.
 
     Attributes:
-        names: The names by number, as text.
+        names: The names of classes that stand beside their numbers, by number, as text.
+        unlabeled: How many samples lack the label that others have.
     """
 
     def __init__(self, recipe: Recipe) -> None:
         label = recipe.layout.schema.label_field if recipe.layout.schema else None
         self._field = label.name if label and label.type == "class" and not label.names else None
+        self._missing = label.name if label and label.missing else None
         self.names: dict[str, str] = {}
+        self.unlabeled = 0
 
     def add(self, sample: Sample) -> None:
-        """Note the class of a sample.
+        """Note the label of a sample.
 
         Raises:
             SourceError: If a class has two names.
         """
+        if self._missing is not None and self._missing not in sample.fields:
+            self.unlabeled += 1
         if self._field is not None and sample.class_name is not None:
             number = sample.fields.get(self._field)
             name = self.names.setdefault(str(number), sample.class_name)
@@ -134,7 +141,7 @@ def write_piece(task: PieceTask, report: Report) -> Written:
         return _write_with_writer(task, report)
     recipe, rows, layout = task.recipe, task.rows, task.recipe.layout
     label = recipe.schema.label
-    collector = NameCollector(recipe)
+    collector = LabelCollector(recipe)
     rejects: list[Reject] = []
     rejected: list[int] = []
     listed: list[Listed] = []
@@ -171,7 +178,8 @@ def write_piece(task: PieceTask, report: Report) -> Written:
             kept = rows_of_listed(listed) if recipe.reader.whole else rows.without(set(rejected))
             sidecars = write_sidecars(task.path, layout, kept, sizes)
         written = Written(len(sizes), sink.bytes, sink.crc32c, rejects, rejected, sidecars)
-        written.lost_frames, written.class_names = lost_frames, collector.names
+        written.lost_frames, written.unlabeled = lost_frames, collector.unlabeled
+        written.class_names = collector.names
         if layout.has_sidecars and not task.whole:
             written.sizes, written.listed = list(sizes), listed
         return written
@@ -249,7 +257,7 @@ def _write_with_writer(task: PieceTask, report: Report) -> Written:
     rejects: list[Reject] = []
     rejected: list[int] = []
     untold = pending = lost_frames = 0
-    collector = NameCollector(task.recipe)
+    collector = LabelCollector(task.recipe)
     with destination_errors(task.path):
         writer = task.recipe.layout.open_writer(task.path)
         with closing(writer):
@@ -274,7 +282,8 @@ def _write_with_writer(task: PieceTask, report: Report) -> Written:
             report(untold, pending, [])
         count = len(rows.ids) - len(rejected)
         written = Written(count, writer.bytes, writer.crc32c, rejects, rejected, {})
-        written.lost_frames, written.class_names = lost_frames, collector.names
+        written.lost_frames, written.unlabeled = lost_frames, collector.unlabeled
+        written.class_names = collector.names
         return written
 
 

@@ -44,6 +44,7 @@ class Source:
         whole: Whether all labels and class names are to be known, also those that only samples
             tell.
         choice: What the user says of the fields.
+        features: The preset of feature names that TFRecord shards have, if the user says it.
         list: An MXNet ``.lst`` with paths below the root, if labels come from one.
         table: A CSV or TSV file, if labels come from one.
         path_column: The table's column of paths or ids; None to find it by its name.
@@ -66,6 +67,7 @@ class Source:
     pairs: Mapping[str, str] = field(default_factory=dict)
     whole: bool = False
     choice: Choice = Choice()
+    features: str | None = None
     list: str | None = None
     table: str | None = None
     path_column: str | None = None
@@ -200,6 +202,7 @@ def make_source(
     pairs: Mapping[str, str] | None = None,
     whole: bool = False,
     choice: Choice | None = None,
+    features: str | None = None,
 ) -> Source:
     """A source from what a user gave; empty values mean the defaults."""
     chosen = frozenset(each.lower().removeprefix(".") for each in extensions)
@@ -211,6 +214,7 @@ def make_source(
         dict(pairs or {}),
         whole,
         choice or Choice(label_type=label_type),
+        features,
         list=list_file,
         table=labels,
         path_column=path_column,

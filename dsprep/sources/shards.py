@@ -76,7 +76,7 @@ def read_shards(
             detail = f"{count} without an image: they index others, as InsightFace writes them"
             findings.append(Finding("keyless", os.path.basename(path), detail))
     findings += [Finding("note", "", note) for note in shards.notes]
-    stems = [_undotted(shard_stem(name)) for name in short_names(shards.files)]
+    stems = [_stem_of(name) for name in short_names(shards.files)]
     table = pl.concat([_rows(number, stems[number], shard) for number, shard in enumerate(indexed)])
     if table.is_empty():
         why = f": {findings[0].path} {findings[0].detail}" if findings else ""
@@ -97,10 +97,10 @@ def read_shards(
     return replace(catalog, schema=shards.schema, is_told=shards.enforced), findings
 
 
-def _undotted(stem: str) -> str:
-    """Return the stem of a shard with no dot in its base name, as keys end at dots."""
-    directory, slash, name = stem.rpartition("/")
-    return directory + slash + name.replace(".", "_")
+def _stem_of(path: str) -> str:
+    """Return what keys begin with: the stem of a shard, with no dot, as keys end at dots."""
+    directory, slash, name = path.rpartition("/")
+    return directory + slash + shard_stem(name).replace(".", "_")
 
 
 def _with_labels(
@@ -111,7 +111,8 @@ def _with_labels(
         return table
     column = pl.Series("label", labels, dtype=pl.List(pl.Float64))
     first = column.list.first()
-    if (column.list.len() == 1).all() and (first % 1 == 0).all():
+    is_whole = (first % 1 == 0) & (first.abs() <= 2**53)
+    if (column.list.len() == 1).all() and is_whole.all():
         numbers = first.cast(pl.Int64).alias("cls")
         if classes is None or numbers.is_between(0, len(classes) - 1).all():
             column = numbers

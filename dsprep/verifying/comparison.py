@@ -10,9 +10,11 @@ from typing import TYPE_CHECKING, Any
 
 import polars as pl
 
+from dsprep.formats import shard_stem
 from dsprep.planning.recipe import Recipe
 from dsprep.running.shard import Report
 from dsprep.schema import FACTS, IMAGE, LABEL, Field, Schema
+from dsprep.stores.paths import short_names
 from dsprep.units import format_count, format_some
 from dsprep.verifying.digests import MISSING, WIDTH, Digester, differing
 from dsprep.verifying.inspection import Inspected, Problem, SourceTask, digest_source
@@ -170,7 +172,7 @@ def compare(
     on = ["name" if named else "content", "number"]
     found, source = (_numbered(table, on[0]) for table in (found, source))
     pairs = found.join(source, on=on, how="inner", suffix="_source", nulls_equal=True)
-    expected = source.filter(~pl.col("path").is_in(list(origin.rejected)))
+    expected = source.filter(~pl.col("rejected"))
     both = pairs.filter(pl.col("digests").is_not_null() & pl.col("digests_source").is_not_null())
     other = both.filter(pl.col("digests") != pl.col("digests_source"))
     notes += _hints(other, both.height, matched)
@@ -287,9 +289,21 @@ def _expected(origin: Origin, pool: Pool, report: Report) -> pl.DataFrame:
         "digests": digests,
         "content": _contents(digests, matched),
         "reason": [reasons.get(at) for at in range(len(catalog))],
+        "rejected": _is_rejected(catalog, origin.rejected),
     }
     kinds = {"name": pl.String(), "digests": pl.Binary(), "content": pl.Binary()}
     return pl.DataFrame(columns, schema_overrides={**kinds, "reason": pl.String()})
+
+
+def _is_rejected(catalog: Catalog, paths: frozenset[str]) -> pl.Series:
+    """Return which samples have been rejected, by their paths or by their place in a shard."""
+    rejected = catalog.table["path"].is_in(list(paths))
+    if catalog.has_places:  # what a sample is called that nobody has read
+        stems = pl.Series([shard_stem(name) for name in short_names(catalog.reader.sources())])
+        number = catalog.table.select(pl.int_range(pl.len()).over("file")).to_series()
+        names = stems.gather(catalog.table["file"]) + "-" + number.cast(pl.String).str.zfill(7)
+        rejected |= names.is_in(list(paths))
+    return rejected
 
 
 def _contents(digests: Sequence[bytes | None], matched: Matched) -> Sequence[bytes | None]:

@@ -12,6 +12,7 @@ from typing import NamedTuple
 import google_crc32c
 
 from dsprep.errors import BadSample
+from dsprep.formats.base import Format
 from dsprep.formats.folder import Folder
 from dsprep.formats.listing import LISTING, Listed, read_listing
 from dsprep.images.check import make_check
@@ -105,7 +106,7 @@ def look_at_samples(task: FolderTask, report: Report) -> Inspected:
     """Compare the files of some samples with what the listing says of them."""
     check = make_check("decode", readable=None, max_pixels=task.max_pixels)
     found = Inspected()
-    reading = _reading(task.layout)
+    reading = Reading(folder_schema(task.layout), task.layout)
     for sample in task.samples:
         problems: list[Problem] = []
         files: dict[str, bytes] = {}
@@ -137,11 +138,11 @@ def look_at_samples(task: FolderTask, report: Report) -> Inspected:
     return found
 
 
-def _reading(layout: Folder) -> Reading:
-    """Return what makes samples of raw ones whose fields have their own names."""
+def folder_schema(layout: Format) -> Schema:
+    """Return the schema of a folder's raw samples, whose values lie under the fields' names."""
     schema = layout.schema or Schema(())
     fields = tuple(replace(each, places=((each.name,),)) for each in schema.fields)
-    return Reading(replace(schema, fields=fields), layout)
+    return replace(schema, fields=fields)
 
 
 def _note(

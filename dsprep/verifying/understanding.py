@@ -72,7 +72,7 @@ def _looked_at(shards: Shards, choice: Choice, pool: Pool) -> Understood:
     files = [str(shards.directory / name) for name in shards.present]
     why = "there are none"
     # A directory has files that tell of all shards in it; these may be sides of a split, though.
-    whole = [[str(shards.directory)]] if len(files) > 1 else []
+    whole = [[str(shards.directory)]] if shards.destination.single is None else []
     for first, *others in [*whole, files] if files else []:
         source = make_source(first, others=others, kind=layout.name, choice=choice)
         try:

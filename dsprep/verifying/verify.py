@@ -26,7 +26,7 @@ from dsprep.stores.objects import as_source
 from dsprep.stores.urls import is_s3
 from dsprep.units import format_count
 from dsprep.verifying.digests import Digester
-from dsprep.verifying.folders import look_at_folder
+from dsprep.verifying.folders import folder_schema, look_at_folder
 from dsprep.verifying.inspection import Inspected, Problem, ShardTask, inspect_shard
 from dsprep.verifying.receipts import UNFINISHED, difference, false_totals
 from dsprep.verifying.report import VerifyReport
@@ -166,7 +166,7 @@ def _verify(shards: Shards, asked: _Asked) -> VerifyReport:
     present = shards.present
     checked = ["structure"] if manifest is None else ["manifest", "sizes", "checksums", "structure"]
     understood = understand(shards, asked.choice, pool)
-    notes = [*shards.notes, *understood.notes]
+    notes = list(dict.fromkeys((*shards.notes, *understood.notes)))
     origin, understood, wrong = _origin(shards, understood, asked)
     problems += wrong
     digester = None if origin is None else Digester(origin.matched.fields)
@@ -254,7 +254,7 @@ def _verify_folder(shards: Shards, asked: _Asked) -> VerifyReport:
     began = time.monotonic()
     manifest, progress = shards.manifest, asked.progress
     assert manifest is not None
-    understood = Understood(manifest.schema, enforced=manifest.enforced)
+    understood = Understood(folder_schema(shards.made.layout), enforced=manifest.enforced)
     origin, _, problems = _origin(shards, understood, asked)
     digester = None if origin is None else Digester(origin.matched.fields)
     checked = ["manifest", "sizes", "checksums", *(["images"] if asked.decode else [])]

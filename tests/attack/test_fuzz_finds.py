@@ -3,31 +3,32 @@
 from __future__ import annotations
 
 import io
+import struct
 import tarfile
 from pathlib import Path
 
 import pytest
 
 from dsprep.catalog import Catalog
-from dsprep.errors import BadSample
 from dsprep.findings import Reject
 from dsprep.formats.base import Format
 from dsprep.formats.example import decode_example
+from dsprep.formats.recordio import RecordIO
 from dsprep.formats.recordio_protobuf import RecordIOProtobuf
 from dsprep.formats.stream import ShardStream
 from dsprep.formats.tfrecord import TFRecord
 from dsprep.formats.webdataset import WebDataset
 from dsprep.formats.wire import framed
-from dsprep.sample import Ints, Sample, Value
+from dsprep.sample import Blobs, Floats, Ints, Sample
 from dsprep.sources.shards import read_shards
 from dsprep.sources.shardset import ShardSet
 from dsprep.streaming import convert_stream
 
 
-def index(path: Path, layout: Format, data: bytes, whole: bool = False) -> Catalog:
+def index(path: Path, layout: Format, data: bytes) -> Catalog:
     """The catalog of a shard of these bytes."""
     path.write_bytes(data)
-    return read_shards(ShardSet(str(path), (str(path),), layout), whole=whole)[0]
+    return read_shards(ShardSet(str(path), (str(path),), layout))[0]
 
 
 def samples(catalog: Catalog) -> list[Sample]:
@@ -44,65 +45,64 @@ def tar_of(**pax: str) -> bytes:
     return data.getvalue()
 
 
+def tfrecord_of(key: str, image: bytes) -> bytes:
+    """A record with the name of a file."""
+    name, data = Blobs((f"{key}.jpg".encode(),)), Blobs((image,))
+    fields = {"image/filename": name, "image/encoded": data}
+    return b"".join(TFRecord().encode(Sample(key, fields)))
+
+
 A_ZERO = "a\x00b"
 
 
-@pytest.mark.parametrize("whole", [False, True])
 @pytest.mark.parametrize(
     ("layout", "data"),
     [
         (WebDataset(), tar_of(path=f"{A_ZERO}.cls")),
-        (TFRecord(whole=True), b"".join(TFRecord(whole=True).encode(Sample(A_ZERO, {"cls": 1})))),
+        (TFRecord(), tfrecord_of(A_ZERO, b"")),
     ],
 )
-def test_a_key_with_a_zero_byte_is_one_key(
-    tmp_path: Path, layout: Format, data: bytes, whole: bool
-) -> None:
-    catalog = index(tmp_path / "shard", layout, data, whole)
-    assert [(each.key, each.fields) for each in samples(catalog)] == [(A_ZERO, {"cls": 1})]
+def test_a_key_with_a_zero_byte_is_one_key(tmp_path: Path, layout: Format, data: bytes) -> None:
+    catalog = index(tmp_path / "shard", layout, data)
+    assert [each.key for each in samples(catalog)] == [A_ZERO]
     assert "\x00" not in catalog.table["path"][0]
 
 
-def again(layout: Format, sample: Sample) -> Sample:
-    """The sample as it is read from a shard of its own."""
-    data = b"".join(layout.encode(sample))
-    with ShardStream("a shard", io.BytesIO(data + layout.trailer(len(data)))) as stream:
-        (entry,) = layout.read(stream)
-    return entry.sample
-
-
-def test_a_feature_that_repeats_the_key_stays_what_it_is() -> None:
-    sample = Sample("a", {"jpg": b"\xff\xd8\xff", "__key__": b"a"})
-    assert again(TFRecord(whole=True), sample) == sample
-
-
-@pytest.mark.parametrize("fields", [{"jpg": b"\xff\xd8\xff", "__key__": b"b"}, {"__key__": b"a"}])
-def test_a_field_that_would_be_the_key_is_refused(fields: dict[str, Value]) -> None:
-    with pytest.raises(BadSample, match="'__key__' would be read as its key"):
-        TFRecord(whole=True).encode(Sample("a", fields))
-
-
 def test_a_stream_does_not_make_one_sample_of_two_with_one_key() -> None:
-    first, second = Sample("0", {"jpg": b"\xff\xd8\xff"}), Sample("0", {"png": b"\x89PNG"})
-    layout = TFRecord(whole=True)
-    source = io.BytesIO(b"".join((*layout.encode(first), *layout.encode(second))))
+    jpeg, gif = b"\xff\xd8\xff", b"GIF89a\1\0\1\0\0\0\0,\0\0\0\0\1\0\1\0\0\2\2D\1\0;"
+    source = io.BytesIO(tfrecord_of("0", gif) + tfrecord_of("0", jpeg))
     rejects: list[Reject] = []
-    made = convert_stream(source, source="tfrecord", to="webdataset", on_reject=rejects.append)
+    made = convert_stream(
+        source, source="tfrecord", to="webdataset", check="none", on_reject=rejects.append
+    )
     with ShardStream("a shard", io.BytesIO(made.read())) as stream:
-        assert [entry.sample.fields for entry in WebDataset().read(stream)] == [first.fields]
+        assert [entry.sample.fields for entry in WebDataset().read(stream)] == [{"gif": gif}]
     assert [each.path for each in rejects] == ["0"]
 
 
 def test_a_label_that_is_an_unusual_nan_is_kept_bit_for_bit() -> None:
-    value = bytes.fromhex("1206 0a04 0100c07f")  # float32_tensor: values, packed
-    label = bytes.fromhex("12 12 0a06") + b"values" + bytes([0x12, len(value)]) + value
-    data = b"\x0a\x23\xd7\xce" + len(label).to_bytes(4, "little") + label
-    layout = RecordIOProtobuf()
+    nan = bytes.fromhex("0100c07f")
+    record = struct.pack("<I", 0) + nan + bytes(16)
+    data = b"\x0a\x23\xd7\xce" + len(record).to_bytes(4, "little") + record
     with ShardStream("a shard", io.BytesIO(data)) as stream:
-        (entry,) = layout.read(stream)
-    assert entry.sample.fields == {"label.tensor": value}
-    for other in (layout, TFRecord(whole=True), WebDataset()):
-        assert again(other, entry.sample).fields == entry.sample.fields
+        (entry,) = RecordIO().read(stream)
+    assert b"".join(RecordIO().encode(entry.sample)) == data
+
+
+@pytest.mark.parametrize("label", [1e30, float("inf"), float("nan"), -(2.0**62)])
+def test_a_label_that_no_class_number_is(tmp_path: Path, label: float) -> None:
+    sample = Sample("3", {"image": b"\xff\xd8\xff", "label": Floats((label,))}, 3)
+    catalog = index(tmp_path / "a.rec", RecordIO(), b"".join(RecordIO().encode(sample)))
+    (found,) = catalog.table["label"].list.first()
+    assert repr(found) == repr(struct.unpack("f", struct.pack("f", label))[0])
+
+
+def test_a_uid_without_a_name_is_no_key() -> None:
+    data = b"\x1a\x04cat/"
+    shard = b"\x0a\x23\xd7\xce" + len(data).to_bytes(4, "little") + data + bytes(2)
+    with ShardStream("a shard", io.BytesIO(shard)) as stream:
+        (entry,) = RecordIOProtobuf().read(stream)
+    assert entry.sample.key == ""
 
 
 def test_a_feature_in_many_parts_is_read_at_once() -> None:

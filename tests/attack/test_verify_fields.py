@@ -12,7 +12,7 @@ import pytest
 from PIL import Image
 
 from tests.conftest import Finished
-from tests.images import jpeg, png
+from tests.images import image_folder, jpeg, png, truncated
 
 Run = Callable[..., Finished]
 Samples = dict[str, dict[str, bytes]]
@@ -200,6 +200,37 @@ def test_fields_that_were_dropped_or_renamed_are_known(
     how = ("--to", "tfrecord", "--drop", "mask", "--rename", "text=caption", "-j", 1)
     assert run_here("convert", source, tmp_path / "out", *how).code == 0
     assert problems(run_here, tmp_path / "out", source) == []
+
+
+@pytest.mark.parametrize("format", FORMATS)
+@pytest.mark.parametrize("how", [("--drop", "label"), ("--rename", "label=target")])
+def test_labels_may_be_gone_or_have_another_name(
+    run_here: Run, photos: Path, tmp_path: Path, format: str, how: tuple[str, ...]
+) -> None:
+    dest = tmp_path / "out"
+    done = run_here("convert", photos, dest, "--to", format, *how, "-j", 1)
+    assert done.code == 0, done.err
+    assert problems(run_here, dest, photos) == []
+    if how[0] == "--rename":
+        own, beside = dest / "manifest.json", tmp_path / "out.manifest.json"  # a folder's
+        manifest = own if own.exists() else beside
+        values = json.loads(manifest.read_text())
+        values["options"]["fields"] = {"drop": ["label"]}
+        manifest.write_text(json.dumps(values))
+        found = problems(run_here, dest, photos)
+        assert len(found) == 24
+        assert all("has a label, and " in message for _, message in found)
+
+
+def test_samples_that_were_rejected_are_not_missing(run_here: Run, tmp_path: Path) -> None:
+    """Nobody knows the keys of records that are not read."""
+    image_folder(tmp_path / "images", ("cat", "dog"), per_class=3)
+    (tmp_path / "images" / "cat" / "001.jpg").write_bytes(truncated(jpeg(3)))
+    first, second = tmp_path / "first", tmp_path / "second"
+    how = ("--to", "tfrecord", "-j", 1)
+    assert run_here("convert", tmp_path / "images", first, "--check", "none", *how).code == 0
+    assert run_here("convert", first, second, "--check", "decode", *how).code == 3
+    assert problems(run_here, second, first) == []
 
 
 def test_a_field_of_the_source_that_the_shards_lack_is_a_problem(

@@ -405,6 +405,7 @@ class TestMeaning:
         named: dict[str, Value] = {
             "image/class/label": Ints((3,)),
             "image/class/text": Blobs((b"cat",)),
+            "image/class/synset": Blobs((b"n01",)),
         }
         found = settled(self.IMAGE | named)
         assert typed(found, self.IMAGE | named) == {
