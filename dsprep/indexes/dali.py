@@ -42,7 +42,7 @@ def sample_line(key: str, members: Iterable[Member]) -> str:
     """
     parts = []
     for member in members:
-        extension = member.name[len(key) + 1 :]
+        extension = member.name.removeprefix("./")[len(key) + 1 :]
         if not extension or _BLANK.search(extension):
             raise ValueError(f"DALI's index cannot hold the extension of {member.name!r}")
         parts.append(f"{extension} {member.at} {member.size} {_word(member.name)}")

@@ -215,15 +215,17 @@ def _of_own(directory: str, files: Sequence[str], layout: type[Format], alone: b
     names = [f"{os.path.basename(files[0])}.manifest.json"] if alone else []
     for name in (*names, "manifest.json"):
         path = os.path.join(directory, name)
-        if not is_file(path):
+        if not exists(path):
             continue
         try:
             manifest = read_manifest(path)
         except OtherVersion as error:
             notes.append(f"{error}; it is taken for absent")
             continue
-        except SourceError:  # another program may have written a file of that name
-            continue
+        except SourceError:
+            if name in names:
+                raise
+            continue  # another program may have written a file of that name
         named = {shard.name for shard in manifest.shards}
         if manifest.format == layout.name and named.issuperset(map(os.path.basename, files)):
             return _recorded(path, manifest, files, alone)

@@ -24,6 +24,8 @@ from dsprep.images.check import make_check, require_readable
 from dsprep.images.decode import DEFAULT_MAX_PIXELS
 from dsprep.images.header import ImageHeader
 from dsprep.planning.recipe import Recipe, image_maker
+from dsprep.readers.files import FileReader
+from dsprep.schema import Schema
 from tests.images import bmp, bomb, draw, encode, gif, jpeg, png, truncated, webp
 
 KINDS = {
@@ -97,7 +99,7 @@ def test_a_good_image(kind: str, level: str) -> None:
 
 @pytest.mark.parametrize("data", [b"", bomb()], ids=["empty", "bomb"])
 def test_none_looks_at_nothing(data: bytes) -> None:
-    recipe = Recipe("", WebDataset(), None, "none", frozenset(), 1, None, "path")
+    recipe = Recipe(FileReader(""), Schema(()), WebDataset(), None, "none", None, 1, None, "path")
     assert image_maker(recipe)("a.png", data) == ("png", data, 0, 0, False)
 
 
