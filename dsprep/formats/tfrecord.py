@@ -185,7 +185,7 @@ class TFRecord(Format):
                 makers[feature] = partial(_format_entry, schema.image, each.name, feature)
             elif each.name == "source_id" and feature == names.source_id:
                 makers[feature] = partial(_source_id_entry, feature)
-            elif each != image and not (feature in texts and each.type == "text"):
+            elif each != image:
                 first = names.first_class if feature == CLASS_NUMBER else 0
                 is_label = each == label and feature == names.numbers
                 makers.setdefault(feature, _maker(feature, each, first, is_label))
