@@ -980,6 +980,10 @@ class Reading:
     ignored: frozenset[str] = frozenset()
     raw: bool = False
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Travel to workers without what is compiled."""
+        return Reading, (self.schema, self.table, self.ignored, self.raw)
+
     @cached_property
     def _plain(self) -> dict[str, tuple[str, Callable[[Value], Value | None], Field] | None]:
         """What raw names are: name and converter; None for what is left out. It grows."""

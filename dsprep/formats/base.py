@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import asdict, dataclass, field, fields, replace
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Protocol, Self
 
 from dsprep.images.header import sniff
@@ -131,6 +131,10 @@ class Format(ABC):
     schema: Schema | None = field(default=None, kw_only=True)
     """The schema of the samples to write, its places being those of this format; None for raw
     samples, which have been read from the same format. See :meth:`arranged`."""
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Travel to workers without what is compiled."""
+        return {each.name: getattr(self, each.name) for each in fields(self)}
 
     @classmethod
     def from_options(cls, options: Mapping[str, Any]) -> Self:

@@ -12,7 +12,7 @@ from dataclasses import dataclass, fields
 from io import BytesIO
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from dsprep.errors import BadImage, OptionError, SourceError
+from dsprep.errors import OptionError, SourceError
 from dsprep.images.decode import (
     DEFAULT_MAX_PIXELS,
     load,
@@ -64,15 +64,6 @@ class Encoded(NamedTuple):
     width: int
     height: int
     lost_frames: bool = False
-
-
-def channels_of(data: bytes) -> int | None:
-    """Return how many channels an image has; None if its bytes do not tell it."""
-    try:
-        with open_image(data, read_header(data), DEFAULT_MAX_PIXELS) as image:
-            return len(image.getbands())
-    except BadImage:
-        return None
 
 
 @dataclass(frozen=True)

@@ -5,7 +5,6 @@ This runs in workers, on every sample, and so imports neither polars nor Pillow.
 
 from __future__ import annotations
 
-import hashlib
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
@@ -14,12 +13,12 @@ from typing import Any, NamedTuple, TypeAlias
 from dsprep.errors import BadSample
 from dsprep.formats.base import Format
 from dsprep.images.check import make_check, require_readable
-from dsprep.images.transform import Encoded, Transform, channels_of, is_turned
+from dsprep.images.facts import FACTS_OF
+from dsprep.images.transform import Encoded, Transform, is_turned
 from dsprep.planning.geometry import dependent_fields, label_depends, refusal, why_not_turned
 from dsprep.readers.base import Reader
 from dsprep.rows import Rows
 from dsprep.sample import (
-    FORMAT_NAMES,
     UNKNOWN_IMAGE,
     Blobs,
     Ints,
@@ -256,31 +255,17 @@ def _fact_maker(recipe: Recipe) -> Callable[[Sample, Encoded], None]:
         if layout.schema is not None:
             for name in typed:
                 if is_new or name not in sample.fields:
-                    value = _fact(name, image)
+                    value = FACTS_OF[name](image)
                     own = recipe.schema.by_name.get(name)
                     if value is not None and (own is None or name in sample.fields):
                         sample.fields[name] = value
             return
         for raw, value in sample.fields.items():
             name = layout.fact_of(raw)
-            if name and (fact := _fact(name, image)) is not None:
+            if name and (fact := FACTS_OF[name](image)) is not None:
                 sample.fields[raw] = _as_raw(fact, value)
 
     return renew
-
-
-def _fact(name: str, image: Encoded) -> int | str | None:
-    """Return a fact of an image; None if its bytes do not tell it."""
-    if name in ("width", "height"):
-        return int(getattr(image, name)) or None
-    if name == "format":
-        return FORMAT_NAMES.get(image.kind)
-    if name == "sha256":
-        return hashlib.sha256(image.data).hexdigest()
-    channels = channels_of(image.data)
-    if name == "channels":
-        return channels
-    return {1: "Grayscale", 3: "RGB", 4: "RGBA"}.get(channels or 0)
 
 
 def _as_raw(fact: int | str, before: Value) -> Value:

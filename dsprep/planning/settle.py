@@ -93,6 +93,8 @@ def _arranged(packing: Packing, catalog: Catalog, schema: Schema) -> tuple[Packi
     if same and not is_asked and (copies or not in_parts):
         layout = packing.layout.like(reader.table)
         return replace(packing, layout=layout, copies=copies, raw=True, schema=schema), []
+    if "--features" in packing.given:
+        schema = replace(schema, format="")  # its names are those of the preset, not the source's
     try:
         layout, notes = packing.layout.arranged(schema)
     except DsprepError as error:

@@ -37,20 +37,21 @@ def weigh(
     """
     sizes: list[int] = catalog.table["size"].to_list()
     layout, whole = packing.layout, catalog.reader.whole
+    by_index = packing.key == "index"
     if packing.copies:
         return sizes, None, False
     if packing.size.by_file:
         return sizes, None, True
     if packing.transform is not None or catalog.reader.encodes:
         if not packing.size.by_bytes:
-            return sizes if whole else _exact_weights(layout, catalog, sizes), None, True
+            return sizes if whole else _exact_weights(layout, catalog, sizes, by_index), None, True
         predicted, capacity = _estimate(
             packing, catalog, pick(indexed, SAMPLE), sizes, pool, progress
         )
-        weights = predicted if whole else _exact_weights(layout, catalog, predicted)
+        weights = predicted if whole else _exact_weights(layout, catalog, predicted, by_index)
         return weights, capacity, True
     if not whole:
-        return _exact_weights(layout, catalog, sizes), None, not layout.concatenative
+        return _exact_weights(layout, catalog, sizes, by_index), None, not layout.concatenative
     if not (layout.concatenative and packing.size.by_bytes):
         return sizes, None, True
     tried = try_samples(packing, catalog, pool, progress)
@@ -58,11 +59,15 @@ def weigh(
     return [size or 0 for size in measured], None, False
 
 
-def _exact_weights(layout: Format, catalog: Catalog, image_sizes: Sequence[int]) -> list[int]:
+def _exact_weights(
+    layout: Format, catalog: Catalog, image_sizes: Sequence[int], by_index: bool
+) -> list[int]:
     """The bytes of each encoded sample, given those of its image."""
     import polars as pl
 
     table = catalog.table.with_columns(pl.Series("image", image_sizes, dtype=pl.Int64))
+    if by_index:
+        table = table.with_columns(path=pl.col("index").cast(pl.String).str.zfill(9) + ".webp")
     if catalog.classes and catalog.label_column == "cls":
         table = table.with_columns(pl.Series("class", catalog.classes).gather(table["cls"]))
     return layout.weights(table).to_list()
