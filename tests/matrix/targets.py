@@ -68,7 +68,7 @@ def recordio(dest: Path, peers: Peers) -> list[Arrived]:
         names = {}
         for line in shard.with_suffix(".lst").read_text().splitlines():
             number, label, name = line.split("\t")
-            names[int(number)] = (float(label), stem(name))
+            names[int(number)] = (float(label), stem(name) or name)
         records = peers.mxnet.recordio.MXIndexedRecordIO(str(shard.with_suffix(".idx")), path, "r")
         assert sorted(records.keys) == sorted(names)
         for key in records.keys:

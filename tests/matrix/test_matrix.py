@@ -141,7 +141,7 @@ def test_lists_of_it_choose_from_it(
         assert run_here(verb, *choice, dest, "--to", "webdataset", "-qj1") == (0, "", "")
         arrived = TARGETS["webdataset"](dest, peers)
         told_of = zip(wanted, arrived, strict=True)
-        assert arrived == [told(*each, "webdataset") for each in told_of]
+        assert arrived == [told(*each, "webdataset", ()) for each in told_of]
         assert run_here("verify", dest, "--against", *choice, "-qj1") == (0, "", "")
         chosen += [name for _, _, name in rows]
     assert sorted(chosen) == sorted(names)
