@@ -68,7 +68,7 @@ def recordio(dest: Path, peers: Peers) -> list[Arrived]:
         names = {}
         for line in shard.with_suffix(".lst").read_text().splitlines():
             number, label, name = line.split("\t")
-            names[int(number)] = (float(label), stem(name))
+            names[int(number)] = (float(label), stem(name) or name)
         records = peers.mxnet.recordio.MXIndexedRecordIO(str(shard.with_suffix(".idx")), path, "r")
         assert sorted(records.keys) == sorted(names)
         for key in records.keys:
@@ -95,13 +95,14 @@ def recordio_protobuf(dest: Path, peers: Peers) -> list[Arrived]:
 
 
 def folder(dest: Path, peers: Peers) -> list[Arrived]:
-    """The files, and the list beside them; there is nothing else in the folder."""
+    """The files, and the list beside them; there is nothing else in the folder but metadata."""
     listed = [line.split("\t") for line in Path(f"{dest}.lst").read_text().splitlines()]
     found = [
         Arrived(stem(path), int(float(label)), (dest / path).read_bytes())
         for _, label, path in listed
     ]
-    there = {path.relative_to(dest).as_posix() for path in dest.rglob("*") if path.is_file()}
+    there = {path.relative_to(dest).as_posix() for path in dest.rglob("*.*") if path.is_file()}
+    there = {path for path in there if path.rpartition("/")[2] != "metadata.jsonl"}
     assert there == {path for _, _, path in listed}
     return found
 

@@ -53,13 +53,15 @@ def of_the_folder(
     return give
 
 
-def told(item: Item, arrived: Arrived, target: str) -> Arrived:
+def told(item: Item, arrived: Arrived, target: str, classes: Sequence[str]) -> Arrived:
     """What should have arrived, given that an encoder may encode pixels as it likes.
 
-    In a folder of images, those that have no directory get that of their class.
+    In a folder of images, those that are not in the directory of their class get it.
     """
-    named = "/" in item.key or target not in ("folder", "manifest")
-    key = item.key if named else f"{item.cls}/{item.key}"
+    key, directories = item.key, item.key.split("/")[:-1]
+    if target in ("folder", "manifest") and (classes or not directories):
+        own = classes[item.cls] if classes else str(item.cls)
+        key = key if own in directories else f"{own}/{key}"
     if not item.is_pixels:
         return Arrived(key, item.cls, item.data)
     with Image.open(io.BytesIO(arrived.data)) as image:
@@ -99,7 +101,7 @@ def test_all_samples_arrive(
     assert run_here("convert", *args, dest, "--to", target, "-qj1") == (0, "", "")
     arrived = TARGETS[target](dest, peers)
     assert len(arrived) == len(items)
-    assert arrived == [told(*each, target) for each in zip(items, arrived, strict=True)]
+    assert arrived == [told(*each, target, classes) for each in zip(items, arrived, strict=True)]
     assert class_names(dest) == classes
     if source in SAME:
         assert content(dest) == of_the_folder(target)
@@ -139,7 +141,7 @@ def test_lists_of_it_choose_from_it(
         assert run_here(verb, *choice, dest, "--to", "webdataset", "-qj1") == (0, "", "")
         arrived = TARGETS["webdataset"](dest, peers)
         told_of = zip(wanted, arrived, strict=True)
-        assert arrived == [told(*each, "webdataset") for each in told_of]
+        assert arrived == [told(*each, "webdataset", ()) for each in told_of]
         assert run_here("verify", dest, "--against", *choice, "-qj1") == (0, "", "")
         chosen += [name for _, _, name in rows]
     assert sorted(chosen) == sorted(names)
