@@ -534,7 +534,9 @@ def observe(samples: Iterable[Sample], table: Table, choice: Choice) -> Observed
                     meaning = table.meaning(name)
                     is_label = choice.label in (name, meaning.field) and choice.label is not None
                     is_label = is_label and meaning.role != LABEL
-                    hints[name] = LABEL_TEXT if is_label else meaning.type
+                    hint = LABEL_TEXT if is_label else meaning.type
+                    is_text = hint == LABEL_TEXT and choice.label_type == "text"
+                    hints[name] = "text" if is_text else hint
                 _see(found, (name,), value, hints[name], sample.key)
         for path in choice.paths:
             if (value := _part_of(sample.fields, path)) is not None:
@@ -608,9 +610,16 @@ def _label_type(value: Value) -> str:
             return "bytes"
     if isinstance(value, list) and len(value) == 1:
         value = value[0]
-    kind = type_of(value)
+    kind = type_of(value) if not _is_object(value) else "json"
     kind = kind.replace("float64", "float32")  # labels are 32-bit floats in most formats
     return "class" if kind == "int" else kind
+
+
+def _is_object(text: Value) -> bool:
+    try:
+        return isinstance(text, str) and text[:1] == "{" and isinstance(json.loads(text), dict)
+    except (ValueError, RecursionError):
+        return False
 
 
 def _type_of_bytes(data: bytes) -> str:
@@ -856,9 +865,11 @@ def _with_label(
             label = classes[0]
     if label is None:
         return schema
-    if label.type == "image":
+    is_read = label.type in ("bytes", "list<bytes>") and choice.label_type is not None
+    if not (_can_label(label) or label.type == "list<text>" or is_read):
         if choice.label is not None:
-            raise OptionError(f"--label-field {choice.label}: is an image, which is no label")
+            what = TYPES[label.type].what
+            raise OptionError(f"--label-field {choice.label}: is {what}, which is no label")
         return schema
     kind = label.type
     if choice.label_type is not None and not (choice.label_type == "class" and kind == "text"):

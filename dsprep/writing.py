@@ -13,7 +13,6 @@ from dsprep.errors import Interrupted, OptionError
 from dsprep.findings import Finding, Reject, count_skipped, frames_note, notes_of
 from dsprep.formats.base import ShardFacts
 from dsprep.formats.tar import MAX_NAME
-from dsprep.listing.changes import write_text
 from dsprep.manifests.manifest import Manifest
 from dsprep.planning.cuts import ShardSize, in_megabytes
 from dsprep.planning.packing import Packing
@@ -122,6 +121,8 @@ def write_data_set(
     ):
         plan = make_plan(packing, pool, progress)
         if schema_out is not None and plan.catalog.settled is not None:
+            from dsprep.listing.changes import write_text  # few runs need it
+
             text = json.dumps(plan.catalog.settled.schema.to_json(), indent=1, ensure_ascii=False)
             write_text(schema_out, text + "\n")
         if dry_run:

@@ -269,3 +269,21 @@ def test_what_is_appended_gets_the_types_of_what_is_there() -> None:
         impose(settled({"jpg": b"x", "cls": b"3", "txt": b"a"}), base, "shards")
     with pytest.raises(SourceError, match=r"have the field 'label' \(float32\)"):
         impose(settled({"jpg": b"x"}), base, "shards")
+
+
+def test_a_label_member_that_is_an_object_is_no_name_of_a_class() -> None:
+    found = settled({"jpg": jpeg(), "label.json": b'{"boxes": []}'}).schema
+    assert (found.label, found.by_name["label"].type) == (None, "json")
+
+
+@pytest.mark.parametrize("label", ["json", "json.box", "npy"])
+def test_an_object_and_bytes_are_no_label(label: str) -> None:
+    sample = {"jpg": jpeg(), "json": b'{"box": {"x": 1}}', "npy": b"\x93NUMPY"}
+    with pytest.raises(OptionError, match=f"--label-field {label}: is .*, which is no label"):
+        settled(sample, choice=Choice(label=label))
+
+
+def test_a_label_that_is_wanted_as_text_has_no_other_type() -> None:
+    found = settled({"jpg": b"x", "cls": b"3"}, {"cls": b"cat"}, choice=Choice(label_type="text"))
+    assert found.schema.label_field is not None
+    assert found.schema.label_field.type == "text"
