@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
-from itertools import chain
+from itertools import chain, compress
 from typing import TYPE_CHECKING, Any
 
 import polars as pl
@@ -47,6 +47,9 @@ _MOST_BYTES = 64_000_000
 """Bytes of all of these."""
 
 _TASKS = 16
+_MOST_CLASSES = 10_000_000
+"""More than any data set has; samples may say anything."""
+
 _AT_ONCE = 1000
 """Samples that a worker reads before it takes more."""
 
@@ -96,11 +99,12 @@ def with_schema(
         settled = with_label(settled, catalog.table[catalog.label_column], catalog.classes)
         told |= {"label"}
     settled, idle = select(settled, choice)
+    findings: list[Finding] = []
     catalog = replace(catalog, classes=classes, told=told).with_settled(settled)
     if catalog.reader.whole:
-        catalog = _with_classes(catalog, choice, every, order, run_all)
+        catalog = _with_classes(catalog, choice, every, order, run_all, findings)
     notes = [*(catalog.settled.notes if catalog.settled else ()), *idle]
-    return catalog, [Finding("note", "", note) for note in notes]
+    return catalog, [*findings, *(Finding("note", "", note) for note in notes)]
 
 
 def _of_images(catalog: Catalog, choice: Choice) -> Schema:
@@ -158,17 +162,26 @@ def _looked_at(table: pl.DataFrame) -> pl.Series:
 
 
 def _with_classes(
-    catalog: Catalog, choice: Choice, every: bool, order: str | None, run_all: RunAll
+    catalog: Catalog,
+    choice: Choice,
+    every: bool,
+    order: str | None,
+    run_all: RunAll,
+    findings: list[Finding],
 ) -> Catalog:
     """Return the catalog with the classes of its label, and with all labels if they are wanted."""
     assert catalog.settled is not None
     settled = catalog.settled
     label = settled.schema.label_field
     if label is None:
-        return catalog
+        if catalog.keys_known or not every:
+            return catalog
+        return _with_labels(catalog, _gather(catalog, run_all), findings)
     is_named = label.type == "text" and choice.label_type != "text"
     if not (is_named or label.type in ("class", "list<int>")):
-        return _with_labels(catalog, _gather(catalog, run_all)) if every else catalog
+        if not every:
+            return catalog
+        return _with_labels(catalog, _gather(catalog, run_all), findings)
     gathered = None
     if is_named and catalog.label_column is None:
         gathered = _gather(catalog, run_all)
@@ -184,12 +197,13 @@ def _with_classes(
     catalog = catalog.with_settled(settled)
     if every and catalog.label_column is None:
         gathered = _gather(catalog, run_all)
-        if not catalog.classes and gathered.names:
+        numbers = gathered.names or (-1,)
+        if not catalog.classes and min(numbers) >= 0 and max(numbers) < _MOST_CLASSES:
             named = tuple(gathered.names.get(each, "") for each in range(max(gathered.names) + 1))
             catalog = replace(catalog, classes=named)
             named_too = settled._replace(schema=settled.schema.with_names(named))
             catalog = catalog.with_settled(named_too)
-        catalog = _with_labels(catalog, gathered)
+        catalog = _with_labels(catalog, gathered, findings)
     return catalog
 
 
@@ -207,22 +221,33 @@ def _gather(catalog: Catalog, run_all: RunAll) -> Gathered:
     ]
     found = list(run_all(gather, tasks))
     names: dict[int, str] = {}
-    for each in found:
+    unread: dict[int, str] = {}
+    for number, each in enumerate(found):
         add_names(names, each.names, catalog.root)
+        unread |= {number * _AT_ONCE + at: why for at, why in each.unread.items()}
     return Gathered(
         list(chain.from_iterable(each.keys for each in found)),
         list(chain.from_iterable(each.labels for each in found)),
         names,
+        unread,
     )
 
 
-def _with_labels(catalog: Catalog, gathered: Gathered) -> Catalog:
-    """Return the catalog with the labels and the keys that its samples tell."""
-    table = catalog.table
-    if not catalog.keys_known and len(set(map(key_of, gathered.keys))) == table.height:
-        table = table.with_columns(path=pl.Series(gathered.keys, dtype=pl.String))
-        catalog = replace(catalog, table=table, keys_known=True)
-    if catalog.label_column is None and (column := _column(catalog, gathered.labels)) is not None:
+def _with_labels(catalog: Catalog, gathered: Gathered, findings: list[Finding]) -> Catalog:
+    """Return the catalog with the labels and the keys that its samples tell.
+
+    Samples that cannot be read are left out, and added to the findings.
+    """
+    table, unread = catalog.table, gathered.unread
+    findings += [Finding("unreadable", table["path"][at], why) for at, why in unread.items()]
+    is_read = [at not in unread for at in range(table.height)]
+    keys, labels = (list(compress(each, is_read)) for each in (gathered.keys, gathered.labels))
+    table = table.filter(pl.Series(is_read, dtype=pl.Boolean))
+    if not catalog.keys_known and len(set(map(key_of, keys))) == table.height:
+        table = table.with_columns(path=pl.Series(keys, dtype=pl.String))
+        catalog = replace(catalog, keys_known=True)
+    catalog = replace(catalog, table=table)
+    if catalog.label_column is None and (column := _column(catalog, labels)) is not None:
         catalog = replace(catalog, table=table.with_columns(column))
     return catalog
 

@@ -40,17 +40,19 @@ class Gathered(NamedTuple):
         keys: The key, or the path of the image, of each.
         labels: The label of each; None if it has none.
         names: The names of classes that stand beside their numbers.
+        unread: The positions of samples that cannot be read, and why.
     """
 
     keys: list[str]
     labels: list[Any]
     names: dict[int, str]
+    unread: dict[int, str]
 
 
 def gather(task: tuple[Reader, Rows, str]) -> Gathered:
     """Read the labels of some samples, in a worker."""
     reader, rows, name = task
-    found = Gathered([], [], {})
+    found = Gathered([], [], {}, {})
     for path, sample in zip(rows.paths, reader.read(rows), strict=True):
         if isinstance(sample, Sample):
             label = sample.fields.get(name)
@@ -59,6 +61,7 @@ def gather(task: tuple[Reader, Rows, str]) -> Gathered:
             if sample.class_name is not None and isinstance(label, int):
                 add_names(found.names, {label: sample.class_name}, path)
         else:
+            found.unread[len(found.keys)] = str(sample)
             found.keys.append(path)
             found.labels.append(None)
     return found

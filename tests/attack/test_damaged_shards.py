@@ -119,7 +119,7 @@ def images(dest: Path) -> list[bytes]:
     for path in sorted(dest.glob("*.tfrecord")):
         with ShardStream(str(path)) as stream:
             for entry in FORMATS["tfrecord"]().read(stream):
-                found.append((entry.sample.image() or ("", b""))[1])
+                found.append(entry.sample.fields["image/encoded"][0])
     return found
 
 
@@ -133,14 +133,18 @@ def test_what_is_readable_is_kept_and_the_rest_is_named(
     call = [*VERBS[verb], tmp_path / "in", tmp_path / "out", "--to", "tfrecord", "-j1"]
     finished = run_here(*call)
     assert finished.code == 3
-    assert shard in finished.out + finished.err
+    assert shard.partition(".")[0] in finished.out + finished.err
     kept = images(tmp_path / "out")
     # Nobody knows whether the tar's last sample has all of its members.
     sure = 2 if name == "webdataset" and damage is not cut_between_members else 3
     after = 4 if damage is wrong_crc_of_data else 6
     assert kept == photos[:sure] + photos[after:]
     assert manifest(tmp_path / "out")["samples"] == len(kept)
-    reasons = {path: why for path, why in rejects(tmp_path / "out").items() if shard in path}
+    reasons = {
+        path: why
+        for path, why in rejects(tmp_path / "out").items()
+        if shard.partition(".")[0] in path
+    }
     assert reasons
     for path, why in reasons.items():
         told = re.search(r"at byte (\d+)", why)
@@ -149,7 +153,7 @@ def test_what_is_readable_is_kept_and_the_rest_is_named(
 
     strict = run_here(*call[:-2], "tfrecord", "--on-error", "fail", "-j1", "--overwrite")
     assert strict.code == 6
-    assert shard in strict.err
+    assert shard.partition(".")[0] in strict.err
 
 
 @pytest.mark.parametrize("verb", VERBS)

@@ -18,7 +18,7 @@ from dsprep.formats.recordio import RecordIO
 from dsprep.formats.tfrecord import TFRecord
 from dsprep.readers.places import OpenFiles
 from dsprep.readers.shards import ShardReader
-from dsprep.sample import Sample
+from dsprep.sample import Blobs, Floats, Ints, Sample
 from dsprep.sources.reading import make_source, read_source
 from tests.contract.layouts import JPEG
 
@@ -45,7 +45,10 @@ def shards(directory: Path, contents: list[bytes], compress: Callable[[bytes], b
 
 
 def records(count: int) -> list[bytes]:
-    samples = [Sample("", {"jpg": JPEG, "cls": number}) for number in range(count)]
+    samples = [
+        Sample("", {"image/encoded": Blobs((JPEG,)), "y": Ints((number,))})
+        for number in range(count)
+    ]
     return [b"".join(TFRecord().encode(sample)) for sample in samples]
 
 
@@ -53,14 +56,16 @@ def outcomes(catalog: Catalog) -> list[tuple[str, object] | str]:
     """What the reader gives for each row: key and class, or what is wrong."""
     found = catalog.reader.read(catalog.rows())
     return [
-        (each.key, each.fields["cls"]) if isinstance(each, Sample) else str(each) for each in found
+        (each.key, each.fields["y"]) if isinstance(each, Sample) else str(each) for each in found
     ]
 
 
 def test_compressed_shards_are_read_as_others(tmp_path: Path) -> None:
     whole = [b"".join(records(3)), b"".join(records(4))]
     plain = outcomes(shards(tmp_path / "plain", whole, bytes))
-    assert [key for key, _ in plain] == ["0", "1", "2", "3", "4", "5", "6"]
+    stems = ["t-00000-of-00002-000000"] * 3 + ["t-00001-of-00002-000000"] * 4
+    ends = ["0", "1", "2", "0", "1", "2", "3"]
+    assert [key for key, _ in plain] == [stem + end for stem, end in zip(stems, ends, strict=True)]
     assert outcomes(shards(tmp_path / "gzip", whole, gzip.compress)) == plain
 
 
@@ -88,11 +93,15 @@ def test_nor_when_all_are_read_for_what_headers_do_not_tell(
     source = make_source(str(tmp_path / "s.tfrecord"), whole=True)
     catalog, findings = read_source(source)
     assert [value for _, value in outcomes(catalog)] == [0, 1, 2, 3, 5, 7, 8]
-    assert catalog.fields == {("jpg", "bytes"): 7, ("cls", "int"): 7}
+    assert catalog.table["cls"].to_list() == [0, 1, 2, 3, 5, 7, 8]
     places = [0, *accumulate(map(len, good))]
-    assert [(each.kind, each.path) for each in findings] == [("damaged", "s.tfrecord")] * 3
+    assert [(each.kind, each.path) for each in findings] == [
+        ("damaged", "s.tfrecord"),
+        ("unreadable", "s-0000004"),
+        ("unreadable", "s-0000006"),
+    ]
     assert [each.detail.partition(":")[0] for each in findings] == [
-        f"at byte {place}" for place in (places[4], places[6], places[9] + 12)
+        f"at byte {place}" for place in (places[9] + 12, places[4], places[6])
     ]
 
 
@@ -130,7 +139,7 @@ def test_names_that_a_list_beside_recordio_tells(
     tmp_path: Path, listed: str, keys: list[str]
 ) -> None:
     """If it tells all of them; whatever else it says."""
-    samples = [Sample("", {"jpg": JPEG, "label": (1.0,) * id}, id) for id in (5, 8)]
+    samples = [Sample("", {"image": JPEG, "label": Floats((1.0,) * id)}, id) for id in (5, 8)]
     data = b"".join(part for sample in samples for part in RecordIO().encode(sample))
     (tmp_path / "a.rec").write_bytes(data)
     (tmp_path / "a.lst").write_text(listed)
