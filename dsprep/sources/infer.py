@@ -158,7 +158,9 @@ def _with_classes(
     label = settled.schema.label_field
     if label is None:
         return catalog
-    is_named = label.type == "text" and choice.label_type != "text"
+    # A schema that is given means what it says: names of classes would be a class.
+    is_text = choice.label_type == "text" or (choice.schema and choice.label_type is None)
+    is_named = label.type == "text" and not is_text
     if not (is_named or label.type in ("class", "list<int>")):
         return _with_labels(catalog, _gather(catalog, run_all)) if every else catalog
     gathered = None
