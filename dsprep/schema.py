@@ -538,7 +538,7 @@ def observe(samples: Iterable[Sample], table: Table, choice: Choice) -> Observed
                     is_text = hint == LABEL_TEXT and choice.label_type == "text"
                     hints[name] = "text" if is_text else hint
                 _see(found, (name,), value, hints[name], sample.key)
-        for path in choice.paths:
+        for path in dict.fromkeys((*choice.paths, *choice.schema_paths)):
             if (value := _part_of(sample.fields, path)) is not None:
                 _see(found, path, value, LABEL_TEXT, sample.key)
     return found
@@ -698,6 +698,11 @@ class Choice:
         """The parts of JSON that the label's name may mean."""
         parts = (self.label or "").split(".")
         return tuple((".".join(parts[:at]), *parts[at:]) for at in range(1, len(parts)))
+
+    @property
+    def schema_paths(self) -> tuple[Place, ...]:
+        """The parts of JSON that fields of the given schema are."""
+        return tuple(place for place in (self.schema.by_place if self.schema else ()) if place[1:])
 
     def options(self) -> dict[str, Any]:
         """Return the choice as a manifest records it: what the schema does not tell."""
@@ -946,7 +951,7 @@ def select(settled: Settled, choice: Choice) -> tuple[Settled, list[str]]:
         for each in schema.fields
         if each.name not in dropped and (each.name in only or not choice.only)
     ]
-    if not kept:
+    if not kept and schema.fields:
         raise OptionError(
             f"--only and --drop leave no field of {format_some(list(schema.by_name))}"
         )

@@ -177,7 +177,9 @@ def _with_classes(
         if catalog.keys_known or not every:
             return catalog
         return _with_labels(catalog, _gather(catalog, run_all), findings)
-    is_named = label.type == "text" and choice.label_type != "text"
+    # A schema that is given means what it says: names of classes would be a class.
+    is_text = choice.label_type == "text" or (choice.schema and choice.label_type is None)
+    is_named = label.type == "text" and not is_text
     if not (is_named or label.type in ("class", "list<int>")):
         if not every:
             return catalog

@@ -192,7 +192,7 @@ def test_the_whole_shard_is_no_use(
         each.write_bytes(b"\x01" * 3000)
     nothing = run_here("convert", tmp_path / "in", tmp_path / "none", "--to", "tfrecord", "-qj1")
     assert nothing.code == 4
-    assert shard in nothing.err
+    assert shard.partition(".")[0] in nothing.err
     assert not (tmp_path / "none").exists()
 
 

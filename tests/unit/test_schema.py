@@ -287,3 +287,15 @@ def test_a_label_that_is_wanted_as_text_has_no_other_type() -> None:
     found = settled({"jpg": b"x", "cls": b"3"}, {"cls": b"cat"}, choice=Choice(label_type="text"))
     assert found.schema.label_field is not None
     assert found.schema.label_field.type == "text"
+
+
+def test_a_given_schema_reaches_into_json() -> None:
+    samples = {"jpg": jpeg(), "json": b'{"a": {"b": 0.5}, "c": 1}'}
+    first = settled(samples, choice=Choice(label="json.a.b")).schema
+    given = Schema.from_json(json.loads(json.dumps(first.to_json())))
+    again = settled(samples, choice=Choice(schema=given))
+    assert again.schema.label == first.label == "b"
+    assert typed(again, samples).fields["b"] == 0.5
+    alone = Schema(tuple(each for each in given.fields if each.name != "json"), "image", "b")
+    found = settled(samples, choice=Choice(schema=alone))
+    assert typed(found, samples).fields.keys() == {"image", "b"}
