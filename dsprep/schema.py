@@ -941,7 +941,9 @@ def select(settled: Settled, choice: Choice) -> tuple[Settled, list[str]]:
     idle = []
     options = {"--only": choice.only, "--drop": choice.drop, "--rename": tuple(choice.rename)}
     for option, names in options.items():
-        if unknown := [name for name in names if schema.named(name) is None]:
+        # Whatever has a role may be kept by it: a list may tell the labels later.
+        roles = (IMAGE, LABEL) if option == "--only" else ()
+        if unknown := [name for name in names if not (name in roles or schema.named(name))]:
             which = "this field" if len(unknown) == 1 else "these"
             idle.append(f"{option} {','.join(unknown)}: no sample has {which}")
     dropped = {found.name for name in choice.drop if (found := schema.named(name))}

@@ -299,3 +299,9 @@ def test_a_given_schema_reaches_into_json() -> None:
     alone = Schema(tuple(each for each in given.fields if each.name != "json"), "image", "b")
     found = settled(samples, choice=Choice(schema=alone))
     assert typed(found, samples).fields.keys() == {"image", "b"}
+
+
+def test_keeping_a_role_that_no_field_has_needs_no_word() -> None:
+    found = settled({"jpg": jpeg(), "txt": b"x"})
+    assert select(found, Choice(only=("image", "label")))[1] == []
+    assert select(found, Choice(only=("image", "score")))[1] != []
