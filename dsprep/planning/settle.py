@@ -13,8 +13,8 @@ from dsprep.options import require_effect
 from dsprep.planning.cuts import ShardSize
 from dsprep.planning.packing import Packing
 from dsprep.readers.shards import ShardReader
-from dsprep.schema import FACTS, Schema
-from dsprep.units import format_some
+from dsprep.schema import FACTS, Schema, Settled
+from dsprep.units import format_count, format_some
 
 if TYPE_CHECKING:
     from dsprep.catalog import Catalog
@@ -37,6 +37,7 @@ def settle(packing: Packing, catalog: Catalog) -> tuple[Packing, list[str]]:
     schema = catalog.settled.schema
     packing, notes = _arranged(packing, catalog, schema)
     _require_image(packing, catalog)
+    notes += _without_image(packing, catalog.settled)
     check, size = packing.check, packing.size
     if check is None:
         # A reader that dies of an image must not get it. What is whole already is not judged again.
@@ -75,6 +76,20 @@ def _require_image(packing: Packing, catalog: Catalog) -> None:
         f"{root}: its samples have no image; fields are {format_some(list(schema.by_name))}: give "
         "--image-field NAME, or --no-image if samples are to have none"
     )
+
+
+def _without_image(packing: Packing, settled: Settled) -> list[str]:
+    """Say that samples of the look lack the image that others have."""
+    image = settled.schema.image_field
+    if image is None or len(image.places) != 1 or packing.source.choice.no_image:
+        return []
+    lack = settled.samples - settled.counts.get(image.name, 0)
+    if lack <= 0:
+        return []
+    others = [each.name for each in settled.schema.others if each.type == "image"]
+    besides = f"; further images are {format_some(others)}" if others else ""
+    looked_at = format_count(settled.samples, "sample")
+    return [f"{lack:,} of {looked_at} looked at without the image {image.name!r}{besides}"]
 
 
 def _arranged(packing: Packing, catalog: Catalog, schema: Schema) -> tuple[Packing, list[str]]:

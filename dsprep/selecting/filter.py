@@ -82,7 +82,10 @@ def _columns(catalog: Catalog, extra: pl.DataFrame | None) -> pl.DataFrame:
     table = catalog.table
     columns = table.select("index", "path", "size").with_columns(catalog.keys())
     if catalog.label_column:
-        columns = columns.with_columns(table[catalog.label_column].alias("label"))
+        label = table[catalog.label_column]
+        if label.dtype == pl.List and label.list.len().max() == 1:  # one number is no list to SQL
+            label = label.list.first()
+        columns = columns.with_columns(label.alias("label"))
     if catalog.label_column == "cls" and catalog.classes is not None:
         names = pl.Series("class", catalog.classes, pl.String)
         columns = columns.with_columns(names[table["cls"]])

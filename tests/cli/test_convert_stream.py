@@ -17,7 +17,7 @@ import pytest
 import dsprep
 from dsprep.errors import DsprepError
 from dsprep.formats import CONCATENATIVE, FORMATS
-from dsprep.sample import Sample
+from dsprep.sample import Floats, Sample
 from dsprep.streaming import Converted
 from tests.conftest import Finished
 from tests.images import jpeg
@@ -87,7 +87,10 @@ def large(name: str, count: int, seed: int = 0) -> Iterator[bytes]:
     total = 0
     for number in range(count):
         data = head + rng.randbytes(100_000)
-        pieces = layout.encode(Sample(f"s{number:06d}", {"jpg": data, "cls": 1}, number))
+        fields: dict[str, object] = {"label": Floats((1.0,)), "image": data}
+        if name == "webdataset":
+            fields = {"jpg": data, "cls": b"1"}
+        pieces = layout.encode(Sample(f"s{number:06d}", fields, number))
         total += sum(map(len, pieces))
         yield b"".join(pieces)
     yield layout.trailer(total)

@@ -152,3 +152,13 @@ def test_samples_of_parts_without_labels_have_no_classes(run_here: RunHere, tmp_
 def test_a_limit_of_no_pixels_is_a_limit(sources: Path, tmp_path: Path) -> None:
     with pytest.raises(dsprep.SourceError, match="more than --max-pixels 0"):
         dsprep.pack(sources / "images", tmp_path / "x.tar", max_pixels=0, workers=1)
+
+
+def test_samples_without_the_image_of_others_are_said(run_here: RunHere, tmp_path: Path) -> None:
+    with tarfile.open(tmp_path / "x.tar", "w") as tar:
+        for name, data in (("a.jpg", jpeg()), ("b.img", jpeg()), ("c.jpg", jpeg())):
+            (tmp_path / "file").write_bytes(data)
+            tar.add(tmp_path / "file", name)
+    options = ("--from", "webdataset", "-j1")
+    done = run_here("convert", tmp_path / "x.tar", tmp_path / "out.tfrecord", *options)
+    assert "1 of 3 samples looked at without the image 'image'; further images are img" in done.out

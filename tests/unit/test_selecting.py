@@ -118,6 +118,11 @@ def test_lists_of_labels() -> None:
     assert kept("5.5 = ANY(label)", of=detection) == [0]
 
 
+def test_one_number_each_is_a_number() -> None:
+    floats = catalog("a", "b", "c", label=[[0.5], [2], [3]])
+    assert filter_catalog(floats, "label < 3").table["path"].to_list() == ["a", "b"]
+
+
 def test_columns_of_a_table() -> None:
     extra = pl.DataFrame(
         {
