@@ -27,7 +27,7 @@ from dsprep.sample import (
     image_kind_of,
     key_of,
 )
-from dsprep.schema import FACTS, TYPES, Schema
+from dsprep.schema import FACTS, TYPES, Field, Schema
 from dsprep.selecting.copies import key_of_copy
 
 _REPORT_EVERY = 8
@@ -293,11 +293,19 @@ def dependents_finder(recipe: Recipe) -> Callable[[Sample], list[str]]:
         fields = [name for raw in dependent_fields(sample) if (name := name_of(raw)) not in judged]
         if label is not None and label.name not in kept:
             values = (value for raw, value in sample.fields.items() if name_of(raw) == label.name)
-            if any(label_depends(TYPES[label.type].convert(value)) for value in values):
+            if any(label_depends(_label_of(label, value)) for value in values):
                 fields.append(label.name)
         return fields
 
     return dependents
+
+
+def _label_of(label: Field, value: Value) -> Value | None:
+    """Return a label as its type has it; None if it has none, which writing it finds out."""
+    try:
+        return TYPES[label.type].convert(value)
+    except (ValueError, TypeError):
+        return None
 
 
 def _spoil_finder(recipe: Recipe) -> Callable[[Sample, bytes], BadSample | None]:

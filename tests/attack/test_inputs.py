@@ -163,5 +163,5 @@ def test_samples_that_cannot_be_encoded_are_rejects_of_the_estimate_too(
     options = ("--list", listed, "--format", "recordio", "--resize", "16", "--target-size", "5KB")
     done = run_here("pack", folder, tmp_path / "out", *options)
     assert done.code == 3
-    assert f"{paths[3]}: the label 16777217 cannot be held" in done.out
+    assert f"{paths[3]}: the label is 16777217, which 32-bit floats do not" in done.out
     assert f"samples   {len(paths) - 1}" in done.out
