@@ -108,6 +108,15 @@ def _arranged(packing: Packing, catalog: Catalog, schema: Schema) -> tuple[Packi
     if same and not is_asked and (copies or not in_parts):
         layout = packing.layout.like(reader.table)
         return replace(packing, layout=layout, copies=copies, raw=True, schema=schema), []
+    label = schema.label_field
+    if packing.layout.needs_labels and label is not None and label.missing:
+        assert catalog.settled is not None
+        seen, count = catalog.settled.samples, catalog.settled.counts.get(label.name, 0)
+        raise SourceError(
+            f"{packing.source.root}: {seen - count:,} of {seen:,} samples looked at have no label, "
+            f"and {packing.layout.name} holds none without: label these, leave them out, give "
+            f"--drop {label.name}, or choose another format"
+        )
     if "--features" in packing.given:
         schema = replace(schema, format="")  # its names are those of the preset, not the source's
     try:

@@ -7,6 +7,7 @@ samples tell are gathered from all of them, where they have to be known before t
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from itertools import chain, compress
@@ -47,6 +48,8 @@ _MOST_BYTES = 64_000_000
 """Bytes of all of these."""
 
 _TASKS = 16
+_NUMBER = re.compile(r"\s*-?[0-9]{1,18}\s*")
+
 _MOST_CLASSES = 10_000_000
 """More than any data set has; samples may say anything."""
 
@@ -188,9 +191,10 @@ def _with_classes(
     if is_named and catalog.label_column is None:
         gathered = _gather(catalog, run_all)
         names = {str(each) for each in gathered.labels if each is not None}
-        catalog = replace(
-            catalog, classes=catalog.classes or number_classes(names, catalog.root, order)
-        )
+        # Numbers in texts are class numbers: sorted as names, they would be others.
+        if not (names and all(map(_NUMBER.fullmatch, names))):
+            classes = catalog.classes or number_classes(names, catalog.root, order)
+            catalog = replace(catalog, classes=classes)
     if is_named:
         label = replace(label, type="class")
     if catalog.classes:

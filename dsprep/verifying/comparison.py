@@ -119,7 +119,8 @@ def match_fields(
         fields.append(replace(each, type=kind))
         if name is not None and name != each.name:
             names[each.name] = name
-    told = {names.get(each.name, each.name) for each in base.fields} | set(own.values())
+    told = {names.get(each.name, each.name) for each in base.fields}
+    told |= {own[role] for name, role in roles.items() if name}
     unheld = [each.name for each in source.fields if each.name not in told | FACTS]
     shown = {name: role for name, role in roles.items() if name}
     rewritten = tuple(each.name for each in base.fields if not each.places)
