@@ -55,7 +55,7 @@ _shards = option_group("Shards")
     "--prefix",
     default="",
     metavar="URL",
-    help="What references of --to manifest begin with, such as s3://bucket/path/.",
+    help="Prefix of the URLs in --to manifest, such as s3://bucket/path/.",
 )
 @shard_size_options("a shard for each in SOURCE, otherwise 200MB")
 @layout_options

@@ -149,8 +149,8 @@ source_kind_options = together(
         "pairs",
         multiple=True,
         metavar="FIELD=PATTERN",
-        help="Files whose * match alike are one sample: --pair image=img/*.jpg --pair "
-        "mask=masks/*.png",
+        help="Group files whose * stands for the same text into one sample: --pair "
+        "image=img/*.jpg --pair mask=masks/*.png",
     ),
 )
 
@@ -212,7 +212,11 @@ classes_options = together(
 _fields = option_group("Fields")
 
 fields_options = together(
-    _fields("--image-field", metavar="NAME", help="Field that is the image, if several may be."),
+    _fields(
+        "--image-field",
+        metavar="NAME",
+        help="Field that is the image, if dsprep finds none or several.",
+    ),
     _fields(
         "--label-field",
         metavar="NAME",

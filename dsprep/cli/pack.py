@@ -47,7 +47,7 @@ _samples = option_group("Samples")
 @shard_size_options()
 @layout_options
 @_samples("--shuffle/--no-shuffle", default=True, help="Shuffle (default), or keep the order.")
-@_samples("--seed", type=int, default=0, show_default=True, help="Of the shuffle.")
+@_samples("--seed", type=int, default=0, show_default=True, help="Seed of the shuffle.")
 @sample_options
 @image_options
 @selection_options

@@ -38,11 +38,11 @@ _samples = option_group("Samples")
 @source_kind_options
 @labels_options
 @fields_options
-@_shards("--target-size", type=Size(), help="Most bytes of a new shard.  [default: as before]")
+@_shards("--target-size", type=Size(), help="Maximum size of a new shard.  [default: as before]")
 @_shards("--shards", type=Count(), help="Or: how many new shards.")
 @_shards("--samples-per-shard", type=Count(), help="Or: how many samples in each.")
 @_samples("--shuffle/--no-shuffle", default=True, help="Shuffle the new samples (default), or not.")
-@_samples("--seed", type=int, help="Of the shuffle.  [default: 0]")
+@_samples("--seed", type=int, help="Seed of the shuffle.  [default: 0]")
 @selection_options
 @keep_fields_option
 @error_options

@@ -111,7 +111,7 @@ class Duration(click.ParamType[float]):
 )
 @_transfers("--concurrency", type=Count(), help="Requests at once.  [default: 8]")
 @_transfers("--part-size", type=Size(), help="Size of parts.  [default: 32MiB, or what it takes]")
-@_transfers("--bandwidth", type=Rate(), help="Most bytes a second in all, such as 50MB/s.")
+@_transfers("--bandwidth", type=Rate(), help="Maximum bytes a second in all, such as 50MB/s.")
 @_transfers(
     "--abort-on-exit", is_flag=True, help="Keep nothing of what is unfinished when it is stopped."
 )

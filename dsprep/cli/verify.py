@@ -27,8 +27,8 @@ _check = option_group("Check")
 @_check(
     "--against",
     metavar="SOURCE",
-    help="Compare every sample with the source that it was packed from: a directory, an archive, "
-    "shards; with the options that told its labels, such as --list.",
+    help="Compare every sample with the source that it was made from: a directory, an archive, "
+    "shards. Repeat the source and field options of that run, such as --list or --label-field.",
 )
 @source_options
 @_check(
@@ -36,11 +36,11 @@ _check = option_group("Check")
     type=click.Choice(["mxnet", "tensorflow", "webdataset"]),
     help="Read the shards with this framework, too; it must be installed.",
 )
-@_check("--max-pixels", type=Count(), help="Larger images are a problem.")
+@_check("--max-pixels", type=Count(), help="Report images with more pixels as a problem.")
 @_check(
     "--download",
     is_flag=True,
-    help="Read every file on S3 back; without, the checksums that are kept there are compared.",
+    help="Read every file back from S3, instead of comparing the checksums that are kept there.",
 )
 @workers_option
 @output_options

@@ -36,20 +36,20 @@ def shard_size_options(default: str = "200MB") -> Callable[[F], F]:
         _shards(
             "--target-size",
             type=Size(),
-            help=f"Most bytes of a shard on disk.  [default: {default}]",
+            help=f"Maximum size of a shard on disk.  [default: {default}]",
         ),
-        _shards("--shards", type=Count(), help="Or: how many shards."),
-        _shards("--samples-per-shard", type=Count(), help="Or: how many samples in each."),
+        _shards("--shards", type=Count(), help="Number of shards, instead of a size."),
         _shards(
-            "--name", metavar="TEXT", help="What names of shards begin with.  [default: train]"
+            "--samples-per-shard", type=Count(), help="Number of samples in each shard, instead."
         ),
+        _shards("--name", metavar="TEXT", help="Prefix of shard file names.  [default: train]"),
     )
 
 
 compression_option = _shards(
     "--compression",
     type=click.Choice(["none", "gzip"]),
-    help="Of TFRecord shards.  [default: none]",
+    help="Compression of TFRecord shards.  [default: none]",
 )
 
 features_option = _shards(
@@ -72,7 +72,8 @@ selection_options = together(
     _fields(
         "--only",
         metavar="FIELD[,FIELD...]",
-        help="Keep these fields; image and label are those of these roles.",
+        help="Keep only these fields; image and label stand for the image and the label, whatever "
+        "their names are.",
     ),
     _fields("--drop", metavar="FIELD[,FIELD...]", help="Leave these fields out."),
     _fields(
@@ -84,7 +85,9 @@ selection_options = together(
     ),
 )
 schema_out_option = _fields(
-    "--schema-out", metavar="FILE", help="Write the schema of SOURCE to FILE, as JSON."
+    "--schema-out",
+    metavar="FILE",
+    help="Write the schema of SOURCE to FILE, as JSON, also with --dry-run.",
 )
 keep_fields_option = _fields(
     "--keep-fields",
@@ -124,7 +127,7 @@ sample_options = together(
     _samples(
         "--max-pixels",
         type=Count(),
-        help="Reject larger images, such as bombs.  [default: 178956970]",
+        help="Reject images with more pixels, such as decompression bombs.  [default: 178956970]",
     ),
     error_options,
 )
@@ -137,7 +140,10 @@ image_options = together(
         help="Resize: N for the shorter edge, or WxH. Never enlarges by itself.",
     ),
     _images(
-        "--crop", type=Dimensions(), metavar="N|WxH", help="Then cut this much out of the center."
+        "--crop",
+        type=Dimensions(),
+        metavar="N|WxH",
+        help="Cut this size out of the center, after --resize.",
     ),
     _images("--enlarge", is_flag=True, help="Let --resize enlarge small images."),
     _images(
@@ -145,9 +151,9 @@ image_options = together(
         type=click.Choice(["keep", "jpeg", "png", "webp"]),
         default="keep",
         show_default=True,
-        help="Encode images anew.",
+        help="Re-encode images.",
     ),
-    _images("--quality", type=Count(), help="Of JPEG and WebP, 1 to 100.  [default: 90]"),
+    _images("--quality", type=Count(), help="JPEG and WebP quality, 1–100.  [default: 90]"),
     _images(
         "--color",
         type=click.Choice(["keep", "rgb", "gray"]),
@@ -161,8 +167,8 @@ overwrite_option = _run("--overwrite", is_flag=True, help="Replace what is at DE
 spool_option = _run(
     "--spool",
     type=Size(),
-    help="Most bytes of shards that wait in TMPDIR for their way to S3.  [default: 20GB, or what "
-    "fits]",
+    help="Maximum size of the shards that wait in TMPDIR for their upload to S3.  [default: 20GB, "
+    "or what fits]",
 )
 plan_option = _run("--dry-run", is_flag=True, help="Print the plan, write nothing.")
 
