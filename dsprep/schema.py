@@ -945,6 +945,11 @@ def select(settled: Settled, choice: Choice) -> tuple[Settled, list[str]]:
         roles = (IMAGE, LABEL) if option == "--only" else ()
         if unknown := [name for name in names if not (name in roles or schema.named(name))]:
             which = "this field" if len(unknown) == 1 else "these"
+            if option == "--only":
+                raise OptionError(
+                    f"--only {','.join(unknown)}: no sample has {which}; fields are "
+                    f"{format_some(list(schema.by_name))}"
+                )
             idle.append(f"{option} {','.join(unknown)}: no sample has {which}")
     dropped = {found.name for name in choice.drop if (found := schema.named(name))}
     only = {found.name for name in choice.only if (found := schema.named(name))}
@@ -975,7 +980,8 @@ def select(settled: Settled, choice: Choice) -> tuple[Settled, list[str]]:
         label=still[schema.label] if schema.label in left else None,
     )
     counts = {still[name]: count for name, count in settled.counts.items() if name in left}
-    ignored = settled.ignored | gone
+    # What the look has not seen may be left out as well: it may come later.
+    ignored = settled.ignored | gone | {name for name in choice.drop if not schema.named(name)}
     return settled._replace(schema=chosen, ignored=ignored, counts=counts), idle
 
 

@@ -194,7 +194,7 @@ def _with_classes(
         # Numbers in texts are class numbers: sorted as names, they would be others.
         if not (names and all(map(_NUMBER.fullmatch, names))):
             classes = catalog.classes or number_classes(names, catalog.root, order)
-            catalog = replace(catalog, classes=classes)
+            catalog = replace(catalog, classes=classes or None)
     if is_named:
         label = replace(label, type="class")
     if catalog.classes:

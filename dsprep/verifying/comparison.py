@@ -120,7 +120,7 @@ def match_fields(
         if name is not None and name != each.name:
             names[each.name] = name
     told = {names.get(each.name, each.name) for each in base.fields}
-    told |= {own[role] for name, role in roles.items() if name}
+    told |= {own[role] or "" for name, role in roles.items() if name}
     unheld = [each.name for each in source.fields if each.name not in told | FACTS]
     shown = {name: role for name, role in roles.items() if name}
     rewritten = tuple(each.name for each in base.fields if not each.places)

@@ -23,7 +23,9 @@ def test_members_that_belong_to_no_sample_are_said(run_here: RunHere, tmp_path: 
             member = tarfile.TarInfo(name)
             member.size = 1
             tar.addfile(member, io.BytesIO(b"1"))
-    done = run_here("convert", tmp_path / "train.tar", tmp_path / "out", "--to", "tfrecord", "-j1")
+    done = run_here(
+        "convert", tmp_path / "train.tar", tmp_path / "out", "--to", "tfrecord", "-j1", "--no-image"
+    )
     assert done.code == 0
     assert "1 with members that belong to no sample (train.tar: 2 members (2 w" in done.out
     (skipped,) = (tmp_path / "out" / "skipped.jsonl").read_text().splitlines()
@@ -59,7 +61,8 @@ def test_a_manifest_refers_to_every_file_that_is_written(run_here: RunHere, tmp_
     line = json.loads((tmp_path / "out.manifest").read_text("utf-8"))
     referred = {value for name, value in line.items() if name.endswith("-ref")}
     written = {path.relative_to(out).as_posix() for path in out.rglob("*.*")}
-    assert referred == written == {f"1/0.{name}" for name in ("jpg", "mask.png", "txt", "json")}
+    assert referred == {f"1/0.{name}" for name in ("jpg", "mask.png", "json")}
+    assert written == {*referred, "metadata.jsonl"}
     assert line["mask-ref"] == "1/0.mask.png"
 
 

@@ -32,7 +32,6 @@ def sources(run_here: RunHere, tmp_path_factory: pytest.TempPathFactory) -> Path
     [
         ("images", ("--drop", "clss,label"), "--drop clss: no sample has this field"),
         ("shard.tar", ("--drop", "clss,label"), "--drop clss: no sample has this field"),
-        ("records.tfrecord", ("--only", "image,x,y"), "--only x,y: no sample has these"),
         ("shard.tar", ("--rename", "y=caption"), "--rename y: no sample has this field"),
         (
             "shard.tar",
