@@ -182,7 +182,13 @@ RULES = (
         ("image_files",),
     ),
     Rule(
-        ("--classes",),
+        ("--image-field", "--label-field", "--schema", "--look"),
+        _if_not("image_files"),
+        "SOURCE is image files, which have no fields of their own; leave it out",
+        ("image_files",),
+    ),
+    Rule(
+        ("--classes", "--label-type"),
         _if("labeled"),
         "the samples of SOURCE have no labels; give --list or --labels, or leave it out",
         ("labeled",),

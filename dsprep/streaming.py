@@ -211,7 +211,7 @@ class _Stream:
             first, error = _take(entries)
             try:
                 if first or error is None:
-                    self._settle([replace(entry.sample) for entry in first])
+                    self._settle([replace(entry.sample) for entry in first], stream)
                 read = self._recipe.reader.typed
                 finish = sample_finisher(self._recipe)
                 for entry in chain(first, _then(entries, error)):
@@ -247,7 +247,7 @@ class _Stream:
         if lost_frames:
             self._on_note(frames_note(lost_frames))
 
-    def _settle(self, samples: Sequence[Sample]) -> None:
+    def _settle(self, samples: Sequence[Sample], stream: ShardStream) -> None:
         """Settle the schema by the first samples."""
         recipe, choice = self._recipe, self._choice
         table = recipe.reader.table
@@ -255,6 +255,8 @@ class _Stream:
         settled, idle = select(settle(observed, table, choice, self._name), choice)
         schema = settled.schema
         if samples and schema.image is None and not choice.no_image:
+            if why := why_no_shard(stream.passed_over, sum(len(each.fields) for each in samples)):
+                raise SourceError(f"{self._name}: {why}")
             raise SourceError(
                 f"{self._name}: its samples have no image; fields are "
                 f"{format_some(list(schema.by_name))}: give --image-field NAME, or --no-image if "

@@ -55,6 +55,7 @@ def settle(packing: Packing, catalog: Catalog) -> tuple[Packing, list[str]]:
         carried=size.by_file,
         looks=looks,
         labeled=catalog.is_labeled,
+        image_files=not catalog.reader.whole,
         format=packing.layout.name,
         tfrecords=catalog.reader.whole and catalog.reader.table.name == TFRecord.name,
     )

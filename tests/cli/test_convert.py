@@ -79,3 +79,24 @@ def test_a_manifest_of_resized_images_states_their_size(run_here: RunHere, tmp_p
     assert told["image_size"] == [{"width": 32, "height": 24, "depth": 3}]
     box = told["annotations"][0]
     assert (box["left"], box["top"], box["width"], box["height"]) == (8, 6, 8, 6)
+
+
+def test_numbers_in_texts_are_class_numbers(run_here: RunHere, tmp_path: Path) -> None:
+    """Sorted as names, 10 would come before 2 and get its number."""
+    numbers = [0, 2, 9, 10, 11]
+    with tarfile.open(tmp_path / "train.tar", "w") as tar:
+        for number in numbers:
+            for name, data in (("jpg", jpeg(number)), ("target.txt", str(number).encode())):
+                member = tarfile.TarInfo(f"{number:02}.{name}")
+                member.size = len(data)
+                tar.addfile(member, io.BytesIO(data))
+    out = tmp_path / "out"
+    assert run_here("convert", tmp_path / "train.tar", out, "--to", "webdataset", "-j1").code == 0
+    assert not (out / "classes.txt").exists()
+    with tarfile.open(out / "train.tar") as tar:
+        labels = [each for each in tar.getnames() if each.endswith("target.txt")]
+        assert len(labels) == len(numbers)  # within a format, members stay as they are
+    rec = tmp_path / "x.rec"
+    assert run_here("convert", tmp_path / "train.tar", rec, "-j1").code == 0
+    lines = rec.with_suffix(".lst").read_text().splitlines()
+    assert [int(line.split("\t")[1]) for line in lines] == numbers
