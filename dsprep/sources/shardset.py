@@ -233,6 +233,19 @@ def _of_own(directory: str, files: Sequence[str], layout: type[Format], alone: b
     return replace(found, notes=(*notes, *found.notes))
 
 
+def recorded_schema(files: Sequence[str]) -> Schema | None:
+    """Return the schema that a manifest beside files has of all of them; None if none has."""
+    beside = os.path.join(os.path.dirname(files[0]), "manifest.json")
+    for path in (f"{files[0]}.manifest.json", beside):
+        with suppress(SourceError):  # another program may have written a file of that name
+            if exists(path):
+                manifest = read_manifest(path)
+                named = {shard.name for shard in manifest.shards}
+                if named.issuperset(map(os.path.basename, files)):
+                    return manifest.schema
+    return None
+
+
 def _recorded(path: str, manifest: Manifest, files: Sequence[str], alone: bool = False) -> ShardSet:
     """Return shards as their manifest says they were made."""
     try:

@@ -26,6 +26,7 @@ from dsprep.stores.paths import Entry, entries, exists, is_dir
 
 if TYPE_CHECKING:
     from dsprep.catalog import Catalog
+    from dsprep.schema import Schema
     from dsprep.sources.reading import Source
     from dsprep.sources.shardset import ShardSet
 
@@ -263,7 +264,7 @@ def _manifest(source: Source, run_all: RunAll) -> tuple[Catalog, list[Finding]] 
 
 
 def _parquet(source: Source, run_all: RunAll) -> tuple[Catalog, list[Finding]] | None:
-    from dsprep.sources.shardset import expand
+    from dsprep.sources.shardset import expand, recorded_schema
     from dsprep.sources.sides import require_one_side
 
     if source.kind not in (None, "parquet"):
@@ -296,13 +297,26 @@ def _parquet(source: Source, run_all: RunAll) -> tuple[Catalog, list[Finding]] |
     from dsprep.sources.unfinished import require_finished
 
     require_finished(source, files)
-    return read_parquet(
+    catalog, findings = read_parquet(
         files,
         _classes(source),
         choice=source.choice,
         order=source.class_order,
         run_all=run_all,
     )
+    return _with_json(catalog, recorded_schema(files)), findings
+
+
+def _with_json(catalog: Catalog, recorded: Schema | None) -> Catalog:
+    """Take texts for JSON where a manifest says so: columns of Parquet have no such type."""
+    if recorded is None or catalog.schema is None:
+        return catalog
+    json_fields = {each.places for each in recorded.fields if each.type == "json"}
+    fields = tuple(
+        replace(each, type="json") if each.places in json_fields and each.type == "text" else each
+        for each in catalog.schema.fields
+    )
+    return replace(catalog, schema=replace(catalog.schema, fields=fields))
 
 
 def _is_shard(entry: Entry) -> bool:

@@ -100,3 +100,17 @@ def test_numbers_in_texts_are_class_numbers(run_here: RunHere, tmp_path: Path) -
     assert run_here("convert", tmp_path / "train.tar", rec, "-j1").code == 0
     lines = rec.with_suffix(".lst").read_text().splitlines()
     assert [int(line.split("\t")[1]) for line in lines] == numbers
+
+
+def test_json_is_json_again_after_parquet(run_here: RunHere, tmp_path: Path) -> None:
+    """Its columns have no such type, but the manifest beside them does."""
+    with tarfile.open(tmp_path / "train.tar", "w") as tar:
+        for name, data in (("jpg", jpeg()), ("meta.json", b'{"a": 1}')):
+            member = tarfile.TarInfo(f"0.{name}")
+            member.size = len(data)
+            tar.addfile(member, io.BytesIO(data))
+    table, again = tmp_path / "table", tmp_path / "again.tar"
+    assert run_here("convert", tmp_path / "train.tar", table, "--to", "parquet", "-j1").code == 0
+    assert run_here("convert", table, again, "-j1").code == 0
+    with tarfile.open(again) as tar:
+        assert tar.getnames() == ["0.jpg", "0.meta.json"]
