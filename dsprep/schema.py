@@ -758,7 +758,8 @@ def settle(
         if known is not None:
             missing = known.missing or (choice.schema is None and lacks and len(known.places) < 2)
             places = known.places or (place,)
-            taken[known.name] = replace(known, places=places, missing=missing)
+            by = known.told or ("--schema" if choice.schema is not None else "")
+            taken[known.name] = replace(known, places=places, missing=missing, told=by)
         elif choice.schema is not None or not meaning.field or (raw in parted and not is_part):
             ignored.update(() if is_part else (raw,))
         elif (kind := _joined(had, place, source)) is not None:
