@@ -441,8 +441,7 @@ class TestLabels:
                 (tmp_path / "parts" / f"{n}.jpg").write_bytes(jpeg(n, SIZE))
             args = (tmp_path / "parts", "--parts")
         table, dest = tmp_path / "labels.csv", tmp_path / "out"
-        stem = "s-000000" if source == "recordio-protobuf" else ""
-        table.write_text("id,breed\n" + "".join(f"{stem}{n},{label}\n" for n in range(3)))
+        table.write_text("id,breed\n" + "".join(f"{n},{label}\n" for n in range(3)))
         verb = ("convert", *args, dest, "--to", "webdataset", "--labels", table, "-qj1")
         assert run_here(*verb) == (0, "", "")
         assert labels_of(dest) == [0] * 3

@@ -33,7 +33,7 @@ def data_set(root: Path, large: int = 1, small: int = 2, seed: int = 0) -> dict[
         crc32c = f"{google_crc32c.value(data):08x}"
         shards.append({"name": name, "bytes": size, "crc32c": crc32c, "samples": 1, "sidecars": []})
     manifest = {
-        "dsprep_manifest": 1,
+        "dsprep_manifest": 2,
         "format": "webdataset",
         "name": "set",
         "classes": None,
@@ -44,6 +44,8 @@ def data_set(root: Path, large: int = 1, small: int = 2, seed: int = 0) -> dict[
         "options": {},
         "shards": shards,
         "files": [],
+        "schema": None,
+        "enforced": False,
     }
     (root / "manifest.json").write_text(json.dumps(manifest))
     return tree(root)
