@@ -58,11 +58,7 @@ class _Unfit(Exception):
 
 
 def public(function: Callable[P, R]) -> Callable[P, R]:
-    """Have a function convert and check its arguments, by its type hints.
-
-    Raises:
-        OptionError: Out of the function, if an argument is none of those that it takes.
-    """
+    """Have a function convert and check its arguments, by its type hints."""
 
     @wraps(function)
     def call(*args: P.args, **kwargs: P.kwargs) -> R:
@@ -94,17 +90,7 @@ def _accept(name: str, hint: Any, value: Any) -> Any:
 
 
 def _converted(name: str, hint: Any, value: Any) -> Any:
-    """A value as a type hint wants it.
-
-    Args:
-        name: What the value is called in messages.
-        hint: The type.
-        value: The value.
-
-    Raises:
-        _Unfit: If it is not of this type, nor stands for one that is.
-        OptionError: If something in it is wrong.
-    """
+    """A value as a type hint wants it."""
     origin, inner = get_origin(hint), get_args(hint)
     if hint is Any:
         return value

@@ -72,32 +72,22 @@ class Catalog:
     =========  =============  ==============================================================
 
     A catalog has ``cls``, or ``label``, or neither.
-
-    Attributes:
-        table: The samples.
-        root: The directory that the paths start from, or what else the source is called.
-        classes: The class names, ``cls`` being a position among them; None if there are none.
-        reader: How workers read the samples; by default, as files below the root.
-        schema: What the source says of its fields by itself; None if nothing.
-        is_told: Whether that is all, so that no look at samples is needed.
-        settled: The schema of the samples, settled by a look; None before that.
-        keys_known: Whether the samples' keys follow from the paths; if not, the samples tell them
-            when they are read.
-        told: What whole samples have to take from the table, because a list or a table of labels
-            tells it in another way than they do: ``label``, ``id``.
-
-    Raises:
-        ValueError: If the table breaks these rules, which is a bug in whoever made it.
     """
 
-    table: pl.DataFrame
-    root: str
+    table: pl.DataFrame  # the samples
+    root: str  # the directory that the paths start from, or what else the source is called
+    # the class names, `cls` being a position among them; None if there are none
     classes: tuple[str, ...] | None = None
+    # how workers read the samples; by default, as files below the root
     reader: Reader = None  # type: ignore[assignment] # set below
-    schema: Schema | None = None
-    is_told: bool = False
-    settled: Settled | None = None
+    schema: Schema | None = None  # what the source says of its fields by itself; None if nothing
+    is_told: bool = False  # whether that is all, so that no look at samples is needed
+    settled: Settled | None = None  # the schema of the samples, settled by a look; None before that
+    # whether the samples' keys follow from the paths; if not, the samples tell them when they are
+    # read
     keys_known: bool = True
+    # what whole samples have to take from the table, because a list or a table of labels tells it
+    # in another way than they do: `label`, `id`
     told: frozenset[str] = frozenset()
 
     def __post_init__(self) -> None:
@@ -192,26 +182,12 @@ class Catalog:
         library: sample ``i`` of the present order goes where the ``i``-th number drawn from the
         SplitMix64 generator stands when the numbers are sorted; the generator's state starts as the
         number that ``seed`` (modulo 2^64) mixes to. No two of the numbers are equal.
-
-        Args:
-            seed: Any whole number.
-
-        Returns:
-            The same samples in their new order.
         """
         order = self.table.select(_random_numbers(seed).arg_sort()).to_series()
         return replace(self, table=self.table[order])
 
     def samples_per_class(self, without: Iterable[str] = ()) -> dict[int, int]:
-        """Count the samples of each class.
-
-        Args:
-            without: Paths of samples that do not count.
-
-        Returns:
-            The number of samples by class number, in the order of the numbers; with ``classes``,
-            also of classes that have none. Empty without a ``cls`` column.
-        """
+        """Count the samples of each class."""
         if self.label_column != "cls":
             return {}
         counted = self.table.filter(~pl.col("path").is_in(list(without)))
@@ -255,11 +231,7 @@ class Catalog:
         ).to_series()
 
     def collisions(self) -> list[tuple[str, list[str]]]:
-        """Find samples that would have the same key.
-
-        Returns:
-            Each such key with the :meth:`names` of its samples in their order, sorted by key.
-        """
+        """Find samples that would have the same key."""
         if "copy" in self.table.columns:
             return replace(
                 self, table=self.table.filter(pl.col("copy") == 0).drop("copy")
@@ -287,9 +259,6 @@ class Catalog:
         Neither the root nor the times count, so the same data set has the same digest everywhere.
         The digest is over values (64-bit little-endian numbers, UTF-8 text), not over a library's
         memory or file layout, so it stays the same from version to version.
-
-        Returns:
-            A SHA-256 in hexadecimal.
         """
         sha = hashlib.sha256(_header(self.label_column, self.classes, self.table.height))
         columns = self.table.select(*COLUMNS).drop("mtime").get_columns()
@@ -309,14 +278,7 @@ class Catalog:
 
 
 def key_expr(path: str = "path") -> pl.Expr:
-    """What [`key_of`][dsprep.sample.key_of] computes, for a whole column of paths.
-
-    Args:
-        path: The name of the column.
-
-    Returns:
-        An expression for the keys.
-    """
+    """What [`key_of`][dsprep.sample.key_of] computes, for a whole column of paths."""
     name = pl.col(path).str.split("/").list.last()
     stem = name.str.replace(r"\.[^.]*$", "")
     undotted = (

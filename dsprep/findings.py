@@ -60,16 +60,11 @@ class Finding(NamedTuple):
     ``incomplete``    a sample that lacks a part which most samples have; it is packed without
     ``note``          about the source as a whole: the detail says it, and there is no path
     ================  =====================================================================
-
-    Attributes:
-        kind: One of the above.
-        path: Path below the root, printable; the path of a directory ends in ``/``.
-        detail: What else there is to say, or the empty string.
     """
 
-    kind: str
-    path: str
-    detail: str = ""
+    kind: str  # one of the above
+    path: str  # path below the root, printable; the path of a directory ends in `/`
+    detail: str = ""  # what else there is to say, or the empty string
 
 
 def frames_note(count: int) -> str:
@@ -100,12 +95,7 @@ def notes_of(findings: Iterable[Finding]) -> list[str]:
 
 
 def count_skipped(findings: Iterable[Finding]) -> dict[str, dict[str, int]]:
-    """Count what lies in a source and is no sample.
-
-    Returns:
-        For each kind the number of files by extension (``.xml``, in lower case), the most frequent
-        first. Files without an extension and directories have entries of their own.
-    """
+    """Count what lies in a source and is no sample."""
     counts: dict[str, Counter[str]] = {}
     for finding in findings:
         if finding.kind in SKIP_KINDS:

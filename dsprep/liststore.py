@@ -52,31 +52,15 @@ _PATIENCE = 60.0
 
 @dataclass(frozen=True, eq=False)
 class ListFile:
-    """A list that was read.
+    """A list that was read."""
 
-    Attributes:
-        path: Its path, for messages.
-        table: Its rows, with the columns of :data:`~dsprep.lists.rows.ROWS`.
-        classes: The names of its classes; None if nothing tells them.
-    """
-
-    path: str
-    table: pl.DataFrame
-    classes: tuple[str, ...] | None = None
+    path: str  # its path, for messages
+    table: pl.DataFrame  # its rows, with the columns of :data:`~dsprep.lists.rows.ROWS`
+    classes: tuple[str, ...] | None = None  # the names of its classes; None if nothing tells them
 
 
 def read_list(path: str, classes: str | None = None, duplicates: str | None = None) -> ListFile:
-    """Read a list.
-
-    Args:
-        path: The ``.lst``, or ``-`` for stdin.
-        classes: The file of class names; by default ``classes.txt`` beside the list, if there is
-            one.
-        duplicates: See :func:`parse_rows`.
-
-    Raises:
-        SourceError: If it cannot be read or is no list.
-    """
+    """Read a list."""
     if path == STREAM:
         text = decode_text(read_stdin(), "<stdin>")
         named = read_classes(classes) if classes else None
@@ -105,16 +89,7 @@ def classes_path(path: str) -> str:
 
 @contextmanager
 def editing(path: str, *, new: bool = False) -> Iterator[None]:
-    """Be the only one who writes a list, from before reading it.
-
-    Args:
-        path: The ``.lst``, which need not exist; ``-`` needs no lock.
-        new: Whether to make the directory that it is in, too.
-
-    Raises:
-        DestinationError: If another writer does not end, or the directory cannot be written to.
-        OptionError: If it is on S3.
-    """
+    """Be the only one who writes a list, from before reading it."""
     if path == STREAM:
         yield
         return
@@ -136,16 +111,7 @@ def editing(path: str, *, new: bool = False) -> Iterator[None]:
 
 
 def write_files(path: str, files: Mapping[str, bytes], command: str = "") -> None:
-    """Replace a list, and files beside it, together; the caller is :func:`editing` the list.
-
-    Args:
-        path: The list.
-        files: The new content of files by name, the list's own among them.
-        command: What is noted in the files, for :func:`was_done`; nothing if empty.
-
-    Raises:
-        DestinationError: If they cannot be written; then none of them is.
-    """
+    """Replace a list, and files beside it, together; the caller is :func:`editing` the list."""
     real = real_path(path)
     partials = {_partial(real, name): real.with_name(name) for name in files}
     try:

@@ -20,14 +20,7 @@ def format_lst(
     labels: Sequence[int] | Sequence[tuple[float, ...]] | None,
     paths: Sequence[str],
 ) -> str:
-    """Write a ``.lst``: id, labels and path of each sample, separated by tabs.
-
-    Args:
-        ids: Ids.
-        labels: Class numbers, or tuples of numbers; None for samples without labels, which get a 0,
-            as the format has no line without a label.
-        paths: Paths below the root.
-    """
+    """Write a ``.lst``: id, labels and path of each sample, separated by tabs."""
     texts = ["0"] * len(ids) if labels is None else map(_label, labels)
     columns = zip(ids, texts, paths, strict=True)
     return "".join(f"{id}\t{label}\t{path}\n" for id, label, path in columns)

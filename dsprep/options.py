@@ -51,20 +51,15 @@ _NAMES = {
 
 
 class Rule(NamedTuple):
-    """When some options take effect.
+    """When some options take effect."""
 
-    Attributes:
-        options: Their names.
-        takes_effect: Tells it from the options that were given and the facts.
-        why_not: What is wrong if they do not, and what to do; may name facts.
-        facts: The facts that it needs; where one is not known yet, the rule is not checked.
-        commands: The commands that it is of; none means all that have the option.
-    """
-
-    options: tuple[str, ...]
+    options: tuple[str, ...]  # their names
+    # tells it from the options that were given and the facts
     takes_effect: Callable[[Given, Facts], bool]
-    why_not: str
+    why_not: str  # what is wrong if they do not, and what to do; may name facts
+    # the facts that it needs; where one is not known yet, the rule is not checked
     facts: tuple[str, ...] = ()
+    # the commands that it is of; none means all that have the option
     commands: tuple[str, ...] = ()
 
 
@@ -457,12 +452,7 @@ RULES = (
 
 
 def given_options(arguments: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the options that a call of a public function gives.
-
-    Args:
-        arguments: Its arguments by name; those that are None, False or empty are not given. The
-            attributes of a transform are options, too.
-    """
+    """Return the options that a call of a public function gives."""
     transform = arguments.get("transform")
     named = {**arguments, **getattr(transform, "__dict__", {})}
     return {
@@ -481,16 +471,7 @@ def _is_left_out(name: str, value: Any) -> bool:
 
 
 def require_effect(command: str, given: Given, **facts: Any) -> None:
-    """Refuse an option that cannot take effect.
-
-    Args:
-        command: The name of the command, such as ``shard append``.
-        given: The options that were given.
-        **facts: The facts that are known at this point; see :data:`FACTS`.
-
-    Raises:
-        OptionError: If there is one.
-    """
+    """Refuse an option that cannot take effect."""
     for rule in RULES:
         if not (
             facts.keys() >= set(rule.facts) and (not rule.commands or command in rule.commands)

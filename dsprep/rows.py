@@ -9,27 +9,21 @@ from typing import Any
 
 @dataclass(slots=True)
 class Rows:
-    """A run of samples.
+    """A run of samples."""
 
-    Attributes:
-        ids: Ids.
-        paths: Paths below the root of the source; for samples of shards, their keys or places.
-        sizes: Bytes of each image's file, or of each encoded sample.
-        labels: Class numbers, tuples of numbers, or None for samples without labels.
-        files: Where the bytes lie in files that hold many samples: the position of each one's file
-            among those of the source's reader; None where each sample has a file of its own.
-        offsets: Where in that file each begins.
-        stored: How many bytes each takes there; None where that is its size.
-        copies: Which copy of its sample each is, from 1; 0 for the sample itself.
-    """
-
-    ids: Sequence[int]
+    ids: Sequence[int]  # ids
+    # paths below the root of the source; for samples of shards, their keys or places
     paths: Sequence[str]
-    sizes: Sequence[int]
+    sizes: Sequence[int]  # bytes of each image's file, or of each encoded sample
+    # class numbers, tuples of numbers, or None for samples without labels
     labels: Sequence[int] | Sequence[tuple[float, ...]] | None
+    # where the bytes lie in files that hold many samples: the position of each one's file among
+    # those of the source's reader; None where each sample has a file of its own
     files: Sequence[int] | None = None
-    offsets: Sequence[int] | None = None
+    offsets: Sequence[int] | None = None  # where in that file each begins
+    # how many bytes each takes there; None where that is its size
     stored: Sequence[int] | None = None
+    # which copy of its sample each is, from 1; 0 for the sample itself
     copies: Sequence[int] | None = None
 
     def without(self, rejected: Collection[int]) -> Rows:

@@ -77,27 +77,20 @@ OTHER_IMAGES = {
 
 @dataclass(slots=True)
 class Sample:
-    """One training example.
+    """One training example."""
 
-    Attributes:
-        key: Its name, unique in the data set; may hold ``/`` but, after the last one, no dot. Empty
-            if its shard does not tell it.
-        fields: Its values by field name: as the schema says, or, in a raw sample, by the names that
-            they have in the source.
-        id: Its position in the source, or what a ``.lst`` says it is.
-        path: The name of its image's file below the root of its source; empty if nothing tells it.
-        image: The name of the field that is its image.
-        class_name: The name of its class, if the sample itself tells it.
-        lost_frames: Whether a transform made its image the first frame of an animation.
-    """
-
+    # its name, unique in the data set; may hold `/` but, after the last one, no dot. Empty if its
+    # shard does not tell it.
     key: str
+    # its values by field name: as the schema says, or, in a raw sample, by the names that they have
+    # in the source
     fields: dict[str, Value]
-    id: int = 0
+    id: int = 0  # its position in the source, or what a `.lst` says it is
+    # the name of its image's file below the root of its source; empty if nothing tells it
     path: str = ""
-    image: str | None = None
-    class_name: str | None = None
-    lost_frames: bool = False
+    image: str | None = None  # the name of the field that is its image
+    class_name: str | None = None  # the name of its class, if the sample itself tells it
+    lost_frames: bool = False  # whether a transform made its image the first frame of an animation
 
 
 def key_of(path: str) -> str:
@@ -105,12 +98,6 @@ def key_of(path: str) -> str:
 
     Readers of WebDataset take everything after the first dot of the base name for the extension, so
     the key may not hold one: ``cat/a.x.jpg`` becomes ``cat/a_x``.
-
-    Args:
-        path: Path below the root of the source, parts joined by ``/``.
-
-    Returns:
-        The path without its extension, the dots that remain in its base name made ``_``.
     """
     # Nearly all names have one dot, before the "jpg" and after a name.
     if path.endswith(".jpg") and path.find(".") == len(path) - 4 and path[-5:-4] not in ("", "/"):

@@ -80,23 +80,15 @@ _SHOWN = 60
 
 
 class Type(NamedTuple):
-    """A type of fields.
+    """A type of fields."""
 
-    Attributes:
-        convert: Makes a typed value of a raw one; None for a missing value. Raises ValueError.
-        what: What users call a value.
-    """
-
+    # makes a typed value of a raw one; None for a missing value. Raises ValueError.
     convert: Callable[[Value], Value | None]
-    what: str
+    what: str  # what users call a value
 
 
 def _single(value: Value) -> Value | None:
-    """Return the one item of a raw list, or None if it is empty.
-
-    Raises:
-        ValueError: If it has several.
-    """
+    """Return the one item of a raw list, or None if it is empty."""
     if isinstance(value, tuple | list):
         if len(value) > 1:
             raise ValueError
@@ -271,9 +263,6 @@ def parse_label(data: bytes | str) -> int | float | str | list[Any]:
     r"""Return the number, the numbers, or the name that the text of a label says.
 
     ``3\n`` and `` 3 `` are 3, as webdataset's ``int(data)`` reads them.
-
-    Raises:
-        ValueError: If it is not UTF-8, or is empty.
     """
     text = (data.decode() if isinstance(data, bytes) else data).strip()
     if not text:
@@ -297,25 +286,15 @@ def parse_label(data: bytes | str) -> int | float | str | list[Any]:
 
 @dataclass(frozen=True)
 class Field:
-    """A field of a data set.
+    """A field of a data set."""
 
-    Attributes:
-        name: Its name.
-        type: One of :data:`TYPES`.
-        missing: Whether samples may lack it.
-        names: The names of its classes, by number; empty if they have none.
-        places: Where raw samples have it; a sample has it in one of these.
-        told: What told its type, for reports.
-        given: Whether the user chose its name, which then holds in any format.
-    """
-
-    name: str
-    type: str
-    missing: bool = False
-    names: tuple[str, ...] = ()
-    places: tuple[Place, ...] = ()
-    told: str = ""
-    given: bool = False
+    name: str  # its name
+    type: str  # one of :data:`TYPES`
+    missing: bool = False  # whether samples may lack it
+    names: tuple[str, ...] = ()  # the names of its classes, by number; empty if they have none
+    places: tuple[Place, ...] = ()  # where raw samples have it; a sample has it in one of these
+    told: str = ""  # what told its type, for reports
+    given: bool = False  # whether the user chose its name, which then holds in any format
 
     def to_json(self) -> dict[str, Any]:
         """Return the field as JSON has it."""
@@ -331,19 +310,12 @@ class Field:
 
 @dataclass(frozen=True)
 class Schema:
-    """The fields of a data set.
+    """The fields of a data set."""
 
-    Attributes:
-        fields: They, in their order.
-        image: The name of the field that is the image; None if there is none.
-        label: The name of the field that is the label, likewise.
-        format: The name of the format that the places are of; empty if they are of none.
-    """
-
-    fields: tuple[Field, ...]
-    image: str | None = None
-    label: str | None = None
-    format: str = ""
+    fields: tuple[Field, ...]  # they, in their order
+    image: str | None = None  # the name of the field that is the image; None if there is none
+    label: str | None = None  # the name of the field that is the label, likewise
+    format: str = ""  # the name of the format that the places are of; empty if they are of none
 
     @cached_property
     def by_name(self) -> Mapping[str, Field]:
@@ -404,11 +376,7 @@ class Schema:
 
     @classmethod
     def from_json(cls, values: Any) -> Schema:
-        """Read a schema, which may come from anywhere.
-
-        Raises:
-            ValueError: If it is none; the message says why.
-        """
+        """Read a schema, which may come from anywhere."""
         if not isinstance(values, dict) or not isinstance(values.get("fields"), list):
             raise ValueError("it has no list of fields")
         fields = tuple(map(_field, values["fields"]))
@@ -448,17 +416,12 @@ def _field(values: Any) -> Field:
 
 
 class Meaning(NamedTuple):
-    """What a raw name means in a format.
+    """What a raw name means in a format."""
 
-    Attributes:
-        field: The name of the field; empty for what is no field: bookkeeping.
-        type: Its type, :data:`LABEL_TEXT`, :data:`LABEL_FLOATS`, or None if its values tell.
-        role: :data:`IMAGE`, :data:`LABEL`, or empty if the name says nothing of it.
-    """
-
-    field: str
+    field: str  # the name of the field; empty for what is no field: bookkeeping
+    # its type, :data:`LABEL_TEXT`, :data:`LABEL_FLOATS`, or None if its values tell
     type: str | None = None
-    role: str = ""
+    role: str = ""  # :data:`IMAGE`, :data:`LABEL`, or empty if the name says nothing of it
 
 
 class Table(Protocol):
@@ -477,29 +440,21 @@ class Table(Protocol):
 
 @dataclass
 class Seen:
-    """What samples of a look have at a place.
+    """What samples of a look have at a place."""
 
-    Attributes:
-        count: How many samples have it.
-        kinds: The types of values, each with the first sample and its value, for messages.
-    """
-
-    count: int = 0
+    count: int = 0  # how many samples have it
+    # the types of values, each with the first sample and its value, for messages
     kinds: dict[str, tuple[str, str]] = field(default_factory=dict)
 
 
 @dataclass
 class Observed:
-    """What a look at samples found. Plain data: workers return it.
+    """What a look at samples found. Plain data: workers return it."""
 
-    Attributes:
-        samples: How many samples were looked at.
-        places: What they have, by place, in the order of the first appearance.
-        together: Places that stand for several raw names of one sample.
-    """
-
-    samples: int = 0
+    samples: int = 0  # how many samples were looked at
+    # what they have, by place, in the order of the first appearance
     places: dict[Place, Seen] = field(default_factory=dict)
+    # places that stand for several raw names of one sample
     together: set[str] = field(default_factory=set)
 
     def add(self, other: Observed) -> None:
@@ -514,13 +469,7 @@ class Observed:
 
 
 def observe(samples: Iterable[Sample], table: Table, choice: Choice) -> Observed:
-    """Look at raw samples.
-
-    Args:
-        samples: They.
-        table: What their format says of raw names.
-        choice: What the user says: the label may be a part of JSON, or have any name.
-    """
+    """Look at raw samples."""
     found = Observed()
     hints: dict[str, str | None] = {}
     for sample in samples:
@@ -567,12 +516,7 @@ def _part_of(fields: Mapping[str, Value], path: Place) -> Value | None:
 
 
 def type_of(value: Value, hint: str | None = None) -> str:
-    """Return the type of a raw value; the empty string if it is a missing one.
-
-    Args:
-        value: The raw value.
-        hint: The type that its name tells, :data:`LABEL_TEXT`, or :data:`LABEL_FLOATS`.
-    """
+    """Return the type of a raw value; the empty string if it is a missing one."""
     if value is None or (isinstance(value, tuple | list) and not value):
         return ""
     if hint == LABEL_TEXT:
@@ -654,36 +598,21 @@ def shown(value: Value) -> str:
 
 @dataclass(frozen=True)
 class Choice:
-    """What the user says of the fields.
+    """What the user says of the fields."""
 
-    Attributes:
-        image: The field that is the image.
-        label: The field that is the label; ``json.label`` is a part of the field ``json``.
-        label_type: One of :data:`LABEL_TYPES`.
-        only: The fields to keep; empty for all.
-        drop: The fields to leave out.
-        rename: New names by old ones.
-        schema: The schema, which then is not settled by a look.
-        look_all: Whether all samples are looked at.
-        no_image: Whether samples need no image.
-    """
-
-    image: str | None = None
+    image: str | None = None  # the field that is the image
+    # the field that is the label; `json.label` is a part of the field `json`
     label: str | None = None
-    label_type: str | None = None
-    only: tuple[str, ...] = ()
-    drop: tuple[str, ...] = ()
-    rename: Mapping[str, str] = field(default_factory=dict)
-    schema: Schema | None = None
-    look_all: bool = False
-    no_image: bool = False
+    label_type: str | None = None  # one of :data:`LABEL_TYPES`
+    only: tuple[str, ...] = ()  # the fields to keep; empty for all
+    drop: tuple[str, ...] = ()  # the fields to leave out
+    rename: Mapping[str, str] = field(default_factory=dict)  # new names by old ones
+    schema: Schema | None = None  # the schema, which then is not settled by a look
+    look_all: bool = False  # whether all samples are looked at
+    no_image: bool = False  # whether samples need no image
 
     def __post_init__(self) -> None:
-        """Refuse what contradicts itself.
-
-        Raises:
-            OptionError: If a field is both wanted and not, two get one name, or a type is unknown.
-        """
+        """Refuse what contradicts itself."""
         if both := set(self.only) & set(self.drop):
             raise OptionError(f"--only and --drop: {', '.join(sorted(both))} is in both")
         if len(set(self.rename.values())) < len(self.rename):
@@ -711,39 +640,19 @@ class Choice:
 
 
 class Settled(NamedTuple):
-    """A schema, and how it came about.
+    """A schema, and how it came about."""
 
-    Attributes:
-        schema: The schema.
-        ignored: The raw names that are left out.
-        notes: What there is to say, a line each.
-        counts: How many samples of the look have each field.
-        samples: How many samples were looked at.
-    """
-
-    schema: Schema
-    ignored: frozenset[str] = frozenset()
-    notes: tuple[str, ...] = ()
-    counts: Mapping[str, int] = {}
-    samples: int = 0
+    schema: Schema  # the schema
+    ignored: frozenset[str] = frozenset()  # the raw names that are left out
+    notes: tuple[str, ...] = ()  # what there is to say, a line each
+    counts: Mapping[str, int] = {}  # how many samples of the look have each field
+    samples: int = 0  # how many samples were looked at
 
 
 def settle(
     observed: Observed, table: Table, choice: Choice, source: str, told: Schema | None = None
 ) -> Settled:
-    """Settle the schema of a source.
-
-    Args:
-        observed: What a look at its samples found.
-        table: What its format says of raw names.
-        choice: What the user says.
-        source: What the user calls the source, for messages.
-        told: What the source says of itself.
-
-    Raises:
-        OptionError: If an option names a field that is not there.
-        SourceError: If values have no type in common, or it is unclear which field is the image.
-    """
+    """Settle the schema of a source."""
     told = choice.schema or told or Schema(())
     seen = _exact(observed, table)
     taken: dict[str, Field] = {}
@@ -930,14 +839,7 @@ def _no_such_field(schema: Schema, source: str) -> str:
 
 
 def select(settled: Settled, choice: Choice) -> tuple[Settled, list[str]]:
-    """Leave fields out and rename others.
-
-    Returns:
-        The schema of the fields that are kept, and which options name fields that are not there.
-
-    Raises:
-        OptionError: If nothing is left, or two fields would have one name.
-    """
+    """Leave fields out and rename others."""
     schema = settled.schema
     idle = []
     options = {"--only": choice.only, "--drop": choice.drop, "--rename": tuple(choice.rename)}
@@ -991,18 +893,12 @@ def select(settled: Settled, choice: Choice) -> tuple[Settled, list[str]]:
 
 @dataclass(frozen=True)
 class Reading:
-    """Makes samples of a schema of raw samples. Plain data: it is pickled for the workers.
+    """Makes samples of a schema of raw samples. Plain data: it is pickled for the workers."""
 
-    Attributes:
-        schema: The schema, with the places of the source.
-        table: What the source's format says of raw names.
-        ignored: The places that are left out.
-        raw: Whether samples stay raw, but for what is left out: those of the same format.
-    """
-
-    schema: Schema
-    table: Table
-    ignored: frozenset[str] = frozenset()
+    schema: Schema  # the schema, with the places of the source
+    table: Table  # what the source's format says of raw names
+    ignored: frozenset[str] = frozenset()  # the places that are left out
+    # whether samples stay raw, but for what is left out: those of the same format
     raw: bool = False
 
     def __reduce__(self) -> tuple[Any, ...]:
@@ -1032,11 +928,7 @@ class Reading:
         return frozenset(each.name for each in self.schema.fields if not each.missing)
 
     def __call__(self, sample: Sample) -> Sample:
-        """Make a sample of the schema.
-
-        Raises:
-            Misfit: If it does not fit.
-        """
+        """Make a sample of the schema."""
         known = self._plain
         fields: dict[str, Value] = {}
         image = None
@@ -1100,11 +992,7 @@ class Reading:
         return {}
 
     def _find(self, raw: str) -> tuple[str, Callable[[Value], Value | None], Field] | None:
-        """Return what a raw name is that has not been seen before.
-
-        Raises:
-            Misfit: If the schema does not have it.
-        """
+        """Return what a raw name is that has not been seen before."""
         place = self.table.place_of(raw)
         if place in self._plain:
             return self._plain[place]
@@ -1116,13 +1004,7 @@ class Reading:
 
 
 def _converter(column: Field, is_number: bool = False) -> Callable[[Value], Value | None]:
-    """Return what makes a typed value of a raw one.
-
-    Args:
-        column: The field.
-        is_number: Whether a text that is a number is the number of a class and not its name, as in
-            a ``.cls``: classes may be called ``1`` and ``2``.
-    """
+    """Return what makes a typed value of a raw one."""
     convert = TYPES[column.type].convert
     if column.type == "text" and column.names:
         return lambda value: _to_text(value if _is_text(value) else column.names[_index(value)])
@@ -1178,16 +1060,7 @@ def _misfit(column: Field, value: Value) -> Misfit:
 
 
 def impose(source: Settled, base: Schema, where: str) -> Settled:
-    """Give the fields of a source the types of a data set that it is added to.
-
-    Args:
-        source: The schema of the source.
-        base: That of the data set.
-        where: What the user calls the data set, for messages.
-
-    Raises:
-        SourceError: If the source has other fields.
-    """
+    """Give the fields of a source the types of a data set that it is added to."""
     schema = source.schema
     fields: list[Field] = []
     used: set[str] = set()

@@ -312,11 +312,7 @@ def _then(entries: Iterator[Entry], error: DsprepError | None) -> Iterator[Entry
 
 
 def _checked(sample: Sample | BadSample, recipe: Recipe, before: str | None) -> Sample:
-    """The sample, if it can follow the one whose key is ``before``.
-
-    Raises:
-        BadSample: If it cannot, or cannot be converted at all.
-    """
+    """The sample, if it can follow the one whose key is ``before``."""
     if isinstance(sample, BadSample):
         raise sample
     if sample.key == before and recipe.layout.keys_must_differ:

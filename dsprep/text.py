@@ -17,18 +17,7 @@ Problem = Callable[[dict[str, Any]], str]
 
 
 def read_text(path: str, limit: int = LARGEST_TABLE) -> str:
-    """Read a file of UTF-8 text, from a disk or from S3.
-
-    Args:
-        path: The file.
-        limit: The most bytes that it may have.
-
-    Returns:
-        The text, without its byte order mark if it had one.
-
-    Raises:
-        SourceError: If the file cannot be read or is not UTF-8.
-    """
+    """Read a file of UTF-8 text, from a disk or from S3."""
     try:
         data = read_bytes(path, limit)
     except OSError as error:
@@ -37,11 +26,7 @@ def read_text(path: str, limit: int = LARGEST_TABLE) -> str:
 
 
 def read_stdin() -> bytes:
-    """Read standard input to its end.
-
-    Raises:
-        SourceError: If it cannot be read, or does not end.
-    """
+    """Read standard input to its end."""
     try:
         return read_stream(sys.stdin.buffer)
     except OSError as error:
@@ -49,11 +34,7 @@ def read_stdin() -> bytes:
 
 
 def decode_text(data: bytes, path: str) -> str:
-    """Decode UTF-8, without its byte order mark if it has one.
-
-    Raises:
-        SourceError: If it is not UTF-8; the message names the path and the line.
-    """
+    """Decode UTF-8, without its byte order mark if it has one."""
     try:
         return data.decode("utf-8-sig")
     except UnicodeDecodeError as error:
@@ -62,17 +43,7 @@ def decode_text(data: bytes, path: str) -> str:
 
 
 def refuse(source: str, rows: pl.DataFrame, wrong: pl.Expr, problem: Problem) -> None:
-    """Refuse rows that are wrong, naming the first of them.
-
-    Args:
-        source: The name of the file that was read.
-        rows: What was read; the column ``line`` says where, from 1.
-        wrong: Whether a row is wrong.
-        problem: Says what is wrong with a row, given its columns.
-
-    Raises:
-        SourceError: If any row is wrong.
-    """
+    """Refuse rows that are wrong, naming the first of them."""
     first_wrong = rows.filter(rows.select(wrong=wrong)["wrong"]).head(1)
     for row in first_wrong.iter_rows(named=True):
         raise SourceError(f"{source}:{row['line']}: {problem(row)}")

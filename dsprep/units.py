@@ -15,17 +15,7 @@ _SECONDS = {"s": 1, "m": 60, "min": 60, "h": 3600, "d": 86400, "w": 604800}
 
 
 def parse_size(text: str | int) -> int:
-    """Read a byte count: ``1500``, ``64KiB`` (1024s), ``200MB`` or ``200M`` (1000s).
-
-    Args:
-        text: The size; an integer is a number of bytes.
-
-    Returns:
-        The number of bytes, at least 1.
-
-    Raises:
-        OptionError: If the text is not a size, or is zero.
-    """
+    """Read a byte count: ``1500``, ``64KiB`` (1024s), ``200MB`` or ``200M`` (1000s)."""
     match = _SIZE.fullmatch(str(text))
     if match is None:
         raise OptionError(f"{text!r} is not a size: write it like 200MB, 1.5GB or 64MiB")
@@ -40,14 +30,7 @@ def parse_size(text: str | int) -> int:
 
 
 def parse_duration(text: str) -> float:
-    """Read a time: ``90s``, ``30min``, ``12h``, ``7d``.
-
-    Returns:
-        Seconds.
-
-    Raises:
-        OptionError: If it is none.
-    """
+    """Read a time: ``90s``, ``30min``, ``12h``, ``7d``."""
     match = _DURATION.fullmatch(text)
     if match is None:
         raise OptionError(f"{text!r} is not a time: write it like 30min, 12h or 7d")
@@ -97,11 +80,7 @@ def extension_in(path: str) -> str:
 
 
 def format_extensions(counts: Mapping[str, int]) -> str:
-    """Write how many files there are of each extension: ``120 .xml, 3 .txt, 2 without extension``.
-
-    Args:
-        counts: How many, by what :func:`extension_in` returns. The most frequent ones are named.
-    """
+    """Format counts of files by extension: ``120 .xml, 3 .txt, 2 without extension``."""
     ordered = sorted(counts.items(), key=lambda item: (-item[1], item[0]))
     said = [f"{count:,} {extension:.20}" for extension, count in ordered[:_MOST_EXTENSIONS]]
     others = ordered[_MOST_EXTENSIONS:]

@@ -92,26 +92,7 @@ def write_data_set(
     spool: int | str | None = None,
     progress: Progress | None = None,
 ) -> WriteReport:
-    """Write a data set, or go on with it.
-
-    Args:
-        packing: What is to be written.
-        done: What that is called when it is done: ``packed``.
-        schema_out: A file to write the schema of the source to.
-        max_errors: Stop when more samples than this are rejected.
-        on_error: ``skip`` rejects a bad sample and goes on, ``fail`` stops.
-        overwrite: Replace what is at the destination.
-        dry_run: Plan, and write nothing.
-        workers: How many processes; by default the cores that this process may use.
-        spool: How many bytes may wait on this machine for their way to S3.
-        progress: Is told how far the run is.
-
-    Raises:
-        OptionError: If the options make no sense for this source.
-        SourceError: If the source cannot be read.
-        DestinationError: If the destination refuses.
-        RunStopped: If it ended early; calling again goes on.
-    """
+    """Write a data set, or go on with it."""
     began = time.monotonic()
     destination, progress = packing.destination, progress or Progress()
     room = None if spool is None else parse_size(spool)
@@ -159,11 +140,7 @@ def write_data_set(
 
 @contextmanager
 def held(plan: Plan, state: RunState, pool: Pool) -> Iterator[None]:
-    """Hold the state of a run while it is carried out, and say how far it came if it is stopped.
-
-    Raises:
-        Interrupted: If the user stops it.
-    """
+    """Hold the state of a run while it is carried out, and say how far it came if it is stopped."""
     try:
         yield
     except KeyboardInterrupt:
@@ -175,11 +152,7 @@ def held(plan: Plan, state: RunState, pool: Pool) -> Iterator[None]:
 
 
 def require_one_of(option: str, value: object, choices: Sequence[object]) -> None:
-    """Accept one of the values that an option can have.
-
-    Raises:
-        OptionError: If it is another.
-    """
+    """Accept one of the values that an option can have."""
     if value not in choices:
         named = ", ".join(str(choice) for choice in choices if choice)
         raise OptionError(f"{option} {value}: choose one of {named}")
@@ -192,11 +165,7 @@ def shard_size(
     samples: int | None,
     multiple_of: int | None = None,
 ) -> ShardSize:
-    """The size of shards from what the user gave.
-
-    Raises:
-        OptionError: If that is more than one thing, or makes no shards.
-    """
+    """The size of shards from what the user gave."""
     given = [value for value in (target, shards, samples) if value is not None]
     if len(given) > 1:
         raise OptionError("give one of --target-size, --shards and --samples-per-shard")

@@ -15,15 +15,10 @@ _SHORTEST = 4
 
 
 class Page(NamedTuple):
-    """What bars are drawn on.
+    """What bars are drawn on."""
 
-    Attributes:
-        columns: Its width.
-        encoding: What its characters are written in.
-    """
-
-    columns: int
-    encoding: str
+    columns: int  # its width
+    encoding: str  # what its characters are written in
 
     @property
     def blocks(self) -> bool:
@@ -42,12 +37,7 @@ def page_of(stream: TextIO) -> Page:
 
 
 def draw_bars(entries: Sequence[tuple[str, int]], page: Page) -> Iterator[str]:
-    """Draw a line for each entry: its name, its number, and a bar as long as the number is large.
-
-    Args:
-        entries: Names and numbers, none of these below 0.
-        page: What it is for.
-    """
+    """Draw a line for each entry: its name, its number, and a bar of proportional length."""
     names = [_cut(page.shown(name), page.columns // 3, page) for name, _ in entries]
     numbers = [f"{number:,}" for _, number in entries]
     wide, long = max(map(width_of, names), default=0), max(map(len, numbers), default=0)

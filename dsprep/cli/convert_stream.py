@@ -47,15 +47,7 @@ def convert_stdin(
     overwrite: bool,
     **options: Any,
 ) -> int:
-    """Convert one shard front to back, in constant memory.
-
-    Returns:
-        The exit code.
-
-    Raises:
-        OptionError: If the options do not go with a stream.
-        DsprepError: If the shard is damaged or cannot be written.
-    """
+    """Convert one shard front to back, in constant memory."""
     if len(sources) > 1:
         raise OptionError("-: is one shard, made of one; name one SOURCE")
     given = given_on_the_command_line(click.get_current_context())

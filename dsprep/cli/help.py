@@ -23,13 +23,7 @@ class GroupedOption(click.Option):
     """An option that knows which group of the help text it belongs to."""
 
     def __init__(self, *args: Any, group: str, **kwargs: Any) -> None:
-        """Take what click's options take.
-
-        Args:
-            *args: Passed on.
-            group: The heading that it stands under.
-            **kwargs: Passed on.
-        """
+        """Take what click's options take."""
         super().__init__(*args, **kwargs)
         self.group = group
 
@@ -85,11 +79,7 @@ class GroupedCommand(click.Command):
                 parameter.type = _Place("dir" if named in _DIRECTORIES else "file")
 
     def invoke(self, ctx: click.Context) -> Any:
-        """Run the command, unless an option that was given cannot take effect.
-
-        Raises:
-            OptionError: If there is one, as far as other options tell.
-        """
+        """Run the command, unless an option that was given cannot take effect."""
         require_effect(command_name(ctx), given_on_the_command_line(ctx))
         return super().invoke(ctx)
 
@@ -136,13 +126,7 @@ class LazyGroup(click.Group):
     """
 
     def __init__(self, *args: Any, lazy: Mapping[str, tuple[str, str]], **kwargs: Any) -> None:
-        """Take what click's groups take.
-
-        Args:
-            *args: Passed on.
-            lazy: By name, the module of each command, and what the group's help says of it.
-            **kwargs: Passed on.
-        """
+        """Take what click's groups take."""
         super().__init__(*args, **kwargs)
         self._lazy = lazy
 
@@ -182,12 +166,7 @@ class DefaultGroup(LazyGroup):
     """A command that can be given without a name, beside others that have one."""
 
     def __init__(self, *, default: click.Command, **kwargs: Any) -> None:
-        """Take what lazy groups take.
-
-        Args:
-            default: The command that is run unless another one is named; its help is the group's.
-            **kwargs: Passed on.
-        """
+        """Take what lazy groups take."""
         super().__init__(help=default.help, no_args_is_help=True, **kwargs)
         self._default = default
 

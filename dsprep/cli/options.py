@@ -77,11 +77,7 @@ class Dimensions(click.ParamType[int | tuple[int, int]]):
 
 
 def parse_pairs(pairs: tuple[str, ...], option: str) -> Mapping[str, str]:
-    """Read ``NAME=VALUE`` options.
-
-    Raises:
-        OptionError: If one has no ``=``, or a name comes twice.
-    """
+    """Read ``NAME=VALUE`` options."""
     found: dict[str, str] = {}
     for pair in pairs:
         name, equals, value = pair.partition("=")
@@ -246,13 +242,7 @@ source_options = together(source_kind_options, labels_options, classes_options, 
 
 
 def take_source(options: dict[str, Any], root: str, *others: str) -> Source:
-    """Take the options of a source out of all others, of which nothing but its samples is needed.
-
-    Args:
-        options: By the names of their parameters.
-        root: What the user named.
-        others: More of that.
-    """
+    """Pop the options of a source out of all options."""
     from dsprep.sources.reading import make_choice, make_source
 
     return make_source(

@@ -57,11 +57,7 @@ object_options = together(
 
 
 def take_config(options: dict[str, Any]) -> S3Config:
-    """Take these options out of all others.
-
-    Raises:
-        OptionError: If one has a value that S3 could not take.
-    """
+    """Take these options out of all others."""
     from dsprep.stores.s3_config import S3Config, require_endpoint
 
     if options["endpoint"]:
@@ -87,11 +83,7 @@ def take_config(options: dict[str, Any]) -> S3Config:
 
 
 def _parse_metadata(pairs: tuple[str, ...]) -> Mapping[str, str]:
-    """Read metadata, which travels in HTTP's headers.
-
-    Raises:
-        OptionError: If a header cannot hold it.
-    """
+    """Read metadata, which travels in HTTP's headers."""
     metadata = parse_pairs(pairs, "--metadata")
     for name, value in metadata.items():
         if not _HEADER_NAME.fullmatch(name):
@@ -108,11 +100,7 @@ def _parse_metadata(pairs: tuple[str, ...]) -> Mapping[str, str]:
 
 
 def _parse_tags(pairs: tuple[str, ...]) -> Mapping[str, str]:
-    """Read tags.
-
-    Raises:
-        OptionError: If they are more, or longer, than S3 takes.
-    """
+    """Read tags."""
     tags = parse_pairs(pairs, "--tag")
     if len(tags) > _MOST_TAGS:
         raise OptionError(f"--tag: an object has {_MOST_TAGS} tags at most, not {len(tags)}")

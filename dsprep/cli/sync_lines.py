@@ -23,11 +23,7 @@ _RETRY_EVERY = 1.0
 
 
 class Lines(Events):
-    """Writes lines.
-
-    Attributes:
-        stream: Where to.
-    """
+    """Writes lines."""
 
     def __init__(self, stream: TextIO) -> None:
         """Write to a stream."""

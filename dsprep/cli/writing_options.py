@@ -27,11 +27,7 @@ _run = option_group("Run")
 
 
 def shard_size_options(default: str = "200MB") -> Callable[[F], F]:
-    """Declare how large shards are to be.
-
-    Args:
-        default: What the help says of it.
-    """
+    """Declare how large shards are to be."""
     return together(
         _shards(
             "--target-size",
@@ -190,14 +186,7 @@ def take_transform(options: dict[str, Any]) -> Transform | None:
 
 
 def end(report: WriteReport, source: str, as_json: bool, quiet: bool) -> int:
-    """Print what was done.
-
-    Returns:
-        The exit code.
-
-    Raises:
-        SourceError: If this was a dry run of what would be refused.
-    """
+    """Print what was done."""
     from dsprep.cli.report import print_json, print_write_report
     from dsprep.formats import FORMATS
 

@@ -20,19 +20,13 @@ _CONTROL = re.compile(r"[\x00-\x1f\x7f]")
 
 
 class Columns(NamedTuple):
-    """What is read of Parquet files. Plain data: it is pickled for the workers.
+    """What is read of Parquet files. Plain data: it is pickled for the workers."""
 
-    Attributes:
-        names: The columns.
-        image: The one of the images, whose paths are those of the samples; None if there is none.
-        label: The one of the labels, if its numbers are read as names.
-        classes: The names of those numbers.
-    """
-
-    names: tuple[str, ...]
+    names: tuple[str, ...]  # the columns
+    # the one of the images, whose paths are those of the samples; None if there is none
     image: str | None = None
-    label: str | None = None
-    classes: tuple[str, ...] = ()
+    label: str | None = None  # the one of the labels, if its numbers are read as names
+    classes: tuple[str, ...] = ()  # the names of those numbers
 
 
 class _Part(NamedTuple):
@@ -63,11 +57,7 @@ def plain(column: Any) -> Any:
 
 
 def restored(column: Any, kind: Any) -> Any:
-    """Return a plain column as a type has it, the reverse of :func:`plain`.
-
-    Raises:
-        pyarrow.ArrowException: If the type does not hold the values.
-    """
+    """Return a plain column as a type has it, the reverse of :func:`plain`."""
     pa = arrow()
     if column.type == kind:
         return column
@@ -90,14 +80,7 @@ def restored(column: Any, kind: Any) -> Any:
 def decode(
     batch: Any, columns: Columns, folder: str, raw: bool = False
 ) -> Iterator[Sample | BadSample]:
-    """Make raw samples, without keys, of rows.
-
-    Args:
-        batch: As :func:`plain_batch` made it.
-        columns: What is read.
-        folder: Where images may lie that the file only names.
-        raw: Whether they are for another Parquet file: files besides the image keep their paths.
-    """
+    """Make raw samples, without keys, of rows."""
     parts = [
         _part(name, column, columns, raw)
         for name, column in zip(batch.schema.names, batch.columns, strict=True)

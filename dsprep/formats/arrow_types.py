@@ -49,11 +49,7 @@ _SHOWN = 60
 
 
 def arrow() -> Any:
-    """Return the package that reads and writes Parquet, the modules of it that are used loaded.
-
-    Raises:
-        OptionError: If it is not installed.
-    """
+    """Return the package that reads and writes Parquet, the modules of it that are used loaded."""
     try:
         import pyarrow
         import pyarrow.compute
@@ -121,15 +117,7 @@ def plain_type(kind: Any) -> Any:
 
 
 def type_of_column(kind: Any, feature: Mapping[str, Any]) -> tuple[str | None, str]:
-    """Return the type of a column's field, and what is to be said of it.
-
-    Args:
-        kind: The Arrow type.
-        feature: What Hugging Face notes of the column.
-
-    Returns:
-        The type, None if there is none for it; and in which form values are read, if in another.
-    """
+    """Return the type of a column's field, and what is to be said of it."""
     if is_file(kind) and feature.get("_type") == "Audio":
         return "bytes", "bytes without a path"
     if is_file(kind):
@@ -184,17 +172,7 @@ def names_of(feature: Mapping[str, Any]) -> tuple[str, ...]:
 def source_schema(
     schema: Any, source: str, images: Collection[str] = (), dropped: Collection[str] = ()
 ) -> tuple[Schema, list[str]]:
-    """Return what Parquet files say of their fields, and what there is to note about it.
-
-    Args:
-        schema: Their Arrow schema.
-        source: What the user calls them, for messages.
-        images: Columns of bytes whose content shows that they are images.
-        dropped: Columns that are to be left out, and may hold what no field does.
-
-    Raises:
-        SourceError: If two columns have one name, or one holds what no field holds.
-    """
+    """Return what Parquet files say of their fields, and what there is to note about it."""
     features = features_of(schema)
     fields: dict[str, Field] = {}
     notes: list[str] = []

@@ -33,18 +33,6 @@ def format_augmented(
 
     Nothing in it tells when or by whom it was made: ``creation-date``, ``job-name`` and
     ``confidence`` of Ground Truth are left out.
-
-    Args:
-        rows: For each image, in order: its path, its label, the name of its class if that is known,
-            and the paths of the sample's other files by their names.
-        prefix: What paths start from, such as ``s3://bucket/path/``; or nothing.
-        attribute: What the attribute that labels images is to be called.
-        classes: The names of the classes, for labels that have several.
-
-    Raises:
-        BadSample: If a detection label does not tell the size of its image, which boxes in pixels
-            need, or tells more: it has to begin with 4, 5, width, height; or if a label is no
-            number.
     """
     rows = list(rows)
     start = prefix if not prefix or prefix.endswith("/") else prefix + "/"

@@ -37,27 +37,18 @@ _BOX = ("left", "top", "width", "height")
 
 
 class Annotated(NamedTuple):
-    """A line of a manifest.
+    """A line of a manifest."""
 
-    Attributes:
-        line: Its number, from 1.
-        ref: Where the image is, as it is written there.
-        label: Its numbers: a class, several, or a detection label (A=4, B=5: 4, 5, width and
-            height of the image, then class, xmin, ymin, xmax and ymax of each object, the
-            coordinates from 0 to 1); None if the manifest has no labels.
-        kind: ``number``, ``list`` or ``boxes``; empty without a label.
-        names: What it says classes are called, by number.
-        others: The attributes that refer to other files of the sample.
-        lists_classes: Whether it says that its list is one of the numbers of classes.
-    """
-
-    line: int
-    ref: str
+    line: int  # its number, from 1
+    ref: str  # where the image is, as it is written there
+    # its numbers: a class, several, or a detection label (A=4, B=5: 4, 5, width and height of the
+    # image, then class, xmin, ymin, xmax and ymax of each object, the coordinates from 0 to 1);
+    # None if the manifest has no labels
     label: tuple[float, ...] | None
-    kind: str
-    names: dict[int, str]
-    others: tuple[str, ...] = ()
-    lists_classes: bool = False
+    kind: str  # `number`, `list` or `boxes`; empty without a label
+    names: dict[int, str]  # what it says classes are called, by number
+    others: tuple[str, ...] = ()  # the attributes that refer to other files of the sample
+    lists_classes: bool = False  # whether it says that its list is one of the numbers of classes
 
 
 class _Wrong(ValueError):
@@ -65,20 +56,7 @@ class _Wrong(ValueError):
 
 
 def parse_augmented(text: str, source: str, attribute: str | None = None) -> Iterator[Annotated]:
-    """Read the lines of a manifest.
-
-    Args:
-        text: All of it; blank lines are passed over.
-        source: Its name, for messages.
-        attribute: The attribute that labels images; None for the first of the first line that has
-            metadata, or for the only one there is.
-
-    Yields:
-        What each line says.
-
-    Raises:
-        SourceError: If a line is none of a manifest, or labels are not of one kind.
-    """
+    """Read the lines of a manifest."""
     kind: str | None = None
     for number, line in enumerate(text.split("\n"), 1):
         if not line.strip():
@@ -99,11 +77,7 @@ def parse_augmented(text: str, source: str, attribute: str | None = None) -> Ite
 
 
 def find_attribute(values: dict[str, Any]) -> str | None:
-    """Which attribute of a line labels its image; None if there is none.
-
-    Raises:
-        ValueError: If there are several, and none has metadata.
-    """
+    """Which attribute of a line labels its image; None if there is none."""
     names = [name for name in values if not name.endswith((METADATA, REFERENCE))]
     described = [name for name in names if name + METADATA in values]
     if described:

@@ -12,15 +12,7 @@ from dsprep.stores.urls import is_s3
 
 
 def find_beside(folder: str, path: str) -> tuple[str, int]:
-    """Find an image that a file names and does not hold; returns its place and its bytes.
-
-    Args:
-        folder: The directory of the Parquet file; nothing outside it is ever read.
-        path: What the file says.
-
-    Raises:
-        BadSample: If there is no such file below the folder.
-    """
+    """Find an image that a file names and does not hold; returns its place and its bytes."""
     if is_s3(folder):
         return _find_object(folder, path)
     root = os.path.realpath(folder)
@@ -48,11 +40,7 @@ def _find_object(folder: str, path: str) -> tuple[str, int]:
 
 
 def read_beside(folder: str, path: str) -> bytes:
-    """Read an image that a file names and does not hold.
-
-    Raises:
-        BadSample: If there is no such file below the folder, or it cannot be read.
-    """
+    """Read an image that a file names and does not hold."""
     full, size = find_beside(folder, path)
     if is_s3(full):
         return read_bytes(full, size)

@@ -39,12 +39,7 @@ def encode_entry(name: str, feature: Feature) -> bytes:
 
 @lru_cache(maxsize=4096)
 def head_of_bytes(name: str, size: int) -> bytes:
-    """All of the entry of a single bytes value but the value itself, with which it ends.
-
-    Args:
-        name: The feature's name.
-        size: The bytes of the value.
-    """
+    """All of the entry of a single bytes value but the value itself, with which it ends."""
     key = _key(name)
     item = varint(size)
     size += len(item) + 1
@@ -75,17 +70,7 @@ def _encode_feature(feature: Feature) -> bytes:
 
 
 def decode_example(data: bytes) -> dict[str, Feature]:
-    """Decode an Example in any encoding that protobuf's own parser takes.
-
-    Args:
-        data: The serialized message.
-
-    Returns:
-        Its features by name. One without a kind is an empty BytesList.
-
-    Raises:
-        ValueError: If the bytes are not an Example; the message says what is wrong.
-    """
+    """Decode an Example in any encoding that protobuf's own parser takes."""
     with suppress(IndexError, ValueError):
         plain = _plain_features(data)
         if plain is not None:
@@ -106,12 +91,7 @@ _SHORT = 64
 
 
 def _plain_features(data: bytes) -> dict[str, Feature] | None:
-    """The features of an Example that is nothing but those; None if it is more, or none.
-
-    Raises:
-        IndexError: If it is none.
-        ValueError: If it is none.
-    """
+    """The features of an Example that is nothing but those; None if it is more, or none."""
     features: dict[str, Feature] = {}
     size, at = read_varint(data, 1)
     end = len(data)

@@ -22,11 +22,7 @@ MAX_NAME = 1 << 16
 
 @lru_cache(maxsize=4096)
 def extension_of(name: str) -> str:
-    """The extension that tells a field's name: the name itself where that can be one.
-
-    Raises:
-        BadSample: If the name is longer than readers would take.
-    """
+    """The extension that tells a field's name: the name itself where that can be one."""
     if 3 * len(name.encode()) > MAX_NAME:
         raise BadSample(f"a field whose name has {len(name.encode())} bytes")
     if name == name.lower() and not _UNFIT.search(name) and field_of(name) == name:

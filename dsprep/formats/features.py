@@ -57,35 +57,22 @@ SIDES = ("xmin", "ymin", "xmax", "ymax")
 
 
 class Preset(NamedTuple):
-    """What the features are called that fields become.
+    """What the features are called that fields become."""
 
-    Attributes:
-        image: The image.
-        label: A label that is a class.
-        numbers: A label of other numbers.
-        text: A label that is text.
-        names: The features that tell the name of a class.
-        path: The name of the image's file.
-        source_id: The id of the sample; empty if it is not written.
-        facts: Those by name.
-        written: The facts that each record has, even if the source does not tell them.
-        boxes: The prefix of the boxes that a detection label becomes; empty if it stays a label.
-        classes: The classes of these boxes, which count from 1.
-        first_class: What the first class is numbered.
-    """
-
-    image: str = "image/encoded"
-    label: str = CLASS_NUMBER
-    numbers: str = "image/label"
-    text: str = CLASS_TEXT
-    names: tuple[str, ...] = ()
-    path: str = PATHS[0]
-    source_id: str = ""
-    facts: Mapping[str, str] = _FACTS
+    image: str = "image/encoded"  # the image
+    label: str = CLASS_NUMBER  # A label that is a class
+    numbers: str = "image/label"  # A label of other numbers
+    text: str = CLASS_TEXT  # A label that is text
+    names: tuple[str, ...] = ()  # the features that tell the name of a class
+    path: str = PATHS[0]  # the name of the image's file
+    source_id: str = ""  # the id of the sample; empty if it is not written
+    facts: Mapping[str, str] = _FACTS  # those by name
+    # the facts that each record has, even if the source does not tell them
     written: tuple[str, ...] = ("format",)
+    # the prefix of the boxes that a detection label becomes; empty if it stays a label
     boxes: str = ""
-    classes: str = ""
-    first_class: int = 0
+    classes: str = ""  # the classes of these boxes, which count from 1
+    first_class: int = 0  # what the first class is numbered
 
     @property
     def box_names(self) -> tuple[str, ...]:
@@ -145,11 +132,7 @@ def own_feature_of(column: Field) -> str:
 
 
 def boxes_of(label: tuple[float, ...], names: Preset) -> dict[str, Feature]:
-    """Return the features of the boxes in a detection label: corners, and classes from 1.
-
-    Raises:
-        BadSample: If it is none, or a class in it is not a whole number.
-    """
+    """Return the features of the boxes in a detection label: corners, and classes from 1."""
     if not (is_detection_label(label) or is_header_alone(label)):
         raise BadSample(
             "--features detection needs a detection label: A B … then class xmin ymin xmax ymax"

@@ -36,15 +36,7 @@ def harmless_part(name: str) -> str:
 
 
 def harmless_path(path: str) -> str:
-    """Make a text a path that leads below the directory that it starts from.
-
-    Returns:
-        The path without a slash at an end, without empty parts and ``.``; its other parts are
-        harmless, but its last may be too long, as what that is cut to depends on its extension.
-
-    Raises:
-        BadSample: If nothing is left of it, or it is deeper or longer than can be created.
-    """
+    """Make a text a path that leads below the directory that it starts from."""
     parts = [part for part in path.split("/") if part not in ("", ".")]
     if not parts:
         raise BadSample("has a name that is no file's")

@@ -19,13 +19,6 @@ def as_floats(values: Sequence[float], what: str) -> tuple[float, ...]:
 
     They hold all whole numbers up to 2^24 and ever fewer above. Fractions may be rounded; a whole
     number that changed would be another class or id.
-
-    Args:
-        values: They.
-        what: What they are, for messages.
-
-    Raises:
-        BadSample: If a number is beyond 32-bit floats, or a whole number would change.
     """
     layout = f"<{len(values)}f"
     try:

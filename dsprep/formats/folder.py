@@ -58,19 +58,12 @@ _FLAGS = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
 
 
 class Layout(NamedTuple):
-    """What a sample becomes.
+    """What a sample becomes."""
 
-    Attributes:
-        stem: What the paths of its files begin with.
-        files: How each path ends, and the file's bytes; the image first.
-        wanted: The name that it should have had, where that could not be; or None.
-        references: How the path of the image of each further field ends.
-    """
-
-    stem: str
-    files: list[tuple[str, bytes]]
-    wanted: str | None
-    references: dict[str, str]
+    stem: str  # what the paths of its files begin with
+    files: list[tuple[str, bytes]]  # how each path ends, and the file's bytes; the image first
+    wanted: str | None  # the name that it should have had, where that could not be; or None
+    references: dict[str, str]  # how the path of the image of each further field ends
 
 
 @dataclass(frozen=True)
@@ -79,15 +72,13 @@ class Folder(Format):
 
     A folder comes back byte for byte from shards that tell file names. From those that do not,
     files are named by key and kind: a record ``12`` comes back as ``12.jpg``.
-
-    Attributes:
-        reencoded: Whether images may be of another kind than their file names say, because they
-            were encoded again: those get the extension of their kind. Else a name is kept as it is.
     """
 
     name: ClassVar[str] = "folder"
     suffix: ClassVar[str] = ""
     concatenative: ClassVar[bool] = False
+    # whether images may be of another kind than their file names say, because they were encoded
+    # again: those get the extension of their kind. Else a name is kept as it is.
     reencoded: bool = False
 
     def meaning(self, place: str) -> Meaning:
@@ -120,11 +111,7 @@ class Folder(Format):
         return [data for _, data in self.lay_out(sample).files]
 
     def open_writer(self, path: str) -> FolderWriter:
-        """Make the directory of a unit.
-
-        Raises:
-            OSError: If it cannot be made, or is there already.
-        """
+        """Make the directory of a unit."""
         return FolderWriter(path, self)
 
     def weights(self, rows: pl.DataFrame) -> pl.Series:
@@ -132,11 +119,7 @@ class Folder(Format):
         return rows["image"]
 
     def read(self, stream: ShardStream) -> Iterator[Entry]:
-        """A folder is not read as a shard, but as a source.
-
-        Raises:
-            NotImplementedError: Always.
-        """
+        """A folder is not read as a shard, but as a source."""
         raise NotImplementedError("a folder is a source, not a shard")
 
     def lay_out(self, sample: Sample) -> Layout:
@@ -145,9 +128,6 @@ class Folder(Format):
         The image has the sample's file name, or its key and the extension of its kind, in the
         directory of its class. Everything else has that name, with the name of its field for an
         extension.
-
-        Raises:
-            BadSample: If there is nothing to write, or no file can have its name.
         """
         assert self.schema is not None
         data: bytes | None = sample.fields.get(self.schema.image or "")
@@ -229,12 +209,7 @@ class Folder(Format):
         )
 
     def raw_sample(self, listed: Listed, files: Mapping[str, bytes]) -> Sample:
-        """Return the sample that was written, its values as the metadata and files have them.
-
-        Args:
-            listed: What the listing says of it.
-            files: Its files, by path.
-        """
+        """Return the sample that was written, its values as the metadata and files have them."""
         assert self.schema is not None
         references, label = dict(listed.references), self.schema.label
         fields: dict[str, Value] = {}
@@ -265,9 +240,6 @@ class Folder(Format):
 
         There is a file in the folder, or in each directory that is called like a side of a split,
         because ``datasets`` looks for nothing outside of these.
-
-        Args:
-            samples: Returns what the listing says, from its beginning.
         """
         label = self.schema.label_field if self.schema else None
         is_class = label is not None and label.type in ("class", "bool", "int")
@@ -328,22 +300,13 @@ class Folder(Format):
 
 @dataclass(frozen=True)
 class AugmentedFolder(Folder):
-    """Files in directories of classes, and an augmented manifest beside them.
-
-    Attributes:
-        prefix: What the references of the manifest begin with: ``s3://bucket/path/``.
-    """
+    """Files in directories of classes, and an augmented manifest beside them."""
 
     name: ClassVar[str] = "manifest"
-    prefix: str = ""
+    prefix: str = ""  # what the references of the manifest begin with: `s3://bucket/path/`
 
     def manifest(self, samples: Iterable[Listed], classes: Sequence[str] | None) -> str:
-        """The lines of the manifest, which refer to every file of the folder.
-
-        Args:
-            samples: What the listing of the folder says.
-            classes: The names of the classes.
-        """
+        """The lines of the manifest, which refer to every file of the folder."""
         from dsprep.formats.augment import format_augmented
 
         rows = (
@@ -363,12 +326,7 @@ class AugmentedFolder(Folder):
 
 
 class FolderWriter:
-    """Writes the files of a unit into its directory.
-
-    Attributes:
-        bytes: The size of all files, without the listing.
-        crc32c: Of the listing, which has the checksums of the files.
-    """
+    """Writes the files of a unit into its directory."""
 
     def __init__(self, path: str, folder: Folder) -> None:
         os.mkdir(path)
@@ -379,11 +337,7 @@ class FolderWriter:
         self.bytes = self.crc32c = 0
 
     def add(self, sample: Sample) -> int:
-        """Write the files of a sample; returns their size.
-
-        Raises:
-            BadSample: If no files can be made of it; nothing of it is written.
-        """
+        """Write the files of a sample; returns their size."""
         layout = self._folder.lay_out(sample)
         files = tuple(
             File(layout.stem + ending, len(data), google_crc32c.value(data))
@@ -464,15 +418,7 @@ def _side_directory(path: str) -> str:
 
 
 def _metadata_line(sample: Listed, top: str, label: str, kind: str, is_named: bool) -> str:
-    """Write a line of ``metadata.jsonl``.
-
-    Args:
-        sample: What the listing says of it.
-        top: The directory where its paths start, with a slash.
-        label: The column of the label; empty if there is none.
-        kind: Its type.
-        is_named: Whether labels are names of classes.
-    """
+    """Write a line of ``metadata.jsonl``."""
     texts = [f"{quote(FILE_NAME)}:{quote(sample.files[0].path[len(top) :])}"]
     value: str | None = None
     if is_named and sample.label is not None:

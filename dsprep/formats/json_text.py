@@ -23,11 +23,7 @@ def quote(text: str) -> str:
 
 
 def json_writer(kind: str) -> Callable[[Value], str]:
-    """Return the function that writes values of a type as JSON; not for images and bytes.
-
-    Args:
-        kind: One of :data:`dsprep.schema.TYPES`.
-    """
+    """Return the function that writes values of a type as JSON; not for images and bytes."""
     item = item_of(kind)
     if item == "float32":
         return _float32_list

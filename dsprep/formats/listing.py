@@ -16,42 +16,25 @@ _ENCODER = json.JSONEncoder(ensure_ascii=False)
 
 
 class File(NamedTuple):
-    """A file of a folder.
+    """A file of a folder."""
 
-    Attributes:
-        path: Below the folder.
-        bytes: Its size.
-        crc32c: Of its bytes.
-    """
-
-    path: str
-    bytes: int
-    crc32c: int
+    path: str  # below the folder
+    bytes: int  # its size
+    crc32c: int  # of its bytes
 
 
 class Listed(NamedTuple):
-    """A sample as a listing has it, on one line of JSON.
+    """A sample as a listing has it, on one line of JSON."""
 
-    Attributes:
-        id: Its id.
-        key: Its key where it comes from.
-        label: A class number or several numbers; None if it has none.
-        class_name: The name of its class; None if it has none.
-        stem: What the paths of all its files begin with.
-        files: Its files, the image first.
-        wanted: The name that it should have had, where that could not be; or None.
-        fields: What its metadata says besides, as the inside of an object of JSON.
-        references: The fields that are further images, and how their paths end.
-    """
-
-    id: int
-    key: str
-    label: int | tuple[float, ...] | None
-    class_name: str | None
-    stem: str
-    files: tuple[File, ...]
-    wanted: str | None
-    fields: str = ""
+    id: int  # its id
+    key: str  # its key where it comes from
+    label: int | tuple[float, ...] | None  # A class number or several numbers; None if it has none
+    class_name: str | None  # the name of its class; None if it has none
+    stem: str  # what the paths of all its files begin with
+    files: tuple[File, ...]  # its files, the image first
+    wanted: str | None  # the name that it should have had, where that could not be; or None
+    fields: str = ""  # what its metadata says besides, as the inside of an object of JSON
+    # the fields that are further images, and how their paths end
     references: tuple[tuple[str, str], ...] = ()
 
     def to_json(self) -> bytes:
@@ -73,11 +56,7 @@ class Listed(NamedTuple):
 
     @classmethod
     def from_json(cls, line: bytes) -> Listed:
-        """Read a line.
-
-        Raises:
-            ValueError: If it is none.
-        """
+        """Read a line."""
         try:
             values = json.loads(line.decode())
             label = values.get("label")
@@ -101,11 +80,7 @@ _LONGEST_LINE = 1 << 24
 
 
 def read_listing(listing: Path) -> Iterator[Listed]:
-    """Read a listing line by line.
-
-    Raises:
-        ValueError: If a line is none of a listing.
-    """
+    """Read a listing line by line."""
     with open(listing, "rb", opener=open_regular) as file:
         while line := file.readline(_LONGEST_LINE):
             yield Listed.from_json(line)

@@ -87,17 +87,13 @@ _SURE = {
 
 @dataclass(frozen=True)
 class Parquet(Format):
-    """Rows of columns.
-
-    Attributes:
-        columns: The columns of raw samples: their Arrow schema, serialized, in base 64.
-    """
+    """Rows of columns."""
 
     name: ClassVar[str] = "parquet"
     suffix: ClassVar[str] = ".parquet"
     concatenative: ClassVar[bool] = False
     needs_names: ClassVar[bool] = True
-    columns: str = ""
+    columns: str = ""  # the columns of raw samples: their Arrow schema, serialized, in base 64
 
     @classmethod
     def of(cls, schema: Any) -> Self:
@@ -141,14 +137,7 @@ class Parquet(Format):
         return _typed_cells(self.schema, self.arrow_schema)
 
     def row(self, sample: Sample) -> tuple[list[Cell], int]:
-        """Lay a sample out as a row.
-
-        Returns:
-            The cells of all columns, and about how many bytes they will take.
-
-        Raises:
-            BadSample: If no row can hold it.
-        """
+        """Lay a sample out as a row."""
         cells = self._cells(sample)
         try:
             return cells, sum(map(_size, cells)) + _ROW
@@ -156,23 +145,14 @@ class Parquet(Format):
             raise BadSample("has a text that is not Unicode") from None
 
     def encode(self, sample: Sample) -> list[bytes]:
-        """Lay one sample out as Arrow's message of its row, which shards do not hold.
-
-        Raises:
-            BadSample: If no row can hold it.
-        """
+        """Lay one sample out as Arrow's message of its row, which shards do not hold."""
         cells, _ = self.row(sample)
         pa, schema = arrow(), self.arrow_schema
         arrays = [_array([cell], each.type) for cell, each in zip(cells, schema, strict=True)]
         return [pa.RecordBatch.from_arrays(arrays, schema=schema).serialize().to_pybytes()]
 
     def open_writer(self, path: str) -> ParquetWriter:
-        """Begin a file.
-
-        Raises:
-            OptionError: If pyarrow is not installed.
-            OSError: If it cannot be written.
-        """
+        """Begin a file."""
         return ParquetWriter(self, path)
 
     def capacity(self, target: int) -> int:
@@ -224,17 +204,7 @@ class Parquet(Format):
 
 
 def settled(told: Schema, choice: Choice, source: str) -> Schema:
-    """Return the schema of a source whose columns are known: which one is the image, the label.
-
-    Args:
-        told: What its columns are.
-        choice: What the user says.
-        source: What the user calls it, for messages.
-
-    Raises:
-        OptionError: If an option names a field that is not there.
-        SourceError: If it is unclear which field is the image.
-    """
+    """Return the schema of a source whose columns are known: which one is the image, the label."""
     seen = {each.places[0]: Seen(1, {each.type: ("", "")}) for each in told.fields}
     return settle(Observed(1, seen), Parquet(), choice, source, told).schema
 
@@ -256,12 +226,7 @@ def _told_by(schema: Any, source: str) -> Schema:
 
 
 def _typed_cells(schema: Schema, columns: Any) -> Callable[[Sample], list[Cell]]:
-    """Return what makes rows of samples of a schema.
-
-    Args:
-        schema: The schema, its places being columns.
-        columns: The Arrow schema of these, of which some may be of other types.
-    """
+    """Return what makes rows of samples of a schema."""
     fields = [schema.by_place.get((each.name,)) for each in columns]
     known = {each.name for each in fields if each is not None}
     plan = [
@@ -324,11 +289,7 @@ def _require_held(name: str, value: Value, kind: Any) -> None:
 
 
 def _array(cells: list[Cell], kind: Any) -> Any:
-    """Return cells as a column of a type.
-
-    Raises:
-        pyarrow.ArrowException: If the type does not hold them.
-    """
+    """Return cells as a column of a type."""
     return restored(arrow().array(cells, plain_type(kind)), kind)
 
 
@@ -347,12 +308,7 @@ def _size(cell: Cell) -> int:
 
 
 def open_parquet(path: str) -> Any:
-    """Open a file for reading, front to back and in little memory.
-
-    Raises:
-        OSError: If it cannot be read.
-        pyarrow.ArrowException: If it is not Parquet.
-    """
+    """Open a file for reading, front to back and in little memory."""
     pa = arrow()
     facts(path)  # refuses a pipe, which pyarrow would wait for
     # Of a path, pyarrow asks whether it is an address; of its bytes, the system alone.
@@ -375,12 +331,7 @@ def _column_of(field: Field, role: str | None, schema: Schema) -> str:
 
 
 class ParquetWriter:
-    """Writes samples as rows, a group at a time.
-
-    Attributes:
-        bytes: The file's size on disk, once it is finished.
-        crc32c: Of its bytes, once it is finished.
-    """
+    """Writes samples as rows, a group at a time."""
 
     def __init__(self, layout: Parquet, path: str) -> None:
         """Open the file."""
@@ -410,12 +361,7 @@ class ParquetWriter:
         )
 
     def add(self, sample: Sample) -> int:
-        """Take a sample; returns about how many bytes it will take.
-
-        Raises:
-            BadSample: If a field fits no column; nothing of the sample is written.
-            OSError: If a group of rows cannot be written.
-        """
+        """Take a sample; returns about how many bytes it will take."""
         row, size = self._layout.row(sample)
         if self._pending and self._pending + size > BYTES_OF_GROUP:
             self._flush()

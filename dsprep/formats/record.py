@@ -41,11 +41,7 @@ _BYTES = 9
 
 
 class TypedBlobs(Blobs):
-    """Byte strings that say what they are.
-
-    Attributes:
-        content_type: A MIME type.
-    """
+    """Byte strings that say what they are."""
 
     content_type = ""
 
@@ -62,11 +58,7 @@ class Record:
 
 
 def encode_value(value: Value) -> bytes:
-    """Return the canonical bytes of a Value message.
-
-    Raises:
-        OverflowError: If a number is beyond 32 bits.
-    """
+    """Return the canonical bytes of a Value message."""
     if value is None:
         return b""
     if isinstance(value, Blobs):
@@ -115,12 +107,7 @@ def _entry(number: int, key: str, value: Value) -> bytes:
 
 
 def head_of_bytes(key: str, size: int) -> bytes:
-    """Return all of the entry of a single byte string among the features but the string, its end.
-
-    Args:
-        key: The entry's key.
-        size: The bytes of the string.
-    """
+    """Return the bytes that precede a single byte string in its feature entry."""
     head = b""
     for tag in (b"\x0a", b"\x4a", b"\x12"):
         head = tag + varint(size + len(head)) + head
@@ -139,11 +126,7 @@ def encode_texts(record: Record) -> bytes:
 
 
 def decode_record(data: bytes) -> Record:
-    """Decode a Record in any encoding that protobuf's own parser takes.
-
-    Raises:
-        ValueError: If the bytes are not a Record; the message says what is wrong.
-    """
+    """Decode a Record in any encoding that protobuf's own parser takes."""
     record = Record()
     for number, wire, value in fields_of(data):
         if wire != BYTES or not isinstance(value, bytes):
@@ -174,11 +157,7 @@ def _decode_entry(data: bytes) -> tuple[str, Value]:
 
 
 def decode_value(data: bytes) -> Value:
-    """Decode a Value in any encoding.
-
-    Raises:
-        ValueError: If the bytes are not a Value; the message says what is wrong.
-    """
+    """Decode a Value in any encoding."""
     kind, parts = 0, list[bytes]()
     for number, wire, value in fields_of(data):
         if wire == BYTES and isinstance(value, bytes) and number in (*_TENSORS, _BYTES):

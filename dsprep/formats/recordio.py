@@ -185,11 +185,7 @@ def is_numbers(kind: str) -> bool:
 
 
 def _header(label: Value, id: int) -> bytes:
-    """Return the header of a record and its labels: one in the header, or several after it.
-
-    Raises:
-        BadSample: If it does not hold them.
-    """
+    """Return the header of a record and its labels: one in the header, or several after it."""
     try:
         if isinstance(label, int) and abs(label) <= RecordIO.max_class:
             return _HEADER.pack(0, label, id, 0)

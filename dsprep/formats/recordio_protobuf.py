@@ -222,11 +222,7 @@ def _own_uid(sample: Sample) -> str:
 
 
 def _raw_value(name: str, kind: str, raw: str, value: Value) -> Value:
-    """Return what stands in a record for a value of a type.
-
-    Raises:
-        BadSample: If it does not hold it.
-    """
+    """Return what stands in a record for a value of a type."""
     item = item_of(kind)
     values = value if item is not None else (value,)
     item = item or kind

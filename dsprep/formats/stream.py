@@ -40,21 +40,12 @@ def is_bomb(size: int, packed: int) -> bool:
     """Whether a sample is made to fill the memory.
 
     Data that compresses a hundred times is no image, or is one of less than a gigabyte.
-
-    Args:
-        size: The bytes that it is said to have.
-        packed: The bytes that these, or all of their file, are when they are compressed.
     """
     return size > max(_BOMB, _MOST_COMPRESSED * packed)
 
 
 def why_no_shard(passed_over: Mapping[str, int], kept: int) -> str:
-    """Say why a tar is not a WebDataset shard; empty if at least half of it are parts of samples.
-
-    Args:
-        passed_over: How many members belong to no sample, by extension.
-        kept: How many members belong to one.
-    """
+    """Say why a tar is not a WebDataset shard; empty if at least half of it is samples."""
     lost = sum(passed_over.values())
     if lost <= kept:
         return ""
@@ -174,28 +165,10 @@ def is_zlib(head: bytes) -> bool:
 
 
 class ShardStream:
-    """A shard being read from front to back; one that is gzip or zlib is decompressed on the way.
-
-    Attributes:
-        path: The file, for messages.
-        offset: Where the next byte stands in the (decompressed) shard.
-        first: The number of the first sample in what is read.
-        is_part: Whether this is not the whole shard, so that its end is not the shard's.
-        compressed: Whether it is gzip or zlib.
-        passed_over: How many members of a tar belong to no sample, as their names tell no key, by
-            extension.
-    """
+    """A shard that is read from front to back; gzip and zlib are decompressed on the way."""
 
     def __init__(self, path: str, source: Readable | None = None) -> None:
-        """Open a shard.
-
-        Args:
-            path: The file.
-            source: What to read instead; ``path`` is then no more than its name.
-
-        Raises:
-            SourceError: If it cannot be opened.
-        """
+        """Open a shard."""
         self._counted: _Counted | None = None
         if source is None:
             self._file = _open(path)
@@ -205,11 +178,7 @@ class ShardStream:
 
     @classmethod
     def of_headers(cls, path: str) -> ShardStream:
-        """Open a shard of which most is to be skipped.
-
-        Raises:
-            SourceError: If it cannot be opened.
-        """
+        """Open a shard of which most is to be skipped."""
         stream = cls.__new__(cls)
         stream._file = _open(path)
         stream._begin(path, stream._file, 0, _HEADERS)
@@ -220,15 +189,7 @@ class ShardStream:
 
     @classmethod
     def of_part(cls, path: str, file: OpenFile, start: int, stop: int, first: int) -> ShardStream:
-        """Take the bytes from ``start`` up to, and without, ``stop``, of a plain shard.
-
-        Args:
-            path: The file, for messages.
-            file: The same, which stays open.
-            start: Where a sample begins.
-            stop: Where another one ends.
-            first: The number of the first of these samples.
-        """
+        """Take the bytes from ``start`` up to, and without, ``stop``, of a plain shard."""
         stream = cls.__new__(cls)
         stream._begin(path, _Part(file, start, stop), start, _BLOCK)
         stream.is_part = True
@@ -237,14 +198,7 @@ class ShardStream:
 
     @classmethod
     def of_sample(cls, path: str, encoded: bytes, start: int, first: int) -> ShardStream:
-        """Take the bytes of one sample, of a shard that is open elsewhere.
-
-        Args:
-            path: The shard, for messages.
-            encoded: The bytes.
-            start: Where they begin in the (decompressed) shard.
-            first: The number of the sample.
-        """
+        """Take the bytes of one sample, of a shard that is open elsewhere."""
         stream = cls.__new__(cls)
         stream._begin(path, io.BytesIO(encoded), start, len(encoded))
         stream.is_part = True
@@ -279,13 +233,6 @@ class ShardStream:
         """Read exactly ``count`` bytes.
 
         Memory grows with the bytes that are there, not with ``count``.
-
-        Args:
-            count: How many bytes.
-            what: What they are, for the message.
-
-        Raises:
-            DamagedShard: If the shard ends before.
         """
         at = self._at
         stop = at + count
@@ -318,15 +265,7 @@ class ShardStream:
         return b"".join(parts)
 
     def skip(self, count: int, what: str) -> None:
-        """Pass over ``count`` bytes, without reading them where the file allows that.
-
-        Args:
-            count: How many bytes.
-            what: What they are, for the message.
-
-        Raises:
-            DamagedShard: If the shard ends before.
-        """
+        """Pass over ``count`` bytes, without reading them where the file allows that."""
         if self._at + count <= len(self._block):
             self._at += count
             self.offset += count

@@ -51,15 +51,7 @@ _PAX_REST, _PAX_SUM = _blank(b"x")
 
 
 def member(name: bytes, size: int) -> bytes:
-    """The header of a regular file, with a PAX header before it if the name is long.
-
-    Args:
-        name: Its name in UTF-8.
-        size: Its bytes.
-
-    Raises:
-        BadSample: If the size is more than the format holds.
-    """
+    """The header of a regular file, with a PAX header before it if the name is long."""
     if size > MAX_SIZE:
         raise BadSample(f"{size} bytes, but a tar member holds {MAX_SIZE}")
     if len(name) <= MAX_NAME:
@@ -106,34 +98,17 @@ def _pax_record(key: bytes, value: bytes) -> bytes:
 
 
 class Member(NamedTuple):
-    """A regular file in a tar.
+    """A regular file in a tar."""
 
-    Attributes:
-        offset: Where its first header begins, PAX and long-name headers included.
-        name: Its whole name.
-        at: Where its bytes begin.
-        size: How many they are.
-        data: Its bytes; none if they are passed over.
-    """
-
-    offset: int
-    name: str
-    at: int
-    size: int
-    data: bytes
+    offset: int  # where its first header begins, PAX and long-name headers included
+    name: str  # its whole name
+    at: int  # where its bytes begin
+    size: int  # how many they are
+    data: bytes  # its bytes; none if they are passed over
 
 
 def members(stream: ShardStream, with_data: bool = True) -> Iterator[Member]:
-    """Read the regular files of a tar; directories, links and devices are passed over.
-
-    Args:
-        stream: The tar, or whole members of one.
-        with_data: Whether to read their bytes.
-
-    Raises:
-        DamagedShard: If a header is wrong, a member is cut, or the end blocks are missing: a tar
-            that is cut between two members looks whole to most readers.
-    """
+    """Read the regular files of a tar; directories, links and devices are passed over."""
     start: int | None = None
     long_name: str | None = None
     long_size: int | None = None

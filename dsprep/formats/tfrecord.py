@@ -59,12 +59,7 @@ _Maker: TypeAlias = Callable[[Sample], bytes]
 
 @dataclass(frozen=True)
 class TFRecord(Format):
-    """Records that are ``tf.train.Example`` messages.
-
-    Attributes:
-        preset: The names of the features: one of :data:`dsprep.formats.features.PRESETS`.
-        gzip: Whether the shard is compressed.
-    """
+    """Records that are ``tf.train.Example`` messages."""
 
     name: ClassVar[str] = "tfrecord"
     suffix: ClassVar[str] = ".tfrecord"
@@ -72,15 +67,12 @@ class TFRecord(Format):
     float_bits: ClassVar[int] = 32
     label_bits: ClassVar[int] = 32
     sealed: ClassVar[bool] = True
+    # the names of the features: one of :data:`dsprep.formats.features.PRESETS`
     preset: str = "dsprep"
-    gzip: bool = False
+    gzip: bool = False  # whether the shard is compressed
 
     def __post_init__(self) -> None:
-        """Refuse a preset that there is not.
-
-        Raises:
-            OptionError: If it is unknown.
-        """
+        """Refuse a preset that there is not."""
         if self.preset not in PRESETS:
             raise OptionError(
                 f"--features {self.preset}: unknown; choose one of {', '.join(PRESETS)}"
@@ -303,11 +295,7 @@ def _keeps_its_place(column: Field) -> bool:
 
 
 def _label_of_boxes(schema: Schema, names: Preset) -> Field | None:
-    """Return the label that becomes boxes; None if the preset has none, or fields are they.
-
-    Raises:
-        OptionError: If the preset needs a label that there is not.
-    """
+    """Return the label that becomes boxes; None if the preset has none, or fields are they."""
     label = schema.label_field
     if schema.format == TFRecord.name or {*names.box_names} <= schema.by_name.keys():
         return None
@@ -365,14 +353,7 @@ def _notes(schema: Schema, boxes: Field | None) -> list[str]:
 
 
 def _maker(feature: str, column: Field, first: int, is_label: bool) -> _Maker:
-    """Return what makes the entry of a field.
-
-    Args:
-        feature: The name of the feature.
-        column: The field.
-        first: What is added to whole numbers.
-        is_label: Whether it is a label of numbers: whole ones are floats, too.
-    """
+    """Return what makes the entry of a field."""
     name, item = column.name, item_of(column.type)
     if column.type in ("class", "bool", "int"):
         return partial(_number_entry, feature, name, first)

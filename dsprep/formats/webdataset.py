@@ -64,34 +64,24 @@ _LARGEST_DIMENSIONS = len('"width":2147483647,"height":2147483647,')
 
 
 class _Member(NamedTuple):
-    """A member that samples of a schema have.
+    """A member that samples of a schema have."""
 
-    Attributes:
-        name: The field.
-        extension: The extension; empty if the value's kind tells it.
-        kinds: The extension of each kind of image; empty if it is always the same.
-        write: Makes bytes of a value; None for bytes.
-    """
-
-    name: str
-    extension: bytes
+    name: str  # the field
+    extension: bytes  # the extension; empty if the value's kind tells it
+    # the extension of each kind of image; empty if it is always the same
     kinds: Mapping[str | None, bytes]
-    write: Callable[[Value], bytes] | None
+    write: Callable[[Value], bytes] | None  # makes bytes of a value; None for bytes
 
 
 @dataclass(frozen=True)
 class WebDataset(Format):
-    """Tar members ``KEY.EXTENSION``.
-
-    Attributes:
-        metadata: Whether to write class, filename, width and height into the ``.json``.
-        spellings: Whether images keep the extensions that they have, such as ``.jpeg``.
-    """
+    """Tar members ``KEY.EXTENSION``."""
 
     name: ClassVar[str] = "webdataset"
     suffix: ClassVar[str] = ".tar"
     keys_must_differ: ClassVar[bool] = True
-    metadata: bool = False
+    metadata: bool = False  # whether to write class, filename, width and height into the `.json`
+    # whether images keep the extensions that they have, such as `.jpeg`
     spellings: bool = field(default=False, kw_only=True)
 
     def options(self) -> dict[str, Any]:
@@ -263,11 +253,7 @@ class WebDataset(Format):
         return total
 
     def read(self, stream: ShardStream) -> Iterator[Entry]:
-        """Read the samples: runs of members with one key.
-
-        Raises:
-            ApartMembers: If a key comes again.
-        """
+        """Read the samples: runs of members with one key."""
         found = _without_repeats(groups(stream, with_data=True), stream)
         for position, group in enumerate(found, stream.first):
             key, members, start, stop = group
@@ -275,11 +261,7 @@ class WebDataset(Format):
             yield Entry(start, stop - start, Sample(key, fields, position, _path_of(group)))
 
     def spans(self, stream: ShardStream) -> Iterator[Span]:
-        """Find the samples by the headers of their members.
-
-        Raises:
-            ApartMembers: If a key comes again.
-        """
+        """Find the samples by the headers of their members."""
         found = _without_repeats(groups(stream, with_data=False), stream)
         for position, group in enumerate(found, stream.first):
             key, members, start, stop = group
@@ -328,13 +310,7 @@ def _meaning(place: str) -> Meaning:
 
 
 def _places(fields: Iterable[Field], schema: Schema, same: bool) -> dict[str, Place]:
-    """Choose the place of each field: the one that it has, or that of the table.
-
-    Args:
-        fields: The fields.
-        schema: Tells which is the image and which the label.
-        same: Whether they have places of this format.
-    """
+    """Choose the place of each field: the one that it has, or that of the table."""
     whole = {place for each in fields for place in each.places if len(place) == 1}
     places: dict[str, Place] = {}
     roles = {schema.image: IMAGE, schema.label: LABEL}
@@ -384,11 +360,7 @@ def _place(each: Field, role: str) -> Place:
 
 
 def _conflicts(fields: Iterable[Field], places: Mapping[str, Place], metadata: bool) -> list[str]:
-    """Return the facts that a field of JSON leaves no place for.
-
-    Raises:
-        OptionError: If it leaves none for another field.
-    """
+    """Return the facts that a field of JSON leaves no place for."""
     whole = {place[0]: name for name, place in places.items() if len(place) == 1}
     inside = [name for name, place in places.items() if place[0] in whole and len(place) > 1]
     others = [name for name in inside if name not in FACTS]
@@ -463,31 +435,16 @@ def _own_spelling(extension: bytes, sample: Sample, data: bytes) -> bytes:
 
 
 class Group(NamedTuple):
-    """The members of one sample.
+    """The members of one sample."""
 
-    Attributes:
-        key: What their names share.
-        members: They, by extension in lower case.
-        start: Where the first of their headers begins.
-        stop: Where the last of their bytes, padding included, ends.
-    """
-
-    key: str
-    members: dict[str, tar.Member]
-    start: int
-    stop: int
+    key: str  # what their names share
+    members: dict[str, tar.Member]  # they, by extension in lower case
+    start: int  # where the first of their headers begins
+    stop: int  # where the last of their bytes, padding included, ends
 
 
 def groups(stream: ShardStream, with_data: bool) -> Iterator[Group]:
-    """Read the runs of members that share a key.
-
-    Args:
-        stream: The shard.
-        with_data: Whether to read the bytes of the members.
-
-    Raises:
-        DamagedShard: As :func:`dsprep.formats.tar.members`, or if a sample has a member twice.
-    """
+    """Read the runs of members that share a key."""
     key: str | None = None
     members: dict[str, tar.Member] = {}
     start = stop = 0
@@ -512,11 +469,7 @@ def groups(stream: ShardStream, with_data: bool) -> Iterator[Group]:
 
 
 def _without_repeats(found: Iterable[Group], stream: ShardStream) -> Iterator[Group]:
-    """Pass samples on, as long as no key comes twice.
-
-    Raises:
-        ApartMembers: If one does.
-    """
+    """Pass samples on, as long as no key comes twice."""
     seen: set[str] = set()
     for group in found:
         if group.key in seen:
@@ -543,11 +496,7 @@ def _path_of(group: Group) -> str:
 
 
 def _require_found(key: str) -> None:
-    """Refuse a key that readers would not find in the names of members.
-
-    Raises:
-        BadSample: If they would find another, or none.
-    """
+    """Refuse a key that readers would not find in the names of members."""
     if _PASSED_OVER.match(key + "."):
         raise BadSample(f"webdataset passes over names that begin with {key.split('/')[0]}/")
     if "\n" in key:

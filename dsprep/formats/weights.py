@@ -26,13 +26,7 @@ _LARGEST_DIMENSION = 5
 
 
 def example_weights(rows: pl.DataFrame, schema: Schema, names: Preset) -> pl.Series:
-    """Return the bytes of the Example of each row.
-
-    Args:
-        rows: As :meth:`dsprep.formats.base.Format.weights` takes them.
-        schema: The fields, with their features.
-        names: The names of the features.
-    """
+    """Return the bytes of the Example of each row."""
     label = schema.label_field
     total = rows["image"] * 0
     for column in schema.fields:

@@ -40,17 +40,7 @@ def framed(tag: bytes, data: bytes) -> bytes:
 
 
 def fields(data: bytes) -> Iterator[tuple[int, int, bytes | int]]:
-    """Read the fields of a message.
-
-    Args:
-        data: The serialized message.
-
-    Yields:
-        The number, the wire type and the value of each: a number for a varint, else bytes.
-
-    Raises:
-        ValueError: If the bytes are no message; the text says why.
-    """
+    """Read the fields of a message."""
     at, end = 0, len(data)
     while at < end:
         tag, at = read_varint(data, at)
@@ -74,14 +64,7 @@ def fields(data: bytes) -> Iterator[tuple[int, int, bytes | int]]:
 
 
 def read_varint(data: bytes, at: int) -> tuple[int, int]:
-    """Read an unsigned 64-bit number.
-
-    Returns:
-        It, and where it ends.
-
-    Raises:
-        ValueError: If it does not end.
-    """
+    """Read an unsigned 64-bit number."""
     value = shift = 0
     while True:
         if at >= len(data) or shift > 63:
@@ -95,11 +78,7 @@ def read_varint(data: bytes, at: int) -> tuple[int, int]:
 
 
 def read_varints(data: bytes) -> Iterator[int]:
-    """Read a packed list of varints.
-
-    Raises:
-        ValueError: If the last one does not end.
-    """
+    """Read a packed list of varints."""
     at = 0
     while at < len(data):
         value, at = read_varint(data, at)

@@ -19,18 +19,7 @@ def make_check(
     readable: frozenset[str] | None = None,
     max_pixels: int = DEFAULT_MAX_PIXELS,
 ) -> Callable[[bytes], ImageHeader]:
-    """Make the function that every image goes through before it is packed.
-
-    Args:
-        level: ``header`` tells the kind, and refuses what is no image, not whole, or too large;
-            ``decode`` also decodes the image.
-        readable: The kinds of image that the readers of the output decode; None for any.
-        max_pixels: The most pixels that an image may have.
-
-    Returns:
-        A function from an image's bytes to its header. It raises ``BadImage`` if the image may not
-        be packed.
-    """
+    """Make the function that every image goes through before it is packed."""
 
     def check(data: bytes) -> ImageHeader:
         header = read_header(data)
@@ -45,11 +34,7 @@ def make_check(
 
 
 def require_readable(kind: str, readable: frozenset[str] | None) -> None:
-    """Refuse a kind of image that the readers of the output do not decode.
-
-    Raises:
-        BadImage: If ``kind`` is not among ``readable``; with None anything is readable.
-    """
+    """Refuse a kind of image that the readers of the output do not decode."""
     if readable is not None and kind not in readable:
         names = ", ".join(NAMES[each] for each in NAMES if each in readable)
         raise BadImage(

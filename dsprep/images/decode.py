@@ -33,11 +33,7 @@ Pillow fails. Decoded, an image of this size takes 0.7 GB.
 
 
 def require_pixels(width: int, height: int, max_pixels: int) -> None:
-    """Refuse an image that is too large to decode, such as a decompression bomb.
-
-    Raises:
-        BadImage: If the image has more than ``max_pixels`` pixels.
-    """
+    """Refuse an image that is too large to decode, such as a decompression bomb."""
     if width * height > max_pixels:
         raise BadImage(f"{width}x{height} pixels are more than --max-pixels {max_pixels}")
 
@@ -47,10 +43,6 @@ def pillow(what: str, max_pixels: int) -> Iterator[None]:
     """Run Pillow with its warnings silenced, and whatever it raises made a ``BadImage``.
 
     Changes settings of the process while it runs, so only one thread at a time may use it.
-
-    Args:
-        what: What is being done, to begin the message with: ``cannot decode this JPEG``.
-        max_pixels: Pillow refuses what has more than twice as many, also where it alone knows.
     """
     from PIL import Image
 
@@ -73,9 +65,6 @@ def open_image(data: bytes, header: ImageHeader, max_pixels: int) -> ImageFile:
     """Open an image, not yet decoded, as what its header says it is and nothing else.
 
     To be called inside ``pillow``. Of an animation this is the first frame.
-
-    Raises:
-        BadImage: If it has more than ``max_pixels`` pixels.
     """
     require_pixels(header.width, header.height, max_pixels)
     image = _openers()[header.kind](BytesIO(data))
@@ -90,14 +79,6 @@ def require_decodable(data: bytes, header: ImageHeader, max_pixels: int) -> None
     JPEG is decoded to gray at an eighth of its size: every bit passes the Huffman decoder, the only
     place where libjpeg finds damage, and most of the work after it is saved. Damage that libjpeg
     makes do with is not found, here as with a full decoding.
-
-    Args:
-        data: The encoded image, which ``require_whole`` let pass.
-        header: What ``read_header`` said of it.
-        max_pixels: The most pixels that it may have.
-
-    Raises:
-        BadImage: If Pillow cannot decode it, or another common reader could not.
     """
     require_checksums(data, header)
     with pillow(f"cannot decode this {NAMES[header.kind]}", max_pixels):

@@ -34,17 +34,11 @@ NAMES = {
 
 
 class ImageHeader(NamedTuple):
-    """What the first bytes of an image say.
+    """What the first bytes of an image say."""
 
-    Attributes:
-        kind: A key of ``NAMES``.
-        width: In pixels, as stored: an EXIF orientation is not applied.
-        height: In pixels, as stored.
-    """
-
-    kind: str
-    width: int
-    height: int
+    kind: str  # A key of `NAMES`
+    width: int  # in pixels, as stored: an EXIF orientation is not applied
+    height: int  # in pixels, as stored
 
 
 def sniff(data: bytes) -> str | None:
@@ -71,17 +65,7 @@ def sniff(data: bytes) -> str | None:
 
 
 def read_header(data: bytes) -> ImageHeader:
-    """Read kind and size from an image's bytes.
-
-    Args:
-        data: The encoded image.
-
-    Returns:
-        The header; width and height are at least 1.
-
-    Raises:
-        BadImage: If the bytes are no image, or end before they tell the size.
-    """
+    """Read kind and size from an image's bytes."""
     kind = sniff(data)
     if kind is None:
         raise BadImage(_what_else(data))
@@ -100,13 +84,6 @@ def require_whole(data: bytes, header: ImageHeader) -> None:
     This follows lengths and looks for end marks. It reads neither pixels nor PNG's checksums: a cut
     shows without reading every byte, and damage in the middle is for a decoder to find. Bytes after
     the end are tolerated, as cameras and editors write them.
-
-    Args:
-        data: The encoded image.
-        header: What ``read_header`` said of it.
-
-    Raises:
-        BadImage: If bytes are missing at the end.
     """
     try:
         missing = _MISSING[header.kind](data)
@@ -120,13 +97,6 @@ def require_checksums(data: bytes, header: ImageHeader) -> None:
     """Refuse a PNG in which a checksum is wrong of a chunk that readers need.
 
     Pillow does not look at those of the pixels. libpng does, and so OpenCV, MXNet and TensorFlow.
-
-    Args:
-        data: The encoded image, which ``require_whole`` let pass.
-        header: What ``read_header`` said of it.
-
-    Raises:
-        BadImage: If a checksum is wrong.
     """
     if header.kind != "png":
         return

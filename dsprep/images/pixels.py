@@ -31,13 +31,7 @@ def stored_size(size: Size, orientation: int) -> Size:
 
 
 def stored_window(window: Window, size: Size, orientation: int) -> Window:
-    """Where a part of an upright image is in the stored one.
-
-    Args:
-        window: Left, top, right and bottom in the upright image.
-        size: The size of the upright image.
-        orientation: The EXIF orientation, 1 to 8.
-    """
+    """Where a part of an upright image is in the stored one."""
     left, top, right, bottom = window
     if orientation in _MIRRORED_ACROSS:
         left, right = size[0] - right, size[0] - left
@@ -65,19 +59,7 @@ def turn_upright(image: Image, orientation: int) -> Image:
 
 
 def convert(image: Image, color: str, *, alpha: bool) -> Image:
-    """Convert an image to channels of eight bits: gray or RGB, each with or without alpha.
-
-    Args:
-        image: In any of Pillow's modes.
-        color: ``rgb``, ``gray``, or ``keep`` for whichever of the two it is.
-        alpha: Whether transparency may stay; if not, the image is put on white.
-
-    Returns:
-        An image of mode L, LA, RGB or RGBA.
-
-    Raises:
-        BadImage: If the pixels have no defined range that could be scaled to eight bits.
-    """
+    """Convert an image to channels of eight bits: gray or RGB, each with or without alpha."""
     if image.mode == "F":
         raise BadImage("floating-point pixels have no defined range to scale to 8 bits")
     if image.mode.startswith("I"):
@@ -119,14 +101,6 @@ def resample(image: Image, size: Size, window: Window, extent: Extent, filter: s
     Of an image in YCbCr only luma is filtered; chroma is the nearest pixel's. Such an image
     becomes a JPEG, whose encoder averages the chroma of four pixels anyway. On photographs it costs
     two thirds of the time, and 0.01 dB.
-
-    Args:
-        image: The image.
-        size: The size to resize all of it to.
-        window: The part of the result that is wanted.
-        extent: Width and height of what the image shows, in its pixels: a JPEG decoded at reduced
-            size may end within its last column and row.
-        filter: The name of one of Pillow's filters.
     """
     from PIL.Image import Resampling, merge
 

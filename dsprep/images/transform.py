@@ -49,20 +49,13 @@ _KINDS = {"jpeg": "jpg", "png": "png", "webp": "webp"}
 
 
 class Encoded(NamedTuple):
-    """An image as it is stored in a shard.
+    """An image as it is stored in a shard."""
 
-    Attributes:
-        kind: ``jpg``, ``png``, … as in ``ImageHeader``.
-        data: Its bytes.
-        width: In pixels.
-        height: In pixels.
-        lost_frames: Whether it is the first frame of an animation, or the first page of several.
-    """
-
-    kind: str
-    data: bytes
-    width: int
-    height: int
+    kind: str  # `jpg`, `png`, … as in `ImageHeader`
+    data: bytes  # its bytes
+    width: int  # in pixels
+    height: int  # in pixels
+    # whether it is the first frame of an animation, or the first page of several
     lost_frames: bool = False
 
 
@@ -267,11 +260,7 @@ class Transform:
 
 
 def is_turned(data: bytes) -> bool:
-    """Whether an EXIF orientation says that an image is not upright, so that a transform turns it.
-
-    Raises:
-        BadImage: If it cannot be opened.
-    """
+    """Return whether an EXIF orientation says that a transform has to turn the image."""
     header = read_header(data)
     with pillow(f"cannot decode this {NAMES[header.kind]}", header.width * header.height):
         return orientation_of(open_image(data, header, header.width * header.height)) != 1

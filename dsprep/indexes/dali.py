@@ -31,15 +31,7 @@ _ESCAPED = [_escape(byte) for byte in range(256)]
 
 
 def sample_line(key: str, members: Iterable[Member]) -> str:
-    """The line of one sample of a WebDataset shard.
-
-    Args:
-        key: What the names of its members share.
-        members: They, in order.
-
-    Raises:
-        ValueError: If the line cannot hold an extension; the message says which.
-    """
+    """The line of one sample of a WebDataset shard."""
     parts = []
     for member in members:
         extension = member.name.removeprefix("./")[len(key) + 1 :]
@@ -58,20 +50,11 @@ def _word(name: str) -> str:
 
 
 def webdataset_index(lines: Sequence[str]) -> bytes:
-    """The index of a WebDataset shard.
-
-    Args:
-        lines: That of each sample; DALI takes no index without any.
-    """
+    """The index of a WebDataset shard."""
     return "".join(f"{line}\n" for line in (f"v1.2 {len(lines)}", *lines)).encode()
 
 
 def tfrecord_index(offsets: Iterable[int], sizes: Iterable[int]) -> bytes:
-    """The index of a TFRecord shard.
-
-    Args:
-        offsets: Where each record begins.
-        sizes: Bytes of each, its frame included.
-    """
+    """The index of a TFRecord shard."""
     places = zip(offsets, sizes, strict=True)
     return "".join(f"{offset} {size}\n" for offset, size in places).encode()

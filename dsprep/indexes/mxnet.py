@@ -10,12 +10,7 @@ from collections.abc import Sequence
 
 
 def recordio_index(ids: Sequence[int], offsets: Sequence[int]) -> bytes:
-    """The index of a RecordIO shard.
-
-    Args:
-        ids: That of each record. If they repeat, as where the writer gave none, keys are positions.
-        offsets: Where each begins.
-    """
+    """The index of a RecordIO shard."""
     keys = range(len(ids)) if repeat(ids) else ids
     lines = zip(keys, offsets, strict=True)
     return "".join(f"{key}\t{offset}\n" for key, offset in lines).encode()
@@ -29,17 +24,7 @@ def repeat(keys: Sequence[int]) -> bool:
 def difference(
     index: bytes, ids: Sequence[int], offsets: Sequence[int], by_key: bool = False
 ) -> str | None:
-    """Say what is wrong with an index.
-
-    Args:
-        index: What the file holds.
-        ids: The id of each record. If they repeat, keys may be any.
-        offsets: Where each begins.
-        by_key: Whether every record must be found by its key.
-
-    Returns:
-        What is wrong, or None.
-    """
+    """Say what is wrong with an index."""
     try:
         lines = [line.split("\t") for line in index.decode().splitlines()]
         listed = [(int(key), int(offset)) for key, offset in lines]

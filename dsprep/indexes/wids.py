@@ -23,15 +23,7 @@ def read_index(data: bytes) -> list[dict[str, Any]] | None:
 
 
 def difference(data: bytes, shards: Sequence[ShardFacts]) -> str | None:
-    """Say what is wrong with an index; whatever else it tells, and the place of a url, is free.
-
-    Args:
-        data: What the file holds.
-        shards: What it should list.
-
-    Returns:
-        What is wrong, or None.
-    """
+    """Say what is wrong with an index; whatever else it tells, and the place of a url, is free."""
     listed = read_index(data)
     if listed is None:
         return "is no wids index"

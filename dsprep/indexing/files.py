@@ -15,19 +15,13 @@ _LONGEST_SHOWN = 60
 
 
 class Settled(NamedTuple):
-    """An index as it was found, and as it is now.
+    """An index as it was found, and as it is now."""
 
-    Attributes:
-        receipt: The file that is right: the one that was there, or what was or would be written.
-        kind: ``mxnet``, ``dali``, ``wids`` or ``manifest``.
-        state: ``unchanged``, ``missing`` or ``wrong``: how it was found.
-        detail: What was wrong.
-    """
-
+    # the file that is right: the one that was there, or what was or would be written
     receipt: FileReceipt
-    kind: str
-    state: str
-    detail: str = ""
+    kind: str  # `mxnet`, `dali`, `wids` or `manifest`
+    state: str  # `unchanged`, `missing` or `wrong`: how it was found
+    detail: str = ""  # what was wrong
 
 
 def settle(
@@ -37,18 +31,7 @@ def settle(
     difference: Callable[[bytes], str | None] | None,
     scratch: str | None,
 ) -> Settled:
-    """See whether a file is what it should be, and write it if it is not.
-
-    Args:
-        path: The file.
-        kind: What it is.
-        data: What it should hold.
-        difference: Says what is wrong with what it holds; if None, whatever differs is.
-        scratch: A directory for what is not whole yet; None to write nothing.
-
-    Raises:
-        DestinationError: If it cannot be written.
-    """
+    """See whether a file is what it should be, and write it if it is not."""
     have = _read(path, 4 * len(data) + _ROOM)
     if have is None:
         state, detail = "missing", ""

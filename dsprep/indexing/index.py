@@ -36,21 +36,15 @@ ALL_KINDS = ("mxnet", "dali", "wids", "manifest")
 
 
 class IndexFile(NamedTuple):
-    """An index, or a manifest.
+    """An index, or a manifest."""
 
-    Attributes:
-        name: Its file name.
-        kind: ``mxnet``, ``dali``, ``wids`` or ``manifest``.
-        state: ``unchanged``; ``written``, where there was none; ``replaced``, where there was a
-            wrong one; ``updated``, a manifest that tells of the new ones, too; if they were only
-            looked at, ``missing`` or ``wrong``.
-        detail: What was wrong, or is new.
-    """
-
-    name: str
-    kind: str
+    name: str  # its file name
+    kind: str  # `mxnet`, `dali`, `wids` or `manifest`
+    # `unchanged`; `written`, where there was none; `replaced`, where there was a wrong one;
+    # `updated`, a manifest that tells of the new ones, too; if they were only looked at, `missing`
+    # or `wrong`
     state: str
-    detail: str
+    detail: str  # what was wrong, or is new
 
 
 @dataclass(frozen=True)
@@ -206,11 +200,7 @@ def _index(shards: Shards, run: _Run) -> IndexReport:
 
 
 def _suitable(asked: Sequence[str], layout: Format) -> frozenset[str]:
-    """The kinds that are to be written.
-
-    Raises:
-        OptionError: If one that was asked for does not suit the format.
-    """
+    """The kinds that are to be written."""
     possible = ["manifest"]
     if isinstance(layout, WebDataset):
         possible.insert(0, "wids")

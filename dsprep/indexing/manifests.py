@@ -64,16 +64,7 @@ def new_manifest(
     made: Sequence[tuple[str, IndexedShard]],
     indexes: Sequence[FileReceipt],
 ) -> Manifest:
-    """The manifest of shards that have none.
-
-    Args:
-        shards: They.
-        made: What was found in them, checksums included.
-        indexes: Of the shards, and of the data set.
-
-    Raises:
-        SourceError: If there is a list of classes that is none.
-    """
+    """The manifest of shards that have none."""
     classes = shards.destination.companion("classes.txt")
     of_shards = {index_name(name, shards.made.layout) for name, _ in made}
     return Manifest(
@@ -107,13 +98,7 @@ def with_indexes(
     made: Sequence[tuple[str, IndexedShard]],
     indexes: Sequence[FileReceipt],
 ) -> Manifest:
-    """A manifest that tells of indexes, too.
-
-    Args:
-        manifest: The one that is there.
-        made: The shards.
-        indexes: Those that it is to tell of; others that it tells of stay.
-    """
+    """A manifest that tells of indexes, too."""
     told = {receipt.name: receipt for receipt in indexes}
     own = {name: shard.index.receipt.name for name, shard in made if shard.index}
 

@@ -34,11 +34,7 @@ def clash(shards: Shards) -> str:
 
 
 def require_own_name(shards: Shards, kinds: frozenset[str], overwrite: bool) -> None:
-    """Refuse to write an index of all shards in the place of something else.
-
-    Raises:
-        DestinationError: If it would be.
-    """
+    """Refuse to write an index of all shards in the place of something else."""
     path = shards.directory / f"{data_set_name(shards)}.json"
     if "wids" in kinds and path.exists() and not overwrite:
         try:
@@ -54,11 +50,7 @@ def require_own_name(shards: Shards, kinds: frozenset[str], overwrite: bool) -> 
 
 @contextmanager
 def locked_scratch(shards: Shards) -> Iterator[str]:
-    """Keep others from writing there, with a directory for files that are not whole yet.
-
-    Raises:
-        DestinationError: If somebody else writes there, or has not finished.
-    """
+    """Keep others from writing there, with a directory for files that are not whole yet."""
     scratch = shards.destination.scratch
     if shards.manifest is not None:
         remove_leftovers(shards.destination, shards.manifest)

@@ -36,48 +36,29 @@ def index_name(name: str, layout: Format) -> str:
 
 
 class IndexTask(NamedTuple):
-    """A shard to index.
+    """A shard to index."""
 
-    Attributes:
-        path: The file.
-        layout: Its format.
-        index_path: Where its index is to be; None if none is wanted.
-        scratch: A directory for what is not whole yet; None to write nothing.
-        whole: Whether to read all of it, for its checksum.
-    """
-
-    path: str
-    layout: Format
-    index_path: str | None
-    scratch: str | None
-    whole: bool
+    path: str  # the file
+    layout: Format  # its format
+    index_path: str | None  # where its index is to be; None if none is wanted
+    scratch: str | None  # A directory for what is not whole yet; None to write nothing
+    whole: bool  # whether to read all of it, for its checksum
 
 
 @dataclass
 class IndexedShard:
-    """What was found in a shard, and what was made of it.
+    """What was found in a shard, and what was made of it."""
 
-    Attributes:
-        samples: How many it holds.
-        bytes: Its size on disk.
-        crc32c: Of its bytes; None if not all were read.
-        compressed: Whether it is gzip.
-        long_names: How many of its members have names that wids does not read whole.
-        index: Its index; None if there is none.
-        without: Why it has none, though one is wanted.
-        repeats: Whether ids are those of several samples, so that the keys in its index are others.
-        problem: What is wrong with it.
-    """
-
-    samples: int = 0
-    bytes: int = 0
-    crc32c: int | None = None
-    compressed: bool = False
-    long_names: int = 0
-    index: Settled | None = None
-    without: str = ""
+    samples: int = 0  # how many it holds
+    bytes: int = 0  # its size on disk
+    crc32c: int | None = None  # of its bytes; None if not all were read
+    compressed: bool = False  # whether it is gzip
+    long_names: int = 0  # how many of its members have names that wids does not read whole
+    index: Settled | None = None  # its index; None if there is none
+    without: str = ""  # why it has none, though one is wanted
+    # whether ids are those of several samples, so that the keys in its index are others
     repeats: bool = False
-    problem: Problem | None = None
+    problem: Problem | None = None  # what is wrong with it
 
 
 class _Draft(NamedTuple):
@@ -88,11 +69,7 @@ class _Draft(NamedTuple):
 
 
 def make_index(task: IndexTask, report: Report) -> IndexedShard:
-    """Go through a shard, and make its index if it is whole.
-
-    Raises:
-        DestinationError: If the index cannot be written.
-    """
+    """Go through a shard, and make its index if it is whole."""
     found = IndexedShard()
     name = Path(task.path).name
     try:

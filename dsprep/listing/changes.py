@@ -43,83 +43,48 @@ class OtherName(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class DiffReport:
-    """What differs between two lists.
+    """What differs between two lists."""
 
-    Attributes:
-        a: The old list.
-        b: The new one.
-        rows: How many rows they have.
-        diff: The rows that differ.
-        classes: What that means for each class.
-        relabelings: From which class to which how many rows were relabeled.
-        other_names: Class numbers that have another name in the new list.
-        unread: Files of which it would be of interest what they hold, and that cannot be read.
-        ids: Whether ids count.
-        order: Whether the order counts.
-    """
-
-    a: str
-    b: str
-    rows: tuple[int, int]
-    diff: Diff
-    classes: Sequence[ClassChange]
-    relabelings: Sequence[Move]
-    other_names: Sequence[OtherName]
-    unread: int
-    ids: bool
-    order: bool
+    a: str  # the old list
+    b: str  # the new one
+    rows: tuple[int, int]  # how many rows they have
+    diff: Diff  # the rows that differ
+    classes: Sequence[ClassChange]  # what that means for each class
+    relabelings: Sequence[Move]  # from which class to which how many rows were relabeled
+    other_names: Sequence[OtherName]  # class numbers that have another name in the new list
+    unread: int  # files of which it would be of interest what they hold, and that cannot be read
+    ids: bool  # whether ids count
+    order: bool  # whether the order counts
 
 
 @dataclass(frozen=True)
 class PatchReport:
-    """What a patch did to a list.
+    """What a patch did to a list."""
 
-    Attributes:
-        path: The list that was written.
-        rows: Its rows.
-        added: Rows that are new.
-        removed: Rows that are gone.
-        changed: Rows that are not what they were.
-        reordered: Rows that were put elsewhere.
-        written: Whether it was written; not so for a dry run.
-        already_done: Whether the patch does not fit because it was the last edit.
-    """
-
-    path: str
-    rows: int
-    added: int
-    removed: int
-    changed: int
-    reordered: int
-    written: bool
-    already_done: bool = False
+    path: str  # the list that was written
+    rows: int  # its rows
+    added: int  # rows that are new
+    removed: int  # rows that are gone
+    changed: int  # rows that are not what they were
+    reordered: int  # rows that were put elsewhere
+    written: bool  # whether it was written; not so for a dry run
+    already_done: bool = False  # whether the patch does not fit because it was the last edit
 
 
 @dataclass(frozen=True)
 class MergeReport:
-    """What became of two people's edits.
+    """What became of two people's edits."""
 
-    Attributes:
-        path: The list that was written.
-        rows: Its rows; without those that there is an undecided conflict about.
-        ours: What we did.
-        theirs: What they did.
-        order: Whose order the rows are in; None if neither changed it.
-        renumbered: Rows of theirs that got other ids.
-        conflicts: Rows that both changed in different ways.
-        decided: Who decided the conflicts; None if they wait in the list, between markers.
-        new_classes: Class names that only theirs has.
-    """
-
-    path: str
-    rows: int
-    ours: Edits
-    theirs: Edits
-    order: Side | None
-    renumbered: Sequence[Renumbered]
-    conflicts: Sequence[Conflict]
+    path: str  # the list that was written
+    rows: int  # its rows; without those that there is an undecided conflict about
+    ours: Edits  # what we did
+    theirs: Edits  # what they did
+    order: Side | None  # whose order the rows are in; None if neither changed it
+    renumbered: Sequence[Renumbered]  # rows of theirs that got other ids
+    conflicts: Sequence[Conflict]  # rows that both changed in different ways
+    # who decided the conflicts; None if they wait in the list, between markers
     decided: Side | None
-    new_classes: Sequence[str]
+    new_classes: Sequence[str]  # class names that only theirs has
 
 
 @public
@@ -328,11 +293,7 @@ def _other_names(
 
 
 def write_text(out: str, text: str, command: str = "") -> None:
-    """Write a list or a diff.
-
-    Raises:
-        DestinationError: If it cannot be written.
-    """
+    """Write a list or a diff."""
     if out != STREAM:
         write_files(out, {real_path(out).name: text.encode()}, command)
         return

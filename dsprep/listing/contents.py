@@ -18,18 +18,7 @@ _THREADS = 16
 def tell_contents(
     paths: pl.Series, other_paths: pl.Series, root: str, other_root: str
 ) -> tuple[pl.Series, pl.Series]:
-    """Tell what files hold. Only files of a size that both lists have are read.
-
-    Args:
-        paths: Paths of one list.
-        other_paths: Paths of the other.
-        root: The directory that the paths of the one start from.
-        other_root: That of the other.
-
-    Returns:
-        A text for each path, equal for equal bytes, and null for what is no file that can be
-        read, or has no bytes.
-    """
+    """Tell what files hold. Only files of a size that both lists have are read."""
     files = [
         [Path(root, path) for path in paths.to_list()],
         [Path(other_root, path) for path in other_paths.to_list()],

@@ -46,36 +46,21 @@ class ListWritten:
 
 @dataclass(frozen=True)
 class CreateReport:
-    """What creating lists, or appending to one, did.
+    """What creating lists, or appending to one, did."""
 
-    Attributes:
-        lists: Those written.
-        added: Samples that are new in them.
-        known: Samples of the source that the list had already.
-        classes: Class names, if there are any.
-        per_class: Samples of the source by class number.
-        rejects: Samples that are not in the lists, and why.
-        skipped: What lies in the source and is no sample.
-        skipped_counts: How many files that is, by kind and extension.
-        duplicates: Paths that the source names more than once.
-        seed: What the order depends on; None if it is the source's.
-        written: Whether anything was; not so for a dry run.
-        notes: What else there is to say.
-        already_done: Whether new lists were not written as they are there, and as they would be.
-    """
-
-    lists: Sequence[ListWritten]
-    added: int
-    known: int
-    classes: Sequence[str] | None
-    per_class: Mapping[int, int]
-    rejects: Sequence[Reject]
-    skipped: Sequence[Finding]
-    skipped_counts: Mapping[str, Mapping[str, int]]
-    duplicates: Sequence[Finding]
-    seed: int | None
-    written: bool
-    notes: Sequence[str]
+    lists: Sequence[ListWritten]  # those written
+    added: int  # samples that are new in them
+    known: int  # samples of the source that the list had already
+    classes: Sequence[str] | None  # class names, if there are any
+    per_class: Mapping[int, int]  # samples of the source by class number
+    rejects: Sequence[Reject]  # samples that are not in the lists, and why
+    skipped: Sequence[Finding]  # what lies in the source and is no sample
+    skipped_counts: Mapping[str, Mapping[str, int]]  # how many files that is, by kind and extension
+    duplicates: Sequence[Finding]  # paths that the source names more than once
+    seed: int | None  # what the order depends on; None if it is the source's
+    written: bool  # whether anything was; not so for a dry run
+    notes: Sequence[str]  # what else there is to say
+    # whether new lists were not written as they are there, and as they would be
     already_done: bool = False
 
 

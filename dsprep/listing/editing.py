@@ -34,23 +34,14 @@ from dsprep.liststore import (
 
 @dataclass(frozen=True)
 class EditReport:
-    """What an edit of a list did.
+    """What an edit of a list did."""
 
-    Attributes:
-        path: The list.
-        rows: Its rows now.
-        changed: Rows that are not what they were.
-        removed: Rows that are gone.
-        written: Whether it was; not so for a dry run, or where nothing changed.
-        already_done: Whether no row matches because the same edit was the last one.
-    """
-
-    path: str
-    rows: int
-    changed: int
-    removed: int
-    written: bool
-    already_done: bool = False
+    path: str  # the list
+    rows: int  # its rows now
+    changed: int  # rows that are not what they were
+    removed: int  # rows that are gone
+    written: bool  # whether it was; not so for a dry run, or where nothing changed
+    already_done: bool = False  # whether no row matches because the same edit was the last one
 
 
 @public
@@ -116,11 +107,7 @@ def edit_list(
 
 
 def parse_label(text: str, classes: Sequence[str] | None) -> str:
-    """Read a label as a user gives it: a class name, a number, or several with commas.
-
-    Raises:
-        OptionError: If it is none of these.
-    """
+    """Read a label as a user gives it: a class name, a number, or several with commas."""
     words = [word.strip() for word in text.split(",")]
     if len(words) == 1 and (classes is not None or not _are_numbers(words)):
         return str(class_number(text, classes))

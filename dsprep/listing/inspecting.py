@@ -39,54 +39,33 @@ from dsprep.units import format_count
 
 @dataclass(frozen=True)
 class CheckReport:
-    """What is wrong with a list.
+    """What is wrong with a list."""
 
-    Attributes:
-        list: The list.
-        rows: How many of its lines can be read.
-        classes: The names of its classes, if anything tells them.
-        root: The directory where its files were looked up, if they were.
-        reader: Whose requirements were checked, if anybody's.
-        kinds: How many faults there are of each kind, the most frequent first.
-        faults: All of them, by line.
-    """
-
-    list: str
-    rows: int
-    classes: Sequence[str] | None
-    root: str | None
-    reader: str | None
-    kinds: Mapping[str, int]
-    faults: Sequence[Fault]
+    list: str  # the list
+    rows: int  # how many of its lines can be read
+    classes: Sequence[str] | None  # the names of its classes, if anything tells them
+    root: str | None  # the directory where its files were looked up, if they were
+    reader: str | None  # whose requirements were checked, if anybody's
+    kinds: Mapping[str, int]  # how many faults there are of each kind, the most frequent first
+    faults: Sequence[Fault]  # all of them, by line
 
 
 @dataclass(frozen=True)
 class SampleReport:
-    """What a sample of a list is.
+    """What a sample of a list is."""
 
-    Attributes:
-        list: The list.
-        output: Where the sample went, ``-`` being stdout.
-        rows: The rows of the list.
-        kept: The rows of the sample.
-        wanted: How many were asked for, of all or of each class; None if a fraction was.
-        classes: Rows of the sample by label; none if the classes were of no account.
-        short: Rows of the list by label, for the classes that have fewer than were asked for.
-        seed: What the choice depends on.
-        written: Whether it was; not so for a dry run.
-        already_done: Whether it was not written as it is there, and as it would be.
-    """
-
-    list: str
-    output: str
-    rows: int
-    kept: int
-    wanted: int | None
+    list: str  # the list
+    output: str  # where the sample went, `-` being stdout
+    rows: int  # the rows of the list
+    kept: int  # the rows of the sample
+    wanted: int | None  # how many were asked for, of all or of each class; None if a fraction was
+    # rows of the sample by label; none if the classes were of no account
     classes: Mapping[str, int]
+    # rows of the list by label, for the classes that have fewer than were asked for
     short: Mapping[str, int]
-    seed: int
-    written: bool
-    already_done: bool = False
+    seed: int  # what the choice depends on
+    written: bool  # whether it was; not so for a dry run
+    already_done: bool = False  # whether it was not written as it is there, and as it would be
 
 
 @public

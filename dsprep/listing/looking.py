@@ -34,16 +34,7 @@ _FILES_PER_CALL = 1000
 
 
 def look_up(root: str, rows: pl.DataFrame, source: str) -> Generator[Fault, None, None]:
-    """Ask for every file whose path leads nowhere else; or for every sample, if these are whole.
-
-    Args:
-        root: The directory that paths start from, or shards, or what else has whole samples.
-        rows: The columns ``path`` and ``line``.
-        source: The list's name, for messages.
-
-    Raises:
-        SourceError: If the directory, or the samples, cannot be read.
-    """
+    """Ask for every file whose path leads nowhere else; or for every sample, if these are whole."""
     rows = rows.filter(~leads_outside(pl.col("path")))
     samples = None
     if not (is_dir(root) and holds_images(root)):

@@ -34,26 +34,16 @@ from dsprep.text import read_text
 
 @dataclass(frozen=True)
 class RelabelReport:
-    """What relabeling did.
+    """What relabeling did."""
 
-    Attributes:
-        lists: The lists.
-        unit: What has a class: a ``row``, or an ``object`` in a list for detection.
-        moves: How many by old and new class.
-        classes: The classes now; None if they have no names.
-        dropped: Old classes that are gone because they had no rows.
-        idle: Lines of the map that no row is of.
-        written: Whether anything was.
-        already_done: Whether the same command has done it before, and nothing has changed since.
-    """
-
-    lists: Sequence[ListWritten]
-    unit: str
-    moves: Sequence[Move]
-    classes: Sequence[str] | None
-    dropped: Sequence[str]
-    idle: Sequence[Change]
-    written: bool
+    lists: Sequence[ListWritten]  # the lists
+    unit: str  # what has a class: a `row`, or an `object` in a list for detection
+    moves: Sequence[Move]  # how many by old and new class
+    classes: Sequence[str] | None  # the classes now; None if they have no names
+    dropped: Sequence[str]  # old classes that are gone because they had no rows
+    idle: Sequence[Change]  # lines of the map that no row is of
+    written: bool  # whether anything was
+    # whether the same command has done it before, and nothing has changed since
     already_done: bool = False
 
 

@@ -21,17 +21,7 @@ from dsprep.lists.rows import (
 def check_rows(
     rows: pl.DataFrame, classes: Sequence[str] | None, numbered: bool = False
 ) -> Iterator[Fault]:
-    """Check the rows of a list against each other.
-
-    Args:
-        rows: Rows with the columns ``line``, ``index``, ``label`` and ``path``.
-        classes: The names of the classes, if anything tells them. Then a class without rows is
-            none of the list's faults: it keeps its number.
-        numbered: Whether labels have to be class numbers without a gap at any rate.
-
-    Yields:
-        What is wrong, in no particular order.
-    """
+    """Check the rows of a list against each other."""
     yield from _repeated_ids(rows)
     yield from _repeated_paths(rows)
     yield from faults_of(

@@ -13,43 +13,22 @@ from dsprep.lists.rows import class_numbers
 
 
 class ClassChange(NamedTuple):
-    """What became of a class.
+    """What became of a class."""
 
-    Attributes:
-        number: The class number.
-        name: Its name, if there are names and one of them is its.
-        before: Its rows in the old list.
-        after: Its rows in the new one.
-        added: New rows of it.
-        removed: Rows of it that are gone.
-        gained: Rows that had another label before.
-        lost: Rows that have another label now.
-    """
-
-    number: int
-    name: str | None
-    before: int
-    after: int
-    added: int
-    removed: int
-    gained: int
-    lost: int
+    number: int  # the class number
+    name: str | None  # its name, if there are names and one of them is its
+    before: int  # its rows in the old list
+    after: int  # its rows in the new one
+    added: int  # new rows of it
+    removed: int  # rows of it that are gone
+    gained: int  # rows that had another label before
+    lost: int  # rows that have another label now
 
 
 def class_changes(
     a: pl.DataFrame, b: pl.DataFrame, diff: Diff, names: Sequence[str] | None
 ) -> list[ClassChange]:
-    """Count what became of each class of which rows were added, removed or relabeled.
-
-    Args:
-        a: The old list.
-        b: The new one.
-        diff: What differs between them.
-        names: The names of the classes; None if nothing tells them.
-
-    Returns:
-        Such classes in the order of their numbers; none for labels that are not class numbers.
-    """
+    """Count what became of each class of which rows were added, removed or relabeled."""
     relabeled = diff.relabeled
     parts = (diff.added["label"], diff.removed["label"], relabeled["new_label"], relabeled["label"])
     changes = [_rows_by_class(labels) for labels in parts]

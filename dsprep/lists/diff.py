@@ -32,19 +32,14 @@ _NEW_ROW = pl.concat_str(*(f"new_{name}" for name in ROWS), separator="\t")
 
 @dataclass(frozen=True, eq=False)
 class Diff:
-    """What differs between two lists.
+    """What differs between two lists."""
 
-    Attributes:
-        removed: Rows of the old list, with their ``line`` (from 1).
-        added: Rows of the new list, with their ``place`` in it (from 1).
-        changed: Rows that are not what they were: the columns of a list, as they were, and the same
-            with ``new_`` before their names; ``line`` and ``place`` say where they were and are.
-        reordered: ``place`` and ``index`` of rows that are where their neighbors do not tell.
-    """
-
-    removed: pl.DataFrame
-    added: pl.DataFrame
+    removed: pl.DataFrame  # rows of the old list, with their `line` (from 1)
+    added: pl.DataFrame  # rows of the new list, with their `place` in it (from 1)
+    # rows that are not what they were: the columns of a list, as they were, and the same with
+    # `new_` before their names; `line` and `place` say where they were and are
     changed: pl.DataFrame
+    # `place` and `index` of rows that are where their neighbors do not tell
     reordered: pl.DataFrame
 
     @property
@@ -82,16 +77,7 @@ def diff_rows(
     order: bool = True,
     contents: Contents | None = None,
 ) -> Diff:
-    """Compare two lists.
-
-    Args:
-        a: The old list.
-        b: The new one.
-        ids: Whether ids count. If not, rows keep those of the old list.
-        order: Whether the order of rows that both lists have counts.
-        contents: Looks into files, to find out which have been moved; see
-            :func:`~dsprep.lists.matching.match_rows`.
-    """
+    """Compare two lists."""
     pairs = match_rows(a, b, by_id=ids, contents=contents)
     stays = still_in_order(pairs["a"]) if order else pairs["a"].is_not_null()
     reordered = pairs.filter(~stays)

@@ -9,15 +9,7 @@ from dsprep.lists.rows import all_detection, label_count, leads_outside
 
 
 def append_rows(rows: pl.DataFrame, new: pl.DataFrame) -> pl.DataFrame:
-    """Add samples at the end of a list, but for those that it has already.
-
-    Args:
-        rows: A list.
-        new: The columns ``path`` and ``label``.
-
-    Returns:
-        The list; new rows have the ids that follow its largest.
-    """
+    """Add samples at the end of a list, but for those that it has already."""
     place = plain_path(pl.col("path"))
     added = new.unique("path", keep="first", maintain_order=True).join(
         rows.select(place=place), left_on=place, right_on="place", how="anti", maintain_order="left"
@@ -31,14 +23,7 @@ def append_rows(rows: pl.DataFrame, new: pl.DataFrame) -> pl.DataFrame:
 def set_rows(
     rows: pl.DataFrame, chosen: pl.Expr, label: str | None, path: str | None
 ) -> pl.DataFrame:
-    """Change the label or the path of rows.
-
-    Args:
-        rows: A list.
-        chosen: Whether a row is meant.
-        label: The new label, as text; None keeps it.
-        path: The new path; None keeps it.
-    """
+    """Change the label or the path of rows."""
     new = {"label": label, "path": path}
     return rows.with_columns(
         pl.when(chosen).then(pl.lit(value)).otherwise(pl.col(name)).alias(name)
@@ -78,11 +63,7 @@ def fits(path: pl.Expr) -> pl.Expr:
 
 
 def require_fitting(rows: pl.DataFrame, source: str) -> None:
-    """Refuse to write what could not be read again.
-
-    Raises:
-        DestinationError: If a path does not fit, or leads outside.
-    """
+    """Refuse to write what could not be read again."""
     path = pl.col("path")
     wrong = rows.filter(~fits(path) | leads_outside(path))["path"]
     if len(wrong):
@@ -93,11 +74,7 @@ def require_fitting(rows: pl.DataFrame, source: str) -> None:
 
 
 def require_one_kind(old: pl.DataFrame, new: pl.DataFrame, source: str) -> None:
-    """Refuse rows whose labels are not as long as those of the list, but for detection.
-
-    Raises:
-        SourceError: If there are such rows.
-    """
+    """Refuse rows whose labels are not as long as those of the list, but for detection."""
     both = pl.concat([old.select("label", "path"), new.select("label", "path")])
     counts = both.select(label_count()).to_series()
     if counts.n_unique() < 2 or all_detection(both):

@@ -35,25 +35,14 @@ class Fault(NamedTuple):
     ``columns``          there are more columns than three
     ``extension``        the file name's extension is not one that is read
     ===================  =======================================================================
-
-    Attributes:
-        line: Where, from 1.
-        kind: One of the above.
-        message: What is wrong, for people.
     """
 
-    line: int
-    kind: str
-    message: str
+    line: int  # where, from 1
+    kind: str  # one of the above
+    message: str  # what is wrong, for people
 
 
 def faults_of(wrong: pl.DataFrame, kind: str, problem: Problem) -> Iterator[Fault]:
-    """Make faults of rows that are wrong.
-
-    Args:
-        wrong: The rows, with the column ``line``.
-        kind: What kind of fault that is.
-        problem: Says what is wrong with a row, given its columns.
-    """
+    """Make faults of rows that are wrong."""
     for row in wrong.iter_rows(named=True):
         yield Fault(row["line"], kind, problem(row))

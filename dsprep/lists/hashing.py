@@ -26,18 +26,6 @@ def hash_unit(texts: pl.Series, seed: int, purpose: str = "") -> pl.Series:
     the seed as its salt (16 bytes, two's complement, little-endian) and the purpose as its
     personalization (UTF-8, zeros up to 16 bytes). The digest is read as a little-endian unsigned
     number; its upper 53 bits, divided by 2^53, are the result, exactly.
-
-    Args:
-        texts: Texts, none of them null.
-        seed: Another seed gives other numbers, as independent as can be.
-        purpose: So does another purpose, of at most 16 bytes: what was drawn for one thing must not
-            decide another, as where the tenth that is sampled would all be on the training side.
-
-    Returns:
-        A Float64 in [0, 1) for each, under the name of ``texts``.
-
-    Raises:
-        OptionError: If the seed does not fit into 16 bytes.
     """
     digests = pl.Series(texts.name, list(_digests(texts, seed, purpose)), pl.Binary)
     numbers = digests.bin.reinterpret(dtype=pl.UInt64, endianness="little")

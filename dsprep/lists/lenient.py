@@ -24,16 +24,12 @@ _PIECE = 50_000
 
 
 class Lenient(NamedTuple):
-    """What can be read of a list.
+    """What can be read of a list."""
 
-    Attributes:
-        rows: The lines that can be read, with the columns ``line``, ``index``, ``label`` and
-            ``path`` as :func:`dsprep.lists.rows.parse_rows` has them.
-        faults: What is wrong with the text of lines, in no particular order.
-    """
-
+    # the lines that can be read, with the columns `line`, `index`, `label` and `path` as
+    # :func:`dsprep.lists.rows.parse_rows` has them
     rows: pl.DataFrame
-    faults: list[Fault]
+    faults: list[Fault]  # what is wrong with the text of lines, in no particular order
 
 
 def read_leniently(data: bytes) -> Lenient:

@@ -15,14 +15,7 @@ from dsprep.lst import format_number
 
 
 def listable(catalog: Catalog) -> tuple[Catalog, list[Reject]]:
-    """Return the samples that a list can name, each path being what it calls the sample.
-
-    Returns:
-        They, in their order; and the others.
-
-    Raises:
-        SourceError: If it can name none.
-    """
+    """Return the samples that a list can name, each path being what it calls the sample."""
     table = catalog.table.with_columns(catalog.names().alias("path"))
     path = pl.col("path")
     odd = table.select(odd=~fits(path) | leads_outside(path))["odd"]
@@ -45,11 +38,7 @@ def note_unlabeled(count: int) -> str:
 
 
 def rows_of(catalog: Catalog) -> pl.DataFrame:
-    """List all samples, with their ids, in their order; if none has a label, each gets a 0.
-
-    Raises:
-        SourceError: If some have labels and others have not.
-    """
+    """List all samples, with their ids, in their order; if none has a label, each gets a 0."""
     if catalog.is_labeled and catalog.label_column is None:
         raise SourceError(
             f"{catalog.root}: some of {len(catalog):,} samples have no number as label, and each "

@@ -20,17 +20,6 @@ def match_rows(
     same content, should that be asked for; of those left over, if they have the same id. Among rows
     of one path, those of the same id are paired first (if ids tell nothing, those of the same
     label), the others in their order.
-
-    Args:
-        a: A list.
-        b: Another.
-        by_id: Whether an id tells anything.
-        contents: Looks into the files of rows that no path pairs. Then an id pairs only rows of
-            which it is not known what they hold.
-
-    Returns:
-        The columns ``a`` and ``b``: row numbers from 0, no number twice, in the order of ``b``; and
-        ``alike``, true only if both rows have the same id and path.
     """
     rest = _Unpaired(a, b)
     rest.pair_paths(by_id)
@@ -55,13 +44,7 @@ def unpaired(rows: int, numbers: pl.Series) -> pl.Series:
 
 
 def _pair_rows(a: pl.DataFrame, b: pl.DataFrame, keys: Sequence[str]) -> pl.DataFrame:
-    """Join rows that have the same keys, each with one: the first with the first, and so on.
-
-    Args:
-        a: Rows with columns of the keys' names; a null is equal to nothing.
-        b: Likewise; other columns get the suffix ``_b``.
-        keys: The columns to compare.
-    """
+    """Join rows that have the same keys, each with one: the first with the first, and so on."""
     if keys == ["index"]:
         return a.join(b, on="index", suffix="_b")
     on = [*keys, "nth"]

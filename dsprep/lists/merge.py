@@ -25,20 +25,14 @@ _LARGEST_ID = 10**18 - 1
 
 
 class Conflict(NamedTuple):
-    """A row that both sides changed, in different ways.
+    """A row that both sides changed, in different ways."""
 
-    Attributes:
-        what: What they disagree about: ``id``, ``label``, ``path``, or several of them with commas;
-            or ``removed``, where one removed what the other changed.
-        base: The row as it was; None if both added it.
-        ours: The row as we left it; None if we removed it.
-        theirs: The row as they left it; None if they removed it.
-    """
-
+    # what they disagree about: `id`, `label`, `path`, or several of them with commas; or `removed`,
+    # where one removed what the other changed
     what: str
-    base: Row | None
-    ours: Row | None
-    theirs: Row | None
+    base: Row | None  # the row as it was; None if both added it
+    ours: Row | None  # the row as we left it; None if we removed it
+    theirs: Row | None  # the row as they left it; None if they removed it
 
 
 class Renumbered(NamedTuple):
@@ -59,27 +53,17 @@ class Edits(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class Merged:
-    """What became of two edits.
+    """What became of two edits."""
 
-    Attributes:
-        agreed: The rows that there is no conflict about, with their ``place``.
-        contested: The rows that there is one about: their ``place``, ``what`` it is about, and the
-            columns of a list twice, with ``ours_`` and ``theirs_`` before their names, null where
-            that side has removed the row.
-        conflicts: The same in the order of places, as the sides had them.
-        renumbered: Rows of theirs that got other ids.
-        ours: What we did.
-        theirs: What they did.
-        order: Whose order the rows are in; None if neither changed it.
-    """
-
-    agreed: pl.DataFrame
+    agreed: pl.DataFrame  # the rows that there is no conflict about, with their `place`
+    # the rows that there is one about: their `place`, `what` it is about, and the columns of a list
+    # twice, with `ours_` and `theirs_` before their names, null where that side has removed the row
     contested: pl.DataFrame
-    conflicts: Sequence[Conflict]
-    renumbered: Sequence[Renumbered]
-    ours: Edits
-    theirs: Edits
-    order: Side | None
+    conflicts: Sequence[Conflict]  # the same in the order of places, as the sides had them
+    renumbered: Sequence[Renumbered]  # rows of theirs that got other ids
+    ours: Edits  # what we did
+    theirs: Edits  # what they did
+    order: Side | None  # whose order the rows are in; None if neither changed it
 
     def decided_by(self, side: Side) -> pl.DataFrame:
         """The list, if one side decides all conflicts."""
@@ -97,14 +81,6 @@ def merge_rows(base: pl.DataFrame, ours: pl.DataFrame, theirs: pl.DataFrame) -> 
     one if their labels are equal, and else a conflict. Ids stay different: a row of theirs whose id
     ours has given to another gets the next that is free. The order is that of the side which
     changed it, ours if both did; rows that only the other side has stand at the end.
-
-    Args:
-        base: The list that both edits began with.
-        ours: It as we left it.
-        theirs: It as they left it.
-
-    Raises:
-        SourceError: If there is no free id.
     """
     tables = {"base": base, "ours": ours, "theirs": theirs}
     ours_pairs, theirs_pairs = match_rows(base, ours), match_rows(base, theirs)

@@ -15,15 +15,7 @@ def numbers() -> pl.Expr:
 
 
 def objects(rows: pl.DataFrame) -> pl.DataFrame:
-    """Take detection labels apart.
-
-    Args:
-        rows: Rows of which all are :func:`~dsprep.lists.rows.is_detection`.
-
-    Returns:
-        A row for each object, in their order: ``row`` (the place of its row among ``rows``), and
-        the Float64 columns ``cls``, ``xmin``, ``ymin``, ``xmax`` and ``ymax``.
-    """
+    """Take detection labels apart."""
     values = (
         rows.select(
             pl.int_range(pl.len(), dtype=pl.Int64).alias("row"),

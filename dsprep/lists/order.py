@@ -8,14 +8,7 @@ import polars as pl
 
 
 def still_in_order(positions: pl.Series) -> pl.Series:
-    """Find as many rows as can be that stand in their old order; the others have been moved.
-
-    Args:
-        positions: Where each row stood before, all different.
-
-    Returns:
-        For each whether it is one of a longest increasing subsequence.
-    """
+    """Find as many rows as can be that stand in their old order; the others have been moved."""
     if positions.is_sorted():
         return positions.is_not_null()
     # A row that has all smaller positions above it, and no others, is in every longest one.
@@ -31,15 +24,7 @@ def still_in_order(positions: pl.Series) -> pl.Series:
 
 
 def arrange(rows: pl.DataFrame, placed: pl.DataFrame) -> pl.DataFrame:
-    """Put rows into their places, and the others, in their order, into those that are left.
-
-    Args:
-        rows: Rows without a place.
-        placed: Rows with the column ``place``, from 1; no place twice, none beyond the end.
-
-    Returns:
-        All of them, without the column.
-    """
+    """Put rows into their places, and the others, in their order, into those that are left."""
     if placed.is_empty():
         return rows
     places = pl.int_range(1, rows.height + placed.height + 1, dtype=pl.Int64, eager=True)

@@ -8,17 +8,11 @@ from dsprep.errors import OptionError
 
 
 class Part(NamedTuple):
-    """A run of rows that becomes a list of its own.
+    """A run of rows that becomes a list of its own."""
 
-    Attributes:
-        name: What its file name has after the list's: ``_train``, ``_0_val``, or nothing.
-        start: Its first row.
-        stop: The row after its last.
-    """
-
-    name: str
-    start: int
-    stop: int
+    name: str  # what its file name has after the list's: `_train`, `_0_val`, or nothing
+    start: int  # its first row
+    stop: int  # the row after its last
 
 
 def cut_parts(
@@ -28,15 +22,6 @@ def cut_parts(
 
     The options mean what they mean to MXNet's ``tools/im2rec.py`` (``make_list``), but for its
     losses: every row is in exactly one part, whatever the ratios, and no chunk is empty.
-
-    Args:
-        rows: The length of the list.
-        chunks: How many lists to cut it into first.
-        train_ratio: The share of training samples.
-        test_ratio: The share of test samples; what is left over validates.
-
-    Raises:
-        OptionError: If the numbers make no sense, or a part would be empty.
     """
     if not 0 < train_ratio <= 1 or not 0 <= test_ratio < 1 or train_ratio + test_ratio > 1 + 1e-9:
         raise OptionError(

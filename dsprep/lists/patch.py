@@ -17,35 +17,18 @@ _NUMBER = r"^(?:0|[1-9][0-9]{0,17})$"
 
 @dataclass(frozen=True, eq=False)
 class Patch:
-    """A diff that was read; ``line`` is the line of the patch, from 1, in each table.
+    """A diff that was read; ``line`` is the line of the patch, from 1, in each table."""
 
-    Attributes:
-        source: Its name, for messages.
-        removed: Rows that have to be in the list, and go.
-        changed: Rows that have to be in the list.
-        into: What these become, row by row.
-        added: New rows, with the column ``place``.
-        reordered: ``place`` and ``index`` (in the new list) of rows that go elsewhere.
-    """
-
-    source: str
-    removed: pl.DataFrame
-    changed: pl.DataFrame
-    into: pl.DataFrame
-    added: pl.DataFrame
-    reordered: pl.DataFrame
+    source: str  # its name, for messages
+    removed: pl.DataFrame  # rows that have to be in the list, and go
+    changed: pl.DataFrame  # rows that have to be in the list
+    into: pl.DataFrame  # what these become, row by row
+    added: pl.DataFrame  # new rows, with the column `place`
+    reordered: pl.DataFrame  # `place` and `index` (in the new list) of rows that go elsewhere
 
 
 def parse_patch(text: str, source: str) -> Patch:
-    """Read a patch.
-
-    Args:
-        text: All of it.
-        source: Its name, for messages.
-
-    Raises:
-        SourceError: If a line cannot be understood, or contradicts another.
-    """
+    """Read a patch."""
     lines = pl.DataFrame({"text": [text]}).select(pl.col("text").str.split("\n").explode())
     lines = lines.with_row_index("line", offset=1).select(
         pl.col("line").cast(pl.Int64), pl.col("text").str.strip_chars_end()
@@ -86,18 +69,7 @@ def parse_patch(text: str, source: str) -> Patch:
 
 
 def patch_rows(rows: pl.DataFrame, patch: Patch) -> pl.DataFrame:
-    """Do to a list what a patch says.
-
-    Args:
-        rows: The list that the patch was made for.
-        patch: What to do.
-
-    Returns:
-        The new list: with ids that differ, in the order that the patch tells.
-
-    Raises:
-        SourceError: If the patch does not fit the list; the message names the patch's line.
-    """
+    """Do to a list what a patch says."""
     _require_rows(rows, pl.concat([patch.removed, patch.changed]), patch.source)
     kept = rows.join(patch.removed, on="index", how="anti", maintain_order="left")
     _require_free_ids(kept, patch)

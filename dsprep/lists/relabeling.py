@@ -44,31 +44,18 @@ class Move(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class Relabeled:
-    """A list with other classes.
+    """A list with other classes."""
 
-    Attributes:
-        rows: The list.
-        classes: The names of its classes; None if they have none.
-        unit: What has a class: a ``row``, or an ``object`` in a list for detection.
-        moves: From where to where, those that kept their class included.
-        dropped: Old classes of which no row is left, and which nothing became.
-        idle: Changes that no row is of.
-    """
-
-    rows: pl.DataFrame
-    classes: tuple[str, ...] | None
-    unit: str
-    moves: Sequence[Move]
-    dropped: Sequence[str]
-    idle: Sequence[Change]
+    rows: pl.DataFrame  # the list
+    classes: tuple[str, ...] | None  # the names of its classes; None if they have none
+    unit: str  # what has a class: a `row`, or an `object` in a list for detection
+    moves: Sequence[Move]  # from where to where, those that kept their class included
+    dropped: Sequence[str]  # old classes of which no row is left, and which nothing became
+    idle: Sequence[Change]  # changes that no row is of
 
 
 def parse_map(text: str, source: str) -> list[Change]:
-    """Read a map; a first line of ``old`` and ``new`` is a header.
-
-    Raises:
-        SourceError: If a line has not two columns, or a class is to become two things.
-    """
+    """Read a map; a first line of ``old`` and ``new`` is a header."""
     changes: list[Change] = []
     for line, content in enumerate(text.splitlines(), 1):
         if not content.strip() or content.startswith("#"):
@@ -102,20 +89,7 @@ def relabel(
     renumber: bool = False,
     order: tuple[str, ...] | None = None,
 ) -> Relabeled:
-    """Carry out a map.
-
-    Args:
-        rows: A list with one class number a row, or one for detection.
-        classes: The names of the classes; None if they have none.
-        changes: The map.
-        source: Its name, for messages.
-        keep: Whether rows that the map says nothing of keep their class; else they are an error.
-        renumber: Whether numbers without names are made 0, 1, … in their order.
-        order: The new classes in their order, if that is fixed; by default plain sorted order.
-
-    Raises:
-        SourceError: If rows have another kind of label, or none of the changes is for them.
-    """
+    """Carry out a map."""
     has_objects = all_detection(rows)
     unit = "object" if has_objects else "row"
     labeled = _objects(rows) if has_objects else rows

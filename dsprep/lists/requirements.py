@@ -16,17 +16,12 @@ from dsprep.lists.rows import is_detection, label_count
 
 @dataclass(frozen=True)
 class Reader:
-    """Who reads a list.
+    """Who reads a list."""
 
-    Attributes:
-        title: The name, for people.
-        check: Says what is wrong with rows (``line``, ``index``, ``label``, ``path``) for it.
-        numbered: Whether labels have to be class numbers without a gap.
-    """
-
-    title: str
+    title: str  # the name, for people
+    # says what is wrong with rows (`line`, `index`, `label`, `path`) for it
     check: Callable[[pl.DataFrame], Iterator[Fault]]
-    numbered: bool = False
+    numbered: bool = False  # whether labels have to be class numbers without a gap
 
 
 def check_for_sagemaker(rows: pl.DataFrame) -> Iterator[Fault]:

@@ -32,22 +32,7 @@ _CONFLICT = ("<<<<<<<", "=======", ">>>>>>>")
 
 
 def parse_rows(text: str, source: str, duplicates: str | None = None) -> pl.DataFrame:
-    """Read the lines of a ``.lst``.
-
-    Args:
-        text: All of it.
-        source: Its name, for messages.
-        duplicates: What to do with rows that name an image again, where the caller settles these:
-            with ``first``, rows of one id may name one image; anything else refuses them.
-
-    Returns:
-        The columns ``line`` (from 1), ``index``, ``label`` and ``path``, one row for each line that
-        is not blank. A label is text: its numbers separated by tabs, each in its shortest form, a
-        whole one without a point; so equal labels are equal texts.
-
-    Raises:
-        SourceError: If a line cannot be understood, an id stands twice, or a path leads outside.
-    """
+    """Read the lines of a ``.lst``."""
     rows = _parse_plain(text)
     is_plain = rows is not None
     if rows is None:
@@ -129,16 +114,7 @@ def _parse_lines(text: str, first_line: int, source: str) -> pl.DataFrame:
 
 
 def split_lines(text: str, first_line: int = 1) -> pl.DataFrame:
-    """Take lines apart, whatever is in them.
-
-    Args:
-        text: The lines.
-        first_line: The number of the first.
-
-    Returns:
-        The columns ``line``, ``count`` (of fields), ``id``, ``words`` (labels: a list of texts) and
-        ``path``, one row for each line that is not blank.
-    """
+    """Take lines apart, whatever is in them."""
     lines = pl.DataFrame({"text": [text]}).select(pl.col("text").str.split("\n").explode())
     lines = lines.with_row_index("line", offset=first_line)
     lines = lines.with_columns(pl.col("text").str.strip_chars()).filter(pl.col("text") != "")

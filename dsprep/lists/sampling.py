@@ -16,11 +16,7 @@ from dsprep.lists.rows import class_numbers
 
 
 def sample_fraction(rows: pl.DataFrame, fraction: float, seed: int) -> pl.DataFrame:
-    """Take the rows whose hash is below a number, which are about this share of them.
-
-    Raises:
-        OptionError: If the fraction is not above 0 and at most 1.
-    """
+    """Take the rows whose hash is below a number, which are about this share of them."""
     if not 0 < fraction <= 1:
         raise OptionError(f"--fraction {fraction:g}: give a number above 0 and at most 1")
     return rows.filter(_chances(rows, seed) < fraction)
@@ -32,17 +28,7 @@ def sample_count(rows: pl.DataFrame, count: int, seed: int) -> pl.DataFrame:
 
 
 def sample_per_class(rows: pl.DataFrame, count: int | None, seed: int) -> pl.DataFrame:
-    """Take so many rows of each class, those of the smallest hashes.
-
-    Args:
-        rows: The list.
-        count: How many; a class that has fewer gives all. None takes as many as the smallest class
-            has, and so the same of each.
-        seed: Another seed draws other rows.
-
-    Raises:
-        OptionError: If the labels are not classes.
-    """
+    """Take so many rows of each class, those of the smallest hashes."""
     if rows.select(class_numbers().has_nulls()).item():
         raise OptionError("only lists with one class number a row can be sampled class by class")
     if count is None:

@@ -18,24 +18,14 @@ _ID_RANGE = re.compile(r"([0-9]{1,18})(?:-([0-9]{1,18}))?")
 
 @dataclass(frozen=True)
 class Selection:
-    """Rows that fulfill all conditions, any one of the values each.
+    """Rows that fulfill all conditions, any one of the values each."""
 
-    Attributes:
-        paths: Globs, see :func:`glob_pattern`.
-        ids: First and last id of ranges.
-        classes: Class numbers.
-    """
-
-    paths: tuple[str, ...] = ()
-    ids: tuple[tuple[int, int], ...] = ()
-    classes: tuple[int, ...] = ()
+    paths: tuple[str, ...] = ()  # globs, see :func:`glob_pattern`
+    ids: tuple[tuple[int, int], ...] = ()  # first and last id of ranges
+    classes: tuple[int, ...] = ()  # class numbers
 
     def expr(self) -> pl.Expr:
-        """Whether a row is selected.
-
-        Raises:
-            OptionError: If there are no conditions.
-        """
+        """Whether a row is selected."""
         conditions = []
         if self.paths:
             matches = [pl.col("path").str.contains(glob_pattern(glob)) for glob in self.paths]
@@ -63,11 +53,7 @@ def glob_pattern(glob: str) -> str:
 
 
 def parse_ids(texts: Sequence[str]) -> tuple[tuple[int, int], ...]:
-    """Read ids and ranges of them: ``7``, ``10-19``.
-
-    Raises:
-        OptionError: If a text is neither.
-    """
+    """Read ids and ranges of them: ``7``, ``10-19``."""
     found = []
     for text in texts:
         match = _ID_RANGE.fullmatch(text)
@@ -79,11 +65,7 @@ def parse_ids(texts: Sequence[str]) -> tuple[tuple[int, int], ...]:
 
 
 def class_number(text: str, classes: Sequence[str] | None) -> int:
-    """The number of a class that a user named, or gave the number of.
-
-    Raises:
-        OptionError: If there is no such class.
-    """
+    """The number of a class that a user named, or gave the number of."""
     if classes and text in classes:
         return classes.index(text)
     if re.fullmatch(r"-?[0-9]{1,15}", text) is None:

@@ -13,19 +13,12 @@ from dsprep.lists.rows import all_detection, class_numbers, label_count
 
 
 class ClassCount(NamedTuple):
-    """How much there is of a class.
+    """How much there is of a class."""
 
-    Attributes:
-        number: The class number.
-        name: Its name, if there are names and one of them is its.
-        rows: How many rows have it.
-        objects: How many objects have it, in a list for detection.
-    """
-
-    number: int
-    name: str | None
-    rows: int
-    objects: int | None = None
+    number: int  # the class number
+    name: str | None  # its name, if there are names and one of them is its
+    rows: int  # how many rows have it
+    objects: int | None = None  # how many objects have it, in a list for detection
 
     @property
     def weight(self) -> int:
@@ -43,46 +36,27 @@ class Spread(NamedTuple):
 
 @dataclass(frozen=True)
 class Statistics:
-    """What is in a list.
+    """What is in a list."""
 
-    Attributes:
-        list: Its name.
-        rows: Its rows.
-        kind: What its labels are: one class number each, objects for detection, or other numbers.
-        widths: How many rows have a label of so many numbers.
-        distinct: How many different labels there are.
-        classes: The classes in the order of their numbers, with those that have a name and no
-            rows; none for labels of other numbers.
-        largest: The class with the most rows, or objects.
-        smallest: The class with the fewest that has any.
-        imbalance: How many times as large the largest is.
-        unused: How many classes have a name and no rows.
-        objects: How many objects there are, in a list for detection.
-        objects_per_row: How many of them a row has.
-    """
-
-    list: str
-    rows: int
+    list: str  # its name
+    rows: int  # its rows
+    # what its labels are: one class number each, objects for detection, or other numbers
     kind: Literal["classes", "detection", "numbers"]
-    widths: Mapping[int, int]
-    distinct: int
+    widths: Mapping[int, int]  # how many rows have a label of so many numbers
+    distinct: int  # how many different labels there are
+    # the classes in the order of their numbers, with those that have a name and no rows; none for
+    # labels of other numbers
     classes: Sequence[ClassCount]
-    largest: ClassCount | None
-    smallest: ClassCount | None
-    imbalance: float | None
-    unused: int
-    objects: int | None
-    objects_per_row: Spread | None
+    largest: ClassCount | None  # the class with the most rows, or objects
+    smallest: ClassCount | None  # the class with the fewest that has any
+    imbalance: float | None  # how many times as large the largest is
+    unused: int  # how many classes have a name and no rows
+    objects: int | None  # how many objects there are, in a list for detection
+    objects_per_row: Spread | None  # how many of them a row has
 
 
 def count_list(rows: pl.DataFrame, names: Sequence[str] | None, source: str) -> Statistics:
-    """Count what is in a list.
-
-    Args:
-        rows: Its rows; there are some.
-        names: The names of its classes, if anything tells them.
-        source: Its name.
-    """
+    """Count what is in a list."""
     widths = rows.select(width=label_count()).group_by("width").len().sort("width")
     numbers = rows.select(number=class_numbers()).to_series()
     found = objects(rows) if all_detection(rows) else None

@@ -19,11 +19,7 @@ LOADERS = {"mxnet": "recordio", "tensorflow": "tfrecord", "webdataset": "webdata
 
 
 def require_loader(name: str, format_name: str) -> None:
-    """Refuse a framework that is not installed, or does not read the format.
-
-    Raises:
-        OptionError: In these cases.
-    """
+    """Refuse a framework that is not installed, or does not read the format."""
     if LOADERS[name] != format_name:
         raise OptionError(
             f"--loader {name}: reads {LOADERS[name]}, but these shards are {format_name}"
@@ -33,14 +29,7 @@ def require_loader(name: str, format_name: str) -> None:
 
 
 def count_samples(task: tuple[str, str]) -> int | str:
-    """Read a shard with a framework.
-
-    Args:
-        task: The loader's name and the shard's path.
-
-    Returns:
-        How many samples it read, or what it complained of.
-    """
+    """Read a shard with a framework."""
     name, path = task
     try:
         count: int = import_module(f"dsprep.loaders.{name}_loader").count_samples(path)

@@ -34,25 +34,15 @@ T = TypeVar("T")
 
 @dataclass(frozen=True)
 class FileReceipt:
-    """A file as it was written.
+    """A file as it was written."""
 
-    Attributes:
-        name: Its name in the directory of the manifest.
-        bytes: Its size.
-        crc32c: Of its bytes.
-    """
-
-    name: str
-    bytes: int
-    crc32c: int
+    name: str  # its name in the directory of the manifest
+    bytes: int  # its size
+    crc32c: int  # of its bytes
 
     @staticmethod
     def of(path: Path) -> FileReceipt:
-        """The receipt of a file that is there, of any size.
-
-        Raises:
-            OSError: If it cannot be read.
-        """
+        """The receipt of a file that is there, of any size."""
         crc = size = 0
         with open(path, "rb", buffering=0, opener=open_regular) as file:
             while block := file.read(1 << 20):
@@ -63,49 +53,31 @@ class FileReceipt:
 
 @dataclass(frozen=True)
 class ShardReceipt(FileReceipt):
-    """A shard as it was written.
+    """A shard as it was written."""
 
-    Attributes:
-        samples: How many samples it holds.
-        sidecars: The files that belong to it.
-    """
-
-    samples: int
-    sidecars: tuple[FileReceipt, ...] = ()
+    samples: int  # how many samples it holds
+    sidecars: tuple[FileReceipt, ...] = ()  # the files that belong to it
 
 
 @dataclass(frozen=True)
 class Manifest:
-    """A data set on disk. Nothing in it tells when, where or by whom it was made.
+    """A data set on disk. Nothing in it tells when, where or by whom it was made."""
 
-    Attributes:
-        format: The format's name.
-        name: What shard names begin with.
-        classes: The class names, the class number being a position; None if there are none.
-        samples: How many there are in all shards.
-        rejected: How many of the source's samples are not in them.
-        bytes: The size of all shards.
-        source: The SHA-256 of the source's catalog, in the order in which it was packed; empty
-            for shards that something else wrote.
-        options: Those that the bytes depend on.
-        shards: In order.
-        files: The others: classes, indexes, reports.
-        schema: The fields of the samples; None if nothing tells them.
-        enforced: Whether every sample was checked against the schema; if not, it was observed in
-            some of them.
-    """
-
-    format: str
-    name: str
+    format: str  # the format's name
+    name: str  # what shard names begin with
+    # the class names, the class number being a position; None if there are none
     classes: tuple[str, ...] | None
-    samples: int
-    rejected: int
-    bytes: int
+    samples: int  # how many there are in all shards
+    rejected: int  # how many of the source's samples are not in them
+    bytes: int  # the size of all shards
+    # the SHA-256 of the source's catalog, in the order in which it was packed; empty for shards
+    # that something else wrote
     source: str
-    options: Mapping[str, Any]
-    shards: Sequence[ShardReceipt]
-    files: Sequence[FileReceipt] = field(default=())
-    schema: Schema | None = None
+    options: Mapping[str, Any]  # those that the bytes depend on
+    shards: Sequence[ShardReceipt]  # in order
+    files: Sequence[FileReceipt] = field(default=())  # the others: classes, indexes, reports
+    schema: Schema | None = None  # the fields of the samples; None if nothing tells them
+    # whether every sample was checked against the schema; if not, it was observed in some of them
     enforced: bool = False
 
     def every_file(self) -> Iterable[FileReceipt]:
@@ -136,13 +108,7 @@ def _with_hex(values: dict[str, Any]) -> dict[str, Any]:
 
 
 def read_manifest(path: str | Path) -> Manifest:
-    """Read a manifest, which may come from anywhere.
-
-    Raises:
-        OtherVersion: If another version of dsprep wrote it.
-        SourceError: If it is not a manifest that this version reads, or names a file outside its
-            directory.
-    """
+    """Read a manifest, which may come from anywhere."""
     try:
         data = read_bytes(str(path))
     except OSError as error:
@@ -151,16 +117,7 @@ def read_manifest(path: str | Path) -> Manifest:
 
 
 def parse_manifest(data: bytes, name: str) -> Manifest:
-    """Read the bytes of a manifest, which may come from anywhere.
-
-    Args:
-        data: The bytes.
-        name: What the file is called, for messages.
-
-    Raises:
-        OtherVersion: If another version of dsprep wrote it.
-        SourceError: As :func:`read_manifest`.
-    """
+    """Read the bytes of a manifest, which may come from anywhere."""
     try:
         version, values = _version(data)
         if version == VERSION:
@@ -171,11 +128,7 @@ def parse_manifest(data: bytes, name: str) -> Manifest:
 
 
 def _version(data: bytes) -> tuple[Any, dict[str, Any]]:
-    """The version of a manifest, and all that is in it.
-
-    Raises:
-        ValueError: If it has none.
-    """
+    """The version of a manifest, and all that is in it."""
     try:
         values = json.loads(data)
     except (ValueError, RecursionError):
@@ -186,11 +139,7 @@ def _version(data: bytes) -> tuple[Any, dict[str, Any]]:
 
 
 def read_rejects(path: Path) -> list[Reject]:
-    """Read ``rejects.jsonl``, which may come from anywhere, too.
-
-    Raises:
-        SourceError: If it is not one.
-    """
+    """Read ``rejects.jsonl``, which may come from anywhere, too."""
     try:
         data = read_whole(path)
     except OSError as error:
@@ -199,15 +148,7 @@ def read_rejects(path: Path) -> list[Reject]:
 
 
 def parse_rejects(data: bytes, name: str) -> list[Reject]:
-    """Read the bytes of ``rejects.jsonl``, which may come from anywhere.
-
-    Args:
-        data: The bytes.
-        name: What the file is called, for messages.
-
-    Raises:
-        SourceError: If it is not one.
-    """
+    """Read the bytes of ``rejects.jsonl``, which may come from anywhere."""
     try:
         # Not by splitlines, as paths may hold what that takes for the end of a line.
         lines = data.decode().removesuffix("\n").split("\n")

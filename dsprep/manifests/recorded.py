@@ -17,34 +17,21 @@ from dsprep.schema import Choice
 
 @dataclass(frozen=True)
 class Recorded:
-    """How shards were made, as far as reading them depends on it.
+    """How shards were made, as far as reading them depends on it."""
 
-    Attributes:
-        layout: The format.
-        transform: What was done to images; None if their bytes were copied.
-        max_pixels: The most pixels that an image could have.
-        key: ``path`` or ``index``: where keys came from.
-        keep_fields: The fields that do not depend on the geometry of images.
-        fields: Which fields were kept: ``only``, ``drop`` and ``rename``; empty if all were.
-        known: Whether this was recorded; if not, it is what is most likely.
-    """
-
-    layout: Format
-    transform: Transform | None = None
-    max_pixels: int = DEFAULT_MAX_PIXELS
-    key: str = "path"
+    layout: Format  # the format
+    transform: Transform | None = None  # what was done to images; None if their bytes were copied
+    max_pixels: int = DEFAULT_MAX_PIXELS  # the most pixels that an image could have
+    key: str = "path"  # `path` or `index`: where keys came from
+    # the fields that do not depend on the geometry of images
     keep_fields: frozenset[str] = frozenset()
+    # which fields were kept: `only`, `drop` and `rename`; empty if all were
     fields: Choice = Choice()
-    known: bool = True
+    known: bool = True  # whether this was recorded; if not, it is what is most likely
 
 
 def options_of_others(layout: Format, single_file: bool) -> dict[str, Any]:
-    """The options in the manifest of shards that something else wrote: nothing tells which.
-
-    Args:
-        layout: Their format.
-        single_file: Whether they are one shard, whose companions are named after it.
-    """
+    """The options in the manifest of shards that something else wrote: nothing tells which."""
     return {"format": {"name": layout.name}, "indexed": True, "single_file": single_file}
 
 
@@ -55,11 +42,7 @@ def _chosen(told: Mapping[str, Any]) -> Choice:
 
 
 def recorded_options(manifest: Manifest) -> Recorded:
-    """Read the options of a manifest, which may come from anywhere.
-
-    Raises:
-        SourceError: If they are not those of this version.
-    """
+    """Read the options of a manifest, which may come from anywhere."""
     if manifest.format not in FORMATS:
         raise SourceError(f"the format {manifest.format!r:.40} is not one that dsprep knows")
     try:

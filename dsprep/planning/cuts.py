@@ -22,21 +22,13 @@ DEFAULT_TARGET = 200_000_000
 
 @dataclass(frozen=True)
 class ShardSize:
-    """How large shards are to be: at most one of the first three is given.
+    """How large shards are to be: at most one of the first three is given."""
 
-    Attributes:
-        target: Bytes on disk that no shard may exceed.
-        shards: How many shards, of about as many bytes each.
-        samples: How many samples in each shard; the last one takes the rest.
-        multiple_of: Of what the number of shards is to be a multiple.
-        by_file: Whether each shard of the source becomes one.
-    """
-
-    target: int | None = None
-    shards: int | None = None
-    samples: int | None = None
-    multiple_of: int | None = None
-    by_file: bool = False
+    target: int | None = None  # bytes on disk that no shard may exceed
+    shards: int | None = None  # how many shards, of about as many bytes each
+    samples: int | None = None  # how many samples in each shard; the last one takes the rest
+    multiple_of: int | None = None  # of what the number of shards is to be a multiple
+    by_file: bool = False  # whether each shard of the source becomes one
 
     @property
     def by_bytes(self) -> bool:
@@ -53,19 +45,12 @@ class ShardSize:
 
 
 class PlannedShard(NamedTuple):
-    """One output file to write.
+    """One output file to write."""
 
-    Attributes:
-        name: Its file name.
-        start: The first of its samples, as a row of the ordered catalog.
-        stop: The row after its last.
-        bytes: What it will weigh on disk, its trailer included.
-    """
-
-    name: str
-    start: int
-    stop: int
-    bytes: int
+    name: str  # its file name
+    start: int  # the first of its samples, as a row of the ordered catalog
+    stop: int  # the row after its last
+    bytes: int  # what it will weigh on disk, its trailer included
 
 
 def plan_shards(
@@ -76,20 +61,7 @@ def plan_shards(
     capacity: int | None = None,
     files: Sequence[int] = (),
 ) -> list[PlannedShard]:
-    """Cut the samples into shards.
-
-    Args:
-        weights: Bytes of each encoded sample, in order.
-        size: How large shards are to be.
-        layout: The format, for its capacity and trailer.
-        name: The file name of shard i of n.
-        capacity: Bytes of samples that a shard may hold, where that is less than its target allows
-            because the weights are estimates.
-        files: The file that each sample lies in, where shards are to be cut by file.
-
-    Raises:
-        OptionError: If there are fewer samples than shards, or the target holds not one byte.
-    """
+    """Cut the samples into shards."""
     if size.by_file:
         cuts = [0, *(row for row in range(1, len(files)) if files[row] != files[row - 1])]
         cuts.append(len(files))
@@ -127,9 +99,6 @@ def cut_by_bytes(weights: Sequence[int], capacity: int) -> list[int]:
     """Cut into as few shards as hold at most ``capacity`` each, and these as equal as can be.
 
     A sample heavier than that is alone in its shard.
-
-    Returns:
-        The cuts: row numbers from 0 to the number of samples, both included.
     """
     sums = [0, *accumulate(weights)]
     # Filling shards from the end tells from which row on the rest fits into 1, 2, 3, … shards.
@@ -150,14 +119,7 @@ def cut_by_bytes(weights: Sequence[int], capacity: int) -> list[int]:
 
 
 def cut_into(weights: Sequence[int], count: int) -> list[int]:
-    """Cut into ``count`` shards of about equal bytes, none of them empty.
-
-    Returns:
-        The cuts, as :func:`cut_by_bytes`.
-
-    Raises:
-        OptionError: If there are fewer samples than shards.
-    """
+    """Cut into ``count`` shards of about equal bytes, none of them empty."""
     if not 1 <= count <= len(weights):
         raise OptionError(f"{count:,} shards: there are {len(weights):,} samples to put into them")
     return _cut_evenly(
@@ -186,14 +148,7 @@ def _cut_evenly(
 def cut_pieces(
     sizes: Sequence[int], start: int, stop: int, piece_bytes: int
 ) -> list[tuple[int, int]]:
-    """Cut one shard's samples into pieces that several workers can write at once.
-
-    Args:
-        sizes: Bytes of each sample in the source.
-        start: The shard's first row.
-        stop: The row after its last.
-        piece_bytes: About how much of the source a piece should take.
-    """
+    """Cut one shard's samples into pieces that several workers can write at once."""
     weights = [size + 1 for size in sizes[start:stop]]
     count = min(max(1, sum(weights) // piece_bytes), len(weights))
     return [(start + low, start + high) for low, high in pairwise(cut_into(weights, count))]

@@ -37,15 +37,12 @@ class Destination:
 
     On S3, the directory is a stage on this machine: what is written there goes to the bucket, and
     then away.
-
-    Attributes:
-        directory: Where all files are written.
-        single: The name of the one shard, or of the folder; None for numbered shards.
-        remote: What is before the names of the files on S3; None if they stay in the directory.
     """
 
-    directory: Path
+    directory: Path  # where all files are written
+    # the name of the one shard, or of the folder; None for numbered shards
     single: str | None = None
+    # what is before the names of the files on S3; None if they stay in the directory
     remote: Location | None = None
 
     def companion(self, name: str) -> Path:
@@ -103,11 +100,7 @@ class Destination:
 
 
 def require_name(name: str) -> str:
-    """Accept what shard names are to begin with.
-
-    Raises:
-        OptionError: If files of such names could not be, would be hidden, or lie elsewhere.
-    """
+    """Accept what shard names are to begin with."""
     if not name or not name.isprintable() or "/" in name or name.startswith("."):
         raise OptionError(f"--name {name!r}: cannot be the beginning of a file name")
     if name == "manifest":
@@ -118,11 +111,7 @@ def require_name(name: str) -> str:
 
 
 def require_local(path: str) -> None:
-    """Refuse an address, rather than take it for a directory called ``https:``.
-
-    Raises:
-        OptionError: If it is one.
-    """
+    """Refuse an address, rather than take it for a directory called ``https:``."""
     if _ADDRESS.match(path):
         raise OptionError(
             f"{path}: is an address, and dsprep works on files and s3://; copy what is there, or "
@@ -131,22 +120,13 @@ def require_local(path: str) -> None:
 
 
 def require_apart(path: str, source: str) -> None:
-    """Refuse to write shards among the images that they are made of.
-
-    Raises:
-        OptionError: If a destination is the source itself; it may lie below it. If either is an
-            address.
-    """
+    """Refuse to write shards among the images that they are made of."""
     if _real_place(path) == _real_place(source):
         raise OptionError(f"{path}: is the source, too; choose another directory for the shards")
 
 
 def take_sources(sources: str | Sequence[str], dest: str) -> tuple[str, tuple[str, ...]]:
-    """The first of the sources that a command reads, and the others.
-
-    Raises:
-        OptionError: If there is none, or the destination is one of them.
-    """
+    """The first of the sources that a command reads, and the others."""
     all_of_them = (sources,) if isinstance(sources, str) else tuple(sources)
     if not all(all_of_them) or not all_of_them:
         raise OptionError("the source is empty; name a directory, an archive or shards")
@@ -165,18 +145,7 @@ def _real_place(path: str) -> str:
 
 
 def parse_destination(path: str, format_name: str | None) -> tuple[Destination, str]:
-    """Tell a single file from a directory, by the end of its name.
-
-    Args:
-        path: What the user gave.
-        format_name: The format that was asked for, or None.
-
-    Returns:
-        The destination, and the format's name.
-
-    Raises:
-        OptionError: If the file's name tells another format, or none is known.
-    """
+    """Tell a single file from a directory, by the end of its name."""
     if not path:
         raise OptionError("the destination is empty")
     if is_s3(path):
@@ -207,11 +176,7 @@ def _parse_remote(path: str, format_name: str | None) -> tuple[Destination, str]
 
 
 def _format_told(path: str, format_name: str | None) -> type[Format] | None:
-    """The format that the name of a file tells; None if it is the name of a directory.
-
-    Raises:
-        OptionError: If it is not the one that was asked for.
-    """
+    """The format that the name of a file tells; None if it is the name of a directory."""
     told = None if path.endswith("/") else format_of_file(path)
     if told is not None and path.endswith(".gz") and told is not TFRecord:
         raise OptionError(

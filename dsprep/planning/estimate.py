@@ -25,43 +25,26 @@ _SIGMAS = 4.0
 
 @dataclass(frozen=True)
 class SizeModel:
-    """Encoded sizes as a function of sizes in the source.
+    """Encoded sizes as a function of sizes in the source."""
 
-    Attributes:
-        factor: See above.
-        power: From 0 (all images come out alike) to 1 (in proportion to the source).
-        scatter: The standard deviation of encoded over predicted size.
-        tried: How many images it was fitted to.
-    """
-
-    factor: float
-    power: float
-    scatter: float
-    tried: int
+    factor: float  # see above
+    power: float  # from 0 (all images come out alike) to 1 (in proportion to the source)
+    scatter: float  # the standard deviation of encoded over predicted size
+    tried: int  # how many images it was fitted to
 
     def predict(self, source_size: int) -> int:
         """The estimate for one image, in bytes."""
         return math.ceil(self.factor * math.pow(source_size, self.power))
 
     def safe_capacity(self, capacity: int, mean: float) -> int:
-        """How full to plan a shard, so that it will not come out above the tolerance.
-
-        Args:
-            capacity: The bytes of samples that may be in it.
-            mean: The bytes of an average sample.
-        """
+        """How full to plan a shard, so that it will not come out above the tolerance."""
         samples = max(1.0, capacity / mean)
         error = _SIGMAS * self.scatter * (1 / math.sqrt(samples) + 1 / math.sqrt(self.tried))
         return int(capacity * min(1.0, (1 + TOLERANCE) / (1 + error)))
 
 
 def fit(source: Sequence[int], encoded: Sequence[int]) -> SizeModel:
-    """Fit the model.
-
-    Args:
-        source: Bytes of some images in the source, each at least 1.
-        encoded: Their bytes after the transform; as many, at least one.
-    """
+    """Fit the model."""
     power = 0.0
     if len(set(source)) > 1:
         logs = [math.log(size) for size in source]

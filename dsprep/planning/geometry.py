@@ -34,11 +34,7 @@ _COORDINATE = re.compile(
 
 
 def kept_fields(names: Iterable[str]) -> frozenset[str]:
-    """Return the fields that do not depend on the geometry of the image, from what the user gave.
-
-    Raises:
-        OptionError: If the image is among them.
-    """
+    """Return the fields that the user declared independent of the image's geometry."""
     kept = frozenset(names)
     if IMAGE in kept:
         raise OptionError("--keep-fields image: the image is what a transform changes")
@@ -99,12 +95,7 @@ def _is_no_prose(text: str) -> bool:
 
 
 def refusal(option: str, fields: Mapping[str, str]) -> OptionError:
-    """Return the error that says why a transform is refused.
-
-    Args:
-        option: The option that changes the geometry.
-        fields: The fields that it would leave as they are, and which samples have each.
-    """
+    """Return the error that says why a transform is refused."""
     named = ", ".join(f"{name} ({samples})" for name, samples in fields.items())
     names = ",".join(fields)
     return OptionError(

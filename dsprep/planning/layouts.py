@@ -17,18 +17,7 @@ def make_layout(
     metadata: bool = False,
     prefix: str = "",
 ) -> Format:
-    """Return a format with the options that a user gave.
-
-    Args:
-        format_name: Its name.
-        gzip: Whether TFRecord shards are compressed.
-        features: The preset of feature names for TFRecord.
-        metadata: Whether to write class, filename, width and height into WebDataset shards.
-        prefix: What references of an augmented manifest begin with.
-
-    Raises:
-        OptionError: If there is no such format.
-    """
+    """Return a format with the options that a user gave."""
     if format_name not in FORMATS:
         raise OptionError(f"format {format_name}: choose one of {', '.join(FORMATS)}")
     if format_name == TFRecord.name:

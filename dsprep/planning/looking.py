@@ -25,14 +25,10 @@ _SAMPLES = 64
 
 
 class Looked(NamedTuple):
-    """What a look at a few samples found.
+    """What a look at a few samples found."""
 
-    Attributes:
-        samples: How many samples could be read.
-        dependent: In how many of them each field may depend on the geometry of the image.
-    """
-
-    samples: int
+    samples: int  # how many samples could be read
+    # in how many of them each field may depend on the geometry of the image
     dependent: Counter[str]
 
 
@@ -45,11 +41,7 @@ def look_at(task: tuple[Recipe, Rows]) -> Looked:
 
 
 def require_unspoiled(packing: Packing, catalog: Catalog, pool: Pool) -> None:
-    """Refuse a transform that changes the geometry of images, and not that of other fields.
-
-    Raises:
-        OptionError: If samples have such fields, as far as that is known before all are read.
-    """
+    """Refuse a transform that changes the geometry of images, and not that of other fields."""
     transform = packing.transform
     if transform is None or not transform.moves:
         return

@@ -21,51 +21,29 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Packing:
-    """What is to be packed, and how: all that the bytes of the output depend on.
+    """What is to be packed, and how: all that the bytes of the output depend on."""
 
-    Attributes:
-        source: The images and their labels.
-        destination: Where the shards go.
-        layout: The format.
-        transform: What is done to images; None copies their bytes.
-        size: How large shards are to be.
-        name: What shard names begin with.
-        seed: The order is shuffled by it; None keeps the source's order.
-        check: ``decode``, ``header`` or ``none``; None for what suits format and source.
-        readable: The kinds of image that may be written; None for any.
-        max_pixels: The most pixels that an image may have.
-        key: ``path`` or ``index``: where keys come from.
-        selection: Which samples are taken; None for all.
-        keep_fields: The fields that do not depend on the geometry of the image.
-        given: The options that were given.
-        command: The name of the command.
-        copies: Whether encoded samples are copied as they are.
-        raw: Whether samples stay raw: those of the same format, with fields as they are.
-        schema: The schema of the samples to write; None if nothing tells it.
-        first_shard: The number of the first shard, after those that are there already.
-        first_id: What is added to ids, likewise.
-    """
-
-    source: Source
-    destination: Destination
-    layout: Format
-    transform: Transform | None
-    size: ShardSize
-    name: str
-    seed: int | None
-    check: str | None
-    readable: frozenset[str] | None
-    max_pixels: int
-    key: str
-    selection: Selection | None = None
+    source: Source  # the images and their labels
+    destination: Destination  # where the shards go
+    layout: Format  # the format
+    transform: Transform | None  # what is done to images; None copies their bytes
+    size: ShardSize  # how large shards are to be
+    name: str  # what shard names begin with
+    seed: int | None  # the order is shuffled by it; None keeps the source's order
+    check: str | None  # `decode`, `header` or `none`; None for what suits format and source
+    readable: frozenset[str] | None  # the kinds of image that may be written; None for any
+    max_pixels: int  # the most pixels that an image may have
+    key: str  # `path` or `index`: where keys come from
+    selection: Selection | None = None  # which samples are taken; None for all
+    # the fields that do not depend on the geometry of the image
     keep_fields: frozenset[str] = frozenset()
-    given: Mapping[str, Any] = field(default_factory=dict)
-    command: str = ""
-    copies: bool = False
-    raw: bool = False
-    schema: Schema | None = None
-    first_shard: int = 0
-    first_id: int = 0
+    given: Mapping[str, Any] = field(default_factory=dict)  # the options that were given
+    command: str = ""  # the name of the command
+    copies: bool = False  # whether encoded samples are copied as they are
+    raw: bool = False  # whether samples stay raw: those of the same format, with fields as they are
+    schema: Schema | None = None  # the schema of the samples to write; None if nothing tells it
+    first_shard: int = 0  # the number of the first shard, after those that are there already
+    first_id: int = 0  # what is added to ids, likewise
 
     def options(self) -> dict[str, Any]:
         """The options as the manifest records them: no paths, nothing of this machine."""

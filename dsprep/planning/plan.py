@@ -42,26 +42,17 @@ _NAMED = 10
 
 @dataclass(frozen=True)
 class Plan:
-    """The samples in their final order, and the shards that they will make.
+    """The samples in their final order, and the shards that they will make."""
 
-    Attributes:
-        packing: What was asked for.
-        catalog: The samples.
-        findings: What indexing noticed.
-        collisions: Keys that belong to more than one sample, with the samples' paths.
-        shards: The cuts.
-        estimated: Whether the shards' bytes are estimates.
-        chosen: What the selection left out or repeated; None if there was none.
-        notes: What is left out or changed, and which options name fields that no sample has.
-    """
-
-    packing: Packing
-    catalog: Catalog
-    findings: Sequence[Finding]
+    packing: Packing  # what was asked for
+    catalog: Catalog  # the samples
+    findings: Sequence[Finding]  # what indexing noticed
+    # keys that belong to more than one sample, with the samples' paths
     collisions: Sequence[tuple[str, list[str]]]
-    shards: Sequence[PlannedShard]
-    estimated: bool
-    chosen: Chosen | None = None
+    shards: Sequence[PlannedShard]  # the cuts
+    estimated: bool  # whether the shards' bytes are estimates
+    chosen: Chosen | None = None  # what the selection left out or repeated; None if there was none
+    # what is left out or changed, and which options name fields that no sample has
     notes: Sequence[str] = ()
 
     @property
@@ -129,17 +120,7 @@ class Plan:
 
 
 def make_plan(packing: Packing, pool: Pool, progress: Progress) -> Plan:
-    """Index the source and cut it into shards.
-
-    Args:
-        packing: What is asked for.
-        pool: Does the work.
-        progress: Is told how far it is to try samples, which takes long where images are encoded.
-
-    Raises:
-        SourceError: If the source cannot be packed.
-        OptionError: If the options make no sense for it.
-    """
+    """Index the source and cut it into shards."""
     own_state = packing.destination.url(packing.destination.scratch.name)
     catalog, findings = read_source(replace(packing.source, own_state=own_state), pool.map)
     if not len(catalog):
@@ -173,11 +154,7 @@ def make_plan(packing: Packing, pool: Pool, progress: Progress) -> Plan:
 
 
 def _shard_namer(packing: Packing, catalog: Catalog) -> Callable[[int, int], str]:
-    """What names shard i of n.
-
-    Raises:
-        OptionError: If two shards would carry the same name over.
-    """
+    """What names shard i of n."""
     if isinstance(packing.layout, Folder):
         return lambda number, count: f"units/{number:06d}"  # pieces of what becomes one tree
     if packing.destination.single:
@@ -200,11 +177,7 @@ def _shard_namer(packing: Packing, catalog: Catalog) -> Callable[[int, int], str
 
 
 def require_distinct_keys(plan: Plan) -> None:
-    """Refuse samples that readers could not tell apart.
-
-    Raises:
-        SourceError: If keys belong to more than one sample, and the format cannot have that.
-    """
+    """Refuse samples that readers could not tell apart."""
     if not plan.collisions or not plan.packing.layout.keys_must_differ:
         return
     count = len(plan.collisions)

@@ -38,51 +38,34 @@ Report: TypeAlias = Callable[[int, int], None]
 
 @dataclass(frozen=True)
 class Recipe:
-    """How a row of a catalog becomes an encoded sample.
+    """How a row of a catalog becomes an encoded sample."""
 
-    Attributes:
-        reader: Reads the source, as samples of its schema or, within a format, as raw ones.
-        schema: The schema of the source.
-        layout: The format.
-        transform: What is done to images; None copies their bytes.
-        check: How images are checked: ``decode``, ``header`` or ``none``.
-        readable: The kinds of image that the format's readers decode; None for any.
-        max_pixels: The most pixels that an image may have.
-        classes: Class names by number.
-        key: ``path`` or ``index``: where keys come from; ``path`` keeps those that samples have.
-        keep_fields: The fields that do not depend on the geometry of the image; None if that is
-            not to be looked at.
-        copies: Whether encoded samples are copied as they are, none of this being done to them.
-        told: What whole samples take from their rows: ``label``, ``id``.
-    """
-
-    reader: Reader
-    schema: Schema
-    layout: Format
-    transform: Transform | None
-    check: str
+    reader: Reader  # reads the source, as samples of its schema or, within a format, as raw ones
+    schema: Schema  # the schema of the source
+    layout: Format  # the format
+    transform: Transform | None  # what is done to images; None copies their bytes
+    check: str  # how images are checked: `decode`, `header` or `none`
+    # the kinds of image that the format's readers decode; None for any
     readable: frozenset[str] | None
-    max_pixels: int
-    classes: tuple[str, ...] | None
-    key: str
+    max_pixels: int  # the most pixels that an image may have
+    classes: tuple[str, ...] | None  # class names by number
+    key: str  # `path` or `index`: where keys come from; `path` keeps those that samples have
+    # the fields that do not depend on the geometry of the image; None if that is not to be looked
+    # at
     keep_fields: frozenset[str] | None = frozenset()
+    # whether encoded samples are copied as they are, none of this being done to them
     copies: bool = False
-    told: frozenset[str] = frozenset()
+    told: frozenset[str] = frozenset()  # what whole samples take from their rows: `label`, `id`
 
 
 class Measured(NamedTuple):
-    """What trying a few samples showed.
+    """What trying a few samples showed."""
 
-    Attributes:
-        sizes: Bytes of each encoded image, or of each encoded sample where samples are read whole;
-            None where the sample would be rejected.
-        seconds: How long they took.
-        reason: Why the first of those was rejected; empty if none was.
-    """
-
+    # bytes of each encoded image, or of each encoded sample where samples are read whole; None
+    # where the sample would be rejected
     sizes: list[int | None]
-    seconds: float
-    reason: str = ""
+    seconds: float  # how long they took
+    reason: str = ""  # why the first of those was rejected; empty if none was
 
 
 def measure(task: tuple[Recipe, Rows], report: Report) -> Measured:
@@ -106,11 +89,7 @@ def measure(task: tuple[Recipe, Rows], report: Report) -> Measured:
 
 
 def _image_size(recipe: Recipe, sample: Sample | BadSample) -> int | None:
-    """Encode a sample; return its bytes, or its image's, or None if it has none.
-
-    Raises:
-        BadSample: If it would be rejected.
-    """
+    """Encode a sample; return its bytes, or its image's, or None if it has none."""
     if isinstance(sample, BadSample):
         raise sample
     parts = recipe.layout.encode(sample) if recipe.layout.concatenative else []
@@ -122,14 +101,7 @@ def _image_size(recipe: Recipe, sample: Sample | BadSample) -> int | None:
 
 
 def make_samples(recipe: Recipe, rows: Rows) -> Iterator[Sample | BadSample]:
-    """Read the rows' images, or whole samples, and make of them what is to be written.
-
-    Yields:
-        For each row its sample, or the reason why there is none.
-
-    Raises:
-        SourceError: If the whole source is gone, which is no reason to reject what was in it.
-    """
+    """Read the rows' images, or whole samples, and make of them what is to be written."""
     if rows.copies is not None:
         yield from _renamed_copies(make_samples(recipe, replace(rows, copies=None)), rows)
         return

@@ -20,15 +20,7 @@ _BOOLEANS = {"true": True, "false": False}
 
 
 def select(catalog: Catalog, selection: Selection) -> tuple[Catalog, Chosen]:
-    """Take some samples, and some more than once.
-
-    Returns:
-        The samples taken, in their order, and what was left out or repeated.
-
-    Raises:
-        OptionError: If the filter is wrong, or there are no classes to balance.
-        SourceError: If nothing is left.
-    """
+    """Take some samples, and some more than once."""
     chosen = Chosen()
     if selection.filter is not None:
         before = len(catalog)
@@ -45,19 +37,7 @@ def select(catalog: Catalog, selection: Selection) -> tuple[Catalog, Chosen]:
 
 
 def read_columns(path: str, catalog: Catalog) -> pl.DataFrame:
-    """Read a table that tells more of samples: one row each, found by key.
-
-    Args:
-        path: A CSV or TSV file with a column of paths, names or keys.
-        catalog: The samples.
-
-    Returns:
-        The columns of the table for the samples that it names, numbers and booleans as such, with
-        the column ``path`` of the catalog.
-
-    Raises:
-        SourceError: If it is not such a table, or names none of the samples.
-    """
+    """Read a table that tells more of samples: one row each, found by key."""
     cells, _ = parse_cells(read_text(path), path)
     known = {name.lower(): name for name in cells.columns}
     column = next((known[name] for name in ("key", *PATH_COLUMNS) if name in known), None)

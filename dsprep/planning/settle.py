@@ -24,15 +24,7 @@ _UNIT = 64_000_000
 
 
 def settle(packing: Packing, catalog: Catalog) -> tuple[Packing, list[str]]:
-    """Return what was asked for, with all that was left open and depends on the source.
-
-    Returns:
-        It, and what there is to say: what is left out or changed, a line each.
-
-    Raises:
-        OptionError: If the format cannot hold a field, or an option cannot take effect.
-        SourceError: If the samples have no image, or cannot be added to those that are there.
-    """
+    """Return what was asked for, with all that was left open and depends on the source."""
     assert catalog.settled is not None
     schema = catalog.settled.schema
     packing, notes = _arranged(packing, catalog, schema)
@@ -128,11 +120,7 @@ def _arranged(packing: Packing, catalog: Catalog, schema: Schema) -> tuple[Packi
 
 
 def _require_exact_labels(packing: Packing, catalog: Catalog) -> None:
-    """Refuse class numbers that the format cannot hold exactly.
-
-    Raises:
-        SourceError: If there is one.
-    """
+    """Refuse class numbers that the format cannot hold exactly."""
     limit = packing.layout.max_class
     if limit is not None and catalog.label_column == "cls":
         largest = max(map(abs, catalog.samples_per_class()))

@@ -26,15 +26,7 @@ _SAMPLE_SEED = 1
 def weigh(
     packing: Packing, catalog: Catalog, indexed: Catalog, pool: Pool, progress: Progress
 ) -> tuple[list[int], int | None, bool]:
-    """The bytes of each encoded sample, how full to plan a shard, and whether they are estimates.
-
-    Args:
-        packing: What is asked for.
-        catalog: The samples in their order.
-        indexed: The samples in the order of the source, which decides what is tried.
-        pool: Tries samples where nothing else tells.
-        progress: Is told how far that is.
-    """
+    """Encoded bytes of each sample, how full to plan a shard, and whether these are estimates."""
     sizes: list[int] = catalog.table["size"].to_list()
     layout, whole = packing.layout, catalog.reader.whole
     by_index = packing.key == "index"

@@ -36,25 +36,16 @@ _IN_MEMORY = 1 << 26
 
 @dataclass(frozen=True)
 class ArchiveReader(Reader):
-    """Reads from an archive.
+    """Reads from an archive."""
 
-    Attributes:
-        path: The archive.
-        size: Its bytes when it was listed.
-        mtime: When it was last changed before that, in ns since 1970; None if that does not count.
-    """
-
-    path: str
-    size: int
+    path: str  # the archive
+    size: int  # its bytes when it was listed
+    # when it was last changed before that, in ns since 1970; None if that does not count
     mtime: int | None
 
     @contextmanager
     def open(self) -> Iterator[OpenFile]:
-        """Open the archive.
-
-        Raises:
-            SourceError: If it is gone, or no longer the one that was listed.
-        """
+        """Open the archive."""
         try:
             file = open_file(self.path)
         except OSError as error:
@@ -64,11 +55,7 @@ class ArchiveReader(Reader):
             yield file
 
     def require_same(self, file: OpenFile) -> None:
-        """Refuse an archive that is not as it was.
-
-        Raises:
-            SourceError: If it is not.
-        """
+        """Refuse an archive that is not as it was."""
         size, mtime = file.facts()
         if size != self.size or self.mtime not in (None, mtime):
             raise SourceError(f"{self.path}: has changed; give the same command again")
@@ -113,13 +100,9 @@ class TarReader(ArchiveReader):
 
 @dataclass(frozen=True)
 class CompressedTarReader(ArchiveReader):
-    """Reads members of a compressed tar, which can only be read from front to back.
+    """Reads members of a compressed tar, which can only be read from front to back."""
 
-    Attributes:
-        unpacked: The bytes of the tar, or of as much of it as can be decompressed.
-    """
-
-    unpacked: int
+    unpacked: int  # the bytes of the tar, or of as much of it as can be decompressed
 
     def read(self, rows: Rows) -> Iterator[bytes]:
         """Decompress the archive up to the last of the members.
@@ -185,11 +168,7 @@ def _reordered(
     places: Iterable[tuple[int, int]],
     wanted: Iterable[tuple[int, int]],
 ) -> Iterator[bytes]:
-    """Keep what comes in one order, in memory or in a temporary file, and yield it in another.
-
-    Raises:
-        DestinationError: If there is no room for it.
-    """
+    """Keep what comes in one order, in memory or in a temporary file, and yield it in another."""
     kept: dict[tuple[int, int], int] = {}
     with tempfile.SpooledTemporaryFile(_IN_MEMORY) as file:
         for place, content in zip(places, found, strict=True):
@@ -222,17 +201,7 @@ def _ahead(
 
 
 def _read_member(file: OpenFile, offset: int, stored: int, size: int) -> bytes:
-    """Read a member of a zip.
-
-    Args:
-        file: The open archive.
-        offset: Where its local header begins.
-        stored: The bytes that it takes, as the directory of the zip says.
-        size: The bytes that it is.
-
-    Raises:
-        BadSample: If it is not what the directory says, or its checksum is wrong.
-    """
+    """Read a member of a zip."""
     head = read_at(file, _BESIDES + stored, offset)
     if len(head) < LOCAL_HEADER.size or head[:4] != b"PK\x03\x04":
         raise BadSample("no member begins where the directory of the zip says")

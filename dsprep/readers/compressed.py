@@ -117,11 +117,7 @@ class _Decompressed(io.RawIOBase):
             fed = not self._data
 
     def _next_stream(self) -> bool:
-        """Go on with what follows the end of a compressed stream: another, or zeros up to the end.
-
-        Returns:
-            Whether there is another.
-        """
+        """Continue after the end of a compressed stream: with another one, or zeros."""
         data = self._stream.unused_data
         while not (data := data.lstrip(b"\0")):
             if not (data := self._more(_BLOCK)):
@@ -151,12 +147,5 @@ def open_compressed(path: str, file: BinaryIO | OpenFile | None = None) -> io.Bu
 
     What is read raises :class:`~dsprep.errors.DamagedShard` where the compressed data is damaged;
     its offset is that of the decompressed byte.
-
-    Args:
-        path: The file.
-        file: What to read instead; ``path`` is then only its name.
-
-    Raises:
-        OSError: If it cannot be opened.
     """
     return io.BufferedReader(_Decompressed(path, file or open_file(path)), _BLOCK)

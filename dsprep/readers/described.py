@@ -45,17 +45,13 @@ CELLS: Mapping[str, Callable[[str], Any]] = {
 
 @dataclass(frozen=True)
 class DescribedReader(Reader):
-    """Reads images and what their lines say.
-
-    Attributes:
-        root: The directory that the rows' paths start from.
-        files: The files of metadata, below the root; paths in them start where they lie.
-        columns: The columns of each that is CSV, with their types; None for lines of JSON.
-    """
+    """Reads images and what their lines say."""
 
     whole: ClassVar[bool] = True
-    root: str
+    root: str  # the directory that the rows' paths start from
+    # the files of metadata, below the root; paths in them start where they lie
     files: tuple[str, ...]
+    # the columns of each that is CSV, with their types; None for lines of JSON
     columns: tuple[tuple[tuple[str, str], ...] | None, ...]
 
     @property
@@ -108,15 +104,7 @@ class DescribedReader(Reader):
 
 
 def parse_line(line: bytes, columns: tuple[tuple[str, str], ...] | None) -> dict[str, Any]:
-    """Return the values of a line.
-
-    Args:
-        line: A line of JSON, or a row of CSV.
-        columns: The columns of CSV, with their types; None for JSON.
-
-    Raises:
-        ValueError: If it is none.
-    """
+    """Return the values of a line."""
     text = line.decode("utf-8-sig")
     if columns is None:
         values = json.loads(text)
@@ -134,15 +122,7 @@ def is_reference(column: str) -> bool:
 
 
 def references(values: Mapping[str, Any], directory: str) -> dict[str, str]:
-    """Return the files that a line names, by the fields that they are.
-
-    Args:
-        values: The values of the line.
-        directory: Where its file lies.
-
-    Raises:
-        ValueError: If a path leads out of that directory, or is none.
-    """
+    """Return the files that a line names, by the fields that they are."""
     found = {}
     for column, name in values.items():
         if name in (None, "") or not is_reference(column):

@@ -16,13 +16,9 @@ from dsprep.stores.urls import is_s3
 
 @dataclass(frozen=True)
 class FileReader(Reader):
-    """Reads images that are files.
+    """Reads images that are files."""
 
-    Attributes:
-        root: The directory that the rows' paths start from.
-    """
-
-    root: str
+    root: str  # the directory that the rows' paths start from
 
     def read(self, rows: Rows) -> Iterator[bytes | BadSample]:
         """Read the files, in the order of the rows."""
@@ -42,21 +38,13 @@ class FileReader(Reader):
 
 
 def require_there(root: str) -> None:
-    """Tell a sample that is gone from a directory that is.
-
-    Raises:
-        SourceError: If the directory is.
-    """
+    """Tell a sample that is gone from a directory that is."""
     if not is_dir(root):
         raise SourceError(f"{root}: is gone; give the same command again when it is back")
 
 
 def read_file(path: str, size: int) -> bytes:
-    """Read a whole file of a known size with as few system calls as can be.
-
-    Raises:
-        BadSample: If it cannot be read, or is not as large as it was when it was listed.
-    """
+    """Read a whole file of a known size with as few system calls as can be."""
     try:
         fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
         try:

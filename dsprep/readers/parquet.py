@@ -33,35 +33,23 @@ _TRAILER = struct.Struct("<QQ")
 
 
 class ParquetFile(NamedTuple):
-    """A file of rows.
+    """A file of rows."""
 
-    Attributes:
-        path: Where it is.
-        size: Its bytes when it was indexed.
-        mtime: When it had last been changed then, in nanoseconds since 1970.
-        groups: The number of the first row of each row group, and the number of all rows.
-        spool: The bytes that its rows take when they are laid out anew, or more.
-    """
-
-    path: str
-    size: int
-    mtime: int
+    path: str  # where it is
+    size: int  # its bytes when it was indexed
+    mtime: int  # when it had last been changed then, in nanoseconds since 1970
+    # the number of the first row of each row group, and the number of all rows
     groups: tuple[int, ...]
-    spool: int
+    spool: int  # the bytes that its rows take when they are laid out anew, or more
 
 
 @dataclass(frozen=True)
 class _RowReader(Reader):
-    """Reads rows.
-
-    Attributes:
-        layout: The format, with the columns of the files.
-        columns: What is read.
-    """
+    """Reads rows."""
 
     whole: ClassVar[bool] = True
-    layout: Parquet
-    columns: Columns
+    layout: Parquet  # the format, with the columns of the files
+    columns: Columns  # what is read
 
     @property
     def table(self) -> Parquet:
@@ -94,13 +82,9 @@ class _RowReader(Reader):
 
 @dataclass(frozen=True)
 class ParquetReader(_RowReader):
-    """Reads rows of Parquet files.
+    """Reads rows of Parquet files."""
 
-    Attributes:
-        files: The files.
-    """
-
-    files: tuple[ParquetFile, ...]
+    files: tuple[ParquetFile, ...]  # the files
 
     def sources(self) -> Sequence[str]:
         """The files."""
@@ -133,13 +117,7 @@ class ParquetReader(_RowReader):
     def _read_group(
         self, group: tuple[int, int], positions: Sequence[int], rows: Rows
     ) -> Iterator[tuple[int, Sample | BadSample]]:
-        """The rows of a group that are asked for.
-
-        Args:
-            group: Its file and its number there.
-            positions: Those among the rows, in the order of the group.
-            rows: All rows.
-        """
+        """The rows of a group that are asked for."""
         assert rows.offsets is not None
         file = self.files[group[0]]
         folder = os.path.dirname(file.path)
@@ -166,11 +144,7 @@ class ParquetReader(_RowReader):
             yield position, BadSample(f"row group {group[1]} {problem}")
 
     def _batches(self, file: ParquetFile, group: int) -> Iterator[Any]:
-        """The rows of a group, some after others.
-
-        Raises:
-            SourceError: If it cannot be opened, or is another than when it was indexed.
-        """
+        """The rows of a group, some after others."""
         try:
             found = facts(file.path)
         except OSError as error:
@@ -221,15 +195,10 @@ class ParquetReader(_RowReader):
 
 @dataclass(frozen=True)
 class SpooledRows(_RowReader):
-    """Reads rows in any order, from files that :meth:`ParquetReader.write_spool` wrote.
+    """Reads rows in any order, from files that :meth:`ParquetReader.write_spool` wrote."""
 
-    Attributes:
-        files: Those files.
-        folders: The directory of the Parquet file that each was made from.
-    """
-
-    files: tuple[str, ...]
-    folders: tuple[str, ...]
+    files: tuple[str, ...]  # those files
+    folders: tuple[str, ...]  # the directory of the Parquet file that each was made from
 
     def read(self, rows: Rows) -> Iterator[Sample | BadSample]:
         """Read rows, each by itself."""

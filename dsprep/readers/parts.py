@@ -36,14 +36,10 @@ _TABLE = WebDataset()
 
 @dataclass(frozen=True)
 class PartReader(Reader):
-    """Reads samples that are several files.
-
-    Attributes:
-        root: The directory that the rows' paths start from.
-    """
+    """Reads samples that are several files."""
 
     whole: ClassVar[bool] = True
-    root: str
+    root: str  # the directory that the rows' paths start from
 
     @property
     def table(self) -> WebDataset:
@@ -52,15 +48,7 @@ class PartReader(Reader):
 
     @abstractmethod
     def members(self, path: str, size: int) -> Members:
-        """Read the parts of a sample.
-
-        Args:
-            path: That of its row.
-            size: The bytes of all its parts together.
-
-        Raises:
-            BadSample: If they cannot be read, or are not as they were when they were listed.
-        """
+        """Read the parts of a sample."""
 
     def read(self, rows: Rows) -> Iterator[Sample | BadSample]:
         """Read the samples, in the order of the rows."""
@@ -84,13 +72,10 @@ class PartReader(Reader):
 
 @dataclass(frozen=True)
 class SharedStems(PartReader):
-    """Reads samples whose parts share their names up to the first dot.
+    """Reads samples whose parts share their names up to the first dot."""
 
-    Attributes:
-        fields: Every field that a sample may have, and what may follow the first dot in the name of
-            its file; the first of these that there is counts.
-    """
-
+    # every field that a sample may have, and what may follow the first dot in the name of its file;
+    # the first of these that there is counts
     fields: tuple[tuple[str, tuple[str, ...]], ...]
 
     def members(self, path: str, size: int) -> Members:
@@ -115,25 +100,17 @@ class ArchivedParts(Reader):
     """Reads samples whose parts are members of an archive, wherever they lie in it.
 
     A row's offset is the number of the sample.
-
-    Attributes:
-        archive: Reads members.
-        names: What members are called.
-        starts: The number of the first member of each sample, and the number of all members.
-        kinds: Which of the names each member has.
-        offsets: Where each lies, as the archive's reader wants it.
-        sizes: The bytes of each.
-        stored: How many bytes each takes in the archive.
     """
 
     whole: ClassVar[bool] = True
-    archive: ArchiveReader
-    names: tuple[str, ...]
+    archive: ArchiveReader  # reads members
+    names: tuple[str, ...]  # what members are called
+    # the number of the first member of each sample, and the number of all members
     starts: array[int]
-    kinds: array[int]
-    offsets: array[int]
-    sizes: array[int]
-    stored: array[int]
+    kinds: array[int]  # which of the names each member has
+    offsets: array[int]  # where each lies, as the archive's reader wants it
+    sizes: array[int]  # the bytes of each
+    stored: array[int]  # how many bytes each takes in the archive
 
     @property
     def table(self) -> WebDataset:
@@ -178,32 +155,20 @@ class ArchivedParts(Reader):
 
 
 class Pair(NamedTuple):
-    """One part of samples whose parts lie in parallel folders.
+    """One part of samples whose parts lie in parallel folders."""
 
-    Attributes:
-        field: The field that it becomes; for the image, the one that its extension promises.
-        before: The path of its file, up to the stem that all parts share.
-        after: And after it.
-        is_image: Whether it is the image, which gets its name from its bytes.
-    """
-
-    field: str
-    before: str
-    after: str
-    is_image: bool = False
+    field: str  # the field that it becomes; for the image, the one that its extension promises
+    before: str  # the path of its file, up to the stem that all parts share
+    after: str  # and after it
+    is_image: bool = False  # whether it is the image, which gets its name from its bytes
 
 
 @dataclass(frozen=True)
 class ParallelFolders(PartReader):
-    """Reads samples whose parts lie in parallel folders; the rows' paths are stem and extension.
+    """Reads samples whose parts lie in parallel folders; the rows' paths are stem and extension."""
 
-    Attributes:
-        pairs: The parts.
-        extension: What the rows' paths end in after the stem, with the dot.
-    """
-
-    pairs: tuple[Pair, ...]
-    extension: str
+    pairs: tuple[Pair, ...]  # the parts
+    extension: str  # what the rows' paths end in after the stem, with the dot
 
     def members(self, path: str, size: int) -> Members:
         """Read all the parts."""
@@ -241,11 +206,7 @@ def size_of_part(place: str) -> int | None:
 
 
 def read_part(place: str, size: int) -> bytes:
-    """Read a file of a known size.
-
-    Raises:
-        BadSample: If it cannot be read, or has another size.
-    """
+    """Read a file of a known size."""
     if not is_s3(place):
         return read_file(place, size)
     data = read_one(place, size)

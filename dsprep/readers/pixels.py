@@ -34,45 +34,26 @@ _CIFAR = (32, 32, 3)
 
 
 class Array(NamedTuple):
-    """Pixels in a pickle that do not lie there one image after the other.
+    """Pixels in a pickle that do not lie there one image after the other."""
 
-    Attributes:
-        start: Where they begin in the (decompressed) file.
-        stop: Where they end.
-        images: How many they are of.
-        text: Whether the bytes are text: the UTF-8 of characters with the bytes' numbers.
-        by_column: Whether the first byte of every image comes before the second one of any.
-    """
-
-    start: int
-    stop: int
-    images: int
-    text: bool
-    by_column: bool
+    start: int  # where they begin in the (decompressed) file
+    stop: int  # where they end
+    images: int  # how many they are of
+    text: bool  # whether the bytes are text: the UTF-8 of characters with the bytes' numbers
+    by_column: bool  # whether the first byte of every image comes before the second one of any
 
 
 class Member(NamedTuple):
-    """A member of an archive.
+    """A member of an archive."""
 
-    Attributes:
-        archive: Reads the archive.
-        offset: Where it lies there, as ``archive`` wants it.
-        stored: How many bytes it takes there.
-        size: How many bytes it has.
-    """
-
-    archive: ArchiveReader
-    offset: int
-    stored: int
-    size: int
+    archive: ArchiveReader  # reads the archive
+    offset: int  # where it lies there, as `archive` wants it
+    stored: int  # how many bytes it takes there
+    size: int  # how many bytes it has
 
 
 def read_members(members: Sequence[Member]) -> Iterator[bytes]:
-    """Read members of one archive whole, in the order in which they lie there.
-
-    Raises:
-        SourceError: If one cannot be read.
-    """
+    """Read members of one archive whole, in the order in which they lie there."""
     archives, offsets, stored, sizes = zip(
         *sorted(members, key=lambda each: each.offset), strict=True
     )
@@ -84,26 +65,16 @@ def read_members(members: Sequence[Member]) -> Iterator[bytes]:
 
 
 class PixelFile(NamedTuple):
-    """A file that holds images.
+    """A file that holds images."""
 
-    Attributes:
-        path: The file.
-        compressed: Whether it is compressed; offsets are then those of the decompressed bytes.
-        size: How many bytes there have to be; or how many the array has.
-        mode: Pillow's name for the kind of pixel, ``L`` or ``RGB``; the latter in planes.
-        width: Of each image.
-        height: Of each image.
-        array: Where the pixels are, if offsets are those in an array.
-        member: The member of an archive that is the file; ``path`` is then the archive.
-    """
-
-    path: str
-    compressed: bool
-    size: int
-    mode: str
-    width: int
-    height: int
-    array: Array | None = None
+    path: str  # the file
+    compressed: bool  # whether it is compressed; offsets are then those of the decompressed bytes
+    size: int  # how many bytes there have to be; or how many the array has
+    mode: str  # pillow's name for the kind of pixel, `L` or `RGB`; the latter in planes
+    width: int  # of each image
+    height: int  # of each image
+    array: Array | None = None  # where the pixels are, if offsets are those in an array
+    # the member of an archive that is the file; `path` is then the archive
     member: Member | None = None
 
     @property
@@ -115,16 +86,11 @@ class PixelFile(NamedTuple):
 
 @dataclass(frozen=True)
 class PixelReader(Reader):
-    """Reads images that are bare pixels, and makes PNGs of them.
-
-    Attributes:
-        files: The files that hold them.
-        directory: Where the spools of those lie that cannot be read at random; None if there are
-            none yet.
-    """
+    """Reads images that are bare pixels, and makes PNGs of them."""
 
     encodes: ClassVar[bool] = True
-    files: tuple[PixelFile, ...]
+    files: tuple[PixelFile, ...]  # the files that hold them
+    # where the spools of those lie that cannot be read at random; None if there are none yet
     directory: str | None = None
 
     @cached_property
@@ -196,15 +162,7 @@ class PixelReader(Reader):
 def encode_raw(
     pixels: bytes, height: int, width: int, channels: int, channels_first: bool
 ) -> bytes:
-    """Make a PNG of bare pixels.
-
-    Args:
-        pixels: A byte for each channel of each pixel, row by row.
-        height: In pixels.
-        width: In pixels.
-        channels: 1 for gray, 2 with an alpha channel; 3 for RGB, 4 with an alpha channel.
-        channels_first: Whether all bytes of the first channel come first, then all of the next.
-    """
+    """Make a PNG of bare pixels."""
     from PIL import Image
 
     mode, size, plane = _MODES[channels], (width, height), width * height
@@ -222,23 +180,15 @@ def encode_raw(
 
 
 class RawPixels(NamedTuple):
-    """Where raw samples have an image as bare pixels. Plain data: it is pickled for the workers.
+    """Where raw samples have an image as bare pixels. Plain data: it is pickled for the workers."""
 
-    Attributes:
-        place: The raw name of the pixels.
-        sizes: The raw names of height, width and channels; empty for those of CIFAR, which are 32
-            by 32 pixels, all red bytes first.
-    """
-
-    place: str
+    place: str  # the raw name of the pixels
+    # the raw names of height, width and channels; empty for those of CIFAR, which are 32 by 32
+    # pixels, all red bytes first
     sizes: tuple[str, ...] = ()
 
     def encoded(self, sample: Sample) -> Sample:
-        """Make the pixels of a raw sample a PNG, which tells their sizes, too.
-
-        Raises:
-            BadSample: If it has other pixels.
-        """
+        """Make the pixels of a raw sample a PNG, which tells their sizes, too."""
         fields = dict(sample.fields)
         pixels = _bytes_of(fields.get(self.place))
         if pixels is None or is_image(pixels):
@@ -292,11 +242,7 @@ def _number_of(value: Value) -> int:
 
 
 def _contents(file: PixelFile) -> Iterator[bytes]:
-    """What the offsets of a file's images count in, from front to back.
-
-    Raises:
-        SourceError: If it cannot be read, or is not what it was.
-    """
+    """What the offsets of a file's images count in, from front to back."""
     if file.array is None:
         yield from _blocks(file, 0, file.size)
         return

@@ -23,21 +23,13 @@ _MOST_OPEN = 256
 
 
 class Run(NamedTuple):
-    """Rows whose bytes follow one another in one file.
+    """Rows whose bytes follow one another in one file."""
 
-    Attributes:
-        first: The position of the first row.
-        last: The position after the last.
-        file: Their file.
-        start: Where the first one's bytes begin.
-        stop: Where the last one's end.
-    """
-
-    first: int
-    last: int
-    file: int
-    start: int
-    stop: int
+    first: int  # the position of the first row
+    last: int  # the position after the last
+    file: int  # their file
+    start: int  # where the first one's bytes begin
+    stop: int  # where the last one's end
 
 
 def runs(rows: Rows) -> Iterator[Run]:
@@ -59,20 +51,12 @@ class OpenFiles:
     """Files that are opened when they are read from, some of which stay open."""
 
     def __init__(self, paths: tuple[str, ...]) -> None:
-        """Open nothing yet.
-
-        Args:
-            paths: The files.
-        """
+        """Open nothing yet."""
         self._paths = paths
         self._open: dict[int, OpenFile] = {}
 
     def __getitem__(self, number: int) -> OpenFile:
-        """A file, open until others are asked for.
-
-        Raises:
-            SourceError: If it cannot be opened.
-        """
+        """A file, open until others are asked for."""
         if number not in self._open:
             if len(self._open) == _MOST_OPEN:
                 self._open.pop(next(iter(self._open))).close()
@@ -106,12 +90,7 @@ class OpenFiles:
 
 
 def asked_ahead(items: Iterable[T], ask: Callable[[T], int]) -> Iterator[T]:
-    """Things to read as they come, some of which are asked for before they are read.
-
-    Args:
-        items: What is to be read.
-        ask: Has the bytes of one fetched, and tells how many they are.
-    """
+    """Things to read as they come, some of which are asked for before they are read."""
     waiting: deque[tuple[T, int]] = deque()
     coming = 0
     for item in items:

@@ -24,22 +24,17 @@ _BLOCK = 1 << 18
 
 @dataclass(frozen=True)
 class ShardReader(Reader):
-    """Reads samples of shards.
-
-    Attributes:
-        files: The shards.
-        layout: Their format.
-        named: Whether the rows' paths are the names of images, which the shards do not tell.
-        unpacked: The size of each shard that is compressed when it is not, by its position.
-        states: The size of each shard, and when it was last changed, when it was indexed; None
-            where that does not count.
-    """
+    """Reads samples of shards."""
 
     whole: ClassVar[bool] = True
-    files: tuple[str, ...]
-    layout: Format
+    files: tuple[str, ...]  # the shards
+    layout: Format  # their format
+    # whether the rows' paths are the names of images, which the shards do not tell
     named: bool = False
+    # the size of each shard that is compressed when it is not, by its position
     unpacked: tuple[tuple[int, int], ...] = ()
+    # the size of each shard, and when it was last changed, when it was indexed; None where that
+    # does not count
     states: tuple[tuple[int, int] | None, ...] = ()
 
     @property
@@ -69,11 +64,7 @@ class ShardReader(Reader):
                     yield self._finished(sample, rows, number)
 
     def _require_same(self, number: int, file: OpenFile) -> None:
-        """Refuse a shard that is not as it was.
-
-        Raises:
-            SourceError: If it is not.
-        """
+        """Refuse a shard that is not as it was."""
         if self.states[number] not in (None, file.facts()):
             raise SourceError(f"{self.files[number]}: has changed; give the same command again")
 
@@ -112,14 +103,7 @@ class ShardReader(Reader):
         return self.typed(sample)
 
     def copy(self, rows: Rows) -> Iterator[tuple[bytes | BadSample, int]]:
-        """Read encoded samples as they are.
-
-        Yields:
-            Some bytes, and how many samples end in them; or what is wrong with a sample, and 1.
-
-        Raises:
-            SourceError: If a shard cannot be read, or has become shorter.
-        """
+        """Read encoded samples as they are."""
         with OpenFiles(self.files) as files:
             for run in files.ahead(runs(rows)):
                 self._require_same(run.file, files[run.file])
@@ -200,11 +184,7 @@ def _intact(
 
 
 def _pread(file: OpenFile, size: int, offset: int, path: str) -> bytes:
-    """Read some bytes, at most so many.
-
-    Raises:
-        SourceError: If there are none.
-    """
+    """Read some bytes, at most so many."""
     data = file.pread(size, offset)
     if not data:
         raise SourceError(f"{path}: ends before byte {offset + size}: it has changed")

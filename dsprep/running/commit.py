@@ -53,11 +53,7 @@ def identity_of(plan: Plan) -> dict[str, Any]:
 
 
 def require_same(plan: Plan, place: Place, finished: Manifest, identity: dict[str, Any]) -> None:
-    """Accept a destination that holds what this command would write.
-
-    Raises:
-        DestinationError: If it holds something else, or not all of it.
-    """
+    """Accept a destination that holds what this command would write."""
     packing = plan.packing
     _require_own(packing.destination, finished)
     known = {**finished.options, "name": finished.name, "source": finished.source}
@@ -77,17 +73,7 @@ def require_same(plan: Plan, place: Place, finished: Manifest, identity: dict[st
 
 
 def begin(plan: Plan, place: Place, state: RunState, overwrite: bool) -> None:
-    """Begin a run, or go on with it: refuse before the first byte what would end badly.
-
-    Args:
-        plan: What is to be written.
-        place: Where.
-        state: What an earlier run has left there.
-        overwrite: Whether to replace what another command left or finished there.
-
-    Raises:
-        DestinationError: If the destination holds something else, or the disk is too small.
-    """
+    """Begin a run, or go on with it: refuse before the first byte what would end badly."""
     destination = plan.packing.destination
     if state.other and not overwrite:
         raise DestinationError(
@@ -115,11 +101,7 @@ def begin(plan: Plan, place: Place, state: RunState, overwrite: bool) -> None:
 
 
 def begin_append(plan: Plan, place: Place, state: RunState) -> None:
-    """Begin to add shards to a data set, or go on with it.
-
-    Raises:
-        DestinationError: If another run is unfinished there, a name is taken, or the disk is full.
-    """
+    """Begin to add shards to a data set, or go on with it."""
     destination = plan.packing.destination
     if state.other:
         raise DestinationError(
@@ -189,19 +171,7 @@ def commit(
     identity: dict[str, Any],
     base: Manifest | None = None,
 ) -> Manifest:
-    """Write what stands beside the shards, and last of all the manifest.
-
-    Args:
-        plan: What was to be written.
-        state: Where it is noted.
-        outcome: What was written.
-        identity: What tells this command from others.
-        base: The data set that the shards are added to, if there is one.
-
-    Raises:
-        SourceError: If all samples were rejected.
-        DestinationError: If something cannot be written.
-    """
+    """Write what stands beside the shards, and last of all the manifest."""
     packing, destination = plan.packing, plan.packing.destination
     classes = plan.catalog.classes or _listed_classes(outcome.class_names)
     rejects = [*plan.lost, *outcome.rejects]

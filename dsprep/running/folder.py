@@ -30,11 +30,7 @@ def folder_of(destination: Destination) -> Path:
 
 
 def require_free(destination: Destination) -> None:
-    """Refuse a folder that holds anything.
-
-    Raises:
-        DestinationError: If it does, or is no directory.
-    """
+    """Refuse a folder that holds anything."""
     folder = folder_of(destination)
     if os.path.lexists(folder) and not (folder.is_dir() and not any(folder.iterdir())):
         raise DestinationError(
@@ -44,11 +40,7 @@ def require_free(destination: Destination) -> None:
 
 
 def require_own_files(destination: Destination) -> None:
-    """Refuse to replace a folder that holds files which dsprep did not write.
-
-    Raises:
-        DestinationError: If it does.
-    """
+    """Refuse to replace a folder that holds files which dsprep did not write."""
     folder, listing = folder_of(destination), destination.companion(LISTING)
     if not (folder.is_dir() and listing.exists()):
         return
@@ -64,12 +56,7 @@ def require_own_files(destination: Destination) -> None:
 
 
 def join_units(plan: Plan, state: RunState) -> Joined:
-    """Make the folder of its units, and the listing beside it.
-
-    Raises:
-        RunStopped: If a unit is not as it was written; it will be written again.
-        DestinationError: If the folder cannot be written.
-    """
+    """Make the folder of its units, and the listing beside it."""
     destination = plan.packing.destination
     listing = destination.companion(LISTING)
     state.announce(listing.name)
@@ -116,16 +103,7 @@ def add_metadata(layout: Folder, tree: Path, listing: Path, joined: Joined) -> N
 def write_companions(
     plan: Plan, classes: tuple[str, ...] | None, write: Callable[[str, bytes], None]
 ) -> None:
-    """Write the list of a folder, and its augmented manifest if it is to have one.
-
-    Args:
-        plan: What was to be written.
-        classes: The names of the classes.
-        write: Writes a small file, by its name.
-
-    Raises:
-        SourceError: If an augmented manifest cannot hold a label.
-    """
+    """Write the list of a folder, and its augmented manifest if it is to have one."""
     packing = plan.packing
     listing = packing.destination.companion(LISTING)
     text, _ = format_list(read_listing(listing))

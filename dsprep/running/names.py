@@ -69,16 +69,7 @@ def _numbered(stem: str, number: int, room: int) -> str:
 
 
 def format_list(samples: Iterable[Listed]) -> tuple[str, int]:
-    """The ``.lst`` of a folder.
-
-    Args:
-        samples: What its listing says.
-
-    Returns:
-        The list, which is empty if no sample has a label; and how many samples it leaves out, as
-        they have none, or a name that no list can hold. The rows have the samples' ids, or, where
-        two are equal, numbers from 0.
-    """
+    """The ``.lst`` of a folder."""
     rows = [(each.id, each.label, each.files[0].path) for each in samples]
     kept = [
         (id, (label,) if isinstance(label, int) else label, path)

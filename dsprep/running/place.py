@@ -35,11 +35,7 @@ class Place(Protocol):
         """Those of these files that are there."""
 
     def read(self, name: str) -> bytes:
-        """A small file that is there.
-
-        Raises:
-            SourceError: If it cannot be read.
-        """
+        """A small file that is there."""
 
     def open(self, plan: Plan, identity: dict[str, Any]) -> RunState:
         """Keep other runs out, and see what an earlier one has left."""
@@ -61,11 +57,7 @@ class Place(Protocol):
 
 
 class Directory:
-    """A directory on this machine.
-
-    Attributes:
-        destination: What its files are called.
-    """
+    """A directory on this machine."""
 
     def __init__(self, destination: Destination) -> None:
         """Look at it later."""
@@ -133,13 +125,7 @@ class Directory:
 
 
 def place_of(destination: Destination, spool: int | None, progress: Progress) -> Place:
-    """Where a data set goes.
-
-    Args:
-        destination: What its files are called.
-        spool: How many bytes may wait on this machine for their way to S3; None for a good number.
-        progress: Is told what is waited for.
-    """
+    """Where a data set goes."""
     if destination.remote is None:
         return Directory(destination)
     from dsprep.running.remote.prefix import Prefix  # who writes to a disk needs no S3
@@ -151,9 +137,6 @@ def remove_leftovers(destination: Destination, finished: Manifest) -> None:
     """Remove what a run left that was killed after it had published this manifest.
 
     What belongs to a run that has not published its manifest stays: it will go on.
-
-    Raises:
-        DestinationError: If a run is alive, or nothing can be written there.
     """
     scratch = destination.scratch
     if not scratch.is_dir() or replaced_in(destination).exists():
@@ -170,15 +153,7 @@ def remove_leftovers(destination: Destination, finished: Manifest) -> None:
 def finished_manifest(
     place: Place, advice: str = "give --overwrite to replace it"
 ) -> Manifest | None:
-    """The manifest of the data set that is at a place, or None if there is none.
-
-    Args:
-        place: The place.
-        advice: What to do with something else that has the manifest's name.
-
-    Raises:
-        DestinationError: If something else has the manifest's name.
-    """
+    """The manifest of the data set that is at a place, or None if there is none."""
     name = place.destination.manifest.name
     if not place.there([name]):
         return None
@@ -196,11 +171,7 @@ def data_set_to_replace(place: Place) -> Manifest | None:
 
 
 def rejects_of(place: Place, finished: Manifest) -> list[Reject]:
-    """The rejects of a finished run, from its report.
-
-    Raises:
-        DestinationError: If that is not what was written.
-    """
+    """The rejects of a finished run, from its report."""
     if not finished.rejected:
         return []
     name = place.destination.companion("rejects.jsonl").name

@@ -44,22 +44,14 @@ _PIECES = 32
 
 @dataclass
 class Outcome:
-    """What a run wrote, over all its attempts.
+    """What a run wrote, over all its attempts."""
 
-    Attributes:
-        shards: Receipts, in the order of the plan; a shard is empty if all of its samples were
-            rejected.
-        rejects: In the order of the catalog, shard by shard.
-        lost_frames: How many images are the first frame of an animation.
-        class_names: The names of classes that samples themselves tell, by number.
-        unlabeled: How many samples lack the label that others have.
-    """
-
+    # receipts, in the order of the plan; a shard is empty if all of its samples were rejected
     shards: list[ShardReceipt]
-    rejects: list[Reject]
-    lost_frames: int
-    class_names: dict[int, str]
-    unlabeled: int
+    rejects: list[Reject]  # in the order of the catalog, shard by shard
+    lost_frames: int  # how many images are the first frame of an animation
+    class_names: dict[int, str]  # the names of classes that samples themselves tell, by number
+    unlabeled: int  # how many samples lack the label that others have
 
 
 @dataclass
@@ -77,14 +69,7 @@ class Run:
     """One attempt to carry out a plan."""
 
     def __init__(self, plan: Plan, state: RunState, max_errors: int | None) -> None:
-        """Prepare.
-
-        Args:
-            plan: What is to be written.
-            state: What is done already, and where to note the rest.
-            max_errors: How many rejects are too many; None for any number, but for those that do
-                not fit the schema.
-        """
+        """Prepare."""
         self._plan, self._state = plan, state
         self._shards = plan.shards
         self._sizes: list[int] = plan.catalog.table["size"].to_list()
@@ -96,11 +81,7 @@ class Run:
         self._max_misfits = min(_MOST_MISFITS, max(1, len(self._sizes) // 100))
 
     def carry_out(self, pool: Pool, progress: Progress) -> Outcome:
-        """Write all that is not done yet.
-
-        Raises:
-            DsprepError: If it cannot be done; what is done is noted, and the next attempt goes on.
-        """
+        """Write all that is not done yet."""
         self._progress = progress
         self._spool(pool)
         units = {shard.name: self._units(shard, pool.size) for shard in self._shards}
@@ -255,11 +236,7 @@ class Run:
 
 
 def _class_names(parts: Sequence[Written], source: str) -> Iterator[tuple[str, str]]:
-    """Put together the names of classes that several parts tell.
-
-    Raises:
-        SourceError: If a class has two.
-    """
+    """Put together the names of classes that several parts tell."""
     known: dict[str, str] = {}
     for part in parts:
         for number, name in part.class_names.items():

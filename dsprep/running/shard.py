@@ -40,50 +40,31 @@ Report: TypeAlias = Callable[[int, int, list[Reject]], None]
 
 
 class PieceTask(NamedTuple):
-    """A piece to write.
+    """A piece to write."""
 
-    Attributes:
-        path: The file to write, under a temporary name.
-        recipe: How samples are made.
-        rows: The samples.
-        whole: Whether the piece is all of its shard, and so gets the trailer and the sidecars.
-    """
-
-    path: str
-    recipe: Recipe
-    rows: Rows
-    whole: bool
+    path: str  # the file to write, under a temporary name
+    recipe: Recipe  # how samples are made
+    rows: Rows  # the samples
+    whole: bool  # whether the piece is all of its shard, and so gets the trailer and the sidecars
 
 
 @dataclass
 class Written:
-    """What writing a piece, or joining pieces, reported.
+    """What writing a piece, or joining pieces, reported."""
 
-    Attributes:
-        samples: How many samples it holds.
-        bytes: Its size on disk.
-        crc32c: Of its bytes on disk.
-        rejects: Those of its samples that were not packed.
-        rejected: Their positions among its rows.
-        sidecars: Size and crc32c of each file beside it, by suffix.
-        sizes: The bytes of each sample, where joining the piece will need them.
-        listed: The id, label and name of each sample, likewise, where they were not known before.
-        lost_frames: How many images are the first frame of an animation.
-        class_names: The names of classes, by their numbers as text, that samples themselves tell.
-        unlabeled: How many samples lack the label that others have.
-    """
-
-    samples: int
-    bytes: int
-    crc32c: int
-    rejects: list[Reject]
-    rejected: list[int]
-    sidecars: dict[str, tuple[int, int]]
-    sizes: Sequence[int] = ()
+    samples: int  # how many samples it holds
+    bytes: int  # its size on disk
+    crc32c: int  # of its bytes on disk
+    rejects: list[Reject]  # those of its samples that were not packed
+    rejected: list[int]  # their positions among its rows
+    sidecars: dict[str, tuple[int, int]]  # size and crc32c of each file beside it, by suffix
+    sizes: Sequence[int] = ()  # the bytes of each sample, where joining the piece will need them
+    # the id, label and name of each sample, likewise, where they were not known before
     listed: Sequence[Listed] = ()
-    lost_frames: int = 0
+    lost_frames: int = 0  # how many images are the first frame of an animation
+    # the names of classes, by their numbers as text, that samples themselves tell
     class_names: dict[str, str] = field(default_factory=dict)
-    unlabeled: int = 0
+    unlabeled: int = 0  # how many samples lack the label that others have
 
     @property
     def misfits(self) -> int:
@@ -92,12 +73,7 @@ class Written:
 
 
 class LabelCollector:
-    """Gathers what samples tell of their labels.
-
-    Attributes:
-        names: The names of classes that stand beside their numbers, by number, as text.
-        unlabeled: How many samples lack the label that others have.
-    """
+    """Gathers what samples tell of their labels."""
 
     def __init__(self, recipe: Recipe) -> None:
         label = recipe.layout.schema.label_field if recipe.layout.schema else None
@@ -107,11 +83,7 @@ class LabelCollector:
         self.unlabeled = 0
 
     def add(self, sample: Sample) -> None:
-        """Note the label of a sample.
-
-        Raises:
-            SourceError: If a class has two names.
-        """
+        """Note the label of a sample."""
         if self._missing is not None and self._missing not in sample.fields:
             self.unlabeled += 1
         if self._field is not None and sample.class_name is not None:
@@ -129,12 +101,7 @@ def two_names(where: str, number: object, one: str, other: str) -> SourceError:
 
 
 def write_piece(task: PieceTask, report: Report) -> Written:
-    """Write one piece, and the sidecars if it is a whole shard.
-
-    Raises:
-        DestinationError: If it cannot be written.
-        SourceError: If the source is gone, or has changed.
-    """
+    """Write one piece, and the sidecars if it is a whole shard."""
     if task.recipe.copies:
         return _copy_piece(task, report)
     if not task.recipe.layout.concatenative:
@@ -288,30 +255,17 @@ def _write_with_writer(task: PieceTask, report: Report) -> Written:
 
 
 class JoinTask(NamedTuple):
-    """Pieces to join into a shard.
+    """Pieces to join into a shard."""
 
-    Attributes:
-        path: The file to write, under a temporary name.
-        layout: The format.
-        pieces: The pieces' files and their checksums, in order.
-        rows: The samples that they hold.
-        sizes: The bytes of each of those samples, if there are sidecars.
-    """
-
-    path: str
-    layout: Format
-    pieces: Sequence[tuple[str, int]]
-    rows: Rows
-    sizes: Sequence[int]
+    path: str  # the file to write, under a temporary name
+    layout: Format  # the format
+    pieces: Sequence[tuple[str, int]]  # the pieces' files and their checksums, in order
+    rows: Rows  # the samples that they hold
+    sizes: Sequence[int]  # the bytes of each of those samples, if there are sidecars
 
 
 def join_pieces(task: JoinTask, report: Report) -> Written:
-    """Join pieces into a shard with its trailer and its sidecars.
-
-    Raises:
-        DestinationError: If it cannot be written.
-        RunStopped: If a piece is not as it was written; it will be written again.
-    """
+    """Join pieces into a shard with its trailer and its sidecars."""
     with destination_errors(task.path), Sink(task.path, compressed=False) as sink:
         for piece, checksum in task.pieces:
             crc = 0
@@ -338,11 +292,7 @@ def join_pieces(task: JoinTask, report: Report) -> Written:
 def write_sidecars(
     path: str, layout: Format, rows: Rows, sizes: Sequence[int]
 ) -> dict[str, tuple[int, int]]:
-    """Write the sidecars of a shard beside it, named after it.
-
-    Returns:
-        Size and crc32c of each, by suffix.
-    """
+    """Write the sidecars of a shard beside it, named after it."""
     written = {}
     for suffix, data in layout.sidecars(rows, sizes).items():
         with Sink(path + suffix, compressed=False) as sink:
@@ -353,14 +303,7 @@ def write_sidecars(
 
 
 class Sink:
-    """A file being written front to back, with its size and checksum.
-
-    Attributes:
-        content: Bytes added, before compression.
-        bytes: Bytes on disk.
-        crc32c: Of the bytes on disk.
-        pending: Bytes added and not yet written.
-    """
+    """A file being written front to back, with its size and checksum."""
 
     def __init__(self, path: str, compressed: bool) -> None:
         self._fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o666)

@@ -11,26 +11,15 @@ from dsprep.stores.local import destination_errors
 
 
 class SpoolTask(NamedTuple):
-    """A spool file to write.
+    """A spool file to write."""
 
-    Attributes:
-        reader: The reader that needs it.
-        number: Its number among those.
-        directory: Where to write it, under its number.
-    """
-
-    reader: Reader
-    number: int
-    directory: str
+    reader: Reader  # the reader that needs it
+    number: int  # its number among those
+    directory: str  # where to write it, under its number
 
 
 def write_spool(task: SpoolTask, report: Callable[[int], None]) -> None:
-    """Write one spool file; it has its name when it is whole.
-
-    Raises:
-        DestinationError: If it cannot be written.
-        SourceError: If the source cannot be read.
-    """
+    """Write one spool file; it has its name when it is whole."""
     path = os.path.join(task.directory, str(task.number))
     with destination_errors(path):
         task.reader.write_spool(task.number, path + ".partial")

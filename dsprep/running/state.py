@@ -38,27 +38,10 @@ from dsprep.units import format_count, format_size
 
 
 class RunState:
-    """An unfinished run: locked against others, and telling what is done already.
-
-    Attributes:
-        done: What was reported for each unit of work (a shard, or a piece of one), by its name.
-        partial: A directory for files that are not whole yet.
-        pieces: A directory for pieces, which a later run can use.
-        tree: A directory that pieces which are folders are joined to.
-        resumed: Whether an earlier run of this command was here.
-        other: How the unfinished run of another command that is here differs, or empty.
-    """
+    """An unfinished run: locked against others, and telling what is done already."""
 
     def __init__(self, destination: Destination, identity: dict[str, Any]) -> None:
-        """Lock a destination, and see what an earlier run left there.
-
-        Args:
-            destination: Where the run writes.
-            identity: What tells this command from others.
-
-        Raises:
-            DestinationError: If the destination cannot be written, or is in use.
-        """
+        """Lock a destination, and see what an earlier run left there."""
         self._destination, self._identity = destination, identity
         self._scratch = destination.scratch
         self._receipts = self._scratch / "receipts.jsonl"
@@ -113,14 +96,7 @@ class RunState:
             self._log = os.fdopen(open_regular(self._receipts, APPEND), "a")
 
     def make_spool_directory(self, size: int) -> Path:
-        """The directory for what of the source is laid out anew; a later run finds it there.
-
-        Args:
-            size: How many bytes that will be.
-
-        Raises:
-            DestinationError: If the disk cannot hold them.
-        """
+        """The directory for what of the source is laid out anew; a later run finds it there."""
         directory = self._scratch / "spool"
         with destination_errors(directory):
             directory.mkdir(exist_ok=True)
@@ -188,11 +164,7 @@ class RunState:
         self.forget()
 
     def may_begin(self, unit: str, size: int) -> bool:
-        """Whether there is room for one more unit of about so many bytes; always, on a disk.
-
-        Raises:
-            DsprepError: If the run cannot go on.
-        """
+        """Whether there is room for one more unit of about so many bytes; always, on a disk."""
         return True
 
     def has_room_for(self, size: int) -> bool:
@@ -203,18 +175,10 @@ class RunState:
         """A shard has its final name."""
 
     def check(self) -> None:
-        """See that the run can go on.
-
-        Raises:
-            DsprepError: If not.
-        """
+        """See that the run can go on."""
 
     def settle(self) -> None:
-        """See all shards to where they go.
-
-        Raises:
-            DsprepError: If one does not get there.
-        """
+        """See all shards to where they go."""
 
     def kept(self, shards: Sequence[str]) -> str:
         """What there is of these shards, for who has to stop."""
@@ -222,11 +186,7 @@ class RunState:
         return f"{there} of {format_count(len(shards), 'shard')} are written"
 
     def publish(self, manifest: Manifest) -> None:
-        """Publish the manifest, now that all that it names is there.
-
-        Raises:
-            DestinationError: If it cannot be written.
-        """
+        """Publish the manifest, now that all that it names is there."""
         directory = self._destination.directory
         sync_directory(directory)
         write_whole(self._destination.manifest, manifest.to_json().encode(), self.partial)
@@ -253,12 +213,7 @@ class RunState:
 
 
 def written_from(values: dict[str, Any]) -> Written:
-    """What a receipt says, from the values that JSON has of it; changes them.
-
-    Raises:
-        LookupError: If something is missing, or, as a TypeError or a ValueError, is not what it
-            should be.
-    """
+    """What a receipt says, from the values that JSON has of it; changes them."""
     values["rejects"] = [Reject(*each) for each in values["rejects"]]
     values["listed"] = [
         (id, tuple(label) if isinstance(label, list) else label, name)
@@ -276,12 +231,7 @@ def _read_json(path: Path) -> Any:
 
 
 def has_published(scratch: Path, finished: Manifest) -> bool:
-    """Whether the run whose state is in a hidden directory has published this manifest.
-
-    Args:
-        scratch: The directory. A run that has not noted what it is has written nothing.
-        finished: The manifest beside it.
-    """
+    """Whether the run whose state is in a hidden directory has published this manifest."""
     run = _read_json(scratch / "run.json")
     if not isinstance(run, dict):
         return True

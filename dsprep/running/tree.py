@@ -29,21 +29,15 @@ _EXAMPLES = 20
 
 @dataclass
 class Joined:
-    """What a tree consists of.
+    """What a tree consists of."""
 
-    Attributes:
-        samples: How many samples.
-        files: How many files.
-        bytes: Their size.
-        renamed: How many samples could not have the name that they should have had: it was taken,
-            or no file can have it. The listing names them all.
-        examples: The first of those: the name that was wanted, and the path of the file.
-    """
-
-    samples: int = 0
-    files: int = 0
-    bytes: int = 0
+    samples: int = 0  # how many samples
+    files: int = 0  # how many files
+    bytes: int = 0  # their size
+    # how many samples could not have the name that they should have had: it was taken, or no file
+    # can have it. The listing names them all.
     renamed: int = 0
+    # the first of those: the name that was wanted, and the path of the file
     examples: list[tuple[str, str]] = field(default_factory=list)
 
     def add(self, sample: Listed) -> None:
@@ -66,22 +60,7 @@ def is_whole(unit: Path, written: int) -> bool:
 
 
 def join_tree(units: Sequence[tuple[Path, int]], tree: Path, listing: Path) -> Joined:
-    """Move the files of units into one tree, in their order.
-
-    Args:
-        units: The directory of each unit, and the checksum of its listing.
-        tree: The directory to make, on the same file system; or to go on with.
-        listing: The listing to write, a :class:`~dsprep.formats.listing.Listed` a line. It gets its
-            name when the tree is whole; where it is there already, nothing is done.
-
-    Returns:
-        What the tree consists of.
-
-    Raises:
-        RunStopped: If a unit is not as it was written, as after a power cut. All of them and the
-            tree are removed; they will be written again.
-        DestinationError: If the tree cannot be written.
-    """
+    """Move the files of units into one tree, in their order."""
     if listing.exists():
         return _count(read_listing(listing))
     partial = listing.with_name(listing.name + ".partial")
@@ -108,13 +87,6 @@ def publish_tree(tree: Path, final: Path) -> None:
     """See the files of a tree onto the disk, then give it its final name.
 
     Nothing is done where the tree has that name already.
-
-    Args:
-        tree: What :func:`join_tree` made.
-        final: The name; an empty directory of that name is replaced.
-
-    Raises:
-        DestinationError: If something else is there, or the files do not get to the disk.
     """
     with destination_errors(final):
         if not os.path.lexists(tree) and final.is_dir() and not final.is_symlink():
@@ -153,9 +125,6 @@ def remove_tree(final: Path, listing: Path) -> None:
     """Remove the files of a folder that its listing names, and the directories that are then empty.
 
     Nothing else that lies there is removed, and no link is followed.
-
-    Raises:
-        DestinationError: If something cannot be removed, or the listing cannot be read.
     """
     directories = {""}
     with destination_errors(final), _Tree(final) as tree:
@@ -227,14 +196,7 @@ class _Tree:
         return status.st_size if S_ISREG(status.st_mode) else -1
 
     def take(self, unit: _Tree, name: str, file: File) -> bool:
-        """Move a file here, if that has not been done.
-
-        Returns:
-            Whether it is here now, and as it was written.
-
-        Raises:
-            DestinationError: If it cannot be here, as something else is.
-        """
+        """Move a file here, if that has not been done."""
         self._make(_directory_of(file.path))
         found, present = unit.size(name), self.size(file.path)
         if found is None:

@@ -19,36 +19,17 @@ from dsprep.units import format_count, format_some
 
 @dataclass(frozen=True, eq=False)
 class Balance:
-    """What balancing did.
+    """What balancing did."""
 
-    Attributes:
-        copies: The column ``copy``: 0 for a sample itself; its copies are counted from 1, and
-            :func:`~dsprep.selecting.copies.key_of_copy` tells their keys.
-        left_out: How many samples were left out, by class number, where any were.
-        repeated: How many copies were added, by class number, where any were.
-    """
-
+    # the column `copy`: 0 for a sample itself; its copies are counted from 1, and
+    # :func:`~dsprep.selecting.copies.key_of_copy` tells their keys
     copies: pl.Series
-    left_out: dict[int, int]
-    repeated: dict[int, int]
+    left_out: dict[int, int]  # how many samples were left out, by class number, where any were
+    repeated: dict[int, int]  # how many copies were added, by class number, where any were
 
 
 def balance(catalog: Catalog, seed: int, oversample: bool) -> tuple[Catalog, Balance]:
-    """Take as many samples of each class.
-
-    Args:
-        catalog: The samples.
-        seed: Another seed draws others.
-        oversample: Take as many as the largest class has, rather than the smallest: every sample
-            of a class equally often, and some of them, drawn by hash, once more. A class that has
-            no samples gets none.
-
-    Returns:
-        The samples in their order, the copies of each behind it; and what was done.
-
-    Raises:
-        OptionError: If the samples have no classes, or none would be left as a class is empty.
-    """
+    """Take as many samples of each class."""
     if catalog.label_column != "cls":
         raise OptionError(f"{catalog.root}: only samples with one class each can be balanced")
     before = catalog.samples_per_class()

@@ -21,12 +21,7 @@ _QUOTED_BOOLEAN = re.compile(r"'(?:true|false)'", re.IGNORECASE)
 
 
 def filter_catalog(catalog: Catalog, expression: str, extra: pl.DataFrame | None = None) -> Catalog:
-    """Keep the samples for which an expression is true; arguments and errors are :func:`judge`'s.
-
-    Raises:
-        OptionError: If the expression or the table makes no sense.
-        SourceError: If it is true of none.
-    """
+    """Keep the samples for which an expression is true; see :func:`judge`."""
     kept = catalog.table.filter(judge(catalog, expression, extra))
     if kept.is_empty():
         raise SourceError(
@@ -36,25 +31,7 @@ def filter_catalog(catalog: Catalog, expression: str, extra: pl.DataFrame | None
 
 
 def judge(catalog: Catalog, expression: str, extra: pl.DataFrame | None = None) -> pl.Series:
-    """Evaluate an expression for each sample.
-
-    Args:
-        catalog: The samples.
-        expression: An SQL expression over the columns ``index``, ``path``, ``key``, ``size``,
-            ``label`` (the class number, or a list of numbers, as in ``4 = ANY(label)`` or
-            ``label[1] = 4``), ``class`` (its name) and those of ``extra``. There is a ``label`` or
-            a ``class`` only where the samples have such.
-        extra: A table with a column ``path``, in which no path stands in two different rows. Of a
-            column that the samples have themselves, theirs counts; samples that it does not name
-            have nulls.
-
-    Returns:
-        Booleans; null where the expression is neither true nor false, which counts as false.
-
-    Raises:
-        OptionError: If the expression cannot be understood or evaluated, or is not a matter of true
-            and false; or if ``extra`` names a path twice.
-    """
+    """Evaluate an expression for each sample."""
     columns = _columns(catalog, extra)
     require_harmless(expression, columns.columns)
     booleans = [name for name, kind in columns.schema.items() if kind == pl.Boolean]

@@ -46,15 +46,7 @@ FUNCTIONS = frozenset(
 
 
 def require_harmless(expression: str, columns: Collection[str]) -> None:
-    """Refuse what is more than a question about one sample.
-
-    Args:
-        expression: What the user wrote.
-        columns: The names that it may use.
-
-    Raises:
-        OptionError: If a word is not known, with its position.
-    """
+    """Refuse what is more than a question about one sample."""
 
     def refuse(position: int, problem: str) -> OptionError:
         return OptionError(f"--filter {expression!r}: at character {position + 1}: {problem}")

@@ -41,27 +41,16 @@ _MOST_TEXT = 1 << 30
 
 
 class Archive(NamedTuple):
-    """An archive, listed.
+    """An archive, listed."""
 
-    Attributes:
-        path: The file.
-        below: The directory in it that the user named; empty for all of it.
-        listing: What it holds.
-        reader: Reads it.
-    """
-
-    path: str
-    below: str
-    listing: Listing
-    reader: ArchiveReader
+    path: str  # the file
+    below: str  # the directory in it that the user named; empty for all of it
+    listing: Listing  # what it holds
+    reader: ArchiveReader  # reads it
 
 
 def split_path(path: str) -> tuple[str, str] | None:
-    """Tell the file in a path from what is named in it: ``data.zip`` and ``train``.
-
-    Returns:
-        Both, the second one empty for the file itself; None if no part of the path is a file.
-    """
+    """Tell the file in a path from what is named in it: ``data.zip`` and ``train``."""
     file, below = path.rstrip("/") or "/", ""
     while file not in ("", "/") and not exists(file):
         file, _, name = file.rpartition("/")
@@ -70,11 +59,7 @@ def split_path(path: str) -> tuple[str, str] | None:
 
 
 def archive_kind(path: str) -> str | None:
-    """Which archive a file is: ``zip``, ``tar``, ``compressed tar``, or None.
-
-    Raises:
-        SourceError: If it cannot be read.
-    """
+    """Which archive a file is: ``zip``, ``tar``, ``compressed tar``, or None."""
     name = os.path.basename(path).lower()
     try:
         with open_file(path) as opened:
@@ -108,14 +93,7 @@ def is_archive(path: str) -> bool:
 
 
 def open_archive(path: str) -> Archive:
-    """List an archive.
-
-    Args:
-        path: Of its file, or of a directory in it.
-
-    Raises:
-        SourceError: If there is none, or it cannot be read.
-    """
+    """List an archive."""
     file, below = _require_archive(path)
     kind = archive_kind(file)
     if kind is None:
@@ -127,13 +105,7 @@ def open_archive(path: str) -> Archive:
 
 
 def first_names(path: str, most: int) -> list[str]:
-    """Return the names of the first files in an archive; none if it is none or is damaged.
-
-    Args:
-        path: Of its file, or of something in it.
-        most: How many names to return, or fewer if they do not begin in the first 16 MiB of a
-            compressed tar.
-    """
+    """Return the names of the first files in an archive; none if it is none or is damaged."""
     found = split_path(path)
     try:
         kind = archive_kind(found[0]) if found else None
@@ -153,11 +125,7 @@ def _listed(file: str, below: str, kind: str, most: int = sys.maxsize) -> Archiv
 
 
 def require_there(path: str) -> None:
-    """Refuse a source that does not exist.
-
-    Raises:
-        SourceError: If it is neither a directory nor a file, nor lies in an archive.
-    """
+    """Refuse a source that does not exist."""
     if not is_dir(path):
         _require_archive(path)
 
@@ -198,17 +166,7 @@ def _list(file: str, below: str, kind: str, most: int) -> Archive:
 
 
 def read_archive(source: Source) -> tuple[Catalog, list[Finding]]:
-    """Make the catalog of the images in an archive.
-
-    Args:
-        source: Its root is an archive, or a directory in one; its list or table may lie in there.
-
-    Returns:
-        The catalog, and what was noticed.
-
-    Raises:
-        SourceError: If it is no archive, cannot be read, is empty or contradicts itself.
-    """
+    """Make the catalog of the images in an archive."""
     with importing_polars():
         archive = open_archive(source.root)
     from dsprep.sources.archived import files_of
@@ -239,11 +197,7 @@ def _has_parts(files: Files) -> bool:
 
 
 def read_text_beside(root: str, path: str) -> str:
-    """Read a list or a table that goes with a source: from the disk, or out of its archive.
-
-    Raises:
-        SourceError: If it is in neither.
-    """
+    """Read a list or a table that goes with a source: from the disk, or out of its archive."""
     from dsprep.text import read_text
 
     if exists(path) or is_dir(root) or not is_archive(root):
@@ -252,11 +206,7 @@ def read_text_beside(root: str, path: str) -> str:
 
 
 def read_text_of(archive: Archive, path: str) -> str:
-    """Read a list or a table: the file of that path, or else the member of an archive.
-
-    Raises:
-        SourceError: If it is neither, or if several members may be meant.
-    """
+    """Read a list or a table: the file of that path, or else the member of an archive."""
     from dsprep.text import decode_text, read_text
 
     if exists(path):

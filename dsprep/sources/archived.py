@@ -29,27 +29,14 @@ _MOST_LINKS = 40
 
 
 class _Place(NamedTuple):
-    """What a member's name means.
+    """What a member's name means."""
 
-    Attributes:
-        path: The path in the archive, plainly written; None if it leads outside.
-        hidden: What is hidden, or left behind, in that path: its path, or the empty string.
-    """
-
-    path: str | None
-    hidden: str = ""
+    path: str | None  # the path in the archive, plainly written; None if it leads outside
+    hidden: str = ""  # what is hidden, or left behind, in that path: its path, or the empty string
 
 
 def files_of(archive: Archive, extensions: frozenset[str]) -> Files:
-    """Put what lies in an archive into a table, as unpacking would lay it out.
-
-    Args:
-        archive: The archive.
-        extensions: Those of images, in lower case and without the dot.
-
-    Raises:
-        SourceError: If it has not the directory that was named.
-    """
+    """Put what lies in an archive into a table, as unpacking would lay it out."""
     listing, reader = archive.listing, archive.reader
     findings = list(_set_aside(listing, extensions))
     members = _members(listing, reader.mtime or 0)

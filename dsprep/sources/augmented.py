@@ -54,28 +54,6 @@ def read_augmented(
     Images are named by a path below the root, relative or absolute, also as ``file://``; or by an
     S3 URL, of which the bucket and as many directories are taken off as it takes to come to a file
     below the root.
-
-    Args:
-        path: The manifest.
-        root: The directory that holds the images; None for the one of the manifest's name beside
-            it, or else the one that it is in; or for a manifest on S3, the one that all URLs name.
-        attribute: The attribute that labels images; None to find it.
-        classes: The classes and their order, if they are fixed already; else they are what the
-            manifest calls them.
-        extensions: Those of images, in lower case and without the dot.
-        duplicates: What to do with rows that name an image again: ``error`` (also if None),
-            ``first`` or ``keep``.
-        run_all: Runs calls, here or in workers.
-        text: What stands in the manifest, if it is not to be read from the disk.
-        files: What lies below the root, if that is known and needs no scan.
-
-    Returns:
-        The catalog, in the order of the manifest, the ids being row numbers from 0 and the paths
-        those of the files; and what was noticed.
-
-    Raises:
-        SourceError: If a line cannot be understood, names contradict each other, a path leads out
-            of the root, it is not clear which file is meant, or no file that it names is there.
     """
     lines = list(parse_augmented(read_text(path) if text is None else text, path, attribute))
     if not lines:
@@ -107,11 +85,7 @@ def read_augmented(
 
 
 def _images_of(manifest: str, lines: Sequence[Annotated]) -> str:
-    """The directory of a manifest's images, where nobody names it.
-
-    Raises:
-        SourceError: If they lie in several buckets.
-    """
+    """The directory of a manifest's images, where nobody names it."""
     if is_s3(manifest) and all(is_s3(line.ref) for line in lines):
         common = common_path([line.ref for line in lines])
         if not is_s3(common):

@@ -20,29 +20,17 @@ _NAME = re.compile(r"[A-Za-z0-9_-]{1,100}")
 
 
 class Batch(NamedTuple):
-    """A run of images that lie in one file at equal distances.
+    """A run of images that lie in one file at equal distances."""
 
-    Attributes:
-        name: What it is called in messages.
-        directory: What the paths of its images begin with: the part, or the part and the batch.
-        file: Where it lies.
-        mtime: When that was last changed, in nanoseconds since 1970.
-        start: Where the pixels of the first image begin.
-        step: How far it is from one image to the next.
-        labels: The class number of each image; None if they have none.
-        images: How many images there are.
-        names: The file name that each image once had, if that is told.
-    """
-
-    name: str
-    directory: str
-    file: PixelFile
-    mtime: int
-    start: int
-    step: int
-    labels: Sequence[int] | None
-    images: int
-    names: Sequence[str] | None = None
+    name: str  # what it is called in messages
+    directory: str  # what the paths of its images begin with: the part, or the part and the batch
+    file: PixelFile  # where it lies
+    mtime: int  # when that was last changed, in nanoseconds since 1970
+    start: int  # where the pixels of the first image begin
+    step: int  # how far it is from one image to the next
+    labels: Sequence[int] | None  # the class number of each image; None if they have none
+    images: int  # how many images there are
+    names: Sequence[str] | None = None  # the file name that each image once had, if that is told
 
 
 def catalog_of(
@@ -51,17 +39,7 @@ def catalog_of(
     names: tuple[str, ...] | None,
     classes: tuple[str, ...] | None,
 ) -> Catalog:
-    """Make the catalog of some batches, in their order.
-
-    Args:
-        batches: They; either all have labels, or none has.
-        root: What the user named.
-        names: The names of the classes, if the data set has them.
-        classes: The classes and their order, if they are fixed already.
-
-    Raises:
-        SourceError: If there are no images, or a label is not that of a class.
-    """
+    """Make the catalog of some batches, in their order."""
     labeled = [batch.labels is not None for batch in batches]
     if any(labeled) and not all(labeled):
         bare = batches[labeled.index(False)]

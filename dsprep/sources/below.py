@@ -18,11 +18,7 @@ def scan_below(
     run_all: RunAll = map,
     only: Collection[str] | None = None,
 ) -> Iterator[Scanned]:
-    """Find the images below a directory; see :func:`dsprep.sources.scan.scan`.
-
-    Raises:
-        SourceError: If it cannot be read.
-    """
+    """Find the images below a directory; see :func:`dsprep.sources.scan.scan`."""
     if is_s3(root):
         return scan_objects(root, extensions, only)
     return scan(root, extensions, run_all, only)

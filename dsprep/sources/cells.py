@@ -29,19 +29,7 @@ _AUGMENTED = re.compile(r'\s*\{[^\n]*"[^"\n]*-ref"\s*:')
 
 
 def parse_cells(text: str, source: str) -> tuple[pl.DataFrame, pl.Series]:
-    """Read a CSV file (with commas or semicolons) or a TSV file, either with a header.
-
-    Args:
-        text: All of it.
-        source: Its name, for messages.
-
-    Returns:
-        The rows that are not blank, every cell as text, stripped, and empty if there is none; and
-        ``line``, the line in which each row begins, from 1.
-
-    Raises:
-        SourceError: If this is not such a file, or has no rows.
-    """
+    """Read a CSV file (with commas or semicolons) or a TSV file, either with a header."""
     refuse_annotations(text, source)
     separator = _separator(text)
     reader = csv.reader(io.StringIO(text, newline=""), delimiter=separator)
@@ -66,11 +54,7 @@ def parse_cells(text: str, source: str) -> tuple[pl.DataFrame, pl.Series]:
 
 
 def refuse_annotations(text: str, source: str) -> None:
-    """Refuse the files of annotation tools that are no tables and no lists.
-
-    Raises:
-        SourceError: If this is one of them; the message says which, and what to do.
-    """
+    """Refuse the files of annotation tools that are no tables and no lists."""
     if _AUGMENTED.match(text):
         raise SourceError(
             f"{source}: is an augmented manifest of SageMaker: give it with --list, or as SOURCE "

@@ -23,20 +23,13 @@ _PIXELS = 3 * SIDE * SIDE
 
 
 class Version(NamedTuple):
-    """A version of a data set.
+    """A version of a data set."""
 
-    Attributes:
-        batches: The names of its batches.
-        names: The file of its class names, and their key there if it is a pickle.
-        labels: How many labels stand before the pixels of an image; 0 in a pickle.
-        key: The key of the labels in a pickle.
-    """
-
-    batches: re.Pattern[str]
-    names: str
+    batches: re.Pattern[str]  # the names of its batches
+    names: str  # the file of its class names, and their key there if it is a pickle
     names_key: str
-    labels: int
-    key: str
+    labels: int  # how many labels stand before the pixels of an image; 0 in a pickle
+    key: str  # the key of the labels in a pickle
 
 
 _VERSIONS = (
@@ -53,12 +46,7 @@ def is_part(name: str) -> bool:
 
 
 def version_of(held: Sequence[Held], batch: str | None = None) -> Version | None:
-    """The version that some files are, if they are one at all.
-
-    Args:
-        held: The files that lie together.
-        batch: The one that was named, if one was.
-    """
+    """The version that some files are, if they are one at all."""
     for version in _VERSIONS:
         for each in held:
             if version.batches.fullmatch(each.name) and batch in (None, each.name):
@@ -78,19 +66,7 @@ def _looks_like(held: Held, version: Version) -> bool:
 def read_batches(
     held: Sequence[Held], version: Version, chosen: str | None
 ) -> tuple[list[Batch], tuple[str, ...] | None]:
-    """Read the labels of the batches, and find their pixels.
-
-    Args:
-        held: The files that lie together.
-        version: Which version they are.
-        chosen: ``train``, ``test``, or the name of a batch; None for all.
-
-    Returns:
-        The batches, those to train with first; and the class names if they are told.
-
-    Raises:
-        SourceError: If one is damaged.
-    """
+    """Read the labels of the batches, and find their pixels."""
     wanted = [
         each
         for each in held

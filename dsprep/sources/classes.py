@@ -29,16 +29,7 @@ _FILE_KINDS |= {
 
 
 def number_classes(names: Iterable[str], source: str, order: str | None = None) -> tuple[str, ...]:
-    """Put class names into the order that numbers them: by code point, which is UTF-8's by byte.
-
-    Args:
-        names: The names, each of them once.
-        source: Where they come from, for the message.
-        order: ``natural`` sorts them by :func:`natural_order` instead.
-
-    Raises:
-        SourceError: If a list of classes with one name a line cannot hold one of them.
-    """
+    """Put class names into the order that numbers them: by code point, which is UTF-8's by byte."""
     classes = natural_order(names) if order == "natural" else tuple(sorted(names))
     for name in classes:
         if not name.strip() or "\n" in name or "\r" in name:
@@ -98,15 +89,7 @@ def has_flags(catalog: Catalog) -> bool:
 
 
 def in_order(catalog: Catalog, order: str | None) -> tuple[Catalog, list[Finding]]:
-    """Number the classes of a catalog by their names.
-
-    Args:
-        catalog: Its classes are in plain sorted order.
-        order: ``name`` and None leave that, ``natural`` is :func:`natural_order`.
-
-    Returns:
-        The catalog, and a note if the two orders differ and nobody has chosen.
-    """
+    """Number the classes of a catalog by their names."""
     classes = catalog.classes or ()
     natural = natural_order(classes)
     if order == "natural" and natural != classes:
@@ -135,12 +118,7 @@ def notes_on_order(classes: Sequence[str]) -> list[Finding]:
 
 
 def notes_on_directories(classes: Sequence[str], root: str) -> Iterator[Finding]:
-    """Say which directories are hardly classes: sides of a split, or kinds of files.
-
-    Args:
-        classes: The paths of the directories that images lie in, below the root.
-        root: What the user named.
-    """
+    """Say which directories are hardly classes: sides of a split, or kinds of files."""
     root = root.rstrip("/")
     if sides := _called(classes, SIDES):
         names = format_some([f"{side}/" for side in sides])
@@ -168,12 +146,7 @@ def _lie_together(paths: Sequence[str]) -> bool:
 
 
 def _called(classes: Sequence[str], meanings: Mapping[str, str]) -> list[str]:
-    """Find directories by their names, in the paths of classes.
-
-    Returns:
-        Their paths, in the order of the meanings. None if all mean the same and are classes among
-        others: ``train`` may stand beside ``car`` and ``bus``.
-    """
+    """Find directories by their names, in the paths of classes."""
     found: dict[str, str] = {}
     for name in classes:
         parts = name.split("/")
@@ -193,18 +166,7 @@ def format_classes(classes: Iterable[str]) -> str:
 
 
 def read_classes(path: str, gaps: bool = False) -> tuple[str, ...]:
-    """Read what :func:`format_classes` wrote, or anyone did in an editor.
-
-    Args:
-        path: The file: UTF-8, with or without a byte order mark; lines may end as on Windows.
-        gaps: Whether a blank line is a number without a name, as dsprep writes it.
-
-    Returns:
-        The names, in their order.
-
-    Raises:
-        SourceError: If the file cannot be read, is empty, or has a blank or a repeated line.
-    """
+    """Read what :func:`format_classes` wrote, or anyone did in an editor."""
     names = [line.removesuffix("\r") for line in read_text(path, LARGEST).split("\n")]
     while names and not names[-1].strip():
         names.pop()
@@ -228,18 +190,7 @@ _NUMBERED = re.compile(r"(\d{1,6}):(.*)")
 
 
 def read_numbered(path: str) -> tuple[str, ...] | None:
-    """Read class names that stand with their numbers.
-
-    Args:
-        path: A ``labels.txt`` of slim, with ``0:ant`` a line, or a ``label_map.pbtxt`` of the
-            Object Detection API.
-
-    Returns:
-        The names by number, empty for a number without a name; None if the file has no numbers.
-
-    Raises:
-        SourceError: If the file cannot be read, or a number or a name stands there twice.
-    """
+    """Read class names that stand with their numbers."""
     text = read_text(path, LARGEST)
     pairs: list[tuple[int, str]] = []
     if path.endswith(".pbtxt"):

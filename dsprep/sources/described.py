@@ -39,11 +39,7 @@ _HEAD = 1 << 16
 
 
 def metadata_below(root: str) -> list[str]:
-    """Find the files of metadata in a directory, or in those that lie in it.
-
-    Returns:
-        Their paths below it; none if they do not name files.
-    """
+    """Find the files of metadata in a directory, or in those that lie in it."""
     if not is_dir(root):
         return []
     found = _metadata_in(root, "")
@@ -76,17 +72,7 @@ def _names_files(path: str) -> bool:
 def read_described(
     root: str, files: list[str], *, classes: tuple[str, ...] | None, run_all: RunAll = map
 ) -> tuple[Catalog, list[Finding]]:
-    """Make the catalog of images that metadata describes, in its order.
-
-    Args:
-        root: The directory.
-        files: The files of metadata, below the root.
-        classes: The classes and their order, if they are fixed already.
-        run_all: Runs calls, here or in workers.
-
-    Raises:
-        SourceError: If metadata cannot be understood, or names no image that is there.
-    """
+    """Make the catalog of images that metadata describes, in its order."""
     paths: list[str] = []
     owners, places, offsets, stored, numbers = (array("q") for _ in range(5))
     others: list[str] = []

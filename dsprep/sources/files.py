@@ -22,36 +22,24 @@ FILES = pl.Schema({"path": pl.String(), "size": pl.Int64(), "mtime": pl.Int64()}
 
 
 class Files(NamedTuple):
-    """What lies below a directory, or in an archive.
+    """What lies below a directory, or in an archive."""
 
-    Attributes:
-        table: The images, with the columns of :data:`FILES`, in no particular order; for an archive
-            also with those of :data:`dsprep.catalog.PLACE_COLUMNS`.
-        findings: What lies there besides, by path.
-        passed_by: The directories that were not to be looked into, printable, by path.
-        others: For an archive: the files that are no images, or hidden, like the table.
-        reader: For an archive: reads it.
-        top: For an archive: the directory that it is of, and that all of its images lie in.
-        samples: For samples that are whole already: their catalog, in the order of the table, whose
-            paths are what lists call them.
-    """
-
+    # the images, with the columns of :data:`FILES`, in no particular order; for an archive also
+    # with those of :data:`dsprep.catalog.PLACE_COLUMNS`
     table: pl.DataFrame
-    findings: list[Finding]
-    passed_by: list[str]
+    findings: list[Finding]  # what lies there besides, by path
+    passed_by: list[str]  # the directories that were not to be looked into, printable, by path
+    # for an archive: the files that are no images, or hidden, like the table
     others: pl.DataFrame | None = None
-    reader: Reader | None = None
-    top: str = ""
+    reader: Reader | None = None  # for an archive: reads it
+    top: str = ""  # for an archive: the directory that it is of, and that all of its images lie in
+    # for samples that are whole already: their catalog, in the order of the table, whose paths are
+    # what lists call them
     samples: Catalog | None = None
 
     @classmethod
     def of(cls, catalog: Catalog, findings: list[Finding]) -> Files:
-        """Return samples that are whole already as what lists choose from.
-
-        Args:
-            catalog: They.
-            findings: What was noticed about them.
-        """
+        """Return samples that are whole already as what lists choose from."""
         names = plain_paths(catalog.names())
         first = names.is_first_distinct()  # all are, but for a shard that was named twice
         names, catalog = names.filter(first), replace(catalog, table=catalog.table.filter(first))
@@ -75,11 +63,7 @@ class Files(NamedTuple):
         )
 
     def with_unreadable(self, extensions: frozenset[str]) -> Files:
-        """The same with images of kinds that dsprep does not decode as unreadable samples.
-
-        Args:
-            extensions: Those of images; if the user chose them, other files are not samples.
-        """
+        """The same with images of kinds that dsprep does not decode as unreadable samples."""
         if extensions != frozenset(IMAGE_EXTENSIONS):
             return self
         unreadable = {each.path: each for each in self.unreadable()}
@@ -93,11 +77,7 @@ class Files(NamedTuple):
                 yield each._replace(kind="unreadable", detail=f"{name}, {NOT_DECODED}")
 
     def fitting(self, paths: pl.Series) -> Files:
-        """These, or those :meth:`below_top` if it is there that paths of a list begin.
-
-        Args:
-            paths: The paths, with or without the extensions of the files.
-        """
+        """These, or those :meth:`below_top` if it is there that paths of a list begin."""
         if not self.top or self.holds(paths):
             return self
         below = self.below_top()
@@ -113,12 +93,7 @@ class Files(NamedTuple):
 
 
 def list_files(scans: Iterable[Scanned], only: Collection[str] | None = None) -> Files:
-    """Put what a scan finds into a table.
-
-    Args:
-        scans: What :func:`dsprep.sources.scan.scan` yields; its errors come out of here.
-        only: The directories that it was told to look into; None if it was not.
-    """
+    """Put what a scan finds into a table."""
     tables = [FILES.to_frame()]
     findings: list[Finding] = []
     passed_by: list[str] = []

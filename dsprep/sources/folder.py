@@ -31,20 +31,6 @@ def read_folder(
 
     The class of an image is the path of its directory below the root, and classes are numbered in
     plain sorted order. Where all images lie in the root itself, they have no class.
-
-    Args:
-        root: The folder.
-        classes: The classes and their order, if they are fixed already.
-        extensions: Those of images, in lower case and without the dot.
-        scans: What a scan of the folder finds; None to scan it here and now.
-        files: What lies there, if that is known and needs no scan.
-
-    Returns:
-        The catalog, in plain sorted order of the paths, and what was noticed.
-
-    Raises:
-        SourceError: If there are no images, if only some have a class, if a class is not among
-            those given, or if a directory cannot be read.
     """
     if files is None:
         files = list_files(scan_below(root, extensions) if scans is None else scans)
@@ -78,20 +64,7 @@ def _what_else(files: Files, extensions: frozenset[str]) -> str:
 def classes_of_directories(
     paths: pl.Series, root: str, classes: tuple[str, ...] | None
 ) -> tuple[pl.Series | None, tuple[str, ...] | None]:
-    """Number the directories that images lie in.
-
-    Args:
-        paths: The images' paths below the root, at least one.
-        root: For messages.
-        classes: The classes and their order, if they are fixed already.
-
-    Returns:
-        The column ``cls`` of a catalog, and the classes; None and None where all images lie in the
-        root itself.
-
-    Raises:
-        SourceError: If only some have a class, or if a class is not among those given.
-    """
+    """Number the directories that images lie in."""
     directories = paths.str.replace(r"/?[^/]*$", "")
     in_root = paths.filter(directories == "")
     if len(in_root) == len(paths):

@@ -26,36 +26,20 @@ _MOST_FILES = 1000
 
 
 class Held(NamedTuple):
-    """A file, or a member of an archive.
+    """A file, or a member of an archive."""
 
-    Attributes:
-        name: Its name without a directory.
-        directory: The directory in the archive that it lies in; empty for a file.
-        path: The file, or the archive.
-        size: Its bytes.
-        mtime: When the file was last changed, in nanoseconds since 1970.
-        member: Where it lies in the archive; None for a file.
-    """
-
-    name: str
-    directory: str
-    path: str
-    size: int
-    mtime: int
-    member: Member | None = None
+    name: str  # its name without a directory
+    directory: str  # the directory in the archive that it lies in; empty for a file
+    path: str  # the file, or the archive
+    size: int  # its bytes
+    mtime: int  # when the file was last changed, in nanoseconds since 1970
+    member: Member | None = None  # where it lies in the archive; None for a file
 
     def __str__(self) -> str:
         return self.path if self.path.endswith(self.name) else f"{self.path}: {self.name}"
 
     def pixel_file(self, stop: int, mode: str, width: int, height: int) -> tuple[PixelFile, int]:
-        """Return the file that holds its pixels, and where its bytes begin there.
-
-        Args:
-            stop: Where the last of all files that are read from the same tar ends there.
-            mode: Pillow's name for the kind of pixel.
-            width: Of each image.
-            height: Of each image.
-        """
+        """Return the file that holds its pixels, and where its bytes begin there."""
         image = mode, width, height
         if self.member is None:
             return PixelFile(self.path, False, self.size, *image), 0
@@ -65,11 +49,7 @@ class Held(NamedTuple):
         return PixelFile(self.path, is_compressed, stop, *image), self.member.offset
 
     def first_bytes(self, count: int) -> bytes:
-        """Return its first bytes.
-
-        Raises:
-            SourceError: If it cannot be read, or is a member of more bytes than any is read of.
-        """
+        """Return its first bytes."""
         try:
             with self._open() as file:
                 return file.read(count) or b""
@@ -77,12 +57,7 @@ class Held(NamedTuple):
             raise SourceError(f"{self}: cannot be read ({error.strerror})") from None
 
     def open(self) -> BinaryIO | OpenFile:
-        """Open it from front to back, decompressed if it is compressed.
-
-        Raises:
-            OSError: If it cannot be opened.
-            SourceError: As :meth:`first_bytes`.
-        """
+        """Open it from front to back, decompressed if it is compressed."""
         is_packed = is_compressed(self)
         file = self._open()
         return open_compressed(str(self), file) if is_packed else file
@@ -94,22 +69,13 @@ class Held(NamedTuple):
         return io.BytesIO(next(read_members([self.member])))
 
     def require_usual_size(self) -> None:
-        """Refuse a file that is too large to be read whole.
-
-        Raises:
-            SourceError: If it is.
-        """
+        """Refuse a file that is too large to be read whole."""
         if self.size > _LARGEST:
             raise SourceError(f"{self}: has {self.size} bytes, far more than any of such files")
 
 
 def files_in(directory: str, wanted: Callable[[str], bool]) -> list[Held]:
-    """Return some of the files in a directory; none if it holds too many for a known data set.
-
-    Args:
-        directory: The directory.
-        wanted: Whether to take one, by its name.
-    """
+    """Return some of the files in a directory; none if it holds too many for a known data set."""
     found: list[Held] = []
     try:
         for number, entry in enumerate(entries(directory)):
@@ -124,15 +90,7 @@ def files_in(directory: str, wanted: Callable[[str], bool]) -> list[Held]:
 
 
 def members_in(path: str, wanted: Callable[[str], bool]) -> list[Held]:
-    """Return some of the files in an archive.
-
-    Args:
-        path: The archive.
-        wanted: Whether to take one, by its name without a directory.
-
-    Raises:
-        SourceError: If it is damaged, or two of those have one name.
-    """
+    """Return some of the files in an archive."""
     _, _, listing, archive = open_archive(path)
     for damage in listing.damage:
         raise SourceError(f"{path}: {damage.detail}: download it again")
@@ -154,11 +112,7 @@ def members_in(path: str, wanted: Callable[[str], bool]) -> list[Held]:
 
 
 def read_contents(held: Sequence[Held]) -> Iterator[tuple[Held, bytes]]:
-    """Read files whole, those of an archive in the order in which they lie there.
-
-    Raises:
-        SourceError: If one cannot be read, or is too large.
-    """
+    """Read files whole, those of an archive in the order in which they lie there."""
     for each in held:
         each.require_usual_size()
     members = [each.member for each in held if each.member is not None]
@@ -175,20 +129,12 @@ def read_contents(held: Sequence[Held]) -> Iterator[tuple[Held, bytes]]:
 
 
 def is_compressed(held: Held) -> bool:
-    """Whether a file is compressed, by its first bytes.
-
-    Raises:
-        SourceError: If it cannot be read.
-    """
+    """Whether a file is compressed, by its first bytes."""
     return compression_of(held.first_bytes(6)) is not None
 
 
 def blocks_of(held: Held) -> Iterator[bytes]:
-    """Read the (decompressed) bytes of a file from front to back.
-
-    Raises:
-        SourceError: If it cannot be read, or is damaged.
-    """
+    """Read the (decompressed) bytes of a file from front to back."""
     try:
         with held.open() as file:
             while block := file.read(_BLOCK):

@@ -28,19 +28,12 @@ _PARTS = {"train": "train", "test": "test", "t10k": "test"}
 
 
 class ImagesFile(NamedTuple):
-    """An idx file of images.
+    """An idx file of images."""
 
-    Attributes:
-        held: The file.
-        labels: The file of their labels; None if there is none.
-        set: What its name begins with, ``emnist-letters``; mostly nothing.
-        part: ``train``, ``test``, or nothing if its name does not tell.
-    """
-
-    held: Held
-    labels: Held | None
-    set: str
-    part: str
+    held: Held  # the file
+    labels: Held | None  # the file of their labels; None if there is none
+    set: str  # what its name begins with, `emnist-letters`; mostly nothing
+    part: str  # `train`, `test`, or nothing if its name does not tell
 
 
 def is_part(name: str) -> bool:
@@ -49,13 +42,7 @@ def is_part(name: str) -> bool:
 
 
 def images_files(held: Sequence[Held], name: str | None = None) -> list[ImagesFile]:
-    """Return the files of images among those of one directory.
-
-    Args:
-        held: The files.
-        name: The one that was named. Without it, a compressed file beside the same one, unpacked,
-            does not count.
-    """
+    """Return the files of images among those of one directory."""
     there = {each.name: each for each in held}
     found = []
     for each in sorted(there):
@@ -78,11 +65,7 @@ def _images_name(labels: str) -> str:
 
 
 def read_batch(images: ImagesFile) -> Batch:
-    """Look into a file of images, and read their labels.
-
-    Raises:
-        SourceError: If it, or the file of its labels, is damaged or cannot be read.
-    """
+    """Look into a file of images, and read their labels."""
     held = images.held
     (count, height, width), size = _look_into(held, 3)
     if not height or not width or height * width > _MOST_PIXELS:

@@ -60,22 +60,7 @@ _AT_ONCE = 1000
 def with_schema(
     catalog: Catalog, choice: Choice, every: bool, order: str | None, run_all: RunAll
 ) -> tuple[Catalog, list[Finding]]:
-    """Settle the schema of a catalog.
-
-    Args:
-        catalog: The samples, as indexing found them.
-        choice: What the user says of the fields.
-        every: Whether all labels and class names have to be known now.
-        order: The order of class names that no one has numbered.
-        run_all: Runs calls, here or in workers.
-
-    Returns:
-        The catalog with its schema, its reader making samples of it; and what there is to say.
-
-    Raises:
-        OptionError: If an option names a field that is not there.
-        SourceError: If no schema fits the samples.
-    """
+    """Settle the schema of a catalog."""
     if not catalog.reader.whole:
         settled = Settled(_of_images(catalog, choice))
     else:
@@ -214,11 +199,7 @@ def _with_classes(
 
 
 def _gather(catalog: Catalog, run_all: RunAll) -> Gathered:
-    """Read all samples for their labels.
-
-    Raises:
-        SourceError: If a class has two names.
-    """
+    """Read all samples for their labels."""
     assert catalog.settled is not None
     name = catalog.settled.schema.label or ""
     tasks = [
@@ -280,16 +261,7 @@ def _are_numbers(values: Sequence[Any]) -> bool:
 
 
 def table_of(settled: Settled, schema: Schema, samples: int) -> Iterator[tuple[str, ...]]:
-    """Return what a dry run shows of a schema, a row for each field.
-
-    Args:
-        settled: The schema of the source.
-        schema: That of the format to write.
-        samples: How many samples there are.
-
-    Yields:
-        Field, type, role, told by what, where it goes, how many samples of the look have it.
-    """
+    """Return what a dry run shows of a schema, a row for each field."""
     roles = {settled.schema.image: "image", settled.schema.label: "label"}
     for each in settled.schema.fields:
         goes = schema.by_name.get(each.name)

@@ -30,17 +30,11 @@ _MOST_VALUES = 3 * 10**7
 
 
 class Known(NamedTuple):
-    """What is known of the classes before labels are read.
+    """What is known of the classes before labels are read."""
 
-    Attributes:
-        classes: The classes and their order, if they are fixed already.
-        owner: The source that these are of, if the user did not give them.
-        order: Otherwise, the order of the names; see :func:`number_classes`.
-    """
-
-    classes: tuple[str, ...] | None
-    owner: str | None = None
-    order: str | None = None
+    classes: tuple[str, ...] | None  # the classes and their order, if they are fixed already
+    owner: str | None = None  # the source that these are of, if the user did not give them
+    order: str | None = None  # otherwise, the order of the names; see :func:`number_classes`
 
 
 def labels_from_numbers(
@@ -49,20 +43,7 @@ def labels_from_numbers(
     source: str,
     owner: str | None = None,
 ) -> pl.Series:
-    """Turn labels into class numbers, if every sample has one label and all are whole.
-
-    Args:
-        rows: The columns ``labels``, a list of numbers, and ``line``.
-        classes: The classes that there are, if that is known.
-        source: The name of what was read, for messages.
-        owner: The source that the classes are of, if the user did not give them.
-
-    Returns:
-        The column ``cls`` of a catalog, or else ``label``.
-
-    Raises:
-        SourceError: If a label is not the number of a class.
-    """
+    """Turn labels into class numbers, if every sample has one label and all are whole."""
     labels, first = pl.col("labels"), pl.col("labels").list.first()
     is_class = (labels.list.len() == 1) & (first % 1 == 0) & (first.abs() < _LARGEST_EXACT)
     if not rows.select(is_class.all()).item():
@@ -78,19 +59,7 @@ def labels_from_numbers(
 def labels_from_names(
     rows: pl.DataFrame, known: Known, source: str
 ) -> tuple[pl.Series, tuple[str, ...]]:
-    """Turn class names into class numbers.
-
-    Args:
-        rows: The columns ``name`` and ``line``.
-        known: What is known of the classes.
-        source: The name of what was read, for messages.
-
-    Returns:
-        The column ``cls`` of a catalog, and the classes.
-
-    Raises:
-        SourceError: If a name is not among the classes.
-    """
+    """Turn class names into class numbers."""
     classes = known.classes
     if classes is None:
         classes = number_classes(rows["name"].unique(), source, known.order)
@@ -109,12 +78,7 @@ def _among(classes: Sequence[object], owner: str | None) -> str:
 def label_column(
     labels: Sequence[int | tuple[float, ...] | None], samples: int
 ) -> pl.Series | None:
-    """Return the labels of samples as the column of a catalog; None unless all samples have one.
-
-    Args:
-        labels: They, as far as they are known.
-        samples: How many samples there are.
-    """
+    """Return the labels of samples as the column of a catalog; None unless all samples have one."""
     if len(labels) < samples or None in labels:
         return None
     if all(isinstance(label, int) for label in labels):
@@ -124,11 +88,7 @@ def label_column(
 
 
 def require_known(labels: pl.Series, classes: tuple[str, ...], name: str) -> None:
-    """Refuse class numbers without a name.
-
-    Raises:
-        SourceError: If there is one.
-    """
+    """Refuse class numbers without a name."""
     unknown = labels.filter(~labels.is_between(0, len(classes) - 1))
     if len(unknown):
         raise SourceError(
@@ -147,16 +107,6 @@ def refuse_mixture(
     """Refuse a column of numbers in which names stand, or of names in which numbers stand.
 
     As names, all of its numbers would get other numbers.
-
-    Args:
-        column: The labels.
-        lines: The line of each.
-        is_number: Whether each is a number.
-        way_out: What to do if that is right as it is.
-        source: The name of what was read, for messages.
-
-    Raises:
-        SourceError: If there are both; the message names the first label of the rarer kind.
     """
     numbers = int(is_number.sum())
     names = len(column) - numbers
@@ -174,11 +124,7 @@ def _are(count: int) -> str:
 
 
 def refuse_two_readings(column: pl.Series, lines: pl.Series, known: Known, source: str) -> None:
-    """Refuse numbers that are also names of other classes of the source.
-
-    Raises:
-        SourceError: If there is one, and the user did not give the classes.
-    """
+    """Refuse numbers that are also names of other classes of the source."""
     classes, number = known.classes or (), column.cast(pl.Float64, strict=False)
     if known.owner is None or not numbers_in(column).all():
         return
@@ -193,29 +139,14 @@ def refuse_two_readings(column: pl.Series, lines: pl.Series, known: Known, sourc
 def refuse_labels(
     column: pl.Series, lines: pl.Series, wrong: pl.Series, reason: str, source: str
 ) -> None:
-    """Refuse a column in which labels are wrong, with the first of them.
-
-    Args:
-        column: The labels.
-        lines: The line of each.
-        wrong: Whether each is wrong.
-        reason: What is wrong with them.
-        source: The name of what was read, for messages.
-
-    Raises:
-        SourceError: If any label is wrong.
-    """
+    """Refuse a column in which labels are wrong, with the first of them."""
     rows = pl.DataFrame([lines, column.alias("label"), wrong.alias("wrong")])
     where = f"in the column {quoted(column.name)}"
     refuse(source, rows, pl.col("wrong"), lambda row: f"{quoted(row['label'])} {where} {reason}")
 
 
 def refuse_fractions(column: pl.Series, lines: pl.Series, kind: str | None, source: str) -> None:
-    """Refuse fractions among the numbers of classes.
-
-    Raises:
-        SourceError: If ``kind`` is ``class``, or they are so rare that they look like mistakes.
-    """
+    """Refuse fractions among the numbers of classes."""
     fractions = column.cast(pl.Float64) % 1 != 0
     count = int(fractions.sum())
     if kind == "class":
@@ -229,11 +160,7 @@ def refuse_fractions(column: pl.Series, lines: pl.Series, kind: str | None, sour
 
 
 def refuse_tags(column: pl.Series, lines: pl.Series, source: str) -> None:
-    """Refuse a column whose cells hold several labels each, unless they are few and unclear.
-
-    Raises:
-        SourceError: If it is one; the message names the options that decide.
-    """
+    """Refuse a column whose cells hold several labels each, unless they are few and unclear."""
     texts = column.unique(maintain_order=True).head(_LOOKED_AT)
     separator = find_separator(texts.to_list())
     if separator is None:
@@ -261,9 +188,6 @@ def find_separator(texts: Sequence[str]) -> str | None:
     and tags do not keep their place. In names they do: "left lung", "right lung" and "lung" have
     each word at one place, counted from the front or from the back. They are tags, too, if
     each part of each cell also stands alone in a cell.
-
-    Args:
-        texts: The different cells of the column.
     """
     for separator in _SEPARATORS:
         cells = [split_cell(text, separator) for text in texts]
@@ -315,24 +239,7 @@ def labels_from_cells(
     known: Known,
     source: str,
 ) -> tuple[pl.Series, tuple[str, ...] | None]:
-    """Turn cells of several labels into labels of several numbers.
-
-    Args:
-        column: The cells.
-        lines: The line of each.
-        separator: What stands between two labels of a cell.
-        kind: ``float`` keeps numbers as they are. Otherwise labels are tags, and become a 1 for
-            each tag of the cell and a 0 for each other. A tag that is a number is the number of its
-            class, as a label alone is.
-        known: What is known of the classes.
-        source: The name of what was read, for messages.
-
-    Returns:
-        The column ``label`` of a catalog, and the classes; None if they have no names.
-
-    Raises:
-        SourceError: If a label is not a number or not among the classes, or there are too many.
-    """
+    """Turn cells of several labels into labels of several numbers."""
     parts = {text: split_cell(text, separator) for text in column.unique()}
     cells = pl.Series("label", [parts[text] for text in column], pl.List(pl.String))
     rows = pl.DataFrame([lines, cells]).with_row_index("row")

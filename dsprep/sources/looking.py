@@ -34,19 +34,12 @@ def find_pixels(task: tuple[Reader, Rows]) -> RawPixels | None:
 
 
 class Gathered(NamedTuple):
-    """What all samples tell of their labels.
+    """What all samples tell of their labels."""
 
-    Attributes:
-        keys: The key, or the path of the image, of each.
-        labels: The label of each; None if it has none.
-        names: The names of classes that stand beside their numbers.
-        unread: The positions of samples that cannot be read, and why.
-    """
-
-    keys: list[str]
-    labels: list[Any]
-    names: dict[int, str]
-    unread: dict[int, str]
+    keys: list[str]  # the key, or the path of the image, of each
+    labels: list[Any]  # the label of each; None if it has none
+    names: dict[int, str]  # the names of classes that stand beside their numbers
+    unread: dict[int, str]  # the positions of samples that cannot be read, and why
 
 
 def gather(task: tuple[Reader, Rows, str]) -> Gathered:
@@ -68,11 +61,7 @@ def gather(task: tuple[Reader, Rows, str]) -> Gathered:
 
 
 def add_names(names: dict[int, str], more: dict[int, str], source: str) -> None:
-    """Add names of classes to those that are known.
-
-    Raises:
-        SourceError: If a class has two names.
-    """
+    """Add names of classes to those that are known."""
     for number, name in more.items():
         if names.setdefault(number, name) != name:
             raise SourceError(

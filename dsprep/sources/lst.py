@@ -34,26 +34,6 @@ def read_lst(
     One whole number a line makes class numbers; several numbers, a fraction or a detection label
     make label lists. A listed file may have any extension and may be hidden. Only the directories
     that the list names are looked into for files that it does not name.
-
-    Args:
-        list_path: The ``.lst``.
-        root: The directory that its paths start from.
-        classes: The names of the classes, if there are any.
-        owner: The source that these are of, if the user did not give them.
-        extensions: Those of images, in lower case and without the dot.
-        duplicates: What to do with rows that name an image again: ``error`` (also if None),
-            ``first`` or ``keep``.
-        run_all: Runs calls, here or in workers.
-        text: What stands in the list, if it is not to be read from the disk.
-        files: What lies below the root, if that is known and needs no scan.
-
-    Returns:
-        The catalog, in the order of the list and with its ids and paths as they are written there;
-        and what was noticed.
-
-    Raises:
-        SourceError: If a line cannot be understood, an id stands twice, a path leads out of the
-            root, a label is not the number of a class, or no listed file is there.
     """
     text = read_text(list_path) if text is None else text
     refuse_annotations(text, list_path)

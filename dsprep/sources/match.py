@@ -34,24 +34,7 @@ def match_files(
     duplicates: str | None = None,
     advice: str = "",
 ) -> tuple[pl.DataFrame, list[Finding]]:
-    """Give every listed sample its file, and say what is left over on either side.
-
-    Args:
-        rows: The listed samples, with the columns ``line`` (in the list, from 1), ``path`` (as it
-            was written there) and ``file`` (where it should be, plainly written).
-        files: What a scan of the root found.
-        root: The directory that paths start from.
-        source: The list's name, for messages.
-        duplicates: What to do with rows that name a file again; see :func:`settle_duplicates`.
-        advice: What else a message about such rows says.
-
-    Returns:
-        The samples that have a file, in their order, with what :func:`chosen` takes; and the
-        findings.
-
-    Raises:
-        SourceError: If not one of them has a file, or rows name a file again.
-    """
+    """Give every listed sample its file, and say what is left over on either side."""
     if files.samples is not None:
         rows = rows.with_columns(file=find_samples(rows, files, files.samples, source))
     matched = _join(rows, files.table)
@@ -110,14 +93,6 @@ def chosen(
     Samples that are whole already keep their own labels if these are the same, with the same class
     names; or if none has a label, and a list without class names has nothing but zeros, which is
     what lists of samples without labels have.
-
-    Args:
-        rows: What :func:`match_files` returns, with the columns ``index`` and ``path``, and ``cls``
-            or ``label``.
-        files: What they were chosen from.
-        root: The directory that paths start from, or what else the source is called.
-        classes: The class names.
-        told: What the list tells: ``id``, ``label``.
     """
     labels = [rows[name] for name in LABEL_COLUMNS if name in rows.columns]
     if files.samples is None:
@@ -180,20 +155,7 @@ def _as_lists(labels: pl.Series) -> pl.Series:
 
 
 def find_samples(rows: pl.DataFrame, files: Files, samples: Catalog, source: str) -> pl.Series:
-    """Find what a list means: a sample by its name, by its shard and key, or by its key alone.
-
-    Args:
-        rows: The columns ``line`` and ``file``, what the list has there, plainly written.
-        files: What :meth:`Files.of` makes of the samples.
-        samples: They.
-        source: The list's name, for messages.
-
-    Returns:
-        The names that the samples have; what the list has where there is no such sample.
-
-    Raises:
-        SourceError: If it may mean two.
-    """
+    """Find what a list means: a sample by its name, by its shard and key, or by its key alone."""
     named, names = rows.select("line", name="file"), files.table["path"]
     if names.is_in(named["name"].implode()).sum() == named["name"].n_unique():
         return named["name"]  # nearly always
@@ -226,19 +188,7 @@ def more_than_names(files: pl.DataFrame) -> Iterator[pl.DataFrame]:
 def find_spelled(
     named: pl.DataFrame, spellings: Iterable[pl.DataFrame], source: str
 ) -> pl.DataFrame:
-    """Find what each name means, by the first spelling that it is.
-
-    Args:
-        named: The columns ``line`` and ``name``.
-        spellings: Of what may be meant: the columns ``name`` and ``path``; the exact one first.
-        source: The file that has the names, for messages.
-
-    Returns:
-        The columns ``name`` and ``path``, each name that means something once.
-
-    Raises:
-        SourceError: If a name may mean two.
-    """
+    """Find what each name means, by the first spelling that it is."""
     left = named.select("line", "name").unique("name", keep="first", maintain_order=True)
     found = [pl.DataFrame(schema={"name": pl.String, "path": pl.String})]
     for spelled in spellings:
@@ -283,23 +233,7 @@ def _missing(rows: pl.DataFrame, source: str, kind: str) -> list[Finding]:
 def settle_duplicates(
     rows: pl.DataFrame, by: str, source: str, duplicates: str | None, advice: str = ""
 ) -> tuple[pl.DataFrame, list[Finding]]:
-    """Decide about rows that name a file again.
-
-    Args:
-        rows: The rows with the columns ``path``, ``by`` and ``line``; or ``index``, if nothing
-            tells the lines.
-        by: The column that is the same for the rows of one file.
-        source: The list's name, for messages.
-        duplicates: ``first`` leaves out all but the first row of each file, ``keep`` leaves all
-            rows in; otherwise such rows are refused.
-        advice: What else the message says.
-
-    Returns:
-        The rows that are used, and a finding for each row that names a file again.
-
-    Raises:
-        SourceError: If there are such rows and ``duplicates`` does not say what to do.
-    """
+    """Decide about rows that name a file again."""
     if rows[by].n_unique() == rows.height:
         return rows, []
     at, word = ("line", "line") if "line" in rows.columns else ("index", "the row of id")

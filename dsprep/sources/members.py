@@ -12,49 +12,34 @@ from dsprep.rows import Rows
 
 
 class Link(NamedTuple):
-    """A link in an archive.
+    """A link in an archive."""
 
-    Attributes:
-        name: Its own name.
-        target: What it names: for a hard link, a member; for a symbolic one, a path that starts
-            from the directory of the link.
-        symbolic: Which of the two it is.
-        place: How many files come before it.
-    """
-
-    name: str
+    name: str  # its own name
+    # what it names: for a hard link, a member; for a symbolic one, a path that starts from the
+    # directory of the link
     target: str
-    symbolic: bool
-    place: int
+    symbolic: bool  # which of the two it is
+    place: int  # how many files come before it
 
 
 @dataclass
 class Listing:
-    """The members of an archive, in its order, directories excepted.
+    """The members of an archive, in its order, directories excepted."""
 
-    Attributes:
-        names: The names of files that can be read, as the archive has them.
-        sizes: The bytes of each.
-        offsets: Where in the archive each begins, as its reader wants it.
-        stored: How many bytes it takes there.
-        links: The links.
-        unreadable: Names of files that cannot be read, and why.
-        special: Names of what is no file: devices, pipes.
-        nameless: Names that are not UTF-8, printable.
-        stems: The names of tars in the tar, without ``.tar``: those that were looked into.
-        damage: What is wrong with the archive as a whole.
-    """
-
+    # the names of files that can be read, as the archive has them
     names: list[str] = field(default_factory=list)
-    sizes: array[int] = field(default_factory=lambda: array("q"))
+    sizes: array[int] = field(default_factory=lambda: array("q"))  # the bytes of each
+    # where in the archive each begins, as its reader wants it
     offsets: array[int] = field(default_factory=lambda: array("q"))
-    stored: array[int] = field(default_factory=lambda: array("q"))
-    links: list[Link] = field(default_factory=list)
+    stored: array[int] = field(default_factory=lambda: array("q"))  # how many bytes it takes there
+    links: list[Link] = field(default_factory=list)  # the links
+    # names of files that cannot be read, and why
     unreadable: list[tuple[str, str]] = field(default_factory=list)
-    special: list[str] = field(default_factory=list)
-    nameless: list[str] = field(default_factory=list)
+    special: list[str] = field(default_factory=list)  # names of what is no file: devices, pipes
+    nameless: list[str] = field(default_factory=list)  # names that are not UTF-8, printable
+    # the names of tars in the tar, without `.tar`: those that were looked into
     stems: set[str] = field(default_factory=set)
-    damage: list[Finding] = field(default_factory=list)
+    damage: list[Finding] = field(default_factory=list)  # what is wrong with the archive as a whole
 
     def add(self, name: str, size: int, offset: int, stored: int) -> None:
         """Add a file that can be read."""

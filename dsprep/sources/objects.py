@@ -19,14 +19,7 @@ _Verdict = Literal["taken", "hidden", "passed by", "bad"]
 def scan_objects(
     root: str, extensions: frozenset[str] | None, only: Collection[str] | None = None
 ) -> Iterator[Scanned]:
-    """Find the images below a place on S3; the arguments are those of a scan of a directory.
-
-    Yields:
-        What the pages of the listing hold.
-
-    Raises:
-        SourceError: If it cannot be listed.
-    """
+    """Find the images below a place on S3; the arguments are those of a scan of a directory."""
     with as_source(root):
         store, key = bucket_and_key(root)
         prefix = prefix_of(key)

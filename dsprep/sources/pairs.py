@@ -23,17 +23,11 @@ _GLOB = re.compile(r"([^*?\[\]]*)([*]{1,2}(?:/[*]{1,2})*)([^*?\[\]]*)")
 
 @dataclass(frozen=True)
 class Pattern:
-    """One of the pairs.
+    """One of the pairs."""
 
-    Attributes:
-        option: What was given.
-        part: What it means.
-        run: A regular expression for stems.
-    """
-
-    option: str
-    part: Pair
-    run: str
+    option: str  # what was given
+    part: Pair  # what it means
+    run: str  # A regular expression for stems
 
     @property
     def literal(self) -> int:
@@ -49,11 +43,7 @@ class Pattern:
 
 
 def parse_pairs(pairs: Mapping[str, str]) -> list[Pattern]:
-    """Make sense of pairs.
-
-    Raises:
-        OptionError: If there is none in them.
-    """
+    """Make sense of pairs."""
     if not pairs:
         raise OptionError("--pair: give each part, as in --pair image=images/*.jpg")
     patterns = [_parse_pair(name, glob) for name, glob in pairs.items()]
@@ -100,18 +90,7 @@ def _regex(wild: str) -> str:
 def read_pairs(
     root: str, files: Files, patterns: Sequence[Pattern], classes: tuple[str, ...] | None
 ) -> tuple[Catalog, list[Finding]]:
-    """Make the catalog of samples that have all the parts; those that lack one are lost.
-
-    Args:
-        root: The folder.
-        files: All that is in it.
-        patterns: The parts.
-        classes: The classes and their order, if a part tells their numbers.
-
-    Raises:
-        OptionError: If no file is one of the parts, or there are classes and nothing tells them.
-        SourceError: If no sample has all parts.
-    """
+    """Make the catalog of samples that have all the parts; those that lack one are lost."""
     fields = [pattern.part.field for pattern in patterns]
     if classes is not None and "cls" not in fields:
         raise OptionError(

@@ -55,24 +55,6 @@ def read_parquet(
     own; else from the file's name and the number of the row in it. Labels that some rows lack are
     in the samples alone, not in the catalog; so are those of a test set whose classes are all -1.
     Rows without an image are no samples, unless samples need none.
-
-    Args:
-        paths: The files.
-        classes: The classes and their order, if they are fixed already; those that the files name
-            are numbered anew then.
-        choice: What the user says of the fields.
-        order: The order of class names that numbers them, if the files do not.
-        run_all: Runs calls, here or in workers.
-
-    Returns:
-        The catalog, and what was noticed: row groups that are damaged, rows without an image, what
-        is read in another form.
-
-    Raises:
-        OptionError: If pyarrow is not installed, or an option names a column that is not there.
-        SourceError: If a file cannot be read, has columns of other types than the others, or
-            columns that no field can hold; if a class is not among those given; or if there are no
-            rows.
     """
     root = paths[0] if len(paths) == 1 else common_path(paths)
     shared = _shared_schema(paths, choice)
@@ -145,11 +127,7 @@ def _joined(indexed: Sequence[IndexedRows], name: str) -> list[Any]:
 
 
 def _shared_schema(paths: Sequence[str], choice: Choice) -> Any:
-    """Return the Arrow schema that holds the columns of all files.
-
-    Raises:
-        SourceError: If a column has types that have none in common, or other classes.
-    """
+    """Return the Arrow schema that holds the columns of all files."""
     shared: Any = None
     for path in paths:
         with open_or_refuse(path) as file:
@@ -244,15 +222,7 @@ def _number(
     choice: Choice,
     root: str,
 ) -> tuple[Field, pl.Series | None]:
-    """Number the classes of a label.
-
-    Returns:
-        The label with its classes, and the column ``cls`` or ``label`` of the catalog, if every
-        sample has one.
-
-    Raises:
-        SourceError: If a label is none of the classes.
-    """
+    """Number the classes of a label."""
     if label.type == "text" and (choice.label_type == "text" or choice.schema is not None):
         return label, None
     if label.type == "text":

@@ -29,60 +29,37 @@ _MESSAGE_OF_COLUMN = 512
 
 
 class RowsTask(NamedTuple):
-    """A file to index.
+    """A file to index."""
 
-    Attributes:
-        path: Where it is.
-        columns: What is read of it.
-        label: The column of labels, if labels are wanted.
-        no_image: Whether rows without an image are samples.
-    """
-
-    path: str
-    columns: Columns
-    label: str | None
-    no_image: bool
+    path: str  # where it is
+    columns: Columns  # what is read of it
+    label: str | None  # the column of labels, if labels are wanted
+    no_image: bool  # whether rows without an image are samples
 
 
 @dataclass
 class IndexedRows:
-    """What indexing found in a file.
+    """What indexing found in a file."""
 
-    Attributes:
-        size: The file's bytes.
-        mtime: When it was last changed, in nanoseconds since 1970.
-        groups: The number of the first row of each row group, and the number of all rows.
-        rows: The number of each row that is a sample.
-        sizes: The bytes of each one's image; without images, of all its values.
-        kinds: The kind of each one's image; empty without one.
-        paths: What the file says of where each image was.
-        labels: What the column of labels says.
-        counts: How many rows have a value, by column.
-        spool: The bytes that the rows take one by one, or more.
-        without_image: How many rows are none, because their image is null.
-        damage: Which row groups cannot be read, and why.
-    """
-
-    size: int
-    mtime: int
-    groups: list[int]
+    size: int  # the file's bytes
+    mtime: int  # when it was last changed, in nanoseconds since 1970
+    groups: list[int]  # the number of the first row of each row group, and the number of all rows
+    # the number of each row that is a sample
     rows: array[int] = field(default_factory=lambda: array("q"))
+    # the bytes of each one's image; without images, of all its values
     sizes: array[int] = field(default_factory=lambda: array("q"))
+    # the kind of each one's image; empty without one
     kinds: list[str] = field(default_factory=list)
-    paths: list[Cell] = field(default_factory=list)
-    labels: list[Any] = field(default_factory=list)
-    counts: Counter[str] = field(default_factory=Counter)
-    spool: int = 4096
-    without_image: int = 0
-    damage: list[str] = field(default_factory=list)
+    paths: list[Cell] = field(default_factory=list)  # what the file says of where each image was
+    labels: list[Any] = field(default_factory=list)  # what the column of labels says
+    counts: Counter[str] = field(default_factory=Counter)  # how many rows have a value, by column
+    spool: int = 4096  # the bytes that the rows take one by one, or more
+    without_image: int = 0  # how many rows are none, because their image is null
+    damage: list[str] = field(default_factory=list)  # which row groups cannot be read, and why
 
 
 def open_or_refuse(path: str) -> Any:
-    """Open a Parquet file.
-
-    Raises:
-        SourceError: If it cannot be read or is not Parquet.
-    """
+    """Open a Parquet file."""
     try:
         return open_parquet(path)
     except OSError as error:
@@ -94,11 +71,7 @@ def open_or_refuse(path: str) -> Any:
 
 
 def index_rows(task: RowsTask) -> IndexedRows:
-    """Index a file: all of it is read, a few rows at a time.
-
-    Raises:
-        SourceError: If it cannot be read.
-    """
+    """Index a file: all of it is read, a few rows at a time."""
     size, mtime = facts(task.path)
     with open_or_refuse(task.path) as file:
         groups = [0]
@@ -124,11 +97,7 @@ def index_rows(task: RowsTask) -> IndexedRows:
 
 
 def _require_believable(groups: list[int], size: int, path: str) -> None:
-    """Refuse numbers of rows that no file of its size holds.
-
-    Raises:
-        SourceError: If a group has fewer than none, or there is less than a byte for each row.
-    """
+    """Refuse numbers of rows that no file of its size holds."""
     if groups != sorted(groups) or groups[-1] > size:
         raise SourceError(
             f"{path}: is not a Parquet file of samples: {groups[-1]} rows in {size} bytes"

@@ -56,26 +56,6 @@ def read_parts(
     A row's path is the stem that a sample's files share and the extension of its image; where a
     sample has no image, the stem alone. Its size is that of all its parts together, so that its
     digest tells when one comes, goes or changes size.
-
-    Args:
-        root: The folder, or an archive of one, where members of a sample need not be adjacent.
-        pairs: The parts of every sample, by name: each the paths of its files below the root, in
-            which ``*`` stands for the stem. ``image`` is the image; another name becomes the field
-            of that name and the files' extension, ``mask`` being ``mask.png``; a name that has a
-            dot is the field itself. None takes files that share their paths up to the first dot of
-            the base name, each being the field that the rest of its name says.
-        classes: The classes and their order, if they are fixed already.
-        downloaded: Whether img2dataset wrote the folder: its directories are no classes, and the
-            files beside them no samples.
-        run_all: Runs calls, here or in workers.
-
-    Returns:
-        The catalog, in plain sorted order of the stems, and what was noticed.
-
-    Raises:
-        OptionError: If a pair makes no sense, or no file is part of it.
-        SourceError: If there are no samples, their classes are unclear, the names have too many
-            different endings, or a directory cannot be read.
     """
     if not is_dir(root):
         return read_archived_parts(open_archive(root), classes)
@@ -91,15 +71,7 @@ def read_parts(
 def read_archived_parts(
     archive: Archive, classes: tuple[str, ...] | None = None
 ) -> tuple[Catalog, list[Finding]]:
-    """Make the catalog of an archive whose samples are several members each.
-
-    Args:
-        archive: The archive; the members of a sample need not be adjacent in it.
-        classes: The classes and their order, if they are fixed already.
-
-    Raises:
-        SourceError: As :func:`read_parts`.
-    """
+    """Make the catalog of an archive whose samples are several members each."""
     extensions = frozenset(extension_in(name)[1:] for name in archive.listing.names)
     files = files_of(archive, extensions).below_top()
     findings = [
@@ -169,11 +141,7 @@ def _named(files: pl.DataFrame) -> tuple[pl.DataFrame, list[Finding]]:
 
 
 def _parts(named: pl.DataFrame, fields: pl.DataFrame) -> tuple[pl.DataFrame, list[Finding]]:
-    """Order the files by sample, and number the samples: adds ``field`` and ``sample``.
-
-    Returns:
-        One file for each field of a sample; and the others, which are passed over.
-    """
+    """Order the files by sample, and number the samples: adds ``field`` and ``sample``."""
     files = named.join(fields, on="suffix").sort("key", "order")
     is_new = (pl.col("key") != pl.col("key").shift()).fill_null(True)
     is_first = is_new | (pl.col("field") != pl.col("field").shift())
@@ -190,9 +158,6 @@ def _require_together(parts: pl.DataFrame, root: str) -> None:
 
     ``Annotations`` holds parts of the images in ``JPEGImages``, and is no class, if it has no kind
     of file that lies there, and at least half of its files are called like one of the images.
-
-    Raises:
-        OptionError: If there is such a directory; the message shows how to name the parts.
     """
     directory = pl.col("directory")
     files = parts.select("path", "key", "field", directory=pl.col("key").str.replace(_NAME, ""))
@@ -322,12 +287,7 @@ def _lacking(parts: pl.DataFrame, samples: pl.DataFrame) -> Iterator[Finding]:
 def _with_classes(
     samples: pl.DataFrame, root: str, classes: tuple[str, ...] | None
 ) -> tuple[pl.DataFrame, pl.Series | None, tuple[str, ...] | None]:
-    """Number the directories that the images lie in, as those of a folder of images.
-
-    Returns:
-        The samples that have a class, which those do not that have no image and lie where no image
-        is; the column ``cls``; and the classes.
-    """
+    """Number the directories that the images lie in, as those of a folder of images."""
     has_image = samples["images"] > 0
     imaged = samples.filter(has_image if has_image.any() else ~has_image)
     numbers, found = classes_of_directories(imaged["path"], root, classes)

@@ -28,17 +28,11 @@ _PASSED_OVER = {0x80: 1, 0x95: 8}
 
 
 class Place(NamedTuple):
-    """A long byte string in a pickle.
+    """A long byte string in a pickle."""
 
-    Attributes:
-        start: Where it begins.
-        size: How many bytes it takes there.
-        text: Whether it is text there, in UTF-8, of characters with the bytes' numbers.
-    """
-
-    start: int
-    size: int
-    text: bool
+    start: int  # where it begins
+    size: int  # how many bytes it takes there
+    text: bool  # whether it is text there, in UTF-8, of characters with the bytes' numbers
 
 
 class _Global(NamedTuple):
@@ -48,19 +42,12 @@ class _Global(NamedTuple):
 
 @dataclass(eq=False)
 class Array:
-    """A NumPy array.
+    """A NumPy array."""
 
-    Attributes:
-        shape: The length of each dimension.
-        dtype: NumPy's code of its numbers.
-        by_column: Whether the first index runs fastest.
-        place: Where its bytes are.
-    """
-
-    shape: tuple[int, ...] = ()
-    dtype: str = ""
-    by_column: bool = False
-    place: Place | None = None
+    shape: tuple[int, ...] = ()  # the length of each dimension
+    dtype: str = ""  # numPy's code of its numbers
+    by_column: bool = False  # whether the first index runs fastest
+    place: Place | None = None  # where its bytes are
 
 
 class _Dtype(NamedTuple):
@@ -79,19 +66,7 @@ _KNOWN = {
 
 
 def read_pickle(data: bytes, source: str) -> dict[str, Any]:
-    """Read a pickled dictionary.
-
-    Args:
-        data: The pickle.
-        source: Its name, for messages.
-
-    Returns:
-        The values by key: numbers, text, bytes, lists and tuples of these, :class:`Array`, and
-        :class:`Place` for a long byte string.
-
-    Raises:
-        SourceError: If it is damaged, or holds what CIFAR's files do not.
-    """
+    """Read a pickled dictionary."""
     try:
         found = _Reader(data, source).run()
         if isinstance(found, dict):

@@ -28,19 +28,6 @@ def read_pixels(
     a directory of the archive, one batch, one file of images, or one part (``PATH/train`` or
     ``PATH/test``). Where there are several sets of idx files, such as EMNIST's, a path takes the
     name of one: ``PATH/emnist-letters/train``.
-
-    Args:
-        paths: What the user named.
-        classes: The classes and their order, if they are fixed already.
-        may_mix: Whether a path may mean training and test images, as a list chooses among them.
-
-    Returns:
-        The catalog, in the order of the paths, the training images of each first; None if one of
-        them is something else.
-
-    Raises:
-        SourceError: If one is damaged, has no such part, or has both parts, which one data set
-            would mix; if a label is not that of a class, or the class names differ.
     """
     batches: list[Batch] = []
     names: dict[tuple[str, ...] | None, str] = {}
@@ -76,11 +63,7 @@ def _require_one_part(path: str, batches: Sequence[Batch]) -> None:
 
 
 def _read(path: str) -> Batches | None:
-    """Read what a path names; None if it is something else.
-
-    Raises:
-        SourceError: If it is damaged, or there is no such part.
-    """
+    """Read what a path names; None if it is something else."""
     whole, inner = _split(path.rstrip("/") or path)
     if is_dir(whole):
         held = files_in(whole, _is_part)
@@ -135,11 +118,7 @@ def _of_file(beside: Sequence[Held], name: str) -> Batches | None:
 
 
 def _together(whole: str, held: Sequence[Held], directory: str) -> list[Held]:
-    """Return the files of the data set in a directory of an archive, or below; none if it has none.
-
-    Raises:
-        SourceError: If several directories hold one.
-    """
+    """Return the files of the data set in a directory of an archive, or below."""
     found: dict[str, list[Held]] = {}
     for each in held:
         if not directory or f"{each.directory}/".startswith(f"{directory}/"):

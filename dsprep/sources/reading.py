@@ -147,12 +147,7 @@ def make_choice(
     look: str | None = None,
     no_image: bool = False,
 ) -> Choice:
-    """Return what a user says of the fields; empty values mean the defaults.
-
-    Raises:
-        OptionError: If it contradicts itself.
-        SourceError: If the schema cannot be read.
-    """
+    """Return what a user says of the fields; empty values mean the defaults."""
     if look not in (None, "all"):
         raise OptionError(f"--look {look}: choose all, or leave it out")
     return Choice(
@@ -169,11 +164,7 @@ def make_choice(
 
 
 def read_schema(path: str) -> Schema:
-    """Read a schema as ``--schema-out`` writes it.
-
-    Raises:
-        SourceError: If it cannot be read, or is none.
-    """
+    """Read a schema as ``--schema-out`` writes it."""
     from dsprep.text import read_text
 
     try:
@@ -234,19 +225,7 @@ def source_of(given: Source | str) -> Source:
 
 
 def read_source(source: Source, run_all: RunAll = map) -> tuple[Catalog, list[Finding]]:
-    """Make the catalog of a source.
-
-    Args:
-        source: What the user named.
-        run_all: Runs calls, here or in workers.
-
-    Returns:
-        The catalog, and what was noticed.
-
-    Raises:
-        OptionError: If an option does not go with the source.
-        SourceError: If the source is missing, unreadable, empty or contradicts itself.
-    """
+    """Make the catalog of a source."""
     try:
         with asked_once():
             catalog, findings = _read(source, run_all)

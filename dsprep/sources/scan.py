@@ -29,47 +29,30 @@ _MOST_DIRECTORIES = 1_000_000
 
 
 class Directory(NamedTuple):
-    """A directory to scan.
+    """A directory to scan."""
 
-    Attributes:
-        path: Path below the root; empty for the root itself.
-        above: The directories that it was reached through, from the root on.
-    """
-
-    path: str
+    path: str  # path below the root; empty for the root itself
+    # the directories that it was reached through, from the root on
     above: tuple[Identity, ...] = ()
 
 
 class ScanTask(NamedTuple):
-    """What one call of a worker scans.
+    """What one call of a worker scans."""
 
-    Attributes:
-        root: The directory that paths start from.
-        directories: Some of those below it.
-        extensions: Those of images, in lower case and without the dot; None takes any file.
-    """
-
-    root: str
-    directories: Sequence[Directory]
+    root: str  # the directory that paths start from
+    directories: Sequence[Directory]  # some of those below it
+    # those of images, in lower case and without the dot; None takes any file
     extensions: frozenset[str] | None
 
 
 class Scanned(NamedTuple):
-    """What lies in some directories (and not in those below them).
+    """What lies in some directories (and not in those below them)."""
 
-    Attributes:
-        paths: The images' paths below the root, joined by NUL, in no particular order.
-        sizes: The size of each, in bytes.
-        mtimes: When each was last changed, in ns since 1970.
-        directories: The directories that lie there.
-        findings: What lies there besides.
-    """
-
-    paths: str
-    sizes: array[int]
-    mtimes: array[int]
-    directories: list[Directory]
-    findings: list[Finding]
+    paths: str  # the images' paths below the root, joined by NUL, in no particular order
+    sizes: array[int]  # the size of each, in bytes
+    mtimes: array[int]  # when each was last changed, in ns since 1970
+    directories: list[Directory]  # the directories that lie there
+    findings: list[Finding]  # what lies there besides
 
 
 def scan(
@@ -78,21 +61,7 @@ def scan(
     run_all: RunAll = map,
     only: Collection[str] | None = None,
 ) -> Iterator[Scanned]:
-    """Find the images below a directory, level by level. Links are followed.
-
-    Args:
-        root: The directory.
-        extensions: Those of images, in lower case and without the dot; None takes any file.
-        run_all: Runs the calls, here or in workers.
-        only: The paths of the directories to look into, the root's being the empty string; a
-            directory lies below another only if that one is given, too. None looks into all.
-
-    Yields:
-        What some of the directories hold.
-
-    Raises:
-        SourceError: If a directory cannot be read, or there is no end of them.
-    """
+    """Find the images below a directory, level by level. Links are followed."""
     level = [Directory("")]
     seen = 0
     while level:
@@ -112,11 +81,7 @@ def scan(
 
 
 def scan_directories(task: ScanTask) -> Scanned:
-    """List what lies in some directories.
-
-    Raises:
-        SourceError: If one of them cannot be read.
-    """
+    """List what lies in some directories."""
     scanned = Scanned("", array("q"), array("q"), [], [])
     paths: list[str] = []
     for directory in task.directories:
@@ -184,11 +149,7 @@ def _identity(descriptor: int) -> Identity:
 
 
 def _why_gone(name: str, descriptor: int, error: OSError) -> str:
-    """Say why something that is listed in a directory is not there.
-
-    Raises:
-        OSError: The error itself, if it is not about this name alone.
-    """
+    """Say why something that is listed in a directory is not there."""
     try:
         os.readlink(name, dir_fd=descriptor)
     except OSError:

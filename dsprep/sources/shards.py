@@ -38,17 +38,6 @@ def read_shards(
     The samples are in the order of the shards. Their paths are their keys, or those that a ``.lst``
     beside a RecordIO shard tells; where headers tell neither, ``STEM-0000012``: the stem of the
     shard and the number in it.
-
-    Args:
-        shards: The shards.
-        classes: The classes and their order, if they are fixed already.
-        run_all: Runs calls, here or in workers.
-
-    Returns:
-        The catalog, and what was noticed: where shards are damaged, and what they lack.
-
-    Raises:
-        SourceError: If a shard cannot be opened, or they hold no samples.
     """
     tasks = [IndexTask(path, shards.layout) for path in shards.files]
     indexed = list(run_all(index_shard, tasks))
@@ -122,13 +111,7 @@ def _with_labels(
 
 
 def _lost(name: str, shard: IndexedShard, told: int) -> Iterator[Finding]:
-    """What a shard has lost, a finding for each sample as far as that can be known.
-
-    Args:
-        name: Its name.
-        shard: What it holds.
-        told: How many samples it should hold; 0 if nobody knows.
-    """
+    """What a shard has lost, a finding for each sample as far as that can be known."""
     missing = told - len(shard.offsets)
     is_are = "is" if missing == 1 else "are"
     said = f"{format_count(missing, 'sample')} of {name} {is_are} missing, as its manifest tells"
@@ -175,11 +158,7 @@ def _name(table: pl.DataFrame, shards: ShardSet) -> tuple[pl.DataFrame, bool]:
 
 
 def _listed(path: str, number: int) -> pl.DataFrame:
-    """The names that a list has by id: labels, which records have, may be any; so may other lines.
-
-    Raises:
-        SourceError: If it cannot be read.
-    """
+    """Return the names that a list gives to ids; its labels may be anything."""
     line = pl.Series("line", read_text(path).split("\n"), pl.String)
     return (
         pl.DataFrame([line])

@@ -33,45 +33,26 @@ NUMBERED = ("label_map.pbtxt", "labels.txt")
 
 @dataclass(frozen=True)
 class ShardSet:
-    """Shards of one data set, or of several.
+    """Shards of one data set, or of several."""
 
-    Attributes:
-        name: What the user called them.
-        files: Their paths, in order.
-        layout: Their format.
-        classes: Class names, where a file beside the shards tells them; a number without a name
-            has an empty one.
-        known: Whether a manifest or the user says that these are shards.
-        samples: How many samples a file holds, by its path, where something tells.
-        unused_classes: A file of class names beside a shard that nothing says it belongs to.
-        schema: What the source says of the fields by itself; None if nothing.
-        enforced: Whether each sample is known to be of this schema, so that no look is needed.
-        notes: What there is to say of it, a line each.
-    """
-
-    name: str
-    files: tuple[str, ...]
-    layout: Format
+    name: str  # what the user called them
+    files: tuple[str, ...]  # their paths, in order
+    layout: Format  # their format
+    # class names, where a file beside the shards tells them; a number without a name has an empty
+    # one
     classes: tuple[str, ...] | None = None
-    known: bool = False
+    known: bool = False  # whether a manifest or the user says that these are shards
+    # how many samples a file holds, by its path, where something tells
     samples: Mapping[str, int] = field(default_factory=dict)
-    unused_classes: str = ""
-    schema: Schema | None = None
+    unused_classes: str = ""  # A file of class names beside a shard that nothing says it belongs to
+    schema: Schema | None = None  # what the source says of the fields by itself; None if nothing
+    # whether each sample is known to be of this schema, so that no look is needed
     enforced: bool = False
-    notes: tuple[str, ...] = ()
+    notes: tuple[str, ...] = ()  # what there is to say of it, a line each
 
 
 def joined(sets: Sequence[ShardSet], name: str | None = None) -> ShardSet:
-    """Join several sets of shards.
-
-    Args:
-        sets: They.
-        name: What the user called them; None for the name of the first.
-
-    Raises:
-        SourceError: If they are of several formats, number their classes differently, or only some
-            have labels.
-    """
+    """Join several sets of shards."""
     first = sets[0]
     for other in sets[1:]:
         if other.layout != first.layout:
@@ -116,9 +97,6 @@ def expand(pattern: str) -> list[str]:
 
     ``train-{000000..000146}.tar`` are all of those names, there or not; ``train-*.tar`` are the
     files that are there, in plain sorted order.
-
-    Raises:
-        SourceError: If there are none, no end of them, or wildcards match several sides of a split.
     """
     if exists(pattern):
         return [pattern]
@@ -155,19 +133,7 @@ def _expand_braces(pattern: str) -> list[str]:
 
 
 def find_shards(source: str, format_name: str | None = None) -> ShardSet | None:
-    """Tell which shards a name means.
-
-    Args:
-        source: A shard, a pattern of shards, a directory of them, or a manifest.
-        format_name: Their format, if the user says it; else their names tell.
-
-    Returns:
-        The shards, or None if this is something else.
-
-    Raises:
-        SourceError: If it means shards that are not there, of several formats, or of several sides
-            of a split.
-    """
+    """Tell which shards a name means."""
     if not exists(source):
         files = expand(source)
         if len(files) == 1 and not exists(files[0]):
@@ -342,11 +308,7 @@ def _of_manifest(path: str, manifest: Manifest) -> ShardSet | None:
 
 
 def require_no_index(shards: ShardSet) -> None:
-    """Refuse shards that begin with a record of ranges of records, as InsightFace writes it.
-
-    Raises:
-        SourceError: If one does: in other shards, these ranges would be wrong.
-    """
+    """Refuse shards that begin with a record of ranges of records, as InsightFace writes it."""
     for path in shards.files:
         with suppress(DamagedShard), ShardStream.of_headers(path) as stream:
             first = next(iter(shards.layout.spans(stream)), None)

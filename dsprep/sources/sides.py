@@ -42,11 +42,7 @@ _MOST_DIRECTORIES = 32
 
 
 def side_of(path: str) -> str:
-    """Return what a file's name, or its directory's, says of its side; empty if nothing.
-
-    Args:
-        path: Path of the file.
-    """
+    """Return what a file's name, or its directory's, says of its side; empty if nothing."""
     directory, name = os.path.split(path)
     above = os.path.basename(directory)
     if stated := _STATED.fullmatch(f"data/{name}" if above == "data" else name):
@@ -96,15 +92,7 @@ def _braced(patterns: Sequence[str]) -> str:
 
 
 def require_one_side(name: str, files: Iterable[str]) -> None:
-    """Refuse files of several sides of a split, which would be mixed.
-
-    Args:
-        name: What the user called them.
-        files: The files.
-
-    Raises:
-        SourceError: If they are of several; the message has a pattern for each.
-    """
+    """Refuse files of several sides of a split, which would be mixed."""
     by_side: dict[str, list[str]] = {}
     for path in files:
         if side := side_of(path):
@@ -122,15 +110,7 @@ def require_one_side(name: str, files: Iterable[str]) -> None:
 
 
 def located(name: str) -> str:
-    """Return where the files of samples lie that a user names.
-
-    Args:
-        name: A directory: that of the files, a repository of Hugging Face, or a data set of TFDS;
-            or such a directory and the name of a side below it. Any other name is returned.
-
-    Raises:
-        SourceError: If several directories below hold such files.
-    """
+    """Return where the files of samples lie that a user names."""
     name = name.rstrip("/") or name
     if is_dir(name):
         return _data_directory(name)

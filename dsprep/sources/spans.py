@@ -15,58 +15,38 @@ from dsprep.stores.paths import facts
 
 
 class IndexTask(NamedTuple):
-    """A shard to index.
+    """A shard to index."""
 
-    Attributes:
-        path: The file.
-        layout: Its format.
-    """
-
-    path: str
-    layout: Format
+    path: str  # the file
+    layout: Format  # its format
 
 
 @dataclass
 class IndexedShard:
-    """What a shard holds, as far as headers tell it.
+    """What a shard holds, as far as headers tell it."""
 
-    Attributes:
-        size: Bytes of the file.
-        mtime: When it was last changed, in ns since 1970.
-        compressed: Whether it is gzip, offsets being those of the decompressed shard.
-        offsets: Where each sample begins.
-        sizes: The bytes of each encoded sample.
-        ids: The id of each.
-        numbers: The number of each among all records of the shard.
-        keys: The key of each, joined by NUL; empty where a header does not tell it.
-        labels: The label of each; empty if headers do not tell labels.
-        members: How many parts of samples headers name.
-        passed_over: How many members belong to no sample, as their names tell no key, by extension.
-        without_image: How many records have a label and no image: they index other records.
-        damage: Where samples, or the shard itself, break the format, and how.
-    """
-
-    size: int = 0
-    mtime: int = 0
-    compressed: bool = False
-    offsets: array[int] = field(default_factory=lambda: array("q"))
+    size: int = 0  # bytes of the file
+    mtime: int = 0  # when it was last changed, in ns since 1970
+    compressed: bool = False  # whether it is gzip, offsets being those of the decompressed shard
+    offsets: array[int] = field(default_factory=lambda: array("q"))  # where each sample begins
+    # the bytes of each encoded sample
     sizes: array[int] = field(default_factory=lambda: array("q"))
-    ids: array[int] = field(default_factory=lambda: array("Q"))
+    ids: array[int] = field(default_factory=lambda: array("Q"))  # the id of each
+    # the number of each among all records of the shard
     numbers: array[int] = field(default_factory=lambda: array("q"))
-    keys: str = ""
+    keys: str = ""  # the key of each, joined by NUL; empty where a header does not tell it
+    # the label of each; empty if headers do not tell labels
     labels: list[tuple[float, ...]] = field(default_factory=list)
-    members: int = 0
+    members: int = 0  # how many parts of samples headers name
+    # how many members belong to no sample, as their names tell no key, by extension
     passed_over: Counter[str] = field(default_factory=Counter)
-    without_image: int = 0
+    without_image: int = 0  # how many records have a label and no image: they index other records
+    # where samples, or the shard itself, break the format, and how
     damage: list[tuple[int, str]] = field(default_factory=list)
 
 
 def index_shard(task: IndexTask) -> IndexedShard:
-    """Find the samples of a shard.
-
-    Raises:
-        SourceError: If it cannot be opened, or the parts of its samples are not adjacent.
-    """
+    """Find the samples of a shard."""
     found = IndexedShard()
     keys: list[str] = []
     with ShardStream.of_headers(task.path) as stream:

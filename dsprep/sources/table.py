@@ -90,34 +90,6 @@ def read_table(
     A path may lack its extension, and its directories if no other image has that name. The labels
     of one column are whole numbers, fractions or names, which are numbered in plain sorted order;
     those of several columns are numbers.
-
-    Args:
-        table_path: The CSV or TSV file.
-        root: The directory that its paths start from.
-        path_column: The column of paths or ids; None to find it by its name.
-        label_columns: The columns of labels; empty to find one by its name.
-        label_separator: Separates several labels in a cell; None if each cell holds one.
-        label_type: ``class`` if each cell is the name or the number of a class, ``float`` if labels
-            are numbers that are kept as they are; None to find out.
-        classes: The classes and their order, if they are fixed already.
-        owner: The source that these are of, if the user did not give them.
-        class_order: The order of names that number classes; see :func:`number_classes`.
-        extensions: Those of images, in lower case and without the dot.
-        duplicates: What to do with rows that name an image again: ``error`` (also if None),
-            ``first`` or ``keep``.
-        run_all: Runs calls, here or in workers.
-        text: What stands in the table, if it is not to be read from the disk.
-        files: What lies below the root, if that is known and needs no scan.
-
-    Returns:
-        The catalog, in the order of the table, the ids being row numbers from 0 and the paths those
-        of the files; and what was noticed.
-
-    Raises:
-        OptionError: If it is not clear which columns are meant, or names that have an order do not
-            number the classes.
-        SourceError: If the table cannot be read, a label is missing or none of the classes, an id
-            may mean two images, a path leads out of the root, or no image that it names is there.
     """
     cells, lines = parse_cells(read_text(table_path) if text is None else text, table_path)
     columns = find_columns(cells.columns, path_column, label_columns, table_path)
@@ -152,17 +124,7 @@ def read_table(
 def find_columns(
     header: Sequence[str], path: str | None, labels: Sequence[str], source: str
 ) -> Columns:
-    """Find the columns of paths and labels.
-
-    Args:
-        header: The names of all columns.
-        path: The column of paths, if the user named it.
-        labels: The columns of labels, if the user named them.
-        source: The table's name, for messages.
-
-    Raises:
-        OptionError: If a column does not exist, or it is not clear which is meant.
-    """
+    """Find the columns of paths and labels."""
     columns = quoted_names(header)
     unknown = [name for name in (path, *labels) if name is not None and name not in header]
     if any(map(_IMAGE_NAME.search, header)) and (unknown or path is None):
@@ -199,11 +161,7 @@ def _labels(
     kind: str | None,
     source: str,
 ) -> tuple[pl.Series, tuple[str, ...] | None]:
-    """Make the labels from the columns that hold them.
-
-    Returns:
-        The column ``cls`` or ``label`` of a catalog, and its classes.
-    """
+    """Make the labels from the columns that hold them."""
     for column in cells:
         _refuse_missing(column, lines, separator is not None, source)
     first = cells.to_series()
@@ -245,11 +203,7 @@ def _refuse_missing(column: pl.Series, lines: pl.Series, may_be_empty: bool, sou
 
 
 def _find_files(rows: pl.DataFrame, files: pl.DataFrame, source: str) -> pl.Series:
-    """Find the file that each path means: the one of that name, or of more than that name.
-
-    Returns:
-        The paths of the files; a path as it is where nothing was found.
-    """
+    """Find the file that each path means: the one of that name, or of more than that name."""
     cells = rows.select("line", name=plain_paths(rows["path"]))
     left = cells.join(files, left_on="name", right_on="path", how="anti")
     found = find_spelled(left, more_than_names(files), source)

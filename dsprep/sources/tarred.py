@@ -79,11 +79,7 @@ class PlainTar:
 
 
 class StreamedTar:
-    """A tar that is being decompressed, from front to back.
-
-    Attributes:
-        damage: Where the compressed data is damaged, if it is; the tar ends there.
-    """
+    """A tar that is being decompressed, from front to back."""
 
     def __init__(self, file: io.BufferedIOBase, most: int = sys.maxsize) -> None:
         """Read from a file that is at its beginning, and end after ``most`` bytes of it."""
@@ -126,19 +122,12 @@ class StreamedTar:
 
 
 class _Header(NamedTuple):
-    """A member's header.
+    """A member's header."""
 
-    Attributes:
-        kind: Its type flag.
-        name: Its name.
-        target: What it links to.
-        size: The bytes that follow it.
-    """
-
-    kind: bytes
-    name: bytes
-    target: bytes
-    size: int
+    kind: bytes  # its type flag
+    name: bytes  # its name
+    target: bytes  # what it links to
+    size: int  # the bytes that follow it
 
 
 class _Bad(Exception):
@@ -157,13 +146,7 @@ def is_tar(block: bytes) -> bool:
 
 
 def list_tar(tar: Tar, name: str, most: int = sys.maxsize) -> Listing:
-    """List the members of a tar, and of the tars in it.
-
-    Args:
-        tar: Its bytes.
-        name: What findings call it.
-        most: Stop after this number of files.
-    """
+    """List the members of a tar, and of the tars in it."""
     listing = Listing()
     _walk(tar, name, 0, None, "", listing, most)
     return listing

@@ -39,11 +39,7 @@ _NUMBERS = {
 
 
 def require_records(files: Sequence[str]) -> None:
-    """Refuse files of ArrayRecord.
-
-    Raises:
-        SourceError: If there are such.
-    """
+    """Refuse files of ArrayRecord."""
     for path in files:
         if _ARRAY_RECORD.search(path):
             raise SourceError(
@@ -54,16 +50,7 @@ def require_records(files: Sequence[str]) -> None:
 
 
 def read_features(directory: str, files: Sequence[str], table: Table) -> Schema | None:
-    """Read the schema of the records in a directory; None if nothing there tells it.
-
-    Args:
-        directory: The directory of a version of a data set.
-        files: The records.
-        table: What the format says of features: some are bookkeeping.
-
-    Raises:
-        SourceError: If a file cannot be read.
-    """
+    """Read the schema of the records in a directory; None if nothing there tells it."""
     if not all(_SHARD.fullmatch(os.path.basename(path)) for path in files):
         return None
     tree = _read_json(os.path.join(directory, FEATURES))
@@ -88,17 +75,7 @@ def read_features(directory: str, files: Sequence[str], table: Table) -> Schema 
 def leaves(
     tree: Mapping[str, Any], name: str = "", depth: int = 0
 ) -> Iterator[tuple[str, str, bool]]:
-    """Find the features of a tree whose type it states.
-
-    Args:
-        tree: A feature.
-        name: Its name.
-        depth: How many sequences it lies in. Of more than one, records have the values and the
-            lengths apart.
-
-    Yields:
-        Name, type, and whether it may be missing.
-    """
+    """Find the features of a tree whose type it states."""
     if "featuresDict" in tree:
         for below, feature in tree["featuresDict"].get("features", {}).items():
             yield from leaves(feature, f"{name}/{below}".lstrip("/"), depth)
@@ -149,11 +126,7 @@ def _class_names(directory: str, feature: str) -> tuple[str, ...]:
 
 
 def read_counts(directory: str, files: Sequence[str]) -> dict[str, int]:
-    """Read how many samples shards hold, by their paths.
-
-    Raises:
-        SourceError: If ``dataset_info.json`` cannot be read.
-    """
+    """Read how many samples shards hold, by their paths."""
     info = _read_json(os.path.join(directory, "dataset_info.json"))
     counts: dict[str, int] = {}
     try:
@@ -167,11 +140,7 @@ def read_counts(directory: str, files: Sequence[str]) -> dict[str, int]:
 
 
 def _read_json(path: str) -> Any:
-    """Read a JSON file; None if there is none.
-
-    Raises:
-        SourceError: If it cannot be read.
-    """
+    """Read a JSON file; None if there is none."""
     if not is_file(path):
         return None
     try:

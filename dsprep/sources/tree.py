@@ -31,21 +31,7 @@ def read_tree(
     files: Files | None = None,
     text_of: Callable[[str], str | None] = lambda _: None,
 ) -> tuple[Catalog, list[Finding]]:
-    """Make the catalog of a tree by its list, its table or the names of its directories.
-
-    Args:
-        source: What the user named.
-        run_all: Runs calls, here or in workers.
-        scans: What lies in the directories, if that is known.
-        files: The files, if they do not lie on the disk.
-        text_of: Reads a list or a table that may not lie on the disk; None if it does.
-
-    Returns:
-        The catalog, and what was noticed.
-
-    Raises:
-        SourceError: If it cannot be read, is empty or contradicts itself.
-    """
+    """Make the catalog of a tree by its list, its table or the names of its directories."""
     classes = read_classes(source.classes) if source.classes else None
     owner = None
     if classes is None and files is not None and files.samples is not None:

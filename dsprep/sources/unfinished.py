@@ -19,13 +19,6 @@ def require_finished(source: Source, files: Sequence[str]) -> None:
     """Refuse directories of shards that hold the state of an unfinished run.
 
     A manifest comes last: where one is, all is there that it names.
-
-    Args:
-        source: What the user named.
-        files: The shards that were found there.
-
-    Raises:
-        SourceError: If a run has not ended there.
     """
     for place in (source.root, *source.others):
         if not is_dir(place) or is_file(os.path.join(place, "manifest.json")):

@@ -49,12 +49,7 @@ _STATS = "_stats.json"
 
 
 def read_whole(source: Source, run_all: RunAll = map) -> tuple[Catalog, list[Finding]] | None:
-    """Make the catalog of a source whose samples are whole; None if it is a tree of images.
-
-    Raises:
-        OptionError: If the options do not go with what it is.
-        SourceError: If it cannot be read.
-    """
+    """Make the catalog of a source whose samples are whole; None if it is a tree of images."""
     if source.kind not in (None, *KINDS):
         raise OptionError(f"--from {source.kind}: choose one of {', '.join(KINDS)}")
     if source.kind == "images":
@@ -110,11 +105,7 @@ def _chosen(
 
 
 def _require_alone(source: Source) -> None:
-    """Refuse several sources where only one can be read.
-
-    Raises:
-        SourceError: If there are more.
-    """
+    """Refuse several sources where only one can be read."""
     if source.others:
         gone = [each for each in (source.root, *source.others) if not exists(each)]
         what = (
@@ -143,11 +134,7 @@ def _shards(source: Source, run_all: RunAll) -> tuple[Catalog, list[Finding]] | 
 
 
 def shards_of(source: Source) -> ShardSet | None:
-    """The shards that a source names; None if it is something else.
-
-    Raises:
-        SourceError: If they are of several formats or sides, or not there.
-    """
+    """The shards that a source names; None if it is something else."""
     if source.kind not in (None, *CONCATENATIVE):
         return None
     from dsprep.sources.shardset import find_shards, joined

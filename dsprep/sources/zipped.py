@@ -47,17 +47,7 @@ def has_directory(file: OpenFile) -> bool:
 
 
 def list_zip(file: OpenFile, path: str, reader: ZipReader, most: int = sys.maxsize) -> Listing:
-    """List the members of a zip.
-
-    Args:
-        file: The open file.
-        path: Its path, for messages.
-        reader: Reads what links in it lead to.
-        most: Stop after this number of members.
-
-    Raises:
-        SourceError: If it has no directory that makes sense.
-    """
+    """List the members of a zip."""
     size = file.facts().size
     start, length, shift, count = _find_directory(file, size, path)
     directory = read_at(file, length, start)
@@ -105,12 +95,7 @@ def _find_end(file: OpenFile, size: int) -> tuple[int, tuple[int, ...]] | None:
 
 
 def _find_directory(file: OpenFile, size: int, path: str) -> tuple[int, int, int, int]:
-    """Where the central directory is.
-
-    Returns:
-        Its start, its length, by how much all offsets in it are too small (a program that unpacks
-        it may stand before the zip), and how many members it says that it has.
-    """
+    """Where the central directory is."""
     found = _find_end(file, size)
     if found is None:
         raise SourceError(

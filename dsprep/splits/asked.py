@@ -53,11 +53,7 @@ class Asked:
     materialize: str | None
 
     def __post_init__(self) -> None:
-        """Refuse what makes no sense.
-
-        Raises:
-            OptionError: In that case; the message names the options.
-        """
+        """Refuse what makes no sense."""
         for problem, text in self._problems():
             if problem:
                 raise OptionError(text)
@@ -90,11 +86,7 @@ class Asked:
         ]
 
     def wanted(self, gives_classes: bool) -> Ratios:
-        """The sides and their shares.
-
-        Args:
-            gives_classes: Whether classes are assigned: then there is one side, of validation.
-        """
+        """The sides and their shares."""
         if self.folds is not None:
             return equal_ratios([str(fold) for fold in range(self.folds)])
         default = (("val", "1"),) if gives_classes else DEFAULT_RATIOS

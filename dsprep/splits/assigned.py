@@ -27,15 +27,11 @@ _BOX = 5
 
 @dataclass(frozen=True, eq=False)
 class Assignment:
-    """What a file gives to samples.
+    """What a file gives to samples."""
 
-    Attributes:
-        gives: ``side``, ``class`` (its name) or ``number`` (a class number from 1).
-        values: The columns ``line``, ``value`` and, unless the file follows the sorted order of
-            the samples, ``name``: a path, or an id.
-    """
-
-    gives: str
+    gives: str  # `side`, `class` (its name) or `number` (a class number from 1)
+    # the columns `line`, `value` and, unless the file follows the sorted order of the samples,
+    # `name`: a path, or an id
     values: pl.DataFrame
 
 
@@ -51,18 +47,6 @@ def parse_assignment(
     It is a CSV or TSV file with a column of sides; or Kaggle's ``LOC_val_solution.csv``, whose
     ``PredictionString`` repeats a class and a box (``n01440764 x y x y``); or the ImageNet
     development kit's ``ILSVRC2012_validation_ground_truth.txt``, a class number a line.
-
-    Args:
-        text: All of it.
-        source: Its name, for messages.
-        column: The column of sides; None to find it by its name.
-        path_column: The column of paths or ids; None to find it by its name.
-        is_shared: Whether the user named that column for another table, too, so that this one may
-            lack it.
-
-    Raises:
-        OptionError: If it is not clear which columns are meant.
-        SourceError: If the file is none of these.
     """
     lines = text.rstrip().split("\n")
     values = pl.DataFrame({"value": lines}, schema={"value": pl.String}).with_columns(
@@ -92,19 +76,6 @@ def assigned_values(
     """Give each sample its value.
 
     A name may lack its extension, and its directories if no other sample is called so.
-
-    Args:
-        assignment: What the file says.
-        paths: The path of each sample.
-        source: The file's name, for messages.
-        skip_unmatched: Whether rows may name no sample.
-
-    Returns:
-        The value of each sample.
-
-    Raises:
-        SourceError: If a sample has no value or two of them, a name may mean two samples, or a row
-            names none.
     """
     known = pl.DataFrame({"path": paths}).select(path=plain_path(pl.col("path")))
     if "name" not in assignment.values.columns:
@@ -142,22 +113,7 @@ def assigned_values(
 def class_labels(
     assignment: Assignment, values: pl.Series, classes: tuple[str, ...] | None, source: str
 ) -> tuple[pl.Series, tuple[str, ...]]:
-    """Make class numbers of the classes that a file gave.
-
-    Args:
-        assignment: Says what the values are.
-        values: The value of each sample.
-        classes: The names of the classes in their order; for class numbers, which count from 1,
-            that of ``ILSVRC2012_ID``.
-        source: The file's name, for messages.
-
-    Returns:
-        The label of each sample, as text, and the names. Without names, those of class names are
-        they themselves in plain sorted order, and those of numbers are the numbers.
-
-    Raises:
-        SourceError: If a class is none of those named, or they are in the wrong order.
-    """
+    """Make class numbers of the classes that a file gave."""
     if assignment.gives == "number":
         numbers = values.cast(pl.Int64)
         largest = int(str(numbers.max()))
@@ -218,16 +174,7 @@ def _in_sorted_order(values: pl.DataFrame, paths: pl.Series, source: str) -> pl.
 
 
 def _find_paths(named: pl.DataFrame, known: pl.DataFrame, source: str) -> pl.DataFrame:
-    """Find the sample that each name means: the one of that name, or of more than that name.
-
-    Args:
-        named: The columns ``line``, ``name`` and ``value``.
-        known: The paths of the samples, each of them once.
-        source: The file's name, for messages.
-
-    Returns:
-        ``named`` with the column ``path``, null where there is no such sample; in their order.
-    """
+    """Find the sample that each name means: the one of that name, or of more than that name."""
     spellings = [known.select("path", name="path"), *more_than_names(known)]
     found = find_spelled(named, spellings, source)
     return named.join(found, on="name", how="left", maintain_order="left")

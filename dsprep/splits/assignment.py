@@ -26,16 +26,7 @@ def draw(texts: pl.Series, seed: int) -> pl.Series:
 
 
 def stable_sides(texts: pl.Series, ratios: Ratios, seed: int) -> pl.Series:
-    """Choose the side of each sample by its own text alone.
-
-    Args:
-        texts: The key of each sample, or its group.
-        ratios: The sides; their order counts, as they are laid out from 0 to 1.
-        seed: Chooses another split.
-
-    Returns:
-        The number of the side of each.
-    """
+    """Choose the side of each sample by its own text alone."""
     drawn = draw(texts, seed)
     sides = pl.Series("side", [0], pl.Int64).new_from_index(0, len(texts))
     for bound in ratios.bounds():
@@ -50,16 +41,6 @@ def assign_sides(samples: pl.DataFrame, ratios: Ratios, seed: int) -> pl.Series:
     single samples of a class then make its counts what they should be. Without groups all counts
     are as :func:`~dsprep.splits.strata.apportion` says. Which samples of a class go where depends
     on what was drawn for each.
-
-    Args:
-        samples: The columns ``path`` and ``index``, which together tell samples apart; ``drawn``,
-            see :func:`draw`; ``stratum``, the number of the class, all from 0 on being there; and
-            ``group``, where there are groups.
-        ratios: The sides.
-        seed: Of the order of groups of one size.
-
-    Returns:
-        The number of the side of each.
     """
     table = samples.with_row_index("row")
     sizes = table.group_by("stratum").len().sort("stratum")["len"].to_list()
@@ -82,12 +63,7 @@ def assign_sides(samples: pl.DataFrame, ratios: Ratios, seed: int) -> pl.Series:
 
 
 def _largest_first(grouped: pl.DataFrame, seed: int) -> pl.DataFrame:
-    """The groups with their ``strata`` and ``counts`` (lists) and ``size``; equal sizes at random.
-
-    Args:
-        grouped: The samples, with the columns ``group`` and ``stratum``.
-        seed: Of the random order.
-    """
+    """Groups with ``strata`` and ``counts`` (lists) and ``size``; equal sizes in random order."""
     cells = grouped.group_by("group", "stratum").len("count").sort("group", "stratum")
     groups = cells.group_by("group", maintain_order=True).agg(
         strata="stratum", counts="count", size=pl.col("count").sum()
@@ -124,15 +100,7 @@ def _scale(wanted: Sequence[int], total: int) -> list[int]:
 
 
 def _divide(samples: pl.DataFrame, counts: Table) -> pl.DataFrame:
-    """Deal out the samples of each class in the order drawn: so many of them to each side.
-
-    Args:
-        samples: The columns ``row``, ``index``, ``path``, ``drawn`` and ``stratum``.
-        counts: For each class, for each side.
-
-    Returns:
-        The columns ``row`` and ``side``.
-    """
+    """Deal out the samples of each class in the order drawn: so many of them to each side."""
     runs = pl.DataFrame(
         {
             "side": [side for row in counts for side in range(len(row))],

@@ -22,23 +22,14 @@ from dsprep.units import format_count, format_some
 
 @dataclass(frozen=True, eq=False)
 class Sides:
-    """The side of each sample.
+    """The side of each sample."""
 
-    Attributes:
-        numbers: The number of the side of each.
-        names: What the sides are called.
-        ratios: Their shares; None where a file tells the sides.
-        method: How they were chosen, in words.
-        groups: How many groups there are; None if none were asked for.
-        notes: What else there is to say.
-    """
-
-    numbers: pl.Series
-    names: tuple[str, ...]
-    ratios: Ratios | None
-    method: str
-    groups: int | None = None
-    notes: Sequence[str] = ()
+    numbers: pl.Series  # the number of the side of each
+    names: tuple[str, ...]  # what the sides are called
+    ratios: Ratios | None  # their shares; None where a file tells the sides
+    method: str  # how they were chosen, in words
+    groups: int | None = None  # how many groups there are; None if none were asked for
+    notes: Sequence[str] = ()  # what else there is to say
 
     def of_samples(self) -> pl.Series:
         """The name of the side of each sample."""
@@ -53,18 +44,7 @@ class Sides:
 
 
 def choose_sides(asked: Asked, samples: Samples, ratios: Ratios, copies: Sequence[Copies]) -> Sides:
-    """Draw the sides.
-
-    Args:
-        asked: How.
-        samples: The samples.
-        ratios: The sides and their shares.
-        copies: Samples that have to stay together.
-
-    Raises:
-        OptionError: If the groups are no regular expression.
-        SourceError: If a sample has no group, or a side would be empty.
-    """
+    """Draw the sides."""
     path = _plain(samples.rows["path"])
     groups = None if asked.group is None else read_groups(samples, asked.group)
     count = None if groups is None else groups.n_unique()
@@ -96,16 +76,7 @@ def choose_sides(asked: Asked, samples: Samples, ratios: Ratios, copies: Sequenc
 
 
 def given_sides(asked: Asked, values: pl.Series) -> Sides:
-    """Take the sides that a file gives.
-
-    Args:
-        asked: The rest of what was asked, which must not say something else.
-        values: The side of each sample.
-
-    Raises:
-        OptionError: If something else is said, or the names cannot be those of files.
-        SourceError: If there are not as many folds as asked for.
-    """
+    """Take the sides that a file gives."""
     if asked.leaks == "together":
         raise OptionError(
             f"--leaks together: {asked.assign} tells the side of each sample; give --leaks report"

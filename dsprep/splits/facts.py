@@ -11,35 +11,19 @@ from dsprep.splits.ratios import Ratios
 
 
 class ClassFacts(NamedTuple):
-    """A class on the sides of a split.
+    """A class on the sides of a split."""
 
-    Attributes:
-        name: Its name, or its number.
-        counts: Its samples on each side.
-        off: By how many samples the count that is farthest from its exact share is off; 0 where
-            no shares were asked for.
-    """
-
-    name: str
-    counts: tuple[int, ...]
+    name: str  # its name, or its number
+    counts: tuple[int, ...]  # its samples on each side
+    # by how many samples the count that is farthest from its exact share is off; 0 where no shares
+    # were asked for
     off: float
 
 
 def class_facts(
     numbers: pl.Series, sides: pl.Series, width: int, ratios: Ratios | None, names: Sequence[str]
 ) -> list[ClassFacts]:
-    """Count the samples of each class on each side.
-
-    Args:
-        numbers: The class number of each sample.
-        sides: The number of the side of each.
-        width: How many sides there are.
-        ratios: Their shares, if any were asked for.
-        names: The names of the classes; empty if they have none.
-
-    Returns:
-        Those that have samples, in the order of their numbers.
-    """
+    """Count the samples of each class on each side."""
     table = pl.DataFrame({"number": numbers, "side": sides})
     counted = table.group_by("number").agg(
         (pl.col("side") == side).sum().alias(str(side)) for side in range(width)

@@ -15,17 +15,7 @@ Cells = Sequence[tuple[int, int]]
 
 
 def group_by_pattern(paths: pl.Series, pattern: str) -> pl.Series:
-    """The group of each sample by its path.
-
-    Args:
-        paths: The paths.
-        pattern: A regular expression, in the syntax of Rust's ``regex``, which takes linear time.
-            The group is what its first pair of parentheses matches, or all that it matches.
-
-    Raises:
-        OptionError: If it is no regular expression.
-        SourceError: If it matches nothing in some path.
-    """
+    """The group of each sample by its path."""
     try:
         parentheses = paths.head(1).str.extract_groups(pattern).struct.fields
         groups = paths.str.extract(pattern, 1 if parentheses else 0)
@@ -36,11 +26,7 @@ def group_by_pattern(paths: pl.Series, pattern: str) -> pl.Series:
 
 
 def require_groups(groups: pl.Series, paths: pl.Series, problem: str) -> pl.Series:
-    """Refuse samples without a group.
-
-    Raises:
-        SourceError: If a group is null or empty; the message begins with the problem.
-    """
+    """Refuse samples without a group."""
     without = groups.is_null() | (groups == "")
     if without.any():
         named = paths.filter(without)
@@ -51,15 +37,7 @@ def require_groups(groups: pl.Series, paths: pl.Series, problem: str) -> pl.Seri
 
 
 def merge_groups(groups: pl.Series, sets: Iterable[Sequence[int]]) -> pl.Series:
-    """Make one group of all groups that some samples have in common.
-
-    Args:
-        groups: The group of each sample.
-        sets: Rows of samples that belong together.
-
-    Returns:
-        The groups; one that was merged has the name that sorts first of those in it.
-    """
+    """Make one group of all groups that some samples have in common."""
     first: dict[str, str] = {}
 
     def root(name: str) -> str:
@@ -81,14 +59,6 @@ def place_groups(groups: Sequence[Cells], ratios: Ratios, class_sizes: Sequence[
     Greedily, each group in turn goes where it makes the sum of the squared deviations smallest, of
     each class and of all samples, as shares of what is wanted there (the statistic of a chi-squared
     test). The larger groups should come first, as the small ones fill what they leave.
-
-    Args:
-        groups: The groups, in the order in which they are placed.
-        ratios: The sides.
-        class_sizes: How many samples each class has, in these groups and outside.
-
-    Returns:
-        The side of each group. No side is without a group if there are as many groups as sides.
     """
     every = sum(class_sizes)
     wanted = [
@@ -110,16 +80,7 @@ def place_groups(groups: Sequence[Cells], ratios: Ratios, class_sizes: Sequence[
 
 
 def fill_empty_sides(placed: list[int], sizes: Sequence[int], filled: Sequence[bool]) -> list[int]:
-    """Let each side that has nothing have the smallest group of a side that has several.
-
-    Args:
-        placed: The side of each group.
-        sizes: How many samples each has.
-        filled: Whether a side has samples that are in none of these groups.
-
-    Returns:
-        The sides; one is still empty if there are too few groups.
-    """
+    """Let each side that has nothing have the smallest group of a side that has several."""
     placed = list(placed)
     counts = [placed.count(side) for side in range(len(filled))]
     smallest_first = sorted(range(len(placed)), key=lambda group: (sizes[group], -group))

@@ -18,16 +18,7 @@ _PAIRS_AT_ONCE = 1_000_000
 
 
 def close_pairs(hashes: pl.Series, distance: int) -> Iterator[pl.DataFrame]:
-    """Find the pairs of hashes that differ in few bits.
-
-    Args:
-        hashes: Hashes, no two of them equal, as UInt64.
-        distance: How many bits may differ, less than half of them.
-
-    Yields:
-        Some of the pairs: the columns ``left`` and ``right``, positions of the hashes, ``left``
-        being the lower. A pair may come again.
-    """
+    """Find the pairs of hashes that differ in few bits."""
     table = pl.DataFrame({"hash": hashes}).with_row_index("place")
     differ = (pl.col("hash") ^ pl.col("hash_right")).bitwise_count_ones()
     for first, second in combinations(_bands(distance + 2), 2):
@@ -40,13 +31,6 @@ def clusters(hashes: pl.Series, distance: int) -> pl.Series:
     """Join hashes that differ in few bits, and those that differ in few bits from these.
 
     Pairs are forgotten as soon as they are joined: the frames of a video make any number of them.
-
-    Args:
-        hashes: Hashes, no two of them equal, as UInt64.
-        distance: How many bits may differ.
-
-    Returns:
-        For each hash the position of the first that it is joined with, its own if there is none.
     """
     first = pl.int_range(len(hashes), eager=True, dtype=pl.UInt32)
     for pairs in close_pairs(hashes, distance):

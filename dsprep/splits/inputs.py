@@ -20,19 +20,7 @@ Look = Callable[[Source], Samples]
 
 
 def read_inputs(asked: Asked, look: Look) -> tuple[Samples, pl.Series | None]:
-    """Read the samples; with the classes that a file gives, or beside the sides that it gives.
-
-    Args:
-        asked: What was asked.
-        look: Looks for the files of a source.
-
-    Returns:
-        The samples, and the side of each if a file tells it.
-
-    Raises:
-        OptionError: If the options do not go with this source.
-        SourceError: If the source, or the file, cannot be read or they do not fit each other.
-    """
+    """Read the samples; with the classes that a file gives, or beside the sides that it gives."""
     if asked.assign is None:
         return _read_samples(asked, None, look), None
     text = read_text(asked.assign)

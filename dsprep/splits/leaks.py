@@ -28,46 +28,24 @@ _BLOCK = 1 << 20
 
 @dataclass(frozen=True)
 class Leak:
-    """Samples on different sides that show the same.
+    """Samples on different sides that show the same."""
 
-    Attributes:
-        kind: ``same`` (equal bytes) or ``near`` (alike, or equal bytes and others alike).
-        samples: The side and the path of each.
-    """
-
-    kind: str
-    samples: Sequence[tuple[str, str]]
+    kind: str  # `same` (equal bytes) or `near` (alike, or equal bytes and others alike)
+    samples: Sequence[tuple[str, str]]  # the side and the path of each
 
 
 @dataclass(frozen=True, eq=False)
 class Copies:
-    """Samples that show the same.
+    """Samples that show the same."""
 
-    Attributes:
-        kind: As in :class:`Leak`.
-        rows: Their rows.
-    """
-
-    kind: str
-    rows: list[int]
+    kind: str  # as in :class:`Leak`
+    rows: list[int]  # their rows
 
 
 def find_same(root: str, files: pl.DataFrame, threads: int, progress: Progress) -> list[list[int]]:
     """Find samples whose files have the same content. Only files of equal size are read.
 
     Empty files do not count: they show nothing.
-
-    Args:
-        root: The directory that paths start from.
-        files: The columns ``path`` and ``size`` of the samples.
-        threads: How many files are read at once from a disk.
-        progress: Is told how far it is.
-
-    Returns:
-        The rows of each set of copies, in their order.
-
-    Raises:
-        SourceError: If a file cannot be read or has changed.
     """
     different = files.select("path", "size").unique("path", maintain_order=True)
     read = different.filter(pl.col("size").is_duplicated() & (pl.col("size") > 0))
@@ -89,15 +67,7 @@ def find_same(root: str, files: pl.DataFrame, threads: int, progress: Progress) 
 
 
 def find_near(hashes: Sequence[int | None], distance: int) -> list[list[int]]:
-    """Find samples that look alike: what is alike is joined, and what is alike to that.
-
-    Args:
-        hashes: The perceptual hash of each sample; None for one that has none.
-        distance: How many bits may differ.
-
-    Returns:
-        The rows of each set of samples that are alike, in their order.
-    """
+    """Find samples that look alike: what is alike is joined, and what is alike to that."""
     rows = pl.DataFrame({"hash": hashes}, schema={"hash": pl.UInt64}).with_row_index("row")
     equal = rows.drop_nulls().group_by("hash").agg("row").sort("hash")
     alike = equal.with_columns(cluster=clusters(equal["hash"], distance))
@@ -105,15 +75,7 @@ def find_near(hashes: Sequence[int | None], distance: int) -> list[list[int]]:
 
 
 def join_sets(same: Sequence[Sequence[int]], near: Sequence[Sequence[int]]) -> list[Copies]:
-    """Join sets of rows that have rows in common.
-
-    Args:
-        same: Rows of equal bytes.
-        near: Rows that are alike.
-
-    Returns:
-        Sets that have nothing in common, in the order of their first rows.
-    """
+    """Join sets of rows that have rows in common."""
     above: dict[int, int] = {}
 
     def root(row: int) -> int:
@@ -134,13 +96,7 @@ def join_sets(same: Sequence[Sequence[int]], near: Sequence[Sequence[int]]) -> l
 
 
 def find_leaks(copies: Sequence[Copies], sides: pl.Series, paths: pl.Series) -> list[Leak]:
-    """Find copies that lie on different sides.
-
-    Args:
-        copies: Rows that show the same.
-        sides: The name of the side of each sample.
-        paths: The path of each sample.
-    """
+    """Find copies that lie on different sides."""
     leaks = []
     for each in copies:
         places = sides.gather(each.rows).to_list()

@@ -36,20 +36,7 @@ _DIRECTORY = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 def materialize(
     way: str, root: str, out: Path, places: Sequence[Place], progress: Progress
 ) -> None:
-    """Make the tree.
-
-    Args:
-        way: One of :data:`WAYS`.
-        root: The directory that the samples' paths start from.
-        out: The directory of the tree, which exists.
-        places: What comes where; for ``move``, a file that is gone from the root and is in its
-            place was moved before.
-        progress: Is told how far it is.
-
-    Raises:
-        SourceError: If a file is not there or cannot be read.
-        DestinationError: If something else is in a place, or cannot be written.
-    """
+    """Make the tree."""
     put = {"hardlink": _hardlink, "symlink": _symlink, "copy": _copy, "move": _move}[way]
     real_root, real_out = os.path.realpath(root), os.path.realpath(out)
     ordered = sorted(places, key=lambda place: os.path.split(place[1]))
@@ -73,11 +60,7 @@ def materialize(
 
 
 def require_clean(out: Path, sides: Sequence[str], places: Sequence[Place]) -> None:
-    """Refuse a tree that holds files of something else, such as another split.
-
-    Raises:
-        DestinationError: If a side's directory is a link or holds a file that has no place there.
-    """
+    """Refuse a tree that holds files of something else, such as another split."""
     targets = {target for _, target in places}
     for side in sides:
         top = out / side
@@ -96,11 +79,7 @@ def require_clean(out: Path, sides: Sequence[str], places: Sequence[Place]) -> N
 
 
 def require_movable(root: str, paths: Collection[str]) -> None:
-    """Refuse to move what is a link, or is reached through one that leads out of the root.
-
-    Raises:
-        SourceError: If a file is no regular file below the root.
-    """
+    """Refuse to move what is a link, or is reached through one that leads out of the root."""
     real_root = os.path.realpath(root)
     directories: dict[str, bool] = {}
     for path in paths:
@@ -120,14 +99,7 @@ def require_movable(root: str, paths: Collection[str]) -> None:
 
 
 class _Put:
-    """A file that is to get a place.
-
-    Attributes:
-        source: Its path.
-        where: The path of the directory that it goes to.
-        name: Its name there.
-        into: A descriptor of that directory.
-    """
+    """A file that is to get a place."""
 
     def __init__(self, source: str, where: str, name: str, into: int) -> None:
         self.source, self.where, self.name, self.into = source, where, name, into

@@ -24,25 +24,15 @@ _JOURNAL = ".split.moves"
 
 @dataclass(frozen=True)
 class Journal:
-    """A move that has begun.
+    """A move that has begun."""
 
-    Attributes:
-        command: What was asked, as JSON has it.
-        report: What the first run has to say, as JSON has it.
-        places: What goes where; no path has a tab or a line break.
-    """
-
-    command: Mapping[str, Any]
-    report: Mapping[str, Any]
-    places: Sequence[Place]
+    command: Mapping[str, Any]  # what was asked, as JSON has it
+    report: Mapping[str, Any]  # what the first run has to say, as JSON has it
+    places: Sequence[Place]  # what goes where; no path has a tab or a line break
 
 
 def write_journal(out: Path, journal: Journal) -> None:
-    """Note what is about to be moved, before the first file is.
-
-    Raises:
-        DestinationError: If it cannot be written.
-    """
+    """Note what is about to be moved, before the first file is."""
     begun = out / (_JOURNAL + ".partial")
     with destination_errors(begun):
         begun.unlink(missing_ok=True)
@@ -54,12 +44,7 @@ def write_journal(out: Path, journal: Journal) -> None:
 
 
 def read_journal(out: Path, command: Mapping[str, Any]) -> Journal | None:
-    """The move that was interrupted; None if none was.
-
-    Raises:
-        DestinationError: If another command was interrupted, or the journal is not what dsprep
-            left there.
-    """
+    """The move that was interrupted; None if none was."""
     path = out / _JOURNAL
     if not path.exists():
         return None

@@ -20,11 +20,7 @@ _ENOUGH = (256, 256)
 
 
 def require_imagehash() -> None:
-    """Refuse to go on without the library that hashes images.
-
-    Raises:
-        OptionError: If it is not installed.
-    """
+    """Refuse to go on without the library that hashes images."""
     if find_spec("imagehash") is None:
         raise OptionError("--near: imagehash is not installed; pip install 'dsprep[near]'")
 
@@ -34,13 +30,6 @@ def hash_images(task: tuple[str, Sequence[str]], report: Callable[..., None]) ->
 
     This is the ``phash`` of the library ``imagehash``: which of the 64 lowest frequencies of a
     32 x 32 thumbnail are above their median.
-
-    Args:
-        task: The directory that paths start from, and the paths.
-        report: Is told how many images were hashed.
-
-    Returns:
-        The hash of each; None for what is no image that can be decoded.
     """
     root, paths = task
     hashes = [_hash_file(os.path.join(root, path)) for path in paths]

@@ -20,15 +20,10 @@ _TAKEN = ("classes.txt",)
 
 @dataclass(frozen=True)
 class Ratios:
-    """The sides of a split with their shares, exactly.
+    """The sides of a split with their shares, exactly."""
 
-    Attributes:
-        names: What the sides are called, in their order.
-        parts: The share of each, as a whole number of equal parts.
-    """
-
-    names: tuple[str, ...]
-    parts: tuple[int, ...]
+    names: tuple[str, ...]  # what the sides are called, in their order
+    parts: tuple[int, ...]  # the share of each, as a whole number of equal parts
 
     @property
     def whole(self) -> int:
@@ -41,11 +36,7 @@ class Ratios:
 
 
 def parse_ratios(text: str) -> dict[str, str]:
-    """Read ``train=0.8,val=0.1,test=0.1``: the share of each side, as it was written.
-
-    Raises:
-        OptionError: If it is not written like this, or names a side twice.
-    """
+    """Read ``train=0.8,val=0.1,test=0.1``: the share of each side, as it was written."""
     shares: dict[str, str] = {}
     for part in text.split(","):
         name, equals, share = (each.strip() for each in part.partition("="))
@@ -58,11 +49,7 @@ def parse_ratios(text: str) -> dict[str, str]:
 
 
 def make_ratios(shares: Mapping[str, str | float]) -> Ratios:
-    """Make sides of shares, which may be written as ``0.8`` or ``4/5``.
-
-    Raises:
-        OptionError: If a name or a share cannot be one, or the shares do not sum to 1.
-    """
+    """Make sides of shares, which may be written as ``0.8`` or ``4/5``."""
     require_side_names(shares)
     fractions = [_fraction(name, share) for name, share in shares.items()]
     total = sum(fractions, Fraction(0))
@@ -81,12 +68,7 @@ def equal_ratios(names: Sequence[str]) -> Ratios:
 
 
 def require_side_names(names: Iterable[str]) -> None:
-    """Accept what sides are called: lists and directories get these names.
-
-    Raises:
-        OptionError: If one could not be a file, would be hidden, lies elsewhere, or means the same
-            file as another.
-    """
+    """Accept what sides are called: lists and directories get these names."""
     seen: dict[str, str] = {}
     for name in names:
         if not name or not name.isprintable() or "/" in name or name != name.strip():

@@ -25,41 +25,23 @@ from dsprep.stores.paths import is_file
 
 @dataclass(frozen=True, eq=False)
 class Samples:
-    """What is to be split.
+    """What is to be split."""
 
-    Attributes:
-        rows: The samples with the columns of a list.
-        sizes: The sizes of their files; None where nobody looked at files.
-        root: What their paths start from, if that is known.
-        in_files: Whether each is a file of its own below the root.
-        classes: The names of the classes, if there are any.
-        labeled: Whether they have labels; else those of the rows are all 0.
-        in_folders: Whether the directories of the paths are the classes.
-        table: The table that they come from, if they do.
-        rejects: Samples of the source that are not here, and why.
-        skipped: What lies in the source and is no sample.
-        notes: What else there is to say of the source.
-    """
-
-    rows: pl.DataFrame
-    sizes: pl.Series | None = None
-    root: str | None = None
-    in_files: bool = False
-    classes: tuple[str, ...] | None = None
-    labeled: bool = True
-    in_folders: bool = False
-    table: str | None = None
-    rejects: Sequence[Reject] = ()
-    skipped: Sequence[Finding] = ()
-    notes: Sequence[str] = ()
+    rows: pl.DataFrame  # the samples with the columns of a list
+    sizes: pl.Series | None = None  # the sizes of their files; None where nobody looked at files
+    root: str | None = None  # what their paths start from, if that is known
+    in_files: bool = False  # whether each is a file of its own below the root
+    classes: tuple[str, ...] | None = None  # the names of the classes, if there are any
+    labeled: bool = True  # whether they have labels; else those of the rows are all 0
+    in_folders: bool = False  # whether the directories of the paths are the classes
+    table: str | None = None  # the table that they come from, if they do
+    rejects: Sequence[Reject] = ()  # samples of the source that are not here, and why
+    skipped: Sequence[Finding] = ()  # what lies in the source and is no sample
+    notes: Sequence[str] = ()  # what else there is to say of the source
 
 
 def is_list(source: str) -> bool:
-    """Whether a source is a list by itself.
-
-    Raises:
-        OptionError: If it is a table, which needs the directory of its images.
-    """
+    """Whether a source is a list by itself."""
     if source == STREAM or source.lower().endswith(".lst"):
         return True
     if source.lower().endswith((".csv", ".tsv")):
@@ -70,13 +52,7 @@ def is_list(source: str) -> bool:
 
 
 def read_rows(path: str, classes: str | None, duplicates: str | None) -> Samples:
-    """Read a list and look at no files.
-
-    Args:
-        path: The ``.lst``, or ``-`` for stdin.
-        classes: The file of class names; by default ``classes.txt`` beside the list.
-        duplicates: What to do with rows that name a file again.
-    """
+    """Read a list and look at no files."""
     found = read_list(path, classes, duplicates or "error")
     plain = found.table.with_columns(plain_paths(found.table["path"]).alias("file"))
     rows, repeated = settle_duplicates(plain, "file", found.path, duplicates)
@@ -115,12 +91,7 @@ def read_files(source: Source, run_all: RunAll) -> Samples:
 
 
 def read_groups(samples: Samples, group: str) -> pl.Series:
-    """The group of each sample, by a column of its table or a pattern of its path.
-
-    Raises:
-        OptionError: If it is neither.
-        SourceError: If a sample has no group.
-    """
+    """The group of each sample, by a column of its table or a pattern of its path."""
     paths = samples.rows["path"]
     if samples.table is not None:
         text = read_text_beside(samples.root or "", samples.table)

@@ -31,19 +31,12 @@ class PlannedList(NamedTuple):
 
 
 class ListFacts(NamedTuple):
-    """A list of a split.
+    """A list of a split."""
 
-    Attributes:
-        name: Of the side, or of the fold and its part.
-        path: Where the list is.
-        samples: How many it has.
-        wanted: How many its share is exactly; None where no shares were asked for.
-    """
-
-    name: str
-    path: str
-    samples: int
-    wanted: float | None
+    name: str  # of the side, or of the fold and its part
+    path: str  # where the list is
+    samples: int  # how many it has
+    wanted: float | None  # how many its share is exactly; None where no shares were asked for
 
 
 @dataclass(frozen=True)
@@ -111,16 +104,7 @@ def planned_report(
     leaks: Sequence[Leak],
     notes: Sequence[str],
 ) -> SplitReport:
-    """What is to be said of a split that has been planned.
-
-    Args:
-        asked: What was asked.
-        out: The directory of the lists.
-        samples: All of them.
-        sides: The side of each.
-        leaks: Samples that show the same and are on different sides.
-        notes: What else there is to say.
-    """
+    """What is to be said of a split that has been planned."""
     counts = sides.counts()
     numbers = stratum_numbers(samples)
     classes: list[ClassFacts] = []

@@ -14,17 +14,7 @@ Table = list[list[int]]
 
 
 def apportion(shares: Sequence[Sequence[int]], unit: int) -> Table:
-    """Round a table of shares.
-
-    Args:
-        shares: For each class the share of each side, in parts of which ``unit`` are one sample;
-            each row sums to whole samples.
-        unit: How many parts a sample has.
-
-    Returns:
-        The number of samples. Each is less than one from its share, and so is the sum of each side;
-        besides, these sums are the largest-remainder rounding of theirs, where that is possible.
-    """
+    """Round a table of shares."""
     if not shares:
         return []
     rests = [[share % unit for share in row] for row in shares]
@@ -99,11 +89,7 @@ def _find_path(
     starts: Sequence[int],
     ends: Collection[int],
 ) -> list[tuple[int, int, int]]:
-    """The shortest way to take one from a side and give one to another.
-
-    Returns:
-        Moves, each of a row, the side that gives and the side that takes; none if there is no way.
-    """
+    """The shortest way to take one from a side and give one to another."""
     came: dict[int, tuple[int, int, int] | None] = dict.fromkeys(starts)
     queue = list(starts)
     for giver in queue:

@@ -14,20 +14,7 @@ from dsprep.lists.rows import class_numbers
 def plan_tree(
     rows: pl.DataFrame, sides: pl.Series, classes: Sequence[str] | None, keep_paths: bool
 ) -> pl.DataFrame:
-    """Choose a place in the tree for each sample.
-
-    Args:
-        rows: The samples, with the columns of a list.
-        sides: The name of the side of each.
-        classes: The names of the classes; without them their numbers name directories.
-        keep_paths: Whether a sample keeps its path; else its directory is its class, if it has one.
-
-    Returns:
-        The columns ``source`` (the path of the sample) and ``target``, in the order of the samples.
-
-    Raises:
-        SourceError: If two files would get one place, or a class cannot name a directory.
-    """
+    """Choose a place in the tree for each sample."""
     path = plain_path(pl.col("path"))
     numbers = rows.select(class_numbers()).to_series()
     if keep_paths or numbers.null_count():

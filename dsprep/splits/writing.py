@@ -17,11 +17,7 @@ _SCRATCH = ".split"
 
 @contextmanager
 def only_writer(directory: Path) -> Iterator[None]:
-    """Make a directory, and be the only split that writes there.
-
-    Raises:
-        DestinationError: If it cannot be made, or another split is writing there.
-    """
+    """Make a directory, and be the only split that writes there."""
     with destination_errors(directory):
         directory.mkdir(parents=True, exist_ok=True)
     guard = directory / _LOCK
@@ -45,19 +41,6 @@ def write_together(
 
     What is to be replaced is removed before the first of the new files gets its name, so that
     nobody ever finds files of two splits side by side, whose samples overlap.
-
-    Args:
-        directory: Where; the caller is its :func:`only_writer`.
-        files: Makes the content of each, by name; called once, one after the other.
-        overwrite: Whether files with another content may be replaced.
-        inputs: Files that were read; they are never replaced.
-
-    Returns:
-        Whether anything was written; not so if all files were there.
-
-    Raises:
-        OptionError: If one of the files was read for this split.
-        DestinationError: If they cannot be written, or are there with another content.
     """
     read = {os.path.realpath(path) for path in inputs}
     scratch = directory / _SCRATCH

@@ -71,14 +71,7 @@ submit = _Threads().submit
 
 
 def ahead(calls: Iterable[tuple[int, Callable[[], T]]]) -> Iterator[T]:
-    """Make calls in other threads, some of them ahead of the one whose result is wanted.
-
-    Args:
-        calls: Each with the bytes that its result will be, about.
-
-    Yields:
-        The results, in the order of the calls.
-    """
+    """Make calls in other threads, some of them ahead of the one whose result is wanted."""
     waiting: deque[tuple[int, Future[T]]] = deque()
     coming = 0
     try:

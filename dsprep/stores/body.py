@@ -15,12 +15,7 @@ class Body:
     """
 
     def __init__(self, data: bytes | bytearray | memoryview, progress: Progress) -> None:
-        """Send a buffer, which must not change meanwhile.
-
-        Args:
-            data: The buffer.
-            progress: Called with the size of each piece before it is sent.
-        """
+        """Send a buffer, which must not change meanwhile."""
         self._view = memoryview(data)
         self._progress = progress
         self._at = 0

@@ -27,14 +27,7 @@ _TOKEN = "dsprep-put"
 
 
 class S3Store(UploadRequests):
-    """A bucket. Keys are those of the bucket, whole.
-
-    Attributes:
-        bucket: Its name.
-        config: How it is reached.
-        checksums: Whether the server keeps checksums and refuses what does not match them; None
-            until an answer has told.
-    """
+    """A bucket. Keys are those of the bucket, whole."""
 
     def list(self, prefix: str = "") -> Pages[Stored]:
         """Everything whose key begins so, page by page."""
@@ -74,17 +67,7 @@ class S3Store(UploadRequests):
         metadata: Mapping[str, str] | None = None,
         progress: Progress = ignore,
     ) -> Stored:
-        """Store an object in one request, and see that what arrived is what was sent.
-
-        Args:
-            key: The object.
-            data: Its bytes.
-            new: Refuse (``exists``) if there is an object of this name.
-            etag: Refuse (``exists``) unless the object that is there has this ETag.
-            crc32c: Of the bytes, if it is known.
-            metadata: Besides that of the options.
-            progress: Told of the bytes that go.
-        """
+        """Store an object in one request, and see that what arrived is what was sent."""
         value = crc.crc32c(data) if crc32c is None else crc32c
         md5 = self.md5_needed(data)
         args = self.config.to_create(metadata or {})
@@ -123,14 +106,7 @@ class S3Store(UploadRequests):
     def copy(
         self, source: str, stored: Stored, key: str, metadata: Mapping[str, str] | None
     ) -> None:
-        """Have the server copy an object of up to 5 GiB.
-
-        Args:
-            source: The bucket that it is in.
-            stored: The object; refused (``exists``) if it is another now.
-            key: What the copy is to be called.
-            metadata: The copy's, besides that of the options; None for that of the object alone.
-        """
+        """Have the server copy an object of up to 5 GiB."""
         args = self.config.to_create(metadata or {}) | copy_source(source, stored)
         if metadata is None:
             args.pop("Metadata", None)

@@ -15,12 +15,6 @@ def store_of(bucket: str) -> S3Store:
     """The connection to a bucket: one for each in a process, which all threads share.
 
     A worker connects itself, so no secret is ever among its tasks.
-
-    Args:
-        bucket: Its name.
-
-    Raises:
-        StoreError: If AWS's files cannot be read, or know no such profile.
     """
     with _connecting:  # many threads may want it first, and connecting takes long
         return _connect(bucket)

@@ -16,12 +16,7 @@ CRC32C = "dsprep-crc32c"
 
 
 def crc32c(data: bytes | bytearray | memoryview, before: int = 0) -> int:
-    """The crc32c of bytes.
-
-    Args:
-        data: The bytes; of buffers, one that can be written to is not copied.
-        before: The crc32c of what comes before them.
-    """
+    """The crc32c of bytes."""
     if isinstance(data, bytes):
         return int(google_crc32c.extend(before, data))
     view = memoryview(data)
@@ -43,16 +38,7 @@ def said_crc32c(metadata: Mapping[str, str]) -> int | None:
 
 
 def confirmed_by(stored: Stored, crc32c: int, md5: Callable[[], bytes]) -> str:
-    """Tell what confirms that bytes are those of an object.
-
-    Args:
-        stored: The object.
-        crc32c: Of the bytes.
-        md5: Computes theirs.
-
-    Returns:
-        ``crc32c``, ``md5``, or ``size`` if nothing tells more; empty if they are others.
-    """
+    """Tell what confirms that bytes are those of an object."""
     said = said_crc32c(stored.metadata)
     if crc32c in (stored.crc32c, said):
         return "crc32c"

@@ -27,11 +27,7 @@ _KINDS = {
 
 
 class FolderStore:
-    """A directory. Links to files are files, links to directories are not entered.
-
-    Attributes:
-        root: The directory, which need not be there yet.
-    """
+    """A directory. Links to files are files, links to directories are not entered."""
 
     def __init__(self, root: Path) -> None:
         """Take a directory."""

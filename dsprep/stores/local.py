@@ -59,21 +59,12 @@ _ADVICE = {
 
 
 def scratch_name(single: str) -> str:
-    """What the hidden directory of an unfinished run is called.
-
-    Args:
-        single: The name of the one file that the data set is; empty if it has the directory for
-            itself.
-    """
+    """What the hidden directory of an unfinished run is called."""
     return f".{single}{SCRATCH}" if single else SCRATCH
 
 
 def is_scratch(path: str) -> bool:
-    """Whether a path, with slashes, is or lies in such a directory: it is nobody's data set.
-
-    Args:
-        path: Relative to whatever is looked at.
-    """
+    """Whether a path, with slashes, is or lies in such a directory: it is nobody's data set."""
     # Nearly all paths are settled by the first look.
     return SCRATCH in path and any(
         name.startswith(".") and name.endswith(SCRATCH) for name in path.split("/")
@@ -82,11 +73,7 @@ def is_scratch(path: str) -> bool:
 
 @contextmanager
 def destination_errors(path: str | Path) -> Iterator[None]:
-    """Turn what the operating system refuses into a message that says what to do.
-
-    Raises:
-        DestinationError: In place of an OSError.
-    """
+    """Turn what the operating system refuses into a message that says what to do."""
     try:
         yield
     except OSError as error:
@@ -112,11 +99,7 @@ def _sync(fd: int) -> None:
 
 
 def open_regular(path: str | Path, flags: int = os.O_RDONLY, dir_fd: int | None = None) -> int:
-    """Open a regular file, waiting for nobody; also an ``opener`` for :func:`open`.
-
-    Raises:
-        OSError: If it cannot be opened, or is a pipe, a device or a directory.
-    """
+    """Open a regular file, waiting for nobody; also an ``opener`` for :func:`open`."""
     irregular = OSError(errno.EINVAL, "not a regular file", str(path))
     try:
         fd = os.open(path, flags | os.O_CLOEXEC | os.O_NONBLOCK, 0o666, dir_fd=dir_fd)
@@ -129,15 +112,7 @@ def open_regular(path: str | Path, flags: int = os.O_RDONLY, dir_fd: int | None 
 
 
 def read_whole(path: str | Path, limit: int = LARGEST) -> bytes:
-    """Read a whole file: a regular one, or a stream that the user gave to this process.
-
-    Args:
-        path: The file.
-        limit: The most bytes that it may have.
-
-    Raises:
-        OSError: If it cannot be read, is not a regular file, or is larger.
-    """
+    """Read a whole file: a regular one, or a stream that the user gave to this process."""
     if str(path).startswith(_OPEN_ALREADY) and stat.S_ISFIFO(os.stat(path).st_mode):
         with open(path, "rb") as stream:
             return read_stream(stream, limit)
@@ -151,11 +126,7 @@ def read_whole(path: str | Path, limit: int = LARGEST) -> bytes:
 
 
 def read_stream(stream: BinaryIO, limit: int = LARGEST_TABLE) -> bytes:
-    """Read a stream to its end.
-
-    Raises:
-        OSError: If it cannot be read, or does not end before the limit.
-    """
+    """Read a stream to its end."""
     parts, left = [], limit
     while part := stream.read(min(1 << 20, left + 1)):
         left -= len(part)
@@ -174,27 +145,14 @@ def holds(path: Path, data: bytes) -> bool:
 
 
 def publish(temporary: Path, final: Path) -> None:
-    """See a file's bytes onto the disk, then give it its final name.
-
-    Raises:
-        DestinationError: If they do not get there.
-    """
+    """See a file's bytes onto the disk, then give it its final name."""
     with destination_errors(final):
         sync_file(temporary)
         temporary.replace(final)
 
 
 def write_whole(final: Path, data: bytes, scratch: Path) -> None:
-    """Write a small file so that its final name never stands for a part of it.
-
-    Args:
-        final: Its name.
-        data: Its content.
-        scratch: A directory on the same file system for the temporary file.
-
-    Raises:
-        DestinationError: If it cannot be written.
-    """
+    """Write a small file so that its final name never stands for a part of it."""
     temporary = scratch / (final.name + ".partial")
     with destination_errors(final):
         temporary.write_bytes(data)
@@ -215,11 +173,7 @@ def stage_for(url: str) -> Path:
 
 
 def make_stage(stage: Path) -> None:
-    """Make a stage that nobody else can look into or has put there.
-
-    Raises:
-        DestinationError: If that cannot be.
-    """
+    """Make a stage that nobody else can look into or has put there."""
     with destination_errors(stage):
         stage.mkdir(mode=0o700, parents=True, exist_ok=True)
         facts = stage.lstat()
@@ -243,16 +197,7 @@ class Lock:
     """
 
     def __init__(self, path: Path, guarded: Path | str, patience: float = 0.0) -> None:
-        """Take the lock.
-
-        Args:
-            path: The file to lock, which is made if it is not there.
-            guarded: What it guards, for the message.
-            patience: Seconds to wait for another run to end.
-
-        Raises:
-            DestinationError: If another run holds it, or there can be no lock.
-        """
+        """Take the lock."""
         until = time.monotonic() + patience
         with destination_errors(path):
             while not self._take(path):
@@ -283,15 +228,7 @@ class ScratchLock(Lock):
     """The lock of a hidden directory, which is made for it, and may be removed with it."""
 
     def __init__(self, scratch: Path, guarded: Path | str) -> None:
-        """Take the lock, waiting a moment for who only looks for leftovers.
-
-        Args:
-            scratch: The directory.
-            guarded: What it guards, for the message.
-
-        Raises:
-            DestinationError: If another run holds it, or there can be no lock.
-        """
+        """Take the lock, waiting a moment for who only looks for leftovers."""
         self._scratch = scratch
         super().__init__(scratch / "lock", guarded, _PATIENCE)
 
@@ -317,11 +254,7 @@ class ScratchLock(Lock):
 
 
 def remove_all_but(directory: Path, kept: str) -> None:
-    """Remove all that lies in a directory, as far as that can be, but one thing.
-
-    Raises:
-        OSError: If the directory cannot be listed.
-    """
+    """Remove all that lies in a directory, as far as that can be, but one thing."""
     for path in list(directory.iterdir()):
         if path.name == kept:
             continue

@@ -27,15 +27,11 @@ _SECOND = 1_000_000_000
 
 
 class Facts(NamedTuple):
-    """What tells whether a file is still the one that it was.
+    """What tells whether a file is still the one that it was."""
 
-    Attributes:
-        size: In bytes.
-        mtime_ns: When it was last changed, in nanoseconds since 1970. An object's time has whole
-            seconds; what follows them is made of its ETag, so that it changes with the content.
-    """
-
-    size: int
+    size: int  # in bytes
+    # when it was last changed, in nanoseconds since 1970. An object's time has whole seconds; what
+    # follows them is made of its ETag, so that it changes with the content.
     mtime_ns: int
 
 
@@ -52,16 +48,7 @@ def no_object(url: str) -> FileNotFoundError:
 
 @contextmanager
 def as_source(url: str, *, is_object: bool = False) -> Iterator[None]:
-    """Tell what a store refuses as what is wrong with a source.
-
-    Args:
-        url: What is asked for.
-        is_object: Whether that is an object, which may not be there.
-
-    Raises:
-        FileNotFoundError: If an object is not there.
-        SourceError: In place of any other StoreError.
-    """
+    """Tell what a store refuses as what is wrong with a source."""
     try:
         yield
     except StoreError as error:
@@ -109,11 +96,7 @@ def _once(what: str, url: str, ask: Callable[[], T]) -> T:
 
 
 def look_up(url: str) -> Stored | None:
-    """What is known about an object; None if there is none.
-
-    Raises:
-        SourceError: If that cannot be told.
-    """
+    """What is known about an object; None if there is none."""
 
     def ask() -> Stored | None:
         with as_source(url):
@@ -129,11 +112,7 @@ def prefix_of(key: str) -> str:
 
 
 def levels(url: str) -> Iterator[Level]:
-    """What lies right below a place, page by page.
-
-    Raises:
-        SourceError: If it cannot be listed.
-    """
+    """What lies right below a place, page by page."""
     first = _once("level", url, lambda: next(_levels(url)))
     yield first
     if not first.is_last:
@@ -147,11 +126,7 @@ def _levels(url: str) -> Iterator[Level]:
 
 
 def object_sizes(url: str) -> dict[str, int]:
-    """The size of every object below a place, by its path from there.
-
-    Raises:
-        SourceError: If it cannot be listed.
-    """
+    """The size of every object below a place, by its path from there."""
     with as_source(url):
         store, key = bucket_and_key(url)
         prefix = prefix_of(key)
@@ -160,11 +135,7 @@ def object_sizes(url: str) -> dict[str, int]:
 
 
 def read_range(url: str, start: int, size: int, etag: str) -> bytes:
-    """Some bytes of an object that must still have this ETag.
-
-    Raises:
-        SourceError: If it has not, or cannot be read.
-    """
+    """Some bytes of an object that must still have this ETag."""
     with as_source(url, is_object=True):
         store, key = bucket_and_key(url)
         with store.open(key, start, size, etag) as reading:
@@ -175,20 +146,7 @@ def read_range(url: str, start: int, size: int, etag: str) -> bytes:
 
 
 def read_object(url: str, size: int | None = None, limit: int | None = None) -> bytes | None:
-    """All of an object, in one request.
-
-    Args:
-        url: The object.
-        size: The bytes that it should have; None for any number.
-        limit: The most bytes that it may have; None for any number.
-
-    Returns:
-        Its bytes; None if it has another number of them.
-
-    Raises:
-        FileNotFoundError: If it is not there.
-        SourceError: If it cannot be read.
-    """
+    """All of an object, in one request."""
     with as_source(url, is_object=True):
         store, key = bucket_and_key(url)
         failed = 0

@@ -16,11 +16,7 @@ class LocalFile(io.FileIO):
     """A file on a disk, which nothing is held back of."""
 
     def __init__(self, path: str) -> None:
-        """Open a regular file.
-
-        Raises:
-            OSError: If it cannot be opened, or is a pipe or a device.
-        """
+        """Open a regular file."""
         super().__init__(path, opener=open_regular)
 
     def facts(self) -> Facts:
@@ -41,13 +37,5 @@ OpenFile: TypeAlias = LocalFile | ObjectFile
 
 
 def open_file(path: str) -> OpenFile:
-    """Open a file for reading.
-
-    Args:
-        path: On a disk, or ``s3://bucket/key``.
-
-    Raises:
-        OSError: If it is not there, or a local one cannot be opened.
-        SourceError: If S3 refuses.
-    """
+    """Open a file for reading."""
     return ObjectFile(path) if is_s3(path) else LocalFile(path)

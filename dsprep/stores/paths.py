@@ -22,17 +22,11 @@ from dsprep.stores.urls import is_s3
 
 
 class ObjectEntry(NamedTuple):
-    """What lies right below a place on S3; it answers as :class:`os.DirEntry` does.
+    """What lies right below a place on S3; it answers as :class:`os.DirEntry` does."""
 
-    Attributes:
-        name: Its name there.
-        path: Its path.
-        is_object: Whether it is an object; else keys that lie deeper begin so.
-    """
-
-    name: str
-    path: str
-    is_object: bool
+    name: str  # its name there
+    path: str  # its path
+    is_object: bool  # whether it is an object; else keys that lie deeper begin so
 
     def is_file(self) -> bool:
         """Whether it is a file."""
@@ -74,11 +68,7 @@ def is_dir(path: str) -> bool:
 
 
 def facts(path: str) -> Facts:
-    """The size of a file, and when it was last changed.
-
-    Raises:
-        OSError: If there is no file, or it cannot be looked at.
-    """
+    """The size of a file, and when it was last changed."""
     if not is_s3(path):
         status = os.stat(path)
         if not stat.S_ISREG(status.st_mode):
@@ -91,11 +81,7 @@ def facts(path: str) -> Facts:
 
 
 def entries(directory: str) -> Iterator[Entry]:
-    """What lies in a directory, in no particular order.
-
-    Raises:
-        OSError: If it cannot be read.
-    """
+    """What lies in a directory, in no particular order."""
     if not is_s3(directory):
         with os.scandir(directory) as found:
             yield from found
@@ -118,11 +104,7 @@ def common_path(paths: Sequence[str]) -> str:
 
 
 def short_names(paths: Sequence[str]) -> list[str]:
-    """Return the base name of each file or, if two of them are equal, each path below all of them.
-
-    Args:
-        paths: The files.
-    """
+    """Return the base names or, if two are equal, the paths below the common directory."""
     names = [os.path.basename(path) for path in paths]
     if len(set(names)) == len(set(paths)):
         return names
@@ -132,15 +114,7 @@ def short_names(paths: Sequence[str]) -> list[str]:
 
 
 def read_bytes(path: str, limit: int = LARGEST) -> bytes:
-    """Read a whole file.
-
-    Args:
-        path: A regular file, a stream that the user gave to this process, or an object.
-        limit: The most bytes that it may have.
-
-    Raises:
-        OSError: If it is not there, cannot be read, or is larger.
-    """
+    """Read a whole file."""
     if is_s3(path):
         data = read_object(path, limit=limit)
         assert data is not None  # of any size

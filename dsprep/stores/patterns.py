@@ -17,11 +17,7 @@ _DIRECTORIES = r"(?:[^/.][^/]*/)*"
 
 
 def find_files(pattern: str) -> list[str]:
-    """The files that match, in plain sorted order.
-
-    Raises:
-        SourceError: If S3 refuses to list them.
-    """
+    """The files that match, in plain sorted order."""
     if not is_s3(pattern):
         return sorted(glob.glob(pattern, recursive=True))
     key = parse_url(pattern).key
@@ -43,9 +39,6 @@ def expression(pattern: str) -> re.Pattern[str]:
 
     Marks match neither slashes nor dots that names begin with; ``**/`` is any directories, and
     ``**`` at the end all that lies below.
-
-    Raises:
-        SourceError: If it cannot mean anything.
     """
     *directories, name = pattern.split("/")
     parts = [_DIRECTORIES if each == "**" else f"{_name(each)}/" for each in directories]

@@ -58,11 +58,7 @@ _Connection = http.client.HTTPConnection
 
 
 class Unavailable(Exception):
-    """The server cannot do now what it was asked.
-
-    Attributes:
-        response: What it said, as errors of boto3 have it.
-    """
+    """The server cannot do now what it was asked."""
 
     def __init__(self, answer: http.client.HTTPResponse) -> None:
         """Take its answer, whose body is not read."""
@@ -82,35 +78,14 @@ class Quick:
     def __init__(
         self, route: Route, keys: Callable[[], Keys], tls: ssl.SSLContext | None, timeout: float
     ) -> None:
-        """Follow a route.
-
-        Args:
-            route: The route.
-            keys: Gives the credentials.
-            tls: How servers are trusted, for https.
-            timeout: Seconds of silence after which a request is given up.
-        """
+        """Follow a route."""
         self._route, self._tls, self._timeout = route, tls, timeout
         self._signer = Signer(route, keys)
         self._idle: list[_Connection] = []
         self._closed = False
 
     def put(self, key: str, body: bytes, args: Mapping[str, Any]) -> dict[str, Any] | None:
-        """Put an object.
-
-        Args:
-            key: The object.
-            body: Its bytes.
-            args: Those of boto3's ``put_object``.
-
-        Returns:
-            The answer as boto3 gives it; None if boto3 is to try.
-
-        Raises:
-            Unavailable: If the server is busy.
-            OSError: If the connection breaks.
-            HTTPException: If it does.
-        """
+        """Put an object."""
         if args.keys() - _PUT.keys() - {"Body", "Key", "Metadata"}:
             return None  # conditions, say: whether they held is not known if the answer is lost
         headers = {_PUT[name]: args[name] for name in args if name in _PUT}
@@ -120,20 +95,7 @@ class Quick:
         return answer.told if answer is not None and answer.read_up() else None
 
     def get(self, key: str, args: Mapping[str, Any]) -> dict[str, Any] | None:
-        """Get an object, or a range of it.
-
-        Args:
-            key: The object.
-            args: Those of boto3's ``get_object``.
-
-        Returns:
-            The answer as boto3 gives it, its body still on its way; None if boto3 is to try.
-
-        Raises:
-            Unavailable: If the server is busy.
-            OSError: If the connection breaks.
-            HTTPException: If it does.
-        """
+        """Get an object, or a range of it."""
         if args.keys() - _GET.keys() - {"Key"}:
             return None
         headers = {_GET[name]: args[name] for name in args if name in _GET}
@@ -220,11 +182,7 @@ def _exchange(
 
 
 class _Answer:
-    """A success, and its body on its way.
-
-    Attributes:
-        told: Its headers, as boto3 gives them.
-    """
+    """A success, and its body on its way."""
 
     def __init__(
         self,

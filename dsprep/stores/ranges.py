@@ -50,15 +50,7 @@ class ObjectFile(io.RawIOBase):
     """An object that is open for reading, and must stay what it is: else reading is an error."""
 
     def __init__(self, url: str) -> None:
-        """Look it up.
-
-        Args:
-            url: ``s3://bucket/key``.
-
-        Raises:
-            FileNotFoundError: If it is not there.
-            SourceError: If it cannot be looked up.
-        """
+        """Look it up."""
         super().__init__()
         self._asked: deque[_Range] = deque(maxlen=_MOST_ASKED)
         self._windows: deque[_Range] = deque()
@@ -75,11 +67,7 @@ class ObjectFile(io.RawIOBase):
         return self._facts
 
     def pread(self, count: int, offset: int) -> bytes:
-        """Read so many bytes at a place, or fewer at the end.
-
-        Raises:
-            SourceError: If it has changed, or S3 fails.
-        """
+        """Read so many bytes at a place, or fewer at the end."""
         stop = min(offset + count, self._size)
         while self._windows and self._windows[0].stop <= offset:
             self._windows.popleft()

@@ -60,11 +60,7 @@ class Requests:
         on_fallback: Callable[[str], object] = ignore,
         role: type[StoreError] = StoreError,
     ) -> None:
-        """Connect, which sends nothing yet; the arguments are those of `S3Store`.
-
-        Raises:
-            StoreError: If there is no such profile, or the configuration cannot be read.
-        """
+        """Connect, which sends nothing yet; the arguments are those of `S3Store`."""
         self._bucket, self._role = bucket, role
         self._retries, self._wait = retries, wait
         self._on_retry, self._on_fallback = on_retry, on_fallback
@@ -91,22 +87,7 @@ class Requests:
         once: bool = False,
         **args: Any,
     ) -> T:
-        """Make a request, again if that may help.
-
-        Args:
-            operation: Its name in the API.
-            key: The object that it is about, for messages.
-            parse: Makes of the answer what is wanted. It may raise KeyError and ValueError if the
-                answer makes no sense, and DamagedError.
-            data: The body.
-            progress: Told of the bytes that go, and with a negative number of those that were in
-                vain.
-            once: Not again, as a request whose answer was lost would be done twice.
-            args: Those of the operation.
-
-        Raises:
-            StoreError: If it fails for good.
-        """
+        """Make a request, again if that may help."""
         method = self._connection.method(operation)
         args |= self._always
         attempt = 0
@@ -157,11 +138,7 @@ class Requests:
         return quick.put(key, body, args) if isinstance(body, bytes) else None
 
     def again(self, error: StoreError, failed: int) -> None:
-        """Wait until something that has failed so often may be tried again.
-
-        Raises:
-            StoreError: The error, if it may not.
-        """
+        """Wait until something that has failed so often may be tried again."""
         may_help = error.kind in ("transient", "damaged") and failed < self._retries.attempts
         if error.is_final or not may_help:
             error.is_final = True  # whoever called for this does not begin anew
@@ -181,11 +158,7 @@ class Requests:
             )
 
     def _failure(self, operation: str, key: str, error: Exception, attempt: int) -> Failure:
-        """What a request failed with.
-
-        Raises:
-            DsprepError: If it was not S3 that failed, but what gave the bytes.
-        """
+        """What a request failed with."""
         inner = getattr(error, "kwargs", {}).get("error")
         for each in (error, inner):
             if isinstance(each, DsprepError):

@@ -15,17 +15,12 @@ _NOTICEABLE = 1.0
 
 @dataclass(frozen=True)
 class Retries:
-    """Waiting longer and longer, and at random, so that many clients do not come back at once.
+    """Waiting longer and longer, and at random, so that many clients do not come back at once."""
 
-    Attributes:
-        attempts: How often something is tried at most.
-        first: Seconds that the first wait takes at most; each of the next, twice as long.
-        longest: Seconds that any wait takes at most.
-    """
-
-    attempts: int = 8
+    attempts: int = 8  # how often something is tried at most
+    # seconds that the first wait takes at most; each of the next, twice as long
     first: float = 0.25
-    longest: float = 20.0
+    longest: float = 20.0  # seconds that any wait takes at most
 
     def delay(self, failed: int) -> float:
         """Seconds to wait after so many failures: "full jitter", as AWS recommends it."""

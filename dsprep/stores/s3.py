@@ -27,15 +27,7 @@ class Connection:
     """boto3's client for S3, and a quicker way for what thousands of small files take."""
 
     def __init__(self, config: S3Config) -> None:
-        """Connect, which sends nothing yet.
-
-        Args:
-            config: How.
-
-        Raises:
-            OptionError: If the environment names an endpoint that is none.
-            Exception: Of botocore, for what is wrong in AWS's files.
-        """
+        """Connect, which sends nothing yet."""
         import botocore.session
         from botocore import UNSIGNED
         from botocore.config import Config

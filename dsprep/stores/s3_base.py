@@ -20,14 +20,7 @@ T = TypeVar("T")
 
 
 class BucketRequests:
-    """A bucket. Keys are those of the bucket, whole.
-
-    Attributes:
-        bucket: Its name.
-        config: How it is reached.
-        checksums: Whether the server keeps checksums and refuses what does not match them; None
-            until an answer has told.
-    """
+    """A bucket. Keys are those of the bucket, whole."""
 
     def __init__(
         self,
@@ -40,20 +33,7 @@ class BucketRequests:
         on_fallback: Callable[[str], object] = ignore,
         role: type[StoreError] = StoreError,
     ) -> None:
-        """Connect, which sends nothing yet.
-
-        Args:
-            bucket: Its name.
-            config: How to reach it.
-            retries: How often requests are tried.
-            wait: Sleeps so many seconds; may raise, to stop.
-            on_retry: Told of each failure that is tried again, and after how many seconds.
-            on_fallback: Told once of what the server cannot do and is done without.
-            role: The class of its errors: whether the bucket is read or written.
-
-        Raises:
-            StoreError: If there is no such profile, or the configuration cannot be read.
-        """
+        """Connect, which sends nothing yet."""
         self.bucket = bucket
         self.config = config or S3Config()
         self.checksums: bool | None = None
@@ -78,15 +58,7 @@ class BucketRequests:
     def _pages(
         self, operation: str, prefix: str, parse: Callable[[Any], T], *marks: str, **args: Any
     ) -> Iterator[T]:
-        """A listing, page by page.
-
-        Args:
-            operation: Its name in the API.
-            prefix: What is listed, for messages.
-            parse: Makes of a page what is wanted.
-            marks: The arguments that say which page is wanted, if it is not the first.
-            args: Those of the operation.
-        """
+        """A listing, page by page."""
 
         def parse_page(page: Any) -> tuple[T, dict[str, Any]]:
             following = {}

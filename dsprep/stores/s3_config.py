@@ -65,15 +65,7 @@ class S3Config:
 
 
 def require_endpoint(name: str, url: str) -> None:
-    """Accept the address of a server.
-
-    Args:
-        name: The option or the variable that it comes from.
-        url: The address.
-
-    Raises:
-        OptionError: If it is none.
-    """
+    """Accept the address of a server."""
     try:
         parts = urlsplit(url)
         is_one = parts.scheme in ("http", "https") and parts.hostname and parts.port != 0

@@ -103,27 +103,16 @@ _KMS = re.compile(r"kms:\w+")
 
 @dataclass(frozen=True)
 class Failure:
-    """A request that failed.
+    """A request that failed."""
 
-    Attributes:
-        operation: Its name in the API, such as ``UploadPart``.
-        bucket: The bucket.
-        key: The object, or the prefix that was listed.
-        status: HTTP's status code; 0 if there was no answer.
-        code: S3's, such as ``AccessDenied``; empty if there was no answer.
-        message: What the server said, or what broke.
-        request_id: What the server calls the request.
-        attempts: How often it was tried.
-    """
-
-    operation: str
-    bucket: str
-    key: str
-    status: int = 0
-    code: str = ""
-    message: str = ""
-    request_id: str = ""
-    attempts: int = 1
+    operation: str  # its name in the API, such as `UploadPart`
+    bucket: str  # the bucket
+    key: str  # the object, or the prefix that was listed
+    status: int = 0  # HTTP's status code; 0 if there was no answer
+    code: str = ""  # S3's, such as `AccessDenied`; empty if there was no answer
+    message: str = ""  # what the server said, or what broke
+    request_id: str = ""  # what the server calls the request
+    attempts: int = 1  # how often it was tried
 
     @property
     def kind(self) -> str:

@@ -32,11 +32,7 @@ class S3Reading:
     def __init__(
         self, requests: Requests, key: str, start: int, size: int | None, etag: str
     ) -> None:
-        """Ask for them; the arguments are those of `Store.open`.
-
-        Raises:
-            StoreError: If they are refused, or others are offered.
-        """
+        """Ask for them; the arguments are those of `Store.open`."""
         self._requests, self._key = requests, key
         self._stored, self._body, self._stop = self._ask(start, size, etag)
         self._at = start
@@ -48,11 +44,7 @@ class S3Reading:
         return self._stored
 
     def read(self, size: int) -> bytes:
-        """The next bytes, at most so many; none at the end.
-
-        Raises:
-            StoreError: If they do not come, however often they are asked for.
-        """
+        """The next bytes, at most so many; none at the end."""
         while self._at < self._stop:
             left = self._stop - self._at
             try:
@@ -90,12 +82,7 @@ class S3Reading:
 
 
 def _parsed(key: str, start: int, size: int | None, answer: Mapping[str, Any]) -> _Answer:
-    """An answer of GetObject, if it is to what was asked.
-
-    Raises:
-        KeyError: If it does not say how many bytes come.
-        ValueError: If they are others than were asked for.
-    """
+    """An answer of GetObject, if it is to what was asked."""
     body = answer["Body"]
     try:
         length = int(answer["ContentLength"])

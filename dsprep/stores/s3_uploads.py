@@ -25,17 +25,7 @@ class UploadRequests(BucketRequests):
         headers: Mapping[str, str] | None = None,
         tags: Mapping[str, str] | None = None,
     ) -> Upload:
-        """Begin an upload in parts. Is not tried again: the answer may be lost, but not the upload.
-
-        Args:
-            key: What it will be stored as.
-            metadata: Besides that of the options.
-            headers: As in `Stored`.
-            tags: If the options name none.
-
-        Raises:
-            StoreError: Also for what may help to be tried again; see `again`.
-        """
+        """Begin a multipart upload. It is not retried: a lost answer may hide a started upload."""
         config = replace(self.config, tags=self.config.tags or tags or {})
         args = config.to_create(metadata) | dict(headers or {})
         if self.checksums is not False:
@@ -59,16 +49,7 @@ class UploadRequests(BucketRequests):
         md5: bytes | None,
         progress: Progress = ignore,
     ) -> Part:
-        """Send one part, and see that what arrived is what was sent.
-
-        Args:
-            upload: The upload.
-            number: The part's, from 1.
-            data: Its bytes.
-            crc32c: Of these bytes.
-            md5: Of these bytes; None if the server checks the crc32c.
-            progress: Told of the bytes that go.
-        """
+        """Send one part, and see that what arrived is what was sent."""
         return self._send(
             "UploadPart",
             upload.key,
@@ -83,11 +64,7 @@ class UploadRequests(BucketRequests):
         )
 
     def complete(self, upload: Upload, parts: Sequence[Part], size: int, crc32c: int | None) -> str:
-        """Make the parts one object; returns its ETag.
-
-        Raises:
-            StoreError: ``gone`` if somebody else has completed or aborted it.
-        """
+        """Make the parts one object; returns its ETag."""
         entries: list[dict[str, Any]] = [
             {"PartNumber": part.number, "ETag": f'"{part.etag}"'} for part in parts
         ]

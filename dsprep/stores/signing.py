@@ -25,19 +25,12 @@ class Keys(NamedTuple):
 
 
 class Route(NamedTuple):
-    """Where a bucket's requests go.
+    """Where a bucket's requests go."""
 
-    Attributes:
-        scheme: ``http`` or ``https``.
-        host: With its port, if that is not the usual one.
-        path: What comes before the key.
-        region: The region that requests are signed for.
-    """
-
-    scheme: str
-    host: str
-    path: str
-    region: str
+    scheme: str  # `http` or `https`
+    host: str  # with its port, if that is not the usual one
+    path: str  # what comes before the key
+    region: str  # the region that requests are signed for
 
     def path_of(self, key: str) -> str:
         """The path of an object."""
@@ -60,12 +53,7 @@ class Signer:
     """Signs requests; several threads may let it do so at once."""
 
     def __init__(self, route: Route, keys: Callable[[], Keys]) -> None:
-        """Sign for a route.
-
-        Args:
-            route: The route.
-            keys: Gives the credentials.
-        """
+        """Sign for a route."""
         self._route, self._keys = route, keys
         self._key: tuple[str, str, bytes] = ("", "", b"")
 

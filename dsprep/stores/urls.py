@@ -19,15 +19,10 @@ _ARN = re.compile(r"(arn:[^/]+:accesspoint[/:][A-Za-z0-9-]+)(?:/(.*))?", re.DOTA
 
 
 class Location(NamedTuple):
-    """A place on S3.
+    """A place on S3."""
 
-    Attributes:
-        bucket: The bucket, or the ARN of an access point.
-        key: A key, a prefix of keys, or nothing.
-    """
-
-    bucket: str
-    key: str
+    bucket: str  # the bucket, or the ARN of an access point
+    key: str  # A key, a prefix of keys, or nothing
 
     def __str__(self) -> str:
         return f"{SCHEME}{self.bucket}/{self.key}"
@@ -39,11 +34,7 @@ def is_s3(text: str) -> bool:
 
 
 def require_disk(path: str) -> None:
-    """Refuse to write to S3 what can only be written to a disk.
-
-    Raises:
-        OptionError: If the path is one on S3.
-    """
+    """Refuse to write to S3 what can only be written to a disk."""
     if is_s3(path):
         raise OptionError(
             f"{path}: this cannot be written to S3; write it to a disk, and bring it there with "
@@ -52,11 +43,7 @@ def require_disk(path: str) -> None:
 
 
 def parse_url(text: str) -> Location:
-    """Read ``s3://bucket/key``.
-
-    Raises:
-        OptionError: If it is none.
-    """
+    """Read ``s3://bucket/key``."""
     rest = text[len(SCHEME) :]
     arn = _ARN.fullmatch(rest)
     bucket, key = (arn[1], arn[2] or "") if arn else rest.partition("/")[::2]

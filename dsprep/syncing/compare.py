@@ -35,15 +35,10 @@ BY_CONTENT = ("etag", *BY_CHECKSUM)
 
 
 class Verdict(NamedTuple):
-    """Whether a file is to be sent.
+    """Whether a file is to be sent."""
 
-    Attributes:
-        send: Whether it is.
-        by: What decided; one of :data:`BY`.
-    """
-
-    send: bool
-    by: str
+    send: bool  # whether it is
+    by: str  # what decided; one of :data:`BY`
 
 
 class Content(Protocol):
@@ -65,24 +60,14 @@ class Content(Protocol):
         """The MD5 of all bytes."""
 
     def crc32c(self, told: bool = True) -> tuple[int, str] | None:
-        """The crc32c of all bytes and what told it, ``checksum`` or ``metadata``; or None.
-
-        Args:
-            told: Whether what a manifest tells of it will do.
-        """
+        """The crc32c of all bytes and what told it, ``checksum`` or ``metadata``; or None."""
 
     def read_crc32c(self) -> int:
         """The crc32c of all bytes, by reading them."""
 
 
 def at_first_sight(source: Stored, found: Stored | None, size_only: bool = False) -> Verdict | None:
-    """Decide by what listings tell; None if it takes a look at the contents.
-
-    Args:
-        source: The file that is to be there.
-        found: The file that is there; None if there is none.
-        size_only: Whether equal sizes are enough.
-    """
+    """Decide by what listings tell; None if it takes a look at the contents."""
     if found is None:
         return Verdict(True, "missing")
     if found.size != source.size:
@@ -95,13 +80,7 @@ def at_first_sight(source: Stored, found: Stored | None, size_only: bool = False
 
 
 def by_content(source: Content, found: Content, newer: bool) -> Verdict:
-    """Decide by contents.
-
-    Args:
-        source: The file that is to be there.
-        found: The file of this size that is there.
-        newer: Whether the source is the newer one, in case nothing else tells.
-    """
+    """Decide by contents."""
     if not (source.has_md5 and found.has_md5):
         return _by_checksum(source, found, told=True) or Verdict(newer, "time")
     if source.md5() == found.md5():
@@ -112,12 +91,7 @@ def by_content(source: Content, found: Content, newer: bool) -> Verdict:
 
 
 def is_as_told(crc32c: int, contents: Iterable[Content]) -> bool:
-    """Whether a file has the crc32c that a manifest tells; it is read only if nothing else tells.
-
-    Args:
-        crc32c: As the manifest tells it.
-        contents: What the file holds, and others that hold the same.
-    """
+    """Return whether a file has the crc32c in a manifest; the file is read last."""
     cheapest, *others = sorted(contents, key=lambda content: content.is_read)
     for content in (cheapest, *others):
         known = content.crc32c()

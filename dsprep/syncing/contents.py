@@ -11,13 +11,7 @@ from dsprep.syncing.ranks import is_manifest
 
 
 def manifests_in(paths: Iterable[str], read: Callable[[str], bytes]) -> dict[str, Manifest]:
-    """The manifests among some files, by their path; what only has the name of one is passed over.
-
-    Args:
-        paths: The files.
-        read: Reads one. If it cannot, nobody knows what the manifest tells: what it raises is
-            raised here.
-    """
+    """Return the manifests among some files, by path; files that only have the name are skipped."""
     found = {}
     for path in filter(is_manifest, paths):
         data = read(path)

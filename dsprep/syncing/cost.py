@@ -17,17 +17,11 @@ _READ = 0.0004 / 1000
 
 @dataclass(frozen=True)
 class Requests:
-    """How many requests of each price.
+    """How many requests of each price."""
 
-    Attributes:
-        writes: PUT, COPY, POST and LIST.
-        reads: GET and HEAD.
-        parts: Parts of files, each of which is a write or a read as well.
-    """
-
-    writes: int = 0
-    reads: int = 0
-    parts: int = 0
+    writes: int = 0  # PUT, COPY, POST and LIST
+    reads: int = 0  # GET and HEAD
+    parts: int = 0  # parts of files, each of which is a write or a read as well
 
     def __add__(self, other: Requests) -> Requests:
         return Requests(

@@ -12,20 +12,7 @@ from dsprep.units import format_count, format_some
 
 
 def limit_deletions(plan: SyncPlan, place: str, blind: bool, most: int | None) -> list[str]:
-    """Take what may not be deleted out of a plan.
-
-    Args:
-        plan: The plan.
-        place: What users call the destination.
-        blind: Whether something could not be listed, so that all may be needed.
-        most: The most files that may be deleted; None for any number.
-
-    Returns:
-        What there is to say.
-
-    Raises:
-        DestinationError: If more would be deleted.
-    """
+    """Take what may not be deleted out of a plan."""
     notes = []
     if plan.spared:
         notes.append(
@@ -56,15 +43,7 @@ def nothing_deleted(paths: Sequence[str]) -> str:
 def delete_in_order(
     paths: Sequence[str], delete: Callable[[Sequence[str]], list[Failure]]
 ) -> tuple[list[str], list[Failure]]:
-    """Delete manifests, then what they name; nothing of that if one of them stays.
-
-    Args:
-        paths: The files.
-        delete: Deletes some; returns those that could not be.
-
-    Returns:
-        What was deleted, and what could not be.
-    """
+    """Delete manifests, then what they name; nothing of that if one of them stays."""
     manifests = [path for path in paths if is_manifest(path)]
     others = [path for path in paths if not is_manifest(path)]
     failures = delete(manifests)

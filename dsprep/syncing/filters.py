@@ -24,13 +24,9 @@ class Rule(NamedTuple):
 
 @dataclass(frozen=True)
 class Filters:
-    """Which files take part.
+    """Which files take part."""
 
-    Attributes:
-        rules: In the order in which they were given.
-    """
-
-    rules: Sequence[Rule] = ()
+    rules: Sequence[Rule] = ()  # in the order in which they were given
 
     @cached_property
     def _compiled(self) -> list[tuple[bool, re.Pattern[str]]]:

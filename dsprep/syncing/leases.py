@@ -23,20 +23,7 @@ def require_idle(
     pace: Pace,
     tell: Callable[[str], object],
 ) -> None:
-    """See that no other command is writing what is to be written.
-
-    Args:
-        destination: The side that is written to.
-        leases: Those that were found there, by path.
-        paths: The files that are to be sent, or deleted.
-        pace: What ends a wait.
-        tell: Is told what is waited for.
-
-    Raises:
-        DestinationError: If one is, or was until now.
-        StoreError: If S3 refuses or fails.
-        Interrupted: If the pace was stopped.
-    """
+    """See that no other command is writing what is to be written."""
     for path, lease in leases.items():
         before = _guarded(path)
         is_old = time.time() - lease.modified > LONG_AGO

@@ -26,42 +26,26 @@ from dsprep.transfers.upload import upload
 
 
 class Way(NamedTuple):
-    """What all transfers of a run share.
+    """What all transfers of a run share."""
 
-    Attributes:
-        pace: Their threads, and what holds them back.
-        events: Who wants to know.
-        part_size: In bytes; 0 for a good one.
-        keep: Whether what is unfinished is kept.
-    """
-
-    pace: Pace
-    events: Events
-    part_size: int = 0
-    keep: bool = True
+    pace: Pace  # their threads, and what holds them back
+    events: Events  # who wants to know
+    part_size: int = 0  # in bytes; 0 for a good one
+    keep: bool = True  # whether what is unfinished is kept
 
 
 class Moved(NamedTuple):
-    """A file that has arrived.
+    """A file that has arrived."""
 
-    Attributes:
-        size: In bytes.
-        resumed: Those of them that were there from an earlier run.
-    """
-
-    size: int
-    resumed: int
+    size: int  # in bytes
+    resumed: int  # those of them that were there from an earlier run
 
 
 class Mover(Protocol):
     """Moves files in one direction."""
 
     def require_rights(self) -> None:
-        """See that files can be stored at the destination.
-
-        Raises:
-            StoreError: If that is not allowed.
-        """
+        """See that files can be stored at the destination."""
 
     def is_newer(self, source: Stored, found: Stored) -> bool:
         """Whether a file has changed since it was stored at the destination, as times tell."""
@@ -73,32 +57,13 @@ class Mover(Protocol):
         """What files of so many parts each would cost."""
 
     def send(self, pair: Pair, crc32c: int | None, way: Way) -> Moved:
-        """Make a file be at the destination, whole.
-
-        Args:
-            pair: The file.
-            crc32c: Of its bytes, if a manifest tells it: a file that has another is not sent.
-            way: What all transfers share.
-
-        Raises:
-            DsprepError: If it does not get there.
-        """
+        """Make a file be at the destination, whole."""
 
     def publish(self, pair: Pair, data: bytes, new: bool, way: Way) -> Moved:
         """Make a manifest be at the destination.
 
         On S3, it takes the place of the one that was seen there, or of none; a local one is
         replaced by the object if that is what was read.
-
-        Args:
-            pair: The manifest, as it was at both sides when this run began.
-            data: Its bytes, as they were then.
-            new: Whether this run has removed the one that was there.
-            way: What all transfers share.
-
-        Raises:
-            DestinationError: If another run has published on S3 meanwhile.
-            DsprepError: If it does not get there.
         """
 
     def delete(self, paths: Sequence[str]) -> list[Failure]:
@@ -256,15 +221,7 @@ class Across:
 
 
 def _require(told: int, side: Prefix, stored: Stored, name: str, proven: bool = False) -> None:
-    """Refuse an object that is not what its manifest tells.
-
-    Args:
-        told: The crc32c that the manifest tells.
-        side: Where the object is.
-        stored: The object.
-        name: What users call it.
-        proven: Whether to read it if nothing else tells its crc32c.
-    """
+    """Refuse an object that is not what its manifest tells."""
     known = crc32c_of(stored)
     doubtful = proven if known is None else known != told and may_be_wrong(stored)
     if doubtful:

@@ -16,10 +16,6 @@ def remove_sources(run: Outcome, source: Directory) -> None:
 
     One that has changed since it was looked at stays, and so does what lies behind a link to a
     directory.
-
-    Args:
-        run: What became of the run; its report is told what was deleted, and what could not be.
-        source: Where the files are.
     """
     found = {path: by for path, by in run.same if by in BY_CONTENT}
     proven = sorted(path for path in {*run.arrived, *found} if not lies_in(path, run.linked))
@@ -43,14 +39,7 @@ def remove_sources(run: Outcome, source: Directory) -> None:
 
 
 def _remove(source: Directory, known: Stored, told: int | None) -> bool | Failure:
-    """Delete a file, unless it has changed; returns whether it is gone.
-
-    Args:
-        source: Where it is.
-        known: The file, as it was listed.
-        told: The crc32c that its manifest tells, if that alone was compared; None if the file was
-            read.
-    """
+    """Delete a file, unless it has changed; returns whether it is gone."""
     file = source.path(known.key)
     try:
         read = None if told is None else source.content(known, None).crc32c()

@@ -13,25 +13,15 @@ from dsprep.transfers.preflight import probe
 
 @dataclass(frozen=True)
 class Orphan:
-    """An unfinished upload.
+    """An unfinished upload."""
 
-    Attributes:
-        url: What it would have become.
-        id: The server's name for it.
-        seconds: How long ago it was begun.
-        initiator: Who began it; empty if the server does not tell.
-        parts: How many parts are there.
-        bytes: Their size.
-        aborted: Whether it was thrown away.
-    """
-
-    url: str
-    id: str
-    seconds: float
-    initiator: str
-    parts: int
-    bytes: int
-    aborted: bool
+    url: str  # what it would have become
+    id: str  # the server's name for it
+    seconds: float  # how long ago it was begun
+    initiator: str  # who began it; empty if the server does not tell
+    parts: int  # how many parts are there
+    bytes: int  # their size
+    aborted: bool  # whether it was thrown away
 
 
 def abort_uploads(
@@ -42,16 +32,6 @@ def abort_uploads(
     Whose an upload is, the server tells: it is one's own if it has the initiator that an upload
     begun now has. Where the server does not tell, all below the place are taken for one's own. That
     upload tells the server's time, too, by which ages are reckoned.
-
-    Args:
-        store: The bucket.
-        place: A key, or what is above others; empty for the whole bucket.
-        older_than: Seconds; younger ones are left alone, as they may be under way.
-        dry_run: Whether they are only listed, whoever began them: nothing is begun to find out
-            which are one's own, and ages are by the clock of this machine.
-
-    Raises:
-        StoreError: If they may not be listed, or not be aborted.
     """
     below = place if not place or place.endswith("/") else place + "/"
     mine = None if dry_run else probe(store, below)

@@ -15,35 +15,24 @@ from dsprep.units import format_some
 
 
 class Pair(NamedTuple):
-    """A file on both sides.
+    """A file on both sides."""
 
-    Attributes:
-        path: Its path, relative to both.
-        source: As it is at the source.
-        found: As it is at the destination; None if it is not there.
-    """
-
-    path: str
-    source: Stored
-    found: Stored | None
+    path: str  # its path, relative to both
+    source: Stored  # as it is at the source
+    found: Stored | None  # as it is at the destination; None if it is not there
 
 
 @dataclass
 class SyncPlan:
-    """What is to be done.
+    """What is to be done."""
 
-    Attributes:
-        sends: Files to send, by what decided it.
-        same: Paths of those that are there already, and what decided it.
-        unsettled: Files whose contents have to be looked at.
-        deletions: Paths of files that are to go, as the source has no such file.
-        spared: Paths of those that stay all the same, as it is not sure that they may go.
-    """
-
-    sends: list[tuple[Pair, str]] = field(default_factory=list)
+    sends: list[tuple[Pair, str]] = field(default_factory=list)  # files to send, by what decided it
+    # paths of those that are there already, and what decided it
     same: list[tuple[str, str]] = field(default_factory=list)
-    unsettled: list[Pair] = field(default_factory=list)
+    unsettled: list[Pair] = field(default_factory=list)  # files whose contents have to be looked at
+    # paths of files that are to go, as the source has no such file
     deletions: list[str] = field(default_factory=list)
+    # paths of those that stay all the same, as it is not sure that they may go
     spared: list[str] = field(default_factory=list)
 
     def settle(self, pair: Pair, verdict: Verdict) -> None:
@@ -88,17 +77,7 @@ def plan_sync(
     named: Collection[str] = (),
     spared: Collection[str] = (),
 ) -> SyncPlan:
-    """Compare two sides by what their listings tell.
-
-    Args:
-        source: The files that are to be there, by path.
-        found: The files that are there, by path.
-        filters: Which take part; what does not is neither sent nor deleted.
-        size_only: Whether equal sizes are enough.
-        delete: Whether what the source has not is to go.
-        named: What manifests of the source name, which never goes.
-        spared: Where nothing goes, nor below, as it is not known, or lies elsewhere.
-    """
+    """Compare two sides by what their listings tell."""
     plan = SyncPlan()
     for path, file in source.items():
         if filters.admit(path):
@@ -119,14 +98,7 @@ def plan_sync(
 
 
 def why_not(path: str, named: Iterable[str], there: Collection[str], failed: Iterable[str]) -> str:
-    """Why a manifest is not to be published now; empty if it is.
-
-    Args:
-        path: The manifest.
-        named: The paths of the files that it names.
-        there: What is at the destination by now.
-        failed: What did not get there.
-    """
+    """Why a manifest is not to be published now; empty if it is."""
     if any(each.startswith(_directory_of(path)) for each in failed):
         return "is not published, as not all that belongs to it is there"
     missing = sorted(each for each in named if each not in there)

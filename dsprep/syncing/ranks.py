@@ -35,12 +35,6 @@ def is_manifest(path: str) -> bool:
 def outdated_manifests(
     found: Iterable[str], sent: Iterable[str], names: Mapping[str, frozenset[str]]
 ) -> list[str]:
-    """The manifests that would tell of other shards while these are being replaced.
-
-    Args:
-        found: The paths of manifests at the destination.
-        sent: The paths of files there that get another content, or go.
-        names: The paths of all files that a manifest names, by the manifest's path.
-    """
+    """The manifests that would tell of other shards while these are being replaced."""
     changed = set(sent)
     return [path for path in found if not changed.isdisjoint(names.get(path, frozenset()))]

@@ -14,31 +14,19 @@ from dsprep.units import format_count, format_size, format_some
 
 
 class Failure(NamedTuple):
-    """A file that could not be sent, deleted or proven.
+    """A file that could not be sent, deleted or proven."""
 
-    Attributes:
-        path: Relative to both sides.
-        message: What went wrong, and what to do.
-    """
-
-    path: str
-    message: str
+    path: str  # relative to both sides
+    message: str  # what went wrong, and what to do
 
 
 class Send(NamedTuple):
-    """A file that was sent or, for a dry run, would be.
+    """A file that was sent or, for a dry run, would be."""
 
-    Attributes:
-        path: Relative to both sides.
-        size: In bytes.
-        by: What decided that; see :mod:`dsprep.syncing.compare`.
-        parts: Of how many parts it consists; 1 for a single request.
-    """
-
-    path: str
-    size: int
-    by: str
-    parts: int
+    path: str  # relative to both sides
+    size: int  # in bytes
+    by: str  # what decided that; see :mod:`dsprep.syncing.compare`
+    parts: int  # of how many parts it consists; 1 for a single request
 
 
 @dataclass
@@ -83,13 +71,7 @@ class SyncReport:
 def read_back_notes(
     files: Mapping[str, Stored], right: Sequence[str], changed: Sequence[str] = ()
 ) -> Iterator[str]:
-    """Say which objects were read back, as the server tells a checksum that is not the file's.
-
-    Args:
-        files: All files, by path.
-        right: Paths of the objects whose bytes are right.
-        changed: Paths of those whose bytes differ.
-    """
+    """Say which objects were read back, as the server tells a checksum that is not the file's."""
     for paths, found in (
         (right, "the server keeps a wrong checksum, and the bytes are right"),
         (changed, "the bytes differ"),

@@ -38,42 +38,25 @@ _BATCHES = 64
 
 @dataclass(frozen=True)
 class Wishes:
-    """What is asked for.
+    """What is asked for."""
 
-    Attributes:
-        filters: Which files take part.
-        size_only: Whether files of equal sizes are taken for equal.
-        delete: Whether what the source has not is deleted at the destination.
-        max_delete: The most files that may be deleted; None for any number.
-        dry_run: Whether nothing is done.
-    """
-
-    filters: Filters = Filters()
-    size_only: bool = False
-    delete: bool = False
-    max_delete: int | None = None
-    dry_run: bool = False
+    filters: Filters = Filters()  # which files take part
+    size_only: bool = False  # whether files of equal sizes are taken for equal
+    delete: bool = False  # whether what the source has not is deleted at the destination
+    max_delete: int | None = None  # the most files that may be deleted; None for any number
+    dry_run: bool = False  # whether nothing is done
 
 
 @dataclass(frozen=True)
 class Outcome:
-    """What became of a run.
+    """What became of a run."""
 
-    Attributes:
-        report: For the user.
-        files: All files of the source that take part, by path.
-        checksums: The crc32c of files of the source, as manifests tell it, by path.
-        same: Paths of files that were there already, and what told so.
-        arrived: Paths of the files that were sent.
-        linked: Paths of links to directories in the source.
-    """
-
-    report: SyncReport
-    files: Mapping[str, Stored]
-    checksums: Mapping[str, int]
-    same: Sequence[tuple[str, str]]
-    arrived: Set[str]
-    linked: Set[str]
+    report: SyncReport  # for the user
+    files: Mapping[str, Stored]  # all files of the source that take part, by path
+    checksums: Mapping[str, int]  # the crc32c of files of the source, as manifests tell it, by path
+    same: Sequence[tuple[str, str]]  # paths of files that were there already, and what told so
+    arrived: Set[str]  # paths of the files that were sent
+    linked: Set[str]  # paths of links to directories in the source
 
 
 class Sync:
@@ -82,16 +65,7 @@ class Sync:
     def __init__(
         self, source: Side, destination: Side, mover: Mover, wishes: Wishes, way: Way, threads: int
     ) -> None:
-        """Prepare.
-
-        Args:
-            source: What is to be there.
-            destination: Where.
-            mover: Moves files from the one to the other.
-            wishes: What is asked for.
-            way: What transfers share.
-            threads: How many files are worked on at once.
-        """
+        """Prepare."""
         self._source, self._destination = source, destination
         self._mover, self._wishes, self._way = mover, wishes, way
         self._threads = threads
@@ -101,15 +75,7 @@ class Sync:
         self._notes: list[str] = []
 
     def run(self) -> Outcome:
-        """Do it; once.
-
-        Raises:
-            OptionError: If a manifest is left out, and not what it names.
-            SourceError: If the source is not there, or cannot be listed.
-            DestinationError: If the destination refuses, or too much would be deleted.
-            StoreError: If S3 refuses what every file needs.
-            Interrupted: If it is stopped.
-        """
+        """Do it; once."""
         began = time.monotonic()
         wishes, place = self._wishes, self._destination.name("")
         seen = see(self._source, self._destination, wishes.filters, self._way.pace)

@@ -19,40 +19,18 @@ from dsprep.transfers.pace import Pace
 
 @dataclass(frozen=True)
 class Seen:
-    """What both sides hold when a run begins.
+    """What both sides hold when a run begins."""
 
-    Attributes:
-        ours: What the source holds.
-        theirs: What the destination holds.
-        unseen: What could not be listed.
-        documents: The source's files that have the name of a manifest, by path.
-        manifests: Those of them that are manifests.
-        checksums: The crc32c of files of the source, as these tell it, by path.
-    """
-
-    ours: Listing
-    theirs: Listing
-    unseen: list[Failure]
-    documents: Mapping[str, bytes]
-    manifests: dict[str, Manifest]
-    checksums: Mapping[str, int]
+    ours: Listing  # what the source holds
+    theirs: Listing  # what the destination holds
+    unseen: list[Failure]  # what could not be listed
+    documents: Mapping[str, bytes]  # the source's files that have the name of a manifest, by path
+    manifests: dict[str, Manifest]  # those of them that are manifests
+    checksums: Mapping[str, int]  # the crc32c of files of the source, as these tell it, by path
 
 
 def see(source: Side, destination: Side, filters: Filters, pace: Pace) -> Seen:
-    """Look what is there.
-
-    Args:
-        source: One side.
-        destination: The other.
-        filters: Which files take part.
-        pace: What ends it.
-
-    Raises:
-        SourceError: If the source is not there, or cannot be listed or read.
-        DestinationError: If the destination cannot be listed.
-        StoreError: If S3 refuses or fails.
-        Interrupted: If it is stopped.
-    """
+    """Look what is there."""
     listings = dict(each(lambda side: side.list(), (source, destination), 2, pace))
     ours, theirs = listings[source], listings[destination]
     require_listed(source, ours, SourceError)

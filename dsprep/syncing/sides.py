@@ -45,36 +45,26 @@ _BROKEN = (errno.ENOENT, errno.ENOTDIR, errno.ELOOP)
 
 @dataclass(frozen=True)
 class Left:
-    """Something that takes no part.
+    """Something that takes no part."""
 
-    Attributes:
-        path: Where it is, relative to its side.
-        why: In words.
-    """
-
-    path: str
-    why: str
+    path: str  # where it is, relative to its side
+    why: str  # in words
 
 
 @dataclass
 class Listing:
-    """What a side holds.
+    """What a side holds."""
 
-    Attributes:
-        files: By their path, relative to the side.
-        left: What cannot take part, or is not to.
-        unseen: What could not be looked at, or into, if its path ends with a slash: what lies
-            there is not known.
-        linked: Paths of links to directories, behind which some of the files lie.
-        leases: Of other commands that write there, or did until they were killed, by path.
-        unfinished: What runs keep in a directory until they are done, which takes no part.
-    """
-
-    files: dict[str, Stored] = field(default_factory=dict)
-    left: list[Left] = field(default_factory=list)
+    files: dict[str, Stored] = field(default_factory=dict)  # by their path, relative to the side
+    left: list[Left] = field(default_factory=list)  # what cannot take part, or is not to
+    # what could not be looked at, or into, if its path ends with a slash: what lies there is not
+    # known
     unseen: list[Left] = field(default_factory=list)
+    # paths of links to directories, behind which some of the files lie
     linked: set[str] = field(default_factory=set)
+    # of other commands that write there, or did until they were killed, by path
     leases: dict[str, Stored] = field(default_factory=dict)
+    # what runs keep in a directory until they are done, which takes no part
     unfinished: list[str] = field(default_factory=list)
 
 
@@ -98,37 +88,20 @@ class Side(Protocol):
         """What to say if nothing is there."""
 
     def read(self, path: str) -> bytes:
-        """A small file.
-
-        Raises:
-            StoreError: If it is not there (``missing``), or S3 refuses or fails.
-            SourceError: If it cannot be read.
-        """
+        """A small file."""
 
     def content(self, file: Stored, crc32c: int | None) -> Content:
-        """How to learn what a file holds.
-
-        Args:
-            file: The file.
-            crc32c: Of its bytes, as a manifest beside it tells; None if none does.
-        """
+        """How to learn what a file holds."""
 
 
 @dataclass(frozen=True)
 class Directory:
-    """A directory, or one file.
+    """A directory, or one file."""
 
-    Attributes:
-        root: The directory.
-        single: The name of the file in it that is meant; None for all.
-        follow: Whether links are followed.
-        pace: What ends reading.
-    """
-
-    root: Path
-    single: str | None = None
-    follow: bool = True
-    pace: Pace = field(default_factory=Pace)
+    root: Path  # the directory
+    single: str | None = None  # the name of the file in it that is meant; None for all
+    follow: bool = True  # whether links are followed
+    pace: Pace = field(default_factory=Pace)  # what ends reading
 
     def name(self, path: str) -> str:
         """The path that users would give."""
@@ -217,19 +190,12 @@ class Directory:
 
 @dataclass(frozen=True)
 class Prefix:
-    """The objects whose keys begin alike.
+    """The objects whose keys begin alike."""
 
-    Attributes:
-        store: Their bucket.
-        prefix: What they begin with; empty, or ending with a slash.
-        to_files: Whether they are to be files: what can be none is left out.
-        pace: The threads that read, and what holds them back.
-    """
-
-    store: S3Store
-    prefix: str
-    to_files: bool = False
-    pace: Pace = field(default_factory=Pace)
+    store: S3Store  # their bucket
+    prefix: str  # what they begin with; empty, or ending with a slash
+    to_files: bool = False  # whether they are to be files: what can be none is left out
+    pace: Pace = field(default_factory=Pace)  # the threads that read, and what holds them back
 
     def name(self, path: str) -> str:
         """The URL of an object."""

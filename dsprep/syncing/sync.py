@@ -218,13 +218,7 @@ def _mover(source: Directory | Prefix, destination: Directory | Prefix) -> Mover
 
 
 def _require_apart(source: str, destination: str, watch: bool) -> None:
-    """Refuse a place as its own destination, one that lies in the other, and one that is a file.
-
-    Raises:
-        OptionError: If it is one of the first two.
-        SourceError: If a local source is not there.
-        DestinationError: If a local destination is no directory.
-    """
+    """Refuse a place as its own destination, one that lies in the other, and one that is a file."""
     if not is_s3(source) and not os.path.exists(source) and not watch:
         raise SourceError(f"{source}: is not there")
     if not is_s3(destination) and os.path.lexists(destination) and not os.path.isdir(destination):

@@ -10,12 +10,7 @@ from dsprep.units import format_count
 
 
 class Tally(Events):
-    """Counts what it hears, and passes it on.
-
-    Attributes:
-        planned: How many files are to go.
-        whole: How many went.
-    """
+    """Counts what it hears, and passes it on."""
 
     def __init__(self, events: Events) -> None:
         """Count, and pass on."""
@@ -25,11 +20,7 @@ class Tally(Events):
         self.planned = self.whole = 0
 
     def so_far(self, keep: bool) -> str:
-        """How far it is, for who is told that it ends here.
-
-        Args:
-            keep: Whether parts of unfinished files stay.
-        """
+        """How far it is, for who is told that it ends here."""
         with self._lock:
             begun = [count for count in self._parts.values() if count]
         if not self.whole and not begun:

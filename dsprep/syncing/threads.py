@@ -25,15 +25,6 @@ def each(do: Callable[[A], B], items: Iterable[A], count: int, pace: Pace) -> It
 
     After a stop or a failure, which are seen to at once, nothing more begins, and what has begun
     gets some seconds to end by itself and to abort what is not to be kept.
-
-    Args:
-        do: Is called with an item, by one of the threads.
-        items: What it is called with.
-        count: How many threads there are.
-        pace: What stops them, and is stopped if one fails.
-
-    Raises:
-        Interrupted: If the pace was stopped.
     """
     waiting = deque(items)
     done: SimpleQueue[tuple[A, Future[B]]] = SimpleQueue()

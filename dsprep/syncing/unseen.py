@@ -12,11 +12,7 @@ from dsprep.syncing.sides import ROOT, Listing, Side
 
 
 def require_listed(side: Side, listing: Listing, error: type[DsprepError]) -> None:
-    """See that at least the place itself was listed.
-
-    Raises:
-        DsprepError: As given, if it was not.
-    """
+    """See that at least the place itself was listed."""
     for each in listing.unseen:
         if each.path == ROOT:
             raise error(f"{side.name('')}: {each.why}; nothing has been done")

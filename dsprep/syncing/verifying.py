@@ -19,33 +19,14 @@ LEVELS = ("heads", "download")
 
 
 class Proof(NamedTuple):
-    """What became of looking at one file.
+    """What became of looking at one file."""
 
-    Attributes:
-        by: What proves it: ``checksum``, ``metadata``, ``etag`` or ``download``; empty if nothing.
-        problem: What is wrong; empty if nothing is.
-    """
-
-    by: str
-    problem: str = ""
+    by: str  # what proves it: `checksum`, `metadata`, `etag` or `download`; empty if nothing
+    problem: str = ""  # what is wrong; empty if nothing is
 
 
 def prove(run: Outcome, source: Side, destination: Side, level: str) -> dict[str, Proof]:
-    """Compare all files of a run on both sides.
-
-    Args:
-        run: What became of the run.
-        source: Where files came from.
-        destination: Where they are to be; one of both is on S3.
-        level: ``heads`` or ``download``.
-
-    Returns:
-        What was found, by path.
-
-    Raises:
-        StoreError: If S3 refuses what every file needs.
-        Interrupted: If it is stopped.
-    """
+    """Compare all files of a run on both sides."""
     remote, other = (
         (destination, source) if isinstance(destination, Prefix) else (source, destination)
     )
@@ -78,14 +59,7 @@ def prove(run: Outcome, source: Side, destination: Side, level: str) -> dict[str
 def prove_one(
     source: Content, stored: Stored | None, read: Callable[[Stored], int], level: str
 ) -> Proof:
-    """Prove that an object is what it should be.
-
-    Args:
-        source: What it should be.
-        stored: What a HEAD tells of it; None if it is not there.
-        read: Reads it and returns its crc32c.
-        level: ``heads`` to read it only if the server tells another crc32c; or ``download``.
-    """
+    """Prove that an object is what it should be."""
     if stored is None:
         return Proof("", "is not there")
     told = known_crc32c(stored)

@@ -21,12 +21,6 @@ def watch(
     """Sync again and again.
 
     It ends with the run that begins when the directory holds a manifest, which is written last.
-
-    Args:
-        source: Where something writes a data set.
-        once: Syncs it once; told whether that is the last time, for which deleting has to wait.
-        pause: Waits so many seconds; raises to end it all.
-        tell: Told once if there is nothing yet.
     """
     whole: SyncReport | None = None
     told = False

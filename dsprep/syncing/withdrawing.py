@@ -19,23 +19,7 @@ from dsprep.syncing.sides import Listing, Side, lies_in
 def settle_manifests(
     plan: SyncPlan, ours: Listing, theirs: Listing, destination: Side, filters: Filters
 ) -> list[str]:
-    """See to it that no manifest at the destination will name what is not there, or is another.
-
-    Args:
-        plan: What is to be done, which is changed: a manifest that would be wrong is sent, even if
-            it seems to be the same, and what one names that stays as it is is not deleted.
-        ours: The source.
-        theirs: The destination.
-        destination: The side that this is.
-        filters: Which files take part.
-
-    Returns:
-        The manifests at the destination that are to be removed before anything is sent, as what
-        they name is replaced.
-
-    Raises:
-        OptionError: If one of these takes no part.
-    """
+    """See to it that no manifest at the destination will name what is not there, or is another."""
     there = [path for path in theirs.files if is_manifest(path)]
     if not (there and (plan.replaced or plan.deletions)):
         return []
@@ -67,16 +51,7 @@ def _publish_again(plan: SyncPlan, outdated: Iterable[str], ours: Listing, their
 
 
 def require_true(source: Side, file: Stored, told: int | None) -> None:
-    """Refuse a file that would not be sent, as it is not what its manifest tells.
-
-    Args:
-        source: The side that it is on.
-        file: The file.
-        told: Its crc32c, as the manifest beside it tells; None if none does.
-
-    Raises:
-        SourceError: If it is another.
-    """
+    """Refuse a file that would not be sent, as it is not what its manifest tells."""
     known = None if told is None else source.content(file, None).crc32c()
     if known is not None and known[0] != told:
         raise SourceError(

@@ -15,11 +15,6 @@ def combine(first: int, second: int, size: int) -> int:
 
     A crc is a remainder of polynomials over GF(2). To append the second run is to multiply the
     first's by x to the power of its bits; the rest cancels out.
-
-    Args:
-        first: The crc32c of the first run.
-        second: That of the second.
-        size: Bytes of the second run.
     """
     return _multiply(_power(8 * size), first) ^ second
 

@@ -19,21 +19,14 @@ from dsprep.transfers.resume import all_parts, fits
 
 @dataclass(frozen=True)
 class Copied:
-    """An object that was copied.
+    """An object that was copied."""
 
-    Attributes:
-        stored: The copy.
-        size: In bytes.
-        moved: Bytes that the server copied.
-        parts: How many requests it took.
-        proof: What proves that it is a copy: its ``crc32c``, its ``md5``, or that the server said
-            so and the ``size`` is the same.
-    """
-
-    stored: Stored
-    size: int
-    moved: int
-    parts: int
+    stored: Stored  # the copy
+    size: int  # in bytes
+    moved: int  # bytes that the server copied
+    parts: int  # how many requests it took
+    # what proves that it is a copy: its `crc32c`, its `md5`, or that the server said so and the
+    # `size` is the same
     proof: str
 
 
@@ -50,19 +43,6 @@ def copy(
     """Have the server copy an object, within a bucket or between two that it both holds.
 
     Not to be called by what `Pace.each` calls. Several threads may call it, with one `Pace`.
-
-    Args:
-        source: The bucket that the object is in.
-        key: The object.
-        target: The bucket that the copy is for; its server does the work.
-        new_key: What the copy is to be called.
-        metadata: The copy's, besides that of the options; None for that of the object.
-        pace: The threads, and what stops them.
-        events: Who wants to know.
-
-    Raises:
-        StoreError: If S3 refuses or fails, or the copy is not the same.
-        Interrupted: If the pace was stopped.
     """
     own, told = pace or Pace(), events or Events()
     try:

@@ -23,27 +23,17 @@ _TRIES = 2
 
 @dataclass(frozen=True)
 class Received:
-    """An object that has arrived.
+    """An object that has arrived."""
 
-    Attributes:
-        path: The file.
-        size: In bytes.
-        crc32c: Of its bytes.
-        etag: The object's.
-        parts: How many it came in.
-        found: How many of them were there from an earlier run.
-        moved: Bytes that were received.
-        proof: What proves that the file is the object: the ``crc32c`` that was expected or that is
-            stored, its ``md5``, or no more than its ``size``.
-    """
-
-    path: Path
-    size: int
-    crc32c: int
-    etag: str
-    parts: int
-    found: int
-    moved: int
+    path: Path  # the file
+    size: int  # in bytes
+    crc32c: int  # of its bytes
+    etag: str  # the object's
+    parts: int  # how many it came in
+    found: int  # how many of them were there from an earlier run
+    moved: int  # bytes that were received
+    # what proves that the file is the object: the `crc32c` that was expected or that is stored, its
+    # `md5`, or no more than its `size`
     proof: str
 
 
@@ -62,24 +52,6 @@ def download(
     """Fetch an object. Until all of it is there, nothing is to be seen under the file's name.
 
     Not to be called by what `Pace.each` calls. Several threads may call it, with one `Pace`.
-
-    Args:
-        store: The bucket.
-        key: The object.
-        path: The file, which is replaced if it is there. Its directory is made.
-        stored: What a listing said about the object; with it, small ones take one request. It must
-            still be the same.
-        crc32c: Of the object's bytes, if it is known (from a manifest).
-        part_size: In bytes; 0 for a good one.
-        pace: The threads, and what holds them back.
-        events: Who wants to know.
-        keep: Whether what has arrived when it fails or is stopped stays, for the next run to go on
-            with.
-
-    Raises:
-        DestinationError: If the file cannot be written.
-        StoreError: If the object cannot be read, or what arrives is not what it is.
-        Interrupted: If the pace was stopped.
     """
     own = pace or Pace()
     try:

@@ -12,9 +12,6 @@ class Flag:
 
     Unlike a `threading.Event` it has no lock: a signal's handler may set it while the thread that
     it interrupts is waiting, and an exception that it raises leaves nothing locked.
-
-    Attributes:
-        is_set: Whether it is.
     """
 
     def __init__(self) -> None:

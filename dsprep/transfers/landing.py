@@ -24,16 +24,7 @@ class Landing:
     """A partial file, open for writing; several threads may write to it at once."""
 
     def __init__(self, final: Path, stored: Stored, part_size: int) -> None:
-        """Open what an earlier run has left of this object, or begin.
-
-        Args:
-            final: What the file will be called.
-            stored: The object.
-            part_size: The size of the parts in which it comes.
-
-        Raises:
-            DestinationError: If it cannot be written, or another run is writing it.
-        """
+        """Open what an earlier run has left of this object, or begin."""
         self.final = final
         directory, name = os.path.split(final)
         self._hidden = os.path.join(directory, SCRATCH)
@@ -67,11 +58,7 @@ class Landing:
         os.close(self._fd)
 
     def begin(self) -> None:
-        """Forget what is there, and take the room that the file will need.
-
-        Raises:
-            DestinationError: If there is no room.
-        """
+        """Forget what is there, and take the room that the file will need."""
         self.there = {}
         with destination_errors(self.final):
             os.ftruncate(self._fd, 0)
@@ -80,11 +67,7 @@ class Landing:
                 _remove(self._journal)
 
     def write(self, data: bytes, start: int) -> None:
-        """Write bytes at a place of the file.
-
-        Raises:
-            DestinationError: If they cannot be written.
-        """
+        """Write bytes at a place of the file."""
         with destination_errors(self.final):
             view = memoryview(data)
             while view:
@@ -107,11 +90,7 @@ class Landing:
             journal.write(f"{head}\n{json.dumps([number, crc32c])}")
 
     def publish(self, mtime_ns: int) -> None:
-        """Give the file its time and its name, once it is on the disk.
-
-        Raises:
-            DestinationError: If it does not get there.
-        """
+        """Give the file its time and its name, once it is on the disk."""
         with destination_errors(self.final):
             os.utime(self._fd, ns=(mtime_ns, mtime_ns))
             os.fsync(self._fd)

@@ -26,19 +26,10 @@ class Pace:
     """Threads that move parts, shared by all files, and what holds them back.
 
     They are daemons: a process that ends does not wait for a server that does not answer.
-
-    Attributes:
-        concurrency: How many parts move at once.
-        slots: Held by who sends a small file without these threads, so that those are no more.
     """
 
     def __init__(self, concurrency: int = DEFAULT_CONCURRENCY, bandwidth: float = 0.0) -> None:
-        """Set the pace.
-
-        Args:
-            concurrency: How many parts move at once.
-            bandwidth: Bytes a second in all; 0 for no limit.
-        """
+        """Set the pace."""
         self.concurrency = concurrency
         self.slots = threading.BoundedSemaphore(concurrency)
         self._bandwidth = bandwidth
@@ -58,29 +49,17 @@ class Pace:
         self._stopped.set()
 
     def check(self) -> None:
-        """Go on, unless all is to stop.
-
-        Raises:
-            Interrupted: If it is.
-        """
+        """Go on, unless all is to stop."""
         if self._stopped.is_set:
             raise Interrupted("interrupted; give the same command again to continue")
 
     def wait(self, seconds: float) -> None:
-        """Sleep, unless all is to stop.
-
-        Raises:
-            Interrupted: If it is.
-        """
+        """Sleep, unless all is to stop."""
         self._stopped.wait(seconds)
         self.check()
 
     def take(self, size: int) -> None:
-        """Have so many bytes go: waits until they may.
-
-        Raises:
-            Interrupted: If all is to stop.
-        """
+        """Have so many bytes go: waits until they may."""
         self.check()
         if not self._bandwidth or size <= 0:
             return
@@ -96,12 +75,6 @@ class Pace:
 
         Not to be called by such a function. After a failure, what has not begun does not begin,
         and what has is waited for.
-
-        Returns:
-            The results, in the order of the items.
-
-        Raises:
-            Interrupted: If all is to stop.
         """
         batch = _Batch(function, list(items))
         self._start(len(batch.items))

@@ -30,30 +30,19 @@ COPY_PART = 512 * MIB
 
 
 class Range(NamedTuple):
-    """A part of a file.
+    """A part of a file."""
 
-    Attributes:
-        number: From 1, as S3 counts.
-        start: Its first byte.
-        size: In bytes.
-    """
-
-    number: int
-    start: int
-    size: int
+    number: int  # from 1, as S3 counts
+    start: int  # its first byte
+    size: int  # in bytes
 
 
 @dataclass(frozen=True)
 class PartPlan:
-    """A file in parts of the same size, but for the last; computed, not stored.
+    """A file in parts of the same size, but for the last; computed, not stored."""
 
-    Attributes:
-        size: The file's.
-        part_size: That of each part but the last.
-    """
-
-    size: int
-    part_size: int
+    size: int  # the file's
+    part_size: int  # that of each part but the last
 
     def __len__(self) -> int:
         """At least one, which is empty if the file is."""
@@ -63,11 +52,7 @@ class PartPlan:
         return map(self.__getitem__, range(len(self)))
 
     def __getitem__(self, index: int) -> Range:
-        """The part at a place, counted from 0.
-
-        Raises:
-            IndexError: If there are fewer.
-        """
+        """The part at a place, counted from 0."""
         if not 0 <= index < len(self):
             raise IndexError(index)
         start = index * self.part_size
@@ -75,17 +60,7 @@ class PartPlan:
 
 
 def plan_parts(size: int, part_size: int = 0, name: str = "") -> PartPlan:
-    """Cut a file into parts.
-
-    Args:
-        size: The file's.
-        part_size: The size that a user wants; 0 for 32 MiB, up to 64 MiB for what has more than
-            a thousand parts. It is made larger if there would be more than 10,000.
-        name: The file's, for the message.
-
-    Raises:
-        OptionError: If the file is larger than S3 takes, or the part size is none that it takes.
-    """
+    """Cut a file into parts."""
     if size > LARGEST_OBJECT:
         raise OptionError(
             f"{name}: has {format_size(size)}, and S3 takes at most {format_size(LARGEST_OBJECT)} "

@@ -19,14 +19,6 @@ def require_rights(store: S3Store, prefix: str, *, deleting: bool = False) -> No
 
     Listing it has shown that the bucket is there, and its region. What a run that was killed here
     has left behind is taken back, too.
-
-    Args:
-        store: The bucket.
-        prefix: What keys begin with.
-        deleting: Whether objects are to be deleted, too.
-
-    Raises:
-        StoreError: If something is not allowed, naming the right that is missing.
     """
     store.abort(_begin(store, prefix))
     with suppress(StoreError):  # it takes another right, which uploads can do without
@@ -77,11 +69,7 @@ def _asked(config: S3Config) -> Iterator[str]:
 
 
 def probe(store: S3Store, prefix: str) -> Upload:
-    """Begin an upload, look what a listing tells of it, and take it back.
-
-    Raises:
-        StoreError: If one of these is not allowed.
-    """
+    """Begin an upload, look what a listing tells of it, and take it back."""
     begun = _begin(store, prefix)
     try:
         for page in store.list_uploads(begun.key):

@@ -28,12 +28,7 @@ def said_mtime_ns(metadata: Mapping[str, str]) -> int | None:
 
 
 def known_crc32c(stored: Stored) -> tuple[int, str] | None:
-    """The crc32c of an object's bytes as a HEAD tells it; None if nothing tells it.
-
-    Returns:
-        It, and what told it: the ``checksum`` that the server has computed, else the ``metadata``
-        that dsprep has written.
-    """
+    """The crc32c of an object's bytes as a HEAD tells it; None if nothing tells it."""
     if stored.crc32c is not None:
         return stored.crc32c, "checksum"
     said = said_crc32c(stored.metadata)

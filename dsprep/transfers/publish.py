@@ -7,18 +7,7 @@ from dsprep.stores.bucket import S3Store
 
 
 def publish(store: S3Store, key: str, data: bytes, etag: str = "") -> None:
-    """Store a manifest, unless somebody else has published one meanwhile.
-
-    Args:
-        store: The bucket.
-        key: The manifest's key.
-        data: Its bytes.
-        etag: That of the manifest to replace; empty if there is none.
-
-    Raises:
-        DestinationError: If there is another manifest.
-        StoreError: If S3 refuses or fails.
-    """
+    """Store a manifest, unless somebody else has published one meanwhile."""
     try:
         store.put(key, data, new=not etag, etag=etag)
     except StoreError as error:

@@ -18,11 +18,7 @@ _AT_ONCE = 1 << 20
 
 
 def read_small(store: S3Store, key: str) -> tuple[bytes, Stored]:
-    """All bytes of a small object, and what was said about it with them.
-
-    Raises:
-        StoreError: If it cannot be read.
-    """
+    """All bytes of a small object, and what was said about it with them."""
     with store.open(key) as reading:
         return read_all(reading, LARGEST), reading.stored
 
@@ -34,21 +30,7 @@ def read_back(
     on_part: Callable[[int, Range], object] = ignore,
     part_size: int = 0,
 ) -> list[int | StoreError]:
-    """The crc32c of objects, by reading all of their bytes, which are not kept.
-
-    Args:
-        store: The bucket.
-        objects: What HEADs tell of them; they must still be the same.
-        pace: The threads: several parts are read at once, of one object or of several.
-        on_part: Told by these threads which object a part was read of, and which part it was.
-        part_size: In bytes; 0 for a good one.
-
-    Returns:
-        The crc32c of each object, or why it cannot be read.
-
-    Raises:
-        StoreError: If it is refused to read one, so that the others will be refused, too.
-    """
+    """The crc32c of objects, by reading all of their bytes, which are not kept."""
 
     def read(task: _Task) -> int | StoreError:
         try:

@@ -18,17 +18,12 @@ from dsprep.transfers.steady import SteadyFile
 
 @dataclass(frozen=True)
 class Found:
-    """An unfinished upload that can be gone on with.
+    """An unfinished upload that can be gone on with."""
 
-    Attributes:
-        upload: The upload.
-        parts: The parts that are there and right, by number, and the crc32c of each.
-        ours: Whether it was begun just now, rather than found.
-    """
-
-    upload: Upload
+    upload: Upload  # the upload
+    # the parts that are there and right, by number, and the crc32c of each
     parts: dict[int, tuple[Part, int]] = field(default_factory=dict)
-    ours: bool = False
+    ours: bool = False  # whether it was begun just now, rather than found
 
 
 def find_upload(

@@ -15,20 +15,10 @@ _AT_ONCE = 1 << 20
 
 
 class SteadyFile:
-    """A file open for reading; several threads may read it at once.
-
-    Attributes:
-        path: The file.
-        size: In bytes.
-        mtime_ns: When it was last changed, in nanoseconds since 1970.
-    """
+    """A file open for reading; several threads may read it at once."""
 
     def __init__(self, path: Path) -> None:
-        """Open it.
-
-        Raises:
-            SourceError: If it cannot be read.
-        """
+        """Open it."""
         self.path = path
         try:
             self._fd = open_regular(path)
@@ -49,11 +39,7 @@ class SteadyFile:
         os.close(self._fd)
 
     def read_into(self, buffer: memoryview, start: int) -> int:
-        """Fill a buffer with the bytes from there on; returns their crc32c.
-
-        Raises:
-            SourceError: If there are not so many, or they cannot be read.
-        """
+        """Fill a buffer with the bytes from there on; returns their crc32c."""
         value, done = 0, 0
         while done < len(buffer):
             piece = buffer[done : done + _AT_ONCE]
@@ -78,11 +64,7 @@ class SteadyFile:
         return value
 
     def check(self) -> None:
-        """See that nothing has touched the file.
-
-        Raises:
-            SourceError: If something has.
-        """
+        """See that nothing has touched the file."""
         if self._facts() != self._was:
             raise self._changed()
         try:

@@ -28,27 +28,17 @@ from dsprep.transfers.steady import SteadyFile
 
 @dataclass(frozen=True)
 class Sent:
-    """A file that has arrived.
+    """A file that has arrived."""
 
-    Attributes:
-        key: The object.
-        size: In bytes.
-        crc32c: Of its bytes.
-        etag: The object's.
-        parts: How many it was sent in.
-        found: How many of them were there from an earlier run.
-        moved: Bytes that were sent.
-        proof: What proves that the object is the file: the ``crc32c`` that the server computed, its
-            ``md5``, or that each of its ``parts`` was proven.
-    """
-
-    key: str
-    size: int
-    crc32c: int
-    etag: str
-    parts: int
-    found: int
-    moved: int
+    key: str  # the object
+    size: int  # in bytes
+    crc32c: int  # of its bytes
+    etag: str  # the object's
+    parts: int  # how many it was sent in
+    found: int  # how many of them were there from an earlier run
+    moved: int  # bytes that were sent
+    # what proves that the object is the file: the `crc32c` that the server computed, its `md5`, or
+    # that each of its `parts` was proven
     proof: str
 
 
@@ -66,23 +56,6 @@ def upload(
     """Send a file. Until all of it is there, nothing is to be seen under its key.
 
     Not to be called by what `Pace.each` calls. Several threads may call it, with one `Pace`.
-
-    Args:
-        path: The file.
-        store: The bucket.
-        key: The object's key.
-        crc32c: Of the file's bytes, if it is known (from a manifest): a file that has another is
-            not sent.
-        part_size: In bytes; 0 for a good one. A file that is no larger goes in one request.
-        pace: The threads, and what holds them back.
-        events: Who wants to know.
-        keep: Whether the parts of an upload that fails or is stopped stay there, for the next run
-            to go on with. If the file has changed, they never do.
-
-    Raises:
-        SourceError: If the file cannot be read, changes meanwhile, or has another crc32c.
-        StoreError: If S3 refuses or fails.
-        Interrupted: If the pace was stopped.
     """
     own = pace or Pace()
     try:

@@ -49,25 +49,15 @@ _MOST = 0.5
 
 @dataclass(frozen=True)
 class Matched:
-    """Which fields of shards are compared, and with what of the source.
+    """Which fields of shards are compared, and with what of the source."""
 
-    Attributes:
-        transformed: Whether images were, and are not compared.
-        fields: The fields of the shards that are compared.
-        names: What the source calls those that it calls otherwise.
-        roles: The roles of fields, by their names in the shards.
-        rewritten: Fields that others hold in the shards, and that are not compared.
-        untold: Fields that only the shards have, and that are not compared.
-        unheld: Fields that only the source has.
-    """
-
-    transformed: bool
-    fields: tuple[Field, ...]
-    names: Mapping[str, str]
-    roles: Mapping[str, str]
-    rewritten: tuple[str, ...]
-    untold: tuple[str, ...]
-    unheld: tuple[str, ...]
+    transformed: bool  # whether images were, and are not compared
+    fields: tuple[Field, ...]  # the fields of the shards that are compared
+    names: Mapping[str, str]  # what the source calls those that it calls otherwise
+    roles: Mapping[str, str]  # the roles of fields, by their names in the shards
+    rewritten: tuple[str, ...]  # fields that others hold in the shards, and that are not compared
+    untold: tuple[str, ...]  # fields that only the shards have, and that are not compared
+    unheld: tuple[str, ...]  # fields that only the source has
 
     def shown(self, at: int) -> str:
         """Return what messages call a field."""
@@ -92,16 +82,7 @@ class Matched:
 def match_fields(
     base: Schema, source: Schema, layout: Format, transformed: bool, known: bool
 ) -> Matched:
-    """Find the fields of a source that became those of shards.
-
-    Args:
-        base: The schema of the shards.
-        source: That of the source.
-        layout: The format of the shards.
-        transformed: Whether images were, so that neither they nor what follows from them is
-            compared.
-        known: Whether the shards have a label only if the source has.
-    """
+    """Find the fields of a source that became those of shards."""
     roles = {base.label: LABEL, base.image: IMAGE}
     own = {IMAGE: source.image, LABEL: source.label}
     fields, untold = [], []
@@ -133,21 +114,13 @@ def match_fields(
 
 @dataclass(frozen=True)
 class Origin:
-    """What shards are compared with.
+    """What shards are compared with."""
 
-    Attributes:
-        catalog: The source.
-        recipe: How samples were made of it.
-        matched: Which fields are compared.
-        rejected: The paths of samples that are known not to be in the shards.
-        part_of: The part that each shard is of.
-    """
-
-    catalog: Catalog
-    recipe: Recipe
-    matched: Matched
-    rejected: frozenset[str]
-    part_of: Mapping[str, int]
+    catalog: Catalog  # the source
+    recipe: Recipe  # how samples were made of it
+    matched: Matched  # which fields are compared
+    rejected: frozenset[str]  # the paths of samples that are known not to be in the shards
+    part_of: Mapping[str, int]  # the part that each shard is of
 
 
 def compare(
@@ -159,15 +132,6 @@ def compare(
     that tell no name, or where names are numbers of several parts, the contents must be the same,
     in whatever order. Of a data set that was appended to, a part is left out if the source holds
     few of its samples, and most of another's.
-
-    Args:
-        shards: Names and contents, with digests.
-        origin: What they are compared with.
-        pool: Reads the source.
-        report: Is told how far that is.
-
-    Returns:
-        What is wrong, shard by shard; and what was not compared.
     """
     recipe, matched = origin.recipe, origin.matched
     found, source = _found(shards, origin), _expected(origin, pool, report)
@@ -207,13 +171,7 @@ def compare(
 def class_problems(
     names: Sequence[str] | None, known: Sequence[str] | None, file: str
 ) -> Iterator[Problem]:
-    """Find classes that have other names than in the source.
-
-    Args:
-        names: The names in the shards, by number.
-        known: The names in the source.
-        file: What tells the names of the shards.
-    """
+    """Find classes that have other names than in the source."""
     for number, (name, own) in enumerate(zip(names or (), known or (), strict=False)):
         if name != own and name and own:
             yield Problem(file, None, "", f"calls the class {number} {name!r}, the source {own!r}")
@@ -222,11 +180,7 @@ def class_problems(
 def _of_source(
     found: pl.DataFrame, source: pl.DataFrame, recipe: Recipe
 ) -> tuple[pl.DataFrame, pl.DataFrame, list[str]]:
-    """The samples of the parts that were made of a source, and the source with its names there.
-
-    Returns:
-        Both, and what is left out, in words.
-    """
+    """The samples of the parts that were made of a source, and the source with its names there."""
     by_number = _by_number(recipe)
     contents = source["content"].drop_nulls()  # samples may hold no image
     is_there = found["content"].is_in(contents.implode()).fill_null(False)

@@ -27,17 +27,12 @@ _PACKED = {"class": "q", "int": "q", "bool": "q", "float32": "f", "float64": "d"
 
 @dataclass(frozen=True)
 class Digester:
-    """Digests fields of samples. Plain data: it is pickled for the workers.
+    """Digests fields of samples. Plain data: it is pickled for the workers."""
 
-    Attributes:
-        fields: The fields, as the shards have them.
-        names: What samples call those that they call otherwise.
-        schema: The schema of the samples, if it is not that of the shards.
-    """
-
-    fields: tuple[Field, ...]
+    fields: tuple[Field, ...]  # the fields, as the shards have them
+    # what samples call those that they call otherwise
     names: Mapping[str, str] = field(default_factory=dict)
-    schema: Schema | None = None
+    schema: Schema | None = None  # the schema of the samples, if it is not that of the shards
 
     @cached_property
     def _columns(self) -> list[tuple[str, Callable[[Value], bytes]]]:
@@ -51,11 +46,7 @@ class Digester:
         return columns
 
     def __call__(self, sample: Sample) -> Digest:
-        """Return the digests of the fields of a sample, one after another.
-
-        Raises:
-            ValueError: If a value does not fit the type that the shards have.
-        """
+        """Return the digests of the fields of a sample, one after another."""
         fields = sample.fields
         return b"".join(
             [digest(fields[name]) if name in fields else MISSING for name, digest in self._columns]

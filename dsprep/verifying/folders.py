@@ -32,22 +32,14 @@ _LINKS = "is a link, and no file of its own"
 
 
 class FolderTask(NamedTuple):
-    """Some samples of a folder to look at.
+    """Some samples of a folder to look at."""
 
-    Attributes:
-        folder: The folder.
-        samples: What its listing says of them.
-        decode: Whether to decode the images.
-        max_pixels: The most pixels that an image may have.
-        layout: The format, with the schema of the samples.
-        digester: Says what every sample holds, for a comparison; None if that is not wanted.
-    """
-
-    folder: str
-    samples: Sequence[Listed]
-    decode: bool
-    max_pixels: int
-    layout: Folder
+    folder: str  # the folder
+    samples: Sequence[Listed]  # what its listing says of them
+    decode: bool  # whether to decode the images
+    max_pixels: int  # the most pixels that an image may have
+    layout: Folder  # the format, with the schema of the samples
+    # says what every sample holds, for a comparison; None if that is not wanted
     digester: Digester | None
 
 
@@ -59,16 +51,7 @@ def look_at_folder(
     pool: Pool,
     report: Report,
 ) -> Inspected:
-    """Compare every file with the listing, and find those that it does not name.
-
-    Args:
-        shards: The folder, by its manifest.
-        digester: Says what every sample holds, for a comparison; None if that is not wanted.
-        decode: Whether to decode every image.
-        max_pixels: The most pixels that an image may have; by default what the manifest says.
-        pool: Looks at the files.
-        report: Is told how far that is.
-    """
+    """Compare every file with the listing, and find those that it does not name."""
     listing = shards.destination.companion(LISTING)
     folder = shards.directory / (shards.destination.single or "")
     whole = Inspected()

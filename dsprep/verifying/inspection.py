@@ -30,84 +30,53 @@ _MOST_PROBLEMS = 100
 
 
 class Problem(NamedTuple):
-    """Something that is not as it should be.
+    """Something that is not as it should be."""
 
-    Attributes:
-        file: The file's name.
-        offset: Where in it, in (decompressed) bytes; None for the whole file.
-        sample: The key of the sample, or the empty string.
-        message: What is wrong.
-    """
-
-    file: str
-    offset: int | None
-    sample: str
-    message: str
+    file: str  # the file's name
+    offset: int | None  # where in it, in (decompressed) bytes; None for the whole file
+    sample: str  # the key of the sample, or the empty string
+    message: str  # what is wrong
 
 
 class ShardTask(NamedTuple):
-    """A shard to look through.
+    """A shard to look through."""
 
-    Attributes:
-        path: The file.
-        layout: The format.
-        reading: Makes samples of the schema; None if nothing tells it.
-        pixels: Where samples have their image as bare pixels; None if nowhere.
-        enforced: Whether a sample that does not fit the schema is a problem.
-        decode: Whether to decode every image.
-        max_pixels: The most pixels that an image may have.
-        readable: The kinds of image that may be in it; None for any.
-        idx: The file with the offsets of the samples, if there is one.
-        digester: Says what every sample holds, for a comparison; None if that is not wanted.
-    """
-
-    path: str
-    layout: Format
-    reading: Reading | None
-    pixels: RawPixels | None
-    enforced: bool
-    decode: bool
-    max_pixels: int
-    readable: frozenset[str] | None
-    idx: str | None
+    path: str  # the file
+    layout: Format  # the format
+    reading: Reading | None  # makes samples of the schema; None if nothing tells it
+    pixels: RawPixels | None  # where samples have their image as bare pixels; None if nowhere
+    enforced: bool  # whether a sample that does not fit the schema is a problem
+    decode: bool  # whether to decode every image
+    max_pixels: int  # the most pixels that an image may have
+    readable: frozenset[str] | None  # the kinds of image that may be in it; None for any
+    idx: str | None  # the file with the offsets of the samples, if there is one
+    # says what every sample holds, for a comparison; None if that is not wanted
     digester: Digester | None
 
 
 @dataclass
 class Inspected:
-    """What was found in a shard.
+    """What was found in a shard."""
 
-    Attributes:
-        samples: How many it holds.
-        bytes: Its size on disk.
-        crc32c: Of its bytes on disk.
-        is_read: Whether its bytes could be read.
-        problems: What is wrong with it.
-        counts: How many samples have each field.
-        misfits: How many samples do not fit the schema.
-        misfit: Why the first of them does not.
-        reasons: Why samples do not, by position, if digests were asked for.
-        names: What every sample is known by, if digests were asked for: its key, path or id as the
-            format has it; empty if the shard does not tell.
-        keys: The key of every sample, likewise.
-        offsets: Where every sample begins, likewise; None in a file of its own.
-        files: The file of every sample, if samples have files of their own.
-        digests: What the digester says of every sample, likewise; None for one that does not fit.
-    """
-
-    samples: int = 0
-    bytes: int = 0
-    crc32c: int = 0
-    is_read: bool = False
-    problems: list[Problem] = field(default_factory=list)
-    counts: Counter[str] = field(default_factory=Counter)
-    misfits: int = 0
-    misfit: str = ""
+    samples: int = 0  # how many it holds
+    bytes: int = 0  # its size on disk
+    crc32c: int = 0  # of its bytes on disk
+    is_read: bool = False  # whether its bytes could be read
+    problems: list[Problem] = field(default_factory=list)  # what is wrong with it
+    counts: Counter[str] = field(default_factory=Counter)  # how many samples have each field
+    misfits: int = 0  # how many samples do not fit the schema
+    misfit: str = ""  # why the first of them does not
+    # why samples do not, by position, if digests were asked for
     reasons: dict[int, str] = field(default_factory=dict)
+    # what every sample is known by, if digests were asked for: its key, path or id as the format
+    # has it; empty if the shard does not tell
     names: list[str] = field(default_factory=list)
-    keys: list[str] = field(default_factory=list)
+    keys: list[str] = field(default_factory=list)  # the key of every sample, likewise
+    # where every sample begins, likewise; None in a file of its own
     offsets: list[int | None] = field(default_factory=list)
+    # the file of every sample, if samples have files of their own
     files: list[str] = field(default_factory=list)
+    # what the digester says of every sample, likewise; None for one that does not fit
     digests: list[Digest | None] = field(default_factory=list)
 
     def add(self, other: Inspected) -> None:
@@ -270,32 +239,21 @@ def _check_index(path: str, positions: list[tuple[int, int]]) -> str | None:
 
 
 class SourceTask(NamedTuple):
-    """Samples of a source to digest.
+    """Samples of a source to digest."""
 
-    Attributes:
-        recipe: How the shards were made of them.
-        rows: The samples.
-        digester: Says what they hold.
-    """
-
-    recipe: Recipe
-    rows: Rows
-    digester: Digester
+    recipe: Recipe  # how the shards were made of them
+    rows: Rows  # the samples
+    digester: Digester  # says what they hold
 
 
 @dataclass
 class Digested:
-    """Samples of a source.
+    """Samples of a source."""
 
-    Attributes:
-        names: What each is known by in the shards.
-        digests: What the digester says of each; None for one that cannot be had.
-        reasons: Why not, by position.
-    """
-
-    names: list[str] = field(default_factory=list)
+    names: list[str] = field(default_factory=list)  # what each is known by in the shards
+    # what the digester says of each; None for one that cannot be had
     digests: list[Digest | None] = field(default_factory=list)
-    reasons: dict[int, str] = field(default_factory=dict)
+    reasons: dict[int, str] = field(default_factory=dict)  # why not, by position
 
 
 def digest_source(task: SourceTask, report: Report) -> Digested:

@@ -19,9 +19,6 @@ def claims_of_folder(published: Published) -> tuple[list[Claim], list[Problem]]:
 
     A listing that is missing, or is not the one that the manifest names, names nothing: that is
     found when it is looked at like all other files.
-
-    Raises:
-        StoreError: If S3 refuses.
     """
     place, name = published.place, f"{published.single}.{LISTING}"
     told = {claim.file.name: claim.file for claim in published.claims()}.get(name)

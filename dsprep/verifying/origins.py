@@ -31,23 +31,7 @@ def find_origin(
     part_of: Mapping[str, int],
     pool: Pool,
 ) -> tuple[Origin, Understood, list[Problem]]:
-    """Find out how samples of shards were made of those of a source.
-
-    Args:
-        shards: The shards.
-        understood: What is known of their fields.
-        against: The source.
-        rejected: The paths of samples that are known not to be in the shards.
-        part_of: The part that each shard is of.
-        pool: Reads the source.
-
-    Returns:
-        It; what is known of the fields now; and what is wrong with fields and classes.
-
-    Raises:
-        OptionError: If an option does not go with the source.
-        SourceError: If the source cannot be read, or nothing tells the fields of the shards.
-    """
+    """Find out how samples of shards were made of those of a source."""
     made = shards.made
     if understood.schema is None:
         raise SourceError(f"{shards.directory}: {understood.notes[-1]}; nothing can be compared")

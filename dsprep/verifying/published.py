@@ -25,34 +25,21 @@ _MANIFEST = "manifest.json"
 
 
 class Claim(NamedTuple):
-    """A file that should be there.
+    """A file that should be there."""
 
-    Attributes:
-        file: What it should be; its name goes on where the keys of the data set begin.
-        samples: How many samples it stands for.
-        is_data: Whether it holds samples, rather than belongs to what does.
-    """
-
-    file: FileReceipt
-    samples: int = 0
-    is_data: bool = False
+    file: FileReceipt  # what it should be; its name goes on where the keys of the data set begin
+    samples: int = 0  # how many samples it stands for
+    is_data: bool = False  # whether it holds samples, rather than belongs to what does
 
 
 @dataclass(frozen=True)
 class Place:
-    """What lies right below a prefix on S3.
+    """What lies right below a prefix on S3."""
 
-    Attributes:
-        store: The bucket.
-        prefix: What keys begin with: nothing, or up to a slash.
-        names: Of the objects.
-        deeper: Of what would be directories.
-    """
-
-    store: S3Store
-    prefix: str
-    names: frozenset[str] = frozenset()
-    deeper: frozenset[str] = frozenset()
+    store: S3Store  # the bucket
+    prefix: str  # what keys begin with: nothing, or up to a slash
+    names: frozenset[str] = frozenset()  # of the objects
+    deeper: frozenset[str] = frozenset()  # of what would be directories
 
     def key(self, name: str) -> str:
         """The key of an object."""
@@ -65,21 +52,13 @@ class Place:
 
 @dataclass(frozen=True)
 class Published:
-    """A data set on S3, or one shard of it.
+    """A data set on S3, or one shard of it."""
 
-    Attributes:
-        place: Where it is.
-        manifest: What it consists of.
-        manifest_name: The name of the manifest.
-        layout: The format.
-        shard: The one shard that is meant; empty for the whole.
-    """
-
-    place: Place
-    manifest: Manifest
-    manifest_name: str
-    layout: Format
-    shard: str = ""
+    place: Place  # where it is
+    manifest: Manifest  # what it consists of
+    manifest_name: str  # the name of the manifest
+    layout: Format  # the format
+    shard: str = ""  # the one shard that is meant; empty for the whole
 
     @property
     def single(self) -> str:
@@ -102,25 +81,14 @@ class Published:
 
 
 class Named(NamedTuple):
-    """What a URL names.
+    """What a URL names."""
 
-    Attributes:
-        sets: The data sets.
-        problems: Manifests that cannot be read, and shards that no manifest names.
-    """
-
-    sets: Sequence[Published]
-    problems: Sequence[Problem]
+    sets: Sequence[Published]  # the data sets
+    problems: Sequence[Problem]  # manifests that cannot be read, and shards that no manifest names
 
 
 def find_published(url: str) -> Named:
-    """Tell what a URL names: a manifest, a shard, or a prefix.
-
-    Raises:
-        OptionError: If it is no place on S3.
-        SourceError: If there is no manifest.
-        StoreError: If S3 refuses.
-    """
+    """Tell what a URL names: a manifest, a shard, or a prefix."""
     bucket, key = parse_url(url)
     above, slash, name = key.rpartition("/")
     layout = format_of_file(name)

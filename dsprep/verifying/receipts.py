@@ -12,13 +12,7 @@ UNFINISHED = "a run is writing there, or was stopped: wait for it, or give its c
 
 
 def difference(receipt: FileReceipt, size: int, crc32c: int | None) -> str:
-    """Say what tells a file from the one that was written; nothing if it is the same.
-
-    Args:
-        receipt: The file as it was written.
-        size: In bytes.
-        crc32c: Of its bytes; None if that is not known.
-    """
+    """Say what tells a file from the one that was written; nothing if it is the same."""
     if size != receipt.bytes:
         return f"has {size:,} bytes, not {receipt.bytes:,}"
     if crc32c not in (None, receipt.crc32c):
@@ -40,14 +34,7 @@ def false_totals(manifest: Manifest) -> Iterable[str]:
 def unnamed(
     names: Iterable[str], manifests: Iterable[Manifest], formats: set[str]
 ) -> Iterable[str]:
-    """The files that look like shards of these formats, and that no manifest names.
-
-    Args:
-        names: The files' names.
-        manifests: The manifests beside them. Beside a data set in one file there may be others, of
-            any format.
-        formats: The names of the formats.
-    """
+    """The files that look like shards of these formats, and that no manifest names."""
     manifests = list(manifests)
     known = {file.name for manifest in manifests for file in manifest.every_file()}
     single = any(manifest.options.get("single_file") for manifest in manifests)
@@ -58,15 +45,7 @@ def unnamed(
 
 
 def unfinished(names: Iterable[str], known: set[str]) -> Iterable[tuple[str, str]]:
-    """What runs have left that are not finished.
-
-    Args:
-        names: What lies in a directory.
-        known: The names of the notes of runs that are known already.
-
-    Yields:
-        The name of a run's notes, and what they mean.
-    """
+    """What runs have left that are not finished."""
     for name in sorted(names):
         if is_scratch(name) and name not in known:
             yield name, UNFINISHED

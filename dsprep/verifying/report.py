@@ -10,23 +10,14 @@ from dsprep.verifying.inspection import Problem
 
 
 class FieldFound(NamedTuple):
-    """A field of the samples.
+    """A field of the samples."""
 
-    Attributes:
-        name: Its name.
-        type: One of :data:`dsprep.schema.TYPES`.
-        classes: How many class names it has.
-        role: ``image``, ``label``, or empty.
-        told: What tells its type.
-        samples: How many samples have it.
-    """
-
-    name: str
-    type: str
-    classes: int
-    role: str
-    told: str
-    samples: int
+    name: str  # its name
+    type: str  # one of :data:`dsprep.schema.TYPES`
+    classes: int  # how many class names it has
+    role: str  # `image`, `label`, or empty
+    told: str  # what tells its type
+    samples: int  # how many samples have it
 
 
 @dataclass(frozen=True)

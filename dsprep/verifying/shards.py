@@ -20,23 +20,14 @@ from dsprep.verifying.receipts import UNFINISHED, unfinished, unnamed
 
 @dataclass(frozen=True)
 class Shards:
-    """The shards of one data set.
+    """The shards of one data set."""
 
-    Attributes:
-        made: How they were made, or else what their names tell of that.
-        names: Their file names: those that should be there.
-        manifest: What they should be; None if nothing tells.
-        destination: Where they are, and what their companions are called.
-        manifest_name: The file name of the manifest.
-        notes: What there is to say of the manifest, a line each.
-    """
-
-    made: Recorded
-    names: Sequence[str]
-    manifest: Manifest | None
-    destination: Destination
-    manifest_name: str = ""
-    notes: tuple[str, ...] = ()
+    made: Recorded  # how they were made, or else what their names tell of that
+    names: Sequence[str]  # their file names: those that should be there
+    manifest: Manifest | None  # what they should be; None if nothing tells
+    destination: Destination  # where they are, and what their companions are called
+    manifest_name: str = ""  # the file name of the manifest
+    notes: tuple[str, ...] = ()  # what there is to say of the manifest, a line each
 
     @property
     def directory(self) -> Path:
@@ -50,11 +41,7 @@ class Shards:
 
 
 def find_shards(path: Path) -> list[Shards]:
-    """Tell what a path names: a manifest, data sets, or shards that somebody else wrote.
-
-    Raises:
-        SourceError: If it names no shards.
-    """
+    """Tell what a path names: a manifest, data sets, or shards that somebody else wrote."""
     try:
         return _look(path)
     except OSError as error:
@@ -149,15 +136,7 @@ def _without_manifest(directory: Path) -> Shards:
 
 
 def strays(path: Path, found: Sequence[Shards]) -> Iterable[tuple[str, str]]:
-    """The shards that no manifest names, and what runs have left that are not finished.
-
-    Args:
-        path: What the user named.
-        found: What it names.
-
-    Yields:
-        The name of a file, and what is wrong with it.
-    """
+    """The shards that no manifest names, and what runs have left that are not finished."""
     directory = found[0].directory
     is_whole = path.is_dir() and path.samefile(directory)
     if not is_whole and found[0].destination.single is not None:
@@ -172,11 +151,7 @@ def strays(path: Path, found: Sequence[Shards]) -> Iterable[tuple[str, str]]:
 
 
 def shards_of_others(shards: Shards) -> Shards:
-    """What lies in the place of a data set, whatever its manifest says.
-
-    Raises:
-        SourceError: If there are no shards, or shards of several formats.
-    """
+    """What lies in the place of a data set, whatever its manifest says."""
     if shards.destination.single is None:
         return _without_manifest(shards.directory)
     made = Recorded(type(shards.made.layout)(), known=False)

@@ -30,28 +30,16 @@ _AT_ONCE = 16
 
 @dataclass
 class _File:
-    """A file that should be there, and what was found out about it.
+    """A file that should be there, and what was found out about it."""
 
-    Attributes:
-        claim: What it should be.
-        stored: What is there; None if nothing is, or nobody knows.
-        by: What shows that it is right, as in the report.
-        wrong: What is wrong with it; empty if nothing is.
-        doubted: What was wrong by the server's checksum, before its bytes were read.
-    """
-
-    claim: Claim
-    stored: Stored | None = None
-    by: str = ""
-    wrong: str = ""
-    doubted: str = ""
+    claim: Claim  # what it should be
+    stored: Stored | None = None  # what is there; None if nothing is, or nobody knows
+    by: str = ""  # what shows that it is right, as in the report
+    wrong: str = ""  # what is wrong with it; empty if nothing is
+    doubted: str = ""  # what was wrong by the server's checksum, before its bytes were read
 
     def look(self, published: Published) -> None:
-        """Compare it by a HEAD.
-
-        Raises:
-            StoreError: If that is refused for all files alike.
-        """
+        """Compare it by a HEAD."""
         place, file = published.place, self.claim.file
         try:
             self.stored = place.store.stat(place.key(file.name))
@@ -88,21 +76,7 @@ class _File:
 
 
 def verify_stored(dest: str, download: bool, progress: Progress) -> VerifyReport:
-    """Verify what manifests on S3 name.
-
-    Args:
-        dest: ``s3://bucket/prefix``, or the URL of a manifest or a shard.
-        download: Whether to read all files back.
-        progress: Is told how far it is.
-
-    Returns:
-        What was found; what is wrong with files or manifests is in there, not raised.
-
-    Raises:
-        OptionError: If it is no place on S3.
-        SourceError: If there is no manifest.
-        StoreError: If S3 refuses what all files need.
-    """
+    """Verify what manifests on S3 name."""
     began = time.monotonic()
     named = find_published(dest)
     pace = Pace(_AT_ONCE)

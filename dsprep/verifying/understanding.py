@@ -21,20 +21,14 @@ R = TypeVar("R")
 
 
 class Understood(NamedTuple):
-    """What is known of the fields of shards.
+    """What is known of the fields of shards."""
 
-    Attributes:
-        schema: The fields; None if nothing tells them.
-        ignored: Raw names that are no fields.
-        enforced: Whether every sample was checked against the schema when it was written.
-        notes: What there is to say, a line each.
-        pixels: Where samples have their image as bare pixels; None if nowhere.
-    """
-
-    schema: Schema | None
-    ignored: frozenset[str] = frozenset()
+    schema: Schema | None  # the fields; None if nothing tells them
+    ignored: frozenset[str] = frozenset()  # raw names that are no fields
+    # whether every sample was checked against the schema when it was written
     enforced: bool = False
-    notes: tuple[str, ...] = ()
+    notes: tuple[str, ...] = ()  # what there is to say, a line each
+    # where samples have their image as bare pixels; None if nowhere
     pixels: RawPixels | None = None
 
     def reading(self, layout: Format) -> Reading | None:
@@ -43,16 +37,7 @@ class Understood(NamedTuple):
 
 
 def understand(shards: Shards, choice: Choice, pool: Pool) -> Understood:
-    """Find out the schema of shards.
-
-    Args:
-        shards: They.
-        choice: What the user says of their fields, if they have no manifest.
-        pool: Looks at samples.
-
-    Raises:
-        OptionError: If the user names a field that no sample has.
-    """
+    """Find out the schema of shards."""
     manifest, layout = shards.manifest, shards.made.layout
     if manifest is None or manifest.schema is None:
         return _looked_at(shards, choice, pool)
@@ -99,12 +84,7 @@ def _call(task: tuple[Callable[[T], R], T]) -> R:
 
 
 def fields_found(schema: Schema, counts: Mapping[str, int]) -> Iterator[FieldFound]:
-    """Return what was found of the fields of samples.
-
-    Args:
-        schema: The fields.
-        counts: How many samples have each.
-    """
+    """Return what was found of the fields of samples."""
     roles = {schema.image: IMAGE, schema.label: LABEL}
     for each in schema.fields:
         if each.places:

@@ -40,25 +40,16 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class _Asked:
-    """What to look for, and what does it.
+    """What to look for, and what does it."""
 
-    Attributes:
-        decode: Whether to decode every image.
-        against: The source to compare with; None for none.
-        loader: The framework to read with; None for none.
-        max_pixels: The most pixels that an image may have; None for what the manifest says.
-        choice: What the user says of the fields of shards without a manifest.
-        pool: Looks through the shards.
-        progress: Is told how far it is.
-    """
-
-    decode: bool
-    against: Source | None
-    loader: str | None
+    decode: bool  # whether to decode every image
+    against: Source | None  # the source to compare with; None for none
+    loader: str | None  # the framework to read with; None for none
+    # the most pixels that an image may have; None for what the manifest says
     max_pixels: int | None
-    choice: Choice
-    pool: Pool
-    progress: Progress
+    choice: Choice  # what the user says of the fields of shards without a manifest
+    pool: Pool  # looks through the shards
+    progress: Progress  # is told how far it is
 
 
 @public
@@ -136,11 +127,7 @@ def verify(
 def _require_sense(
     dest: str, found: Sequence[Shards], against: Source | None, loader: str | None, choice: Choice
 ) -> None:
-    """Refuse what makes no sense for the shards that were found.
-
-    Raises:
-        OptionError: If something does not.
-    """
+    """Refuse what makes no sense for the shards that were found."""
     if against is not None and len(found) > 1:
         raise OptionError(f"{dest}: --against goes with one data set; name one of these manifests")
     if loader is not None and any(isinstance(each.made.layout, Folder) for each in found):

@@ -45,17 +45,10 @@ class Pool:
 
     Functions must be importable by name, and their arguments and results picklable. A worker is
     started when there is a task for it that no other is free for.
-
-    Attributes:
-        size: The most workers that there may be.
     """
 
     def __init__(self, workers: int) -> None:
-        """Start none yet; a worker is ready some tens of milliseconds after its start.
-
-        Raises:
-            OptionError: If there would be none, or more than this machine can use.
-        """
+        """Start none yet; a worker is ready some tens of milliseconds after its start."""
         if workers < 1:
             raise OptionError(f"--workers {workers}: one at least is needed")
         if workers > most_workers():
@@ -68,11 +61,7 @@ class Pool:
         self._alive: tuple[int, ...] = ()
 
     def _start(self) -> int:
-        """Start one more worker, and return its number.
-
-        Raises:
-            RunStopped: If the system refuses.
-        """
+        """Start one more worker, and return its number."""
         # Nothing is ever written to this pipe: it ends with this process, and so do the workers.
         self._alive = self._alive or os.pipe()
         main = f"from dsprep.workers.worker import main; main({self._alive[0]})"
@@ -110,22 +99,7 @@ class Pool:
         report: Report,
         may_begin: Callable[[int], bool] | None = None,
     ) -> Iterator[tuple[int, R]]:
-        """Call a function that reports its progress with each of the arguments.
-
-        Args:
-            function: Takes an argument and a :data:`Report`.
-            arguments: Taken one at a time, when a worker is free for it.
-            report: Called in this process whenever a worker reports.
-            may_begin: Tells whether the argument at a position may be handed out by now; asked
-                again and again until it may.
-
-        Yields:
-            The position of an argument and its result, in the order in which they are ready.
-
-        Raises:
-            DsprepError: The one that the function raised.
-            RunStopped: If a worker died.
-        """
+        """Call a function that reports its progress with each of the arguments."""
         return self._run(function, arguments, report, may_begin)
 
     def _run(

@@ -37,11 +37,7 @@ def send(file: BinaryIO, message: object) -> None:
 
 
 def receive(file: Reader) -> Any:
-    """Read one message.
-
-    Raises:
-        EOFError: If the other side is gone.
-    """
+    """Read one message."""
     head = file.read(FRAME.size)
     if len(head) < FRAME.size:
         raise EOFError
@@ -55,11 +51,7 @@ def _end_with(alive: int) -> None:
 
 
 def main(alive: int) -> None:
-    """Answer calls until stdin is closed.
-
-    Args:
-        alive: A pipe that ends when the parent does.
-    """
+    """Answer calls until stdin is closed."""
     with suppress(RuntimeError):  # no thread can be started: it ends when it sends something
         threading.Thread(target=_end_with, args=(alive,), daemon=True).start()
     calls = os.fdopen(os.dup(0), "rb")

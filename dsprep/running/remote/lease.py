@@ -48,14 +48,7 @@ class Lease:
     """The right of a run to write to a place."""
 
     def __init__(self, store: S3Store, key: str, place: str, pace: Pace) -> None:
-        """Prepare.
-
-        Args:
-            store: The bucket.
-            key: The object that says that a run is alive.
-            place: What users call what it guards.
-            pace: What a wait ends with.
-        """
+        """Prepare."""
         self._store = self._impatient = store
         self._key, self._place, self._pace = key, place, pace
         self._holder, self._renewals, self._etag = "", 0, ""
@@ -64,17 +57,7 @@ class Lease:
         self._over, self._renewing = Flag(), threading.Lock()
 
     def take(self, known: Path, tell: Callable[[str], None]) -> None:
-        """Take it, from a run that is dead if need be.
-
-        Args:
-            known: A file with the name of whoever writes from this stage: of its runs, there is
-                only one at a time, so an earlier one is dead.
-            tell: Is told what is waited for.
-
-        Raises:
-            DestinationError: If another run is alive.
-            StoreError: If S3 refuses or fails.
-        """
+        """Take it, from a run that is dead if need be."""
         with destination_errors(known):
             if not known.exists():
                 known.write_text(uuid4().hex)
@@ -115,12 +98,7 @@ class Lease:
         threading.Thread(target=self._keep, name="lease", daemon=True).start()
 
     def check(self) -> None:
-        """See that this run still holds it, which it can be sure of for a while after a renewal.
-
-        Raises:
-            DestinationError: If another run has taken it.
-            StoreError: If this run can give no sign of life, so that another one may take it.
-        """
+        """See that this run still holds it, which it can be sure of for a while after a renewal."""
         if time.monotonic() - self._said > DEAD_AFTER - 2 * RENEWED_EVERY:
             self._renew()
         if self._lost is not None:
@@ -169,11 +147,7 @@ class Lease:
         thread.join(_PATIENCE)
 
     def _put(self, etag: str = "") -> bool:
-        """Say that this run is alive, unless something else has been said meanwhile.
-
-        Args:
-            etag: That of what was said last; empty for nothing.
-        """
+        """Say that this run is alive, unless something else has been said meanwhile."""
         self._renewals += 1
         now = time.monotonic()
         said = json.dumps({"holder": self._holder, "renewals": self._renewals}).encode()

@@ -29,13 +29,7 @@ _RECEIPTS, _REPLACED = "receipts/", "replaced/"
 
 
 class Objects:
-    """The objects of a destination on S3. All methods raise `StoreError` if it refuses or fails.
-
-    Attributes:
-        destination: What the files are called.
-        store: Their bucket.
-        pace: What transfers share.
-    """
+    """The objects of a destination on S3. All methods raise `StoreError` if it refuses or fails."""
 
     def __init__(self, destination: Destination, store: S3Store, pace: Pace) -> None:
         """Look at them later."""
@@ -146,11 +140,7 @@ class Objects:
 
 @contextmanager
 def refusals() -> Iterator[None]:
-    """Let what S3 refuses or fails at be an error of the destination, as it is of any other.
-
-    Raises:
-        DestinationError: In place of a StoreError.
-    """
+    """Let what S3 refuses or fails at be an error of the destination, as it is of any other."""
     try:
         yield
     except StoreError as error:

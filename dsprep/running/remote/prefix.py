@@ -28,20 +28,10 @@ _SHARE = 0.8
 
 
 class Prefix:
-    """A prefix on S3; see `Place`. Shards wait for their way there in the destination's directory.
-
-    Attributes:
-        destination: What its files are called.
-    """
+    """A prefix on S3; see `Place`. Shards wait for upload in the destination's directory."""
 
     def __init__(self, destination: Destination, spool: int | None, progress: Progress) -> None:
-        """Connect, which sends nothing yet.
-
-        Args:
-            destination: What its files are called.
-            spool: How many bytes may wait; None for a good number.
-            progress: Is told what is waited for.
-        """
+        """Connect, which sends nothing yet."""
         assert destination.remote is not None
         self.destination, self._progress, self._asked = destination, progress, spool
         fitting = int(_SHARE * free_bytes(destination.directory))

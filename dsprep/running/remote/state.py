@@ -44,19 +44,7 @@ class StagedState(RunState):
         spool: int,
         progress: Progress,
     ) -> None:
-        """Keep others out, here and there, and see what earlier runs have left.
-
-        Args:
-            objects: What is there.
-            plan: What is to be written.
-            identity: What tells this command from others.
-            spool: How many bytes may wait in the stage.
-            progress: Is told what is waited for.
-
-        Raises:
-            DestinationError: If the place is in use.
-            StoreError: If it refuses what a run has to do there.
-        """
+        """Keep others out, here and there, and see what earlier runs have left."""
         self._objects, self._plan, self._spool, self._progress = objects, plan, spool, progress
         self._arrived: set[str] = set()
         self._uploads = Uploads(spool)

@@ -22,11 +22,7 @@ class Uploads:
     """
 
     def __init__(self, room: int) -> None:
-        """Begin with nothing to send.
-
-        Args:
-            room: How many bytes may lie here.
-        """
+        """Begin with nothing to send."""
         self._room = room
         self._taken: dict[str, int] = {}
         self._waiting: queue.SimpleQueue[tuple[str, Callable[[], None]] | None]
@@ -45,13 +41,7 @@ class Uploads:
             return True
 
     def add(self, name: str, size: int, send: Callable[[], None]) -> None:
-        """Have a finished file sent.
-
-        Args:
-            name: Its name.
-            size: Its bytes, which may not be what was expected.
-            send: Sends and removes it; called by one of several threads.
-        """
+        """Have a finished file sent."""
         with self._lock:
             self._taken[name] = size
             self._queued += 1
@@ -62,20 +52,12 @@ class Uploads:
         self._waiting.put((name, send))
 
     def check(self) -> None:
-        """See that nothing has failed.
-
-        Raises:
-            BaseException: What an upload raised.
-        """
+        """See that nothing has failed."""
         if self._error is not None:
             raise self._error
 
     def wait(self, seconds: float) -> bool:
-        """Wait until all has been sent, but no longer than so many seconds; returns whether.
-
-        Raises:
-            BaseException: What an upload raised.
-        """
+        """Wait until all has been sent, but no longer than so many seconds; returns whether."""
         end = time.monotonic() + seconds
         # Not by a threading.Condition, which a signal may leave locked.
         while self._queued and self._error is None and time.monotonic() < end:
