@@ -6,8 +6,13 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from dsprep.appending import append as append
-    from dsprep.converting import convert as convert
+    from dsprep.commands.append import append as append
+    from dsprep.commands.convert import convert as convert
+    from dsprep.commands.pack import pack as pack
+    from dsprep.commands.shard import shard as shard
+    from dsprep.commands.split import split as split
+    from dsprep.commands.stream import convert_stream as convert_stream
+    from dsprep.commands.write import WriteReport as WriteReport
     from dsprep.errors import DestinationError as DestinationError
     from dsprep.errors import DsprepError as DsprepError
     from dsprep.errors import OptionError as OptionError
@@ -26,22 +31,17 @@ if TYPE_CHECKING:
     from dsprep.listing.inspecting import list_stats as list_stats
     from dsprep.listing.inspecting import sample_list as sample_list
     from dsprep.listing.relabeling import relabel_lists as relabel_lists
-    from dsprep.packing import pack as pack
     from dsprep.progress import Progress as Progress
-    from dsprep.sharding import shard as shard
     from dsprep.sources.reading import Source as Source
     from dsprep.sources.reading import make_source as make_source
     from dsprep.splits.report import SplitReport as SplitReport
-    from dsprep.splitting import split as split
-    from dsprep.stores.s3_config import S3Config as S3Config
-    from dsprep.streaming import convert_stream as convert_stream
+    from dsprep.storage.s3_config import S3Config as S3Config
     from dsprep.syncing.filters import Rule as Rule
     from dsprep.syncing.report import SyncReport as SyncReport
     from dsprep.syncing.sync import clean_uploads as clean_uploads
     from dsprep.syncing.sync import sync as sync
     from dsprep.verifying.report import VerifyReport as VerifyReport
     from dsprep.verifying.verify import verify as verify
-    from dsprep.writing import WriteReport as WriteReport
 
 __version__ = "0.1.0"
 
@@ -52,7 +52,7 @@ _PUBLIC = {
     "OptionError": "dsprep.errors",
     "Progress": "dsprep.progress",
     "Rule": "dsprep.syncing.filters",
-    "S3Config": "dsprep.stores.s3_config",
+    "S3Config": "dsprep.storage.s3_config",
     "Source": "dsprep.sources.reading",
     "SourceError": "dsprep.errors",
     "SplitReport": "dsprep.splits.report",
@@ -60,13 +60,13 @@ _PUBLIC = {
     "SyncReport": "dsprep.syncing.report",
     "Transform": "dsprep.images.transform",
     "VerifyReport": "dsprep.verifying.report",
-    "WriteReport": "dsprep.writing",
-    "append": "dsprep.appending",
+    "WriteReport": "dsprep.commands.write",
+    "append": "dsprep.commands.append",
     "append_to_list": "dsprep.listing.creating",
     "check_list": "dsprep.listing.inspecting",
     "clean_uploads": "dsprep.syncing.sync",
-    "convert": "dsprep.converting",
-    "convert_stream": "dsprep.streaming",
+    "convert": "dsprep.commands.convert",
+    "convert_stream": "dsprep.commands.stream",
     "create_list": "dsprep.listing.creating",
     "diff_lists": "dsprep.listing.changes",
     "edit_list": "dsprep.listing.editing",
@@ -74,12 +74,12 @@ _PUBLIC = {
     "list_stats": "dsprep.listing.inspecting",
     "make_source": "dsprep.sources.reading",
     "merge_lists": "dsprep.listing.changes",
-    "pack": "dsprep.packing",
+    "pack": "dsprep.commands.pack",
     "patch_list": "dsprep.listing.changes",
     "relabel_lists": "dsprep.listing.relabeling",
     "sample_list": "dsprep.listing.inspecting",
-    "shard": "dsprep.sharding",
-    "split": "dsprep.splitting",
+    "shard": "dsprep.commands.shard",
+    "split": "dsprep.commands.split",
     "sync": "dsprep.syncing.sync",
     "verify": "dsprep.verifying.verify",
 }

@@ -22,7 +22,7 @@ from dsprep.readers.files import FileReader
 from dsprep.rows import Rows
 from dsprep.sample import UNKNOWN_IMAGE, image_kind_of
 from dsprep.schema import Reading, Schema, Settled
-from dsprep.stores.paths import short_names
+from dsprep.storage.paths import short_names
 
 COLUMNS: dict[str, pl.DataType] = {
     "index": pl.Int64(),

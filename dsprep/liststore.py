@@ -24,7 +24,7 @@ import polars as pl
 from dsprep.errors import DestinationError
 from dsprep.lists.rows import ROWS, parse_rows
 from dsprep.sources.classes import read_classes
-from dsprep.stores.local import (
+from dsprep.storage.local import (
     LARGEST_TABLE,
     Lock,
     destination_errors,
@@ -34,8 +34,8 @@ from dsprep.stores.local import (
     sync_directory,
     sync_file,
 )
-from dsprep.stores.paths import is_file
-from dsprep.stores.urls import is_s3, require_disk
+from dsprep.storage.paths import is_file
+from dsprep.storage.urls import is_s3, require_disk
 from dsprep.text import decode_text, read_stdin, read_text
 
 STREAM = "-"

@@ -9,8 +9,8 @@ from typing import Any
 import polars as pl
 
 from dsprep.errors import SourceError
-from dsprep.stores.local import LARGEST_TABLE, read_stream
-from dsprep.stores.paths import read_bytes
+from dsprep.storage.local import LARGEST_TABLE, read_stream
+from dsprep.storage.paths import read_bytes
 
 Problem = Callable[[dict[str, Any]], str]
 """Says what is wrong with a row, given its columns."""

@@ -7,10 +7,10 @@ import threading
 from pathlib import Path
 from typing import Any
 
-from dsprep.stores.bucket import S3Store
-from dsprep.stores.retries import Retries
-from dsprep.stores.s3_config import S3Config
-from dsprep.transfers.events import Events
+from dsprep.storage.bucket import S3Store
+from dsprep.storage.events import Events
+from dsprep.storage.retries import Retries
+from dsprep.storage.s3_config import S3Config
 from tests.servers.bucket import Bucket
 
 MIB = 1 << 20

@@ -112,10 +112,10 @@ def convert(
             quiet=quiet,
             **options,
         )
-    from dsprep import converting
+    from dsprep.commands import convert as command
     from dsprep.progress import progress_for
 
-    report = converting.convert(
+    report = command.convert(
         sources,
         dest,
         label_columns=split_commas(label_column),

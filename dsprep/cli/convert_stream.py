@@ -16,16 +16,16 @@ from dsprep.cli.help import given_on_the_command_line
 from dsprep.cli.options import parse_pairs, split_commas
 from dsprep.cli.streams import visible
 from dsprep.cli.writing_options import take_transform
+from dsprep.commands.stream import convert_stream
 from dsprep.errors import REJECTS_EXIT_CODE, OptionError, RunStopped, SourceError
 from dsprep.findings import Reject
 from dsprep.formats import CONCATENATIVE, format_of_file
 from dsprep.formats.stream import Readable
 from dsprep.options import require_effect
-from dsprep.stores.local import destination_errors, publish
-from dsprep.stores.opened import open_file
-from dsprep.stores.paths import is_dir
-from dsprep.stores.urls import require_disk
-from dsprep.streaming import convert_stream
+from dsprep.storage.local import destination_errors, publish
+from dsprep.storage.opened import open_file
+from dsprep.storage.paths import is_dir
+from dsprep.storage.urls import require_disk
 
 STREAM = "-"
 

@@ -96,10 +96,10 @@ def pack(
       dsprep pack photos/ s3://bucket/train/ --format webdataset
       dsprep pack photos/ shards/ --format webdataset --dry-run
     """
-    from dsprep import packing
+    from dsprep.commands import pack as command
     from dsprep.progress import progress_for
 
-    report = packing.pack(
+    report = command.pack(
         sources,
         dest,
         label_columns=split_commas(label_column),

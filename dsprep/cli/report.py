@@ -21,11 +21,11 @@ from dsprep.units import (
 )
 
 if TYPE_CHECKING:
+    from dsprep.commands.write import WriteReport
     from dsprep.findings import Finding
-    from dsprep.planning.selection import Chosen
+    from dsprep.plan.selection import Chosen
     from dsprep.verifying.inspection import Problem
     from dsprep.verifying.report import FieldFound, VerifyReport
-    from dsprep.writing import WriteReport
 
 _SHOWN = 5
 """How many of a long list a summary names."""

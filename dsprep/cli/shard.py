@@ -113,10 +113,10 @@ def cut(
       dsprep shard wds/ cats/ --filter "class LIKE '%cat%' AND size > 10000"
       dsprep shard wds/ fair/ --balance classes --oversample
     """
-    from dsprep import sharding
+    from dsprep.commands import shard as command
     from dsprep.progress import progress_for
 
-    report = sharding.shard(
+    report = command.shard(
         sources,
         dest,
         label_columns=split_commas(label_column),

@@ -74,10 +74,10 @@ def append(
       dsprep shard append more-photos/ shards/
       dsprep shard append new.zip shards/ --target-size 100MB --dry-run
     """
-    from dsprep import appending
+    from dsprep.commands.append import append as append_samples
     from dsprep.progress import progress_for
 
-    report = appending.append(
+    report = append_samples(
         sources,
         dest,
         label_columns=split_commas(label_column),

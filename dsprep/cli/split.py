@@ -119,12 +119,12 @@ def split(
       dsprep split 'wds/train-{000000..000146}.tar' -o lists/
       dsprep split photos/ -o tree/ --materialize hardlink
     """
-    from dsprep import splitting
     from dsprep.cli.split_report import print_split_report
+    from dsprep.commands import split as command
     from dsprep.progress import progress_for
     from dsprep.splits.ratios import parse_ratios
 
-    report = splitting.split(
+    report = command.split(
         sources,
         output,
         label_columns=split_commas(label_column),

@@ -7,7 +7,7 @@ import threading
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any, TextIO
 
-from dsprep.transfers.events import Events
+from dsprep.storage.events import Events
 
 if TYPE_CHECKING:
     from dsprep.errors import StoreError

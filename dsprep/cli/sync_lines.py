@@ -8,8 +8,8 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, TextIO
 
 from dsprep.cli.streams import visible
-from dsprep.stores.retries import retry_line
-from dsprep.transfers.events import Events
+from dsprep.storage.events import Events
+from dsprep.storage.retries import retry_line
 from dsprep.units import format_duration, format_size
 
 if TYPE_CHECKING:

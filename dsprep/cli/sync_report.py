@@ -13,7 +13,7 @@ from dsprep.cli.streams import visible
 from dsprep.cli.sync_bars import Bars
 from dsprep.cli.sync_events import JsonEvents
 from dsprep.cli.sync_lines import Lines
-from dsprep.transfers.events import Events
+from dsprep.storage.events import Events
 from dsprep.units import format_count, format_duration, format_size
 
 if TYPE_CHECKING:

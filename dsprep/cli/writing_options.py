@@ -14,8 +14,8 @@ from dsprep.cli.streams import until_nobody_reads
 from dsprep.errors import REJECTS_EXIT_CODE, SourceError
 
 if TYPE_CHECKING:
+    from dsprep.commands.write import WriteReport
     from dsprep.images.transform import Transform
-    from dsprep.writing import WriteReport
 
 F = TypeVar("F", bound=Callable[..., Any])
 

@@ -6,9 +6,9 @@ import os
 import stat
 
 from dsprep.errors import BadSample
-from dsprep.stores.local import read_whole
-from dsprep.stores.paths import facts, read_bytes
-from dsprep.stores.urls import is_s3
+from dsprep.storage.local import read_whole
+from dsprep.storage.paths import facts, read_bytes
+from dsprep.storage.urls import is_s3
 
 
 def find_beside(folder: str, path: str) -> tuple[str, int]:

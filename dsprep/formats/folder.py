@@ -2,7 +2,7 @@
 
 A unit of work is a directory of its own. The files in it are named by number, and a listing says
 what each is to be called in the folder: only when all units are there is it known which names are
-taken, and then the files get theirs by being renamed (:mod:`dsprep.running.tree`). So no name that
+taken, and then the files get theirs by being renamed (:mod:`dsprep.run.tree`). So no name that
 comes from outside is used before all of them have been looked at.
 
 What no file and no directory tells lies in a ``metadata.jsonl``, as ``imagefolder`` of Hugging

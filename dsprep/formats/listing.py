@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
 
-from dsprep.stores.local import open_regular
+from dsprep.storage.local import open_regular
 
 LISTING = "files.jsonl"
 """The listing in the directory of a unit; all other files there have numbers for names."""

@@ -47,9 +47,9 @@ from dsprep.schema import (
     settle,
     shown,
 )
-from dsprep.stores.opened import open_file
-from dsprep.stores.paths import facts
-from dsprep.stores.urls import is_s3
+from dsprep.storage.opened import open_file
+from dsprep.storage.paths import facts
+from dsprep.storage.urls import is_s3
 
 if TYPE_CHECKING:
     import polars as pl

@@ -17,7 +17,7 @@ from typing import Protocol, runtime_checkable
 from google_crc32c import extend
 
 from dsprep.errors import DamagedShard, SourceError
-from dsprep.stores.opened import OpenFile, open_file
+from dsprep.storage.opened import OpenFile, open_file
 from dsprep.units import format_extensions
 
 _BLOCK = 1 << 20

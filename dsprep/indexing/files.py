@@ -6,9 +6,9 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import NamedTuple
 
-from dsprep.manifests.manifest import FileReceipt
-from dsprep.stores.crc import crc32c
-from dsprep.stores.local import open_regular, write_whole
+from dsprep.dataset.manifest import FileReceipt
+from dsprep.storage.crc import crc32c
+from dsprep.storage.local import open_regular, write_whole
 
 _ROOM = 1 << 16
 _LONGEST_SHOWN = 60

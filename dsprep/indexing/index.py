@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from dsprep.arguments import AnyPath, public
+from dsprep.dataset.manifest import FileReceipt
 from dsprep.errors import DestinationError, OptionError
 from dsprep.formats import Format
 from dsprep.formats.base import ShardFacts
@@ -21,11 +22,10 @@ from dsprep.indexing.files import Settled, settle
 from dsprep.indexing.manifests import data_set_name, is_of, mismatches, new_manifest, with_indexes
 from dsprep.indexing.place import clash, locked_scratch, require_own_name
 from dsprep.indexing.shard import KINDS, IndexedShard, IndexTask, index_name, make_index
-from dsprep.manifests.manifest import FileReceipt
 from dsprep.options import given_options, require_effect
 from dsprep.progress import Progress
-from dsprep.stores.local import sync_directory
-from dsprep.stores.urls import is_s3
+from dsprep.storage.local import sync_directory
+from dsprep.storage.urls import is_s3
 from dsprep.units import format_count, format_some
 from dsprep.verifying.inspection import Problem
 from dsprep.verifying.shards import Shards, find_shards, shards_of_others, strays

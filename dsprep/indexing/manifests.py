@@ -8,11 +8,11 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 
+from dsprep.dataset.manifest import FileReceipt, Manifest, ShardReceipt
+from dsprep.dataset.recorded import options_of_others
 from dsprep.formats import shard_stem
 from dsprep.formats.recordio import RecordIO
 from dsprep.indexing.shard import IndexedShard, index_name
-from dsprep.manifests.manifest import FileReceipt, Manifest, ShardReceipt
-from dsprep.manifests.recorded import options_of_others
 from dsprep.sources.classes import read_classes
 from dsprep.verifying.inspection import Problem
 from dsprep.verifying.shards import Shards

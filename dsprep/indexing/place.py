@@ -10,8 +10,8 @@ from dsprep.formats import format_of_file
 from dsprep.indexes import wids
 from dsprep.indexing.manifests import data_set_name
 from dsprep.indexing.shard import KINDS, index_name
-from dsprep.running.place import remove_leftovers
-from dsprep.stores.local import ScratchLock, read_whole
+from dsprep.run.place import remove_leftovers
+from dsprep.storage.local import ScratchLock, read_whole
 from dsprep.verifying.shards import Shards
 
 

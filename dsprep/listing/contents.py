@@ -9,7 +9,7 @@ from stat import S_ISREG
 
 import polars as pl
 
-from dsprep.stores.local import open_regular
+from dsprep.storage.local import open_regular
 
 _DIGEST_BYTES = 16
 _THREADS = 16

@@ -31,8 +31,8 @@ from dsprep.liststore import (
 from dsprep.options import require_effect
 from dsprep.sources.classes import format_classes
 from dsprep.sources.reading import Source, read_source, source_of
-from dsprep.stores.local import holds
-from dsprep.stores.urls import require_disk
+from dsprep.storage.local import holds
+from dsprep.storage.urls import require_disk
 from dsprep.workers.pool import Pool, available_cores
 
 

@@ -31,8 +31,8 @@ from dsprep.liststore import (
     write_stream,
 )
 from dsprep.sources.classes import format_classes
-from dsprep.stores.local import LARGEST_TABLE, holds
-from dsprep.stores.paths import read_bytes
+from dsprep.storage.local import LARGEST_TABLE, holds
+from dsprep.storage.paths import read_bytes
 from dsprep.text import read_stdin
 from dsprep.units import format_count
 

@@ -19,10 +19,10 @@ from dsprep.sources.files import Files
 from dsprep.sources.match import find_samples
 from dsprep.sources.reading import make_source
 from dsprep.sources.whole import holds_images, read_whole
-from dsprep.stores.objects import object_sizes
-from dsprep.stores.paths import is_dir
-from dsprep.stores.urls import is_s3
-from dsprep.transfers.flag import Flag
+from dsprep.storage.flag import Flag
+from dsprep.storage.objects import object_sizes
+from dsprep.storage.paths import is_dir
+from dsprep.storage.urls import is_s3
 
 _THREADS = 16
 """How many files are asked for at once where each takes its time, as on a network."""

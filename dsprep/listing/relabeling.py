@@ -28,7 +28,7 @@ from dsprep.liststore import (
     write_stream,
 )
 from dsprep.sources.classes import format_classes, read_classes
-from dsprep.stores.local import holds
+from dsprep.storage.local import holds
 from dsprep.text import read_text
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 
-from dsprep.stores.local import open_regular
+from dsprep.storage.local import open_regular
 
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
 

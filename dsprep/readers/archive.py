@@ -17,7 +17,7 @@ from dsprep.readers.base import Reader
 from dsprep.readers.compressed import open_compressed
 from dsprep.readers.places import asked_ahead, read_at
 from dsprep.rows import Rows
-from dsprep.stores.opened import OpenFile, open_file
+from dsprep.storage.opened import OpenFile, open_file
 
 LOCAL_HEADER = struct.Struct("<4s5H3L2H")
 """What precedes a member of a zip (APPNOTE 6.3.10, 4.3.7); its name and an extra field follow."""

@@ -14,7 +14,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, BinaryIO, Protocol
 
 from dsprep.errors import DamagedShard
-from dsprep.stores.opened import OpenFile, open_file
+from dsprep.storage.opened import OpenFile, open_file
 
 if TYPE_CHECKING:
     from _typeshed import WriteableBuffer

@@ -22,8 +22,8 @@ from dsprep.readers.places import OpenFiles, read_at, runs
 from dsprep.rows import Rows
 from dsprep.sample import Sample, key_of
 from dsprep.schema import IMAGE
-from dsprep.stores.ahead import ahead
-from dsprep.stores.urls import is_s3
+from dsprep.storage.ahead import ahead
+from dsprep.storage.urls import is_s3
 
 
 class _Columns(Folder):

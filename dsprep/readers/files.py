@@ -10,8 +10,8 @@ from dsprep.errors import BadSample, SourceError
 from dsprep.readers.base import Reader
 from dsprep.readers.objects import read_objects
 from dsprep.rows import Rows
-from dsprep.stores.paths import is_dir
-from dsprep.stores.urls import is_s3
+from dsprep.storage.paths import is_dir
+from dsprep.storage.urls import is_s3
 
 
 @dataclass(frozen=True)

@@ -7,8 +7,8 @@ from functools import partial
 
 from dsprep.errors import BadSample
 from dsprep.rows import Rows
-from dsprep.stores.ahead import ahead
-from dsprep.stores.objects import read_object
+from dsprep.storage.ahead import ahead
+from dsprep.storage.objects import read_object
 
 
 def read_objects(root: str, rows: Rows) -> Iterator[bytes | BadSample]:

@@ -25,8 +25,8 @@ from dsprep.readers.base import Reader
 from dsprep.readers.places import OpenFiles, read_at
 from dsprep.rows import Rows
 from dsprep.sample import Sample, key_of
-from dsprep.stores.opened import OpenFile
-from dsprep.stores.paths import facts
+from dsprep.storage.opened import OpenFile
+from dsprep.storage.paths import facts
 
 _OFFSET = struct.Struct("<Q")
 _TRAILER = struct.Struct("<QQ")

@@ -23,9 +23,9 @@ from dsprep.readers.files import read_file, require_there
 from dsprep.readers.objects import read_one
 from dsprep.rows import Rows
 from dsprep.sample import Sample, image_kind_of, key_of
-from dsprep.stores.ahead import ahead
-from dsprep.stores.paths import facts
-from dsprep.stores.urls import is_s3
+from dsprep.storage.ahead import ahead
+from dsprep.storage.paths import facts
+from dsprep.storage.urls import is_s3
 
 Members: TypeAlias = dict[str, bytes]
 """The bytes of a sample's parts by field."""

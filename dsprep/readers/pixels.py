@@ -21,8 +21,8 @@ from dsprep.readers.places import OpenFiles, read_at
 from dsprep.rows import Rows
 from dsprep.sample import Blobs, Ints, Sample, Value
 from dsprep.schema import IMAGE_NAMES, PIXEL_SIZES, is_image
-from dsprep.stores.opened import OpenFile, open_file
-from dsprep.stores.urls import is_s3
+from dsprep.storage.opened import OpenFile, open_file
+from dsprep.storage.urls import is_s3
 
 _BLOCK = 1 << 20
 

@@ -16,7 +16,7 @@ from dsprep.readers.base import Reader
 from dsprep.readers.places import OpenFiles, Run, runs
 from dsprep.rows import Rows
 from dsprep.sample import Sample, key_of
-from dsprep.stores.opened import OpenFile
+from dsprep.storage.opened import OpenFile
 
 _BLOCK = 1 << 18
 """Bytes read at once: few system calls, and still in a core's own cache for the checksum."""

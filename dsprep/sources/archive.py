@@ -18,8 +18,8 @@ from dsprep.sources.below import importing_polars
 from dsprep.sources.members import Listing
 from dsprep.sources.tarred import PlainTar, StreamedTar, is_tar, list_tar
 from dsprep.sources.zipped import has_directory, list_zip
-from dsprep.stores.opened import open_file
-from dsprep.stores.paths import exists, facts, is_dir, is_file
+from dsprep.storage.opened import open_file
+from dsprep.storage.paths import exists, facts, is_dir, is_file
 
 if TYPE_CHECKING:
     from dsprep.catalog import Catalog

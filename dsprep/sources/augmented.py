@@ -22,8 +22,8 @@ from dsprep.sources.files import Files, list_files
 from dsprep.sources.labels import labels_from_numbers
 from dsprep.sources.match import chosen, match_files
 from dsprep.sources.scan import RunAll
-from dsprep.stores.paths import common_path, is_dir
-from dsprep.stores.urls import is_s3
+from dsprep.storage.paths import common_path, is_dir
+from dsprep.storage.urls import is_s3
 from dsprep.text import read_text, refuse
 from dsprep.units import format_count
 

@@ -9,7 +9,7 @@ from threading import Thread
 
 from dsprep.sources.objects import scan_objects
 from dsprep.sources.scan import RunAll, Scanned, scan
-from dsprep.stores.urls import is_s3
+from dsprep.storage.urls import is_s3
 
 
 def scan_below(

@@ -13,7 +13,7 @@ from dsprep.catalog import Catalog
 from dsprep.errors import OptionError, SourceError, UnknownClass
 from dsprep.findings import Finding
 from dsprep.sources.sides import SIDES
-from dsprep.stores.local import LARGEST
+from dsprep.storage.local import LARGEST
 from dsprep.text import read_text
 from dsprep.units import format_count, format_some
 

@@ -24,10 +24,10 @@ from dsprep.schema import IMAGE
 from dsprep.sources.below import scan_below
 from dsprep.sources.files import Files, list_files
 from dsprep.sources.scan import RunAll
-from dsprep.stores.local import LARGEST_TABLE
-from dsprep.stores.opened import open_file
-from dsprep.stores.paths import entries, is_dir, is_file, read_bytes
-from dsprep.stores.urls import is_s3
+from dsprep.storage.local import LARGEST_TABLE
+from dsprep.storage.opened import open_file
+from dsprep.storage.paths import entries, is_dir, is_file, read_bytes
+from dsprep.storage.urls import is_s3
 
 NAMES = ("metadata.jsonl", "metadata.csv")
 

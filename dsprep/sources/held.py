@@ -13,8 +13,8 @@ from dsprep.readers.compressed import compression_of, open_compressed
 from dsprep.readers.pixels import Member, PixelFile, read_members
 from dsprep.readers.places import read_at
 from dsprep.sources.archive import open_archive
-from dsprep.stores.opened import OpenFile, open_file
-from dsprep.stores.paths import entries, facts
+from dsprep.storage.opened import OpenFile, open_file
+from dsprep.storage.paths import entries, facts
 
 _LARGEST = 1 << 30
 """Bytes of the largest file that is read; CIFAR-100's training images are 155 million."""

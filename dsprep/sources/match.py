@@ -16,9 +16,9 @@ from dsprep.lists.editing import plain_paths
 from dsprep.readers.files import FileReader
 from dsprep.schema import Field, Settled
 from dsprep.sources.files import FILES, Files
-from dsprep.stores.ahead import ahead
-from dsprep.stores.paths import Facts, facts
-from dsprep.stores.urls import is_s3
+from dsprep.storage.ahead import ahead
+from dsprep.storage.paths import Facts, facts
+from dsprep.storage.urls import is_s3
 from dsprep.text import refuse
 from dsprep.units import format_count, quoted
 

@@ -8,8 +8,8 @@ from typing import Literal
 
 from dsprep.findings import Finding
 from dsprep.sources.scan import LEFT_BEHIND, Directory, Scanned
-from dsprep.stores.base import Stored
-from dsprep.stores.objects import as_source, bucket_and_key, facts_of, prefix_of
+from dsprep.storage.base import Stored
+from dsprep.storage.objects import as_source, bucket_and_key, facts_of, prefix_of
 
 _NO_PATH = "an empty part, . or .. in the key is no part of a path"
 

@@ -31,7 +31,7 @@ from dsprep.schema import Choice, Field, Schema, Settled, is_image, item_of, joi
 from dsprep.sources.classes import number_classes, unknown_classes
 from dsprep.sources.parquet_rows import IndexedRows, RowsTask, index_rows, open_or_refuse
 from dsprep.sources.scan import RunAll
-from dsprep.stores.paths import common_path, short_names
+from dsprep.storage.paths import common_path, short_names
 from dsprep.units import format_count
 
 _NO_CHOICE = Choice()

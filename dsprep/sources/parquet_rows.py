@@ -17,8 +17,8 @@ from dsprep.formats.beside import find_beside
 from dsprep.formats.parquet import ROWS_OF_BATCH, first_line, open_parquet
 from dsprep.images.header import sniff
 from dsprep.sample import UNKNOWN_IMAGE
-from dsprep.stores.opened import open_file
-from dsprep.stores.paths import facts
+from dsprep.storage.opened import open_file
+from dsprep.storage.paths import facts
 
 _HEAD = 16
 """Bytes that tell the kind of an image."""

@@ -25,7 +25,7 @@ from dsprep.sources.files import Files, list_files
 from dsprep.sources.folder import classes_of_directories
 from dsprep.sources.pairs import parse_pairs, read_pairs
 from dsprep.sources.scan import RunAll
-from dsprep.stores.paths import is_dir
+from dsprep.storage.paths import is_dir
 from dsprep.units import extension_in
 
 _MOST_SUFFIXES = 256

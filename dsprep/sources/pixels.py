@@ -13,7 +13,7 @@ from dsprep.sources import cifar, idx
 from dsprep.sources.archive import archive_kind, split_path
 from dsprep.sources.batches import PARTS, Batch, catalog_of
 from dsprep.sources.held import Held, files_in, members_in
-from dsprep.stores.paths import exists, is_dir, is_file
+from dsprep.storage.paths import exists, is_dir, is_file
 
 Batches: TypeAlias = tuple[list[Batch], tuple[str, ...] | None]
 """Batches, and the class names if the data set has them."""

@@ -16,8 +16,8 @@ from dsprep.sample import IMAGE_EXTENSIONS
 from dsprep.schema import LABEL_TYPES, Choice, Schema
 from dsprep.sources.below import importing_polars, scan_below
 from dsprep.sources.scan import RunAll, Scanned
-from dsprep.stores.objects import asked_once
-from dsprep.stores.paths import is_dir
+from dsprep.storage.objects import asked_once
+from dsprep.storage.paths import is_dir
 
 if TYPE_CHECKING:
     from dsprep.catalog import Catalog

@@ -17,7 +17,7 @@ from dsprep.readers.shards import ShardReader
 from dsprep.sources.scan import RunAll
 from dsprep.sources.shardset import ShardSet
 from dsprep.sources.spans import IndexedShard, IndexTask, index_shard
-from dsprep.stores.paths import is_file, short_names
+from dsprep.storage.paths import is_file, short_names
 from dsprep.text import read_text
 from dsprep.units import format_count, format_extensions
 

@@ -10,17 +10,17 @@ from dataclasses import dataclass, field, replace
 from itertools import chain, product
 from math import prod
 
+from dsprep.dataset.manifest import Manifest, read_manifest
+from dsprep.dataset.recorded import recorded_options
 from dsprep.errors import DamagedShard, OptionError, OtherVersion, SourceError
 from dsprep.formats import CONCATENATIVE, FORMATS, Format, format_of_source
 from dsprep.formats.stream import ShardStream
-from dsprep.manifests.manifest import Manifest, read_manifest
-from dsprep.manifests.recorded import recorded_options
 from dsprep.sample import image_kind_of
 from dsprep.schema import IMAGE, Schema
 from dsprep.sources.sides import require_one_side
 from dsprep.sources.tfds import read_counts, read_features, require_records
-from dsprep.stores.paths import absent, entries, exists, is_dir, is_file
-from dsprep.stores.patterns import find_files
+from dsprep.storage.paths import absent, entries, exists, is_dir, is_file
+from dsprep.storage.patterns import find_files
 from dsprep.units import format_count
 
 _BRACES = re.compile(r"\{([^{}]*)\}")

@@ -14,7 +14,7 @@ from itertools import islice
 from dsprep.errors import SourceError
 from dsprep.formats import format_of_source
 from dsprep.sample import image_kind_of
-from dsprep.stores.paths import entries, exists, is_dir
+from dsprep.storage.paths import entries, exists, is_dir
 from dsprep.units import format_some
 
 SIDES = {

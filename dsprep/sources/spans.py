@@ -11,7 +11,7 @@ from dsprep.errors import DamagedShard
 from dsprep.formats.base import Format
 from dsprep.formats.stream import ShardStream
 from dsprep.schema import IMAGE
-from dsprep.stores.paths import facts
+from dsprep.storage.paths import facts
 
 
 class IndexTask(NamedTuple):

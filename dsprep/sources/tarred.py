@@ -16,7 +16,7 @@ from dsprep.errors import DamagedShard
 from dsprep.findings import Finding
 from dsprep.formats.tar import BLOCK
 from dsprep.sources.members import Link, Listing
-from dsprep.stores.opened import OpenFile
+from dsprep.storage.opened import OpenFile
 
 _MOST_META = 1 << 20
 """A PAX header or a long name beyond this is an attack, not a name."""

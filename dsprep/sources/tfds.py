@@ -14,7 +14,7 @@ from typing import Any
 
 from dsprep.errors import SourceError
 from dsprep.schema import Field, Schema, Table
-from dsprep.stores.paths import is_file, read_bytes
+from dsprep.storage.paths import is_file, read_bytes
 
 FEATURES = "features.json"
 

@@ -7,9 +7,9 @@ from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from dsprep.errors import SourceError
-from dsprep.stores.local import SCRATCH
-from dsprep.stores.paths import entries, is_dir, is_file
-from dsprep.stores.urls import is_s3
+from dsprep.storage.local import SCRATCH
+from dsprep.storage.paths import entries, is_dir, is_file
+from dsprep.storage.urls import is_s3
 
 if TYPE_CHECKING:
     from dsprep.sources.reading import Source

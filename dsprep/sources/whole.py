@@ -22,7 +22,7 @@ from dsprep.formats.tfrecord import TFRecord
 from dsprep.formats.webdataset import WebDataset
 from dsprep.sample import IMAGE_EXTENSIONS, OTHER_IMAGES, image_kind_of
 from dsprep.sources.scan import RunAll
-from dsprep.stores.paths import Entry, entries, exists, is_dir
+from dsprep.storage.paths import Entry, entries, exists, is_dir
 
 if TYPE_CHECKING:
     from dsprep.catalog import Catalog

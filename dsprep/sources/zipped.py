@@ -19,7 +19,7 @@ from dsprep.formats.stream import is_bomb
 from dsprep.readers.archive import LOCAL_HEADER, ZipReader
 from dsprep.readers.places import read_at
 from dsprep.sources.members import Link, Listing
-from dsprep.stores.opened import OpenFile
+from dsprep.storage.opened import OpenFile
 
 _END = struct.Struct("<4s4H2LH")  # 4.3.16
 _END64_LOCATOR = struct.Struct("<4sLQL")  # 4.3.15

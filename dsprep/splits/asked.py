@@ -20,7 +20,7 @@ WIDEST_DISTANCE = 16
 
 @dataclass(frozen=True)
 class Asked:
-    """The arguments of :func:`dsprep.splitting.split` of the same names, checked."""
+    """The arguments of :func:`dsprep.commands.split.split` of the same names, checked."""
 
     source: str
     others: tuple[str, ...]

@@ -15,11 +15,11 @@ import polars as pl
 from dsprep.errors import SourceError
 from dsprep.progress import Progress
 from dsprep.splits.hamming import clusters
-from dsprep.stores.ahead import ahead
-from dsprep.stores.local import open_regular
-from dsprep.stores.objects import read_object
-from dsprep.stores.urls import is_s3
-from dsprep.transfers.flag import Flag
+from dsprep.storage.ahead import ahead
+from dsprep.storage.flag import Flag
+from dsprep.storage.local import open_regular
+from dsprep.storage.objects import read_object
+from dsprep.storage.urls import is_s3
 
 _DIGEST_BYTES = 16
 _FILES_AT_ONCE = 64

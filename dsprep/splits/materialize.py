@@ -19,7 +19,7 @@ from typing import TypeVar
 
 from dsprep.errors import DestinationError, SourceError
 from dsprep.progress import Progress
-from dsprep.stores.local import destination_errors, open_regular
+from dsprep.storage.local import destination_errors, open_regular
 
 T = TypeVar("T")
 

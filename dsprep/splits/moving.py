@@ -11,7 +11,7 @@ from typing import Any
 
 from dsprep.errors import DestinationError
 from dsprep.splits.materialize import Place
-from dsprep.stores.local import (
+from dsprep.storage.local import (
     LARGEST_TABLE,
     destination_errors,
     publish,

@@ -20,7 +20,7 @@ from dsprep.sources.match import settle_duplicates
 from dsprep.sources.reading import Source, read_source
 from dsprep.sources.scan import RunAll
 from dsprep.splits.groups import group_by_pattern, require_groups
-from dsprep.stores.paths import is_file
+from dsprep.storage.paths import is_file
 
 
 @dataclass(frozen=True, eq=False)

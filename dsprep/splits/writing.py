@@ -9,7 +9,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from dsprep.errors import DestinationError, OptionError
-from dsprep.stores.local import Lock, destination_errors, holds, sync_directory
+from dsprep.storage.local import Lock, destination_errors, holds, sync_directory
 
 _LOCK = ".split.lock"
 _SCRATCH = ".split"

@@ -24,7 +24,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import NamedTuple, Protocol
 
-from dsprep.stores.base import Stored
+from dsprep.storage.base import Stored
 
 BY = ("missing", "size", "etag", "checksum", "metadata", "download", "time", "withdrawn")
 """What can decide; the last, that a manifest is removed as long as what it names is replaced."""

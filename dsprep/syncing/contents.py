@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from contextlib import suppress
 
+from dsprep.dataset.manifest import FileReceipt, Manifest, parse_manifest
 from dsprep.errors import SourceError
-from dsprep.manifests.manifest import FileReceipt, Manifest, parse_manifest
 from dsprep.syncing.ranks import is_manifest
 
 

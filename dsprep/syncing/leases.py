@@ -7,11 +7,11 @@ from collections.abc import Callable, Collection, Mapping
 from os.path import splitext
 
 from dsprep.errors import DestinationError, StoreError
-from dsprep.running.remote.lease import DEAD_AFTER, LONG_AGO
-from dsprep.stores.base import Stored
-from dsprep.stores.local import SCRATCH
+from dsprep.run.remote.lease import DEAD_AFTER, LONG_AGO
+from dsprep.storage.base import Stored
+from dsprep.storage.local import SCRATCH
+from dsprep.storage.pace import Pace
 from dsprep.syncing.sides import Side
-from dsprep.transfers.pace import Pace
 
 _LOOK_EVERY = 2.0
 

@@ -8,21 +8,21 @@ from dataclasses import dataclass
 from typing import NamedTuple, Protocol
 
 from dsprep.errors import DsprepError, StoreError
-from dsprep.stores.base import Stored
-from dsprep.stores.crc import crc32c as crc32c_of_bytes
+from dsprep.storage.base import Stored
+from dsprep.storage.copy import copy
+from dsprep.storage.crc import crc32c as crc32c_of_bytes
+from dsprep.storage.download import download
+from dsprep.storage.events import Events
+from dsprep.storage.pace import Pace
+from dsprep.storage.parts import plan_copy, plan_parts
+from dsprep.storage.preflight import require_rights
+from dsprep.storage.proof import crc32c_of, may_be_wrong
+from dsprep.storage.publish import publish
+from dsprep.storage.upload import upload
 from dsprep.syncing.cost import Requests, to_copy, to_download, to_upload
 from dsprep.syncing.plan import Pair
 from dsprep.syncing.report import Failure
 from dsprep.syncing.sides import Directory, Prefix
-from dsprep.transfers.copy import copy
-from dsprep.transfers.download import download
-from dsprep.transfers.events import Events
-from dsprep.transfers.pace import Pace
-from dsprep.transfers.parts import plan_copy, plan_parts
-from dsprep.transfers.preflight import require_rights
-from dsprep.transfers.proof import crc32c_of, may_be_wrong
-from dsprep.transfers.publish import publish
-from dsprep.transfers.upload import upload
 
 
 class Way(NamedTuple):

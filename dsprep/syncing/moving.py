@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dsprep.errors import SourceError
-from dsprep.stores.base import Stored
+from dsprep.storage.base import Stored
 from dsprep.syncing.compare import BY_CHECKSUM, BY_CONTENT
 from dsprep.syncing.report import Failure
 from dsprep.syncing.run import Outcome

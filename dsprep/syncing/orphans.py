@@ -6,9 +6,9 @@ import time
 from dataclasses import dataclass
 
 from dsprep.errors import StoreError
-from dsprep.stores.base import Upload
-from dsprep.stores.bucket import S3Store
-from dsprep.transfers.preflight import probe
+from dsprep.storage.base import Upload
+from dsprep.storage.bucket import S3Store
+from dsprep.storage.preflight import probe
 
 
 @dataclass(frozen=True)

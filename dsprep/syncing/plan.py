@@ -6,7 +6,7 @@ from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from dsprep.stores.base import Stored
+from dsprep.storage.base import Stored
 from dsprep.syncing.compare import Verdict, at_first_sight
 from dsprep.syncing.filters import Filters
 from dsprep.syncing.ranks import RANKS, rank_of

@@ -9,9 +9,9 @@ from dataclasses import dataclass
 from functools import partial
 from typing import TypeVar
 
+from dsprep.dataset.manifest import FileReceipt
 from dsprep.errors import DestinationError, DsprepError, Interrupted, StoreError
-from dsprep.manifests.manifest import FileReceipt
-from dsprep.stores.base import FATAL, Stored
+from dsprep.storage.base import FATAL, Stored
 from dsprep.syncing.compare import BY_CONTENT, Verdict, by_content, is_as_told
 from dsprep.syncing.contents import all_names_in, checksums_in, manifests_in, told_in
 from dsprep.syncing.cost import to_list

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from dsprep.dataset.manifest import Manifest
 from dsprep.errors import DestinationError, SourceError
-from dsprep.manifests.manifest import Manifest
+from dsprep.storage.pace import Pace
 from dsprep.syncing.contents import checksums_in, manifests_in
 from dsprep.syncing.filters import Filters
 from dsprep.syncing.ranks import is_manifest
@@ -14,7 +15,6 @@ from dsprep.syncing.report import Failure
 from dsprep.syncing.sides import Listing, Side
 from dsprep.syncing.threads import each
 from dsprep.syncing.unseen import require_listed, unseen_in
-from dsprep.transfers.pace import Pace
 
 
 @dataclass(frozen=True)

@@ -14,21 +14,21 @@ from shlex import quote
 from typing import Protocol
 
 from dsprep.errors import SourceError, StoreError
-from dsprep.running.remote.lease import LEASE
-from dsprep.stores.base import Stored
-from dsprep.stores.bucket import S3Store
-from dsprep.stores.crc import crc32c, is_whole
-from dsprep.stores.local import (
+from dsprep.run.remote.lease import LEASE
+from dsprep.storage.base import Stored
+from dsprep.storage.bucket import S3Store
+from dsprep.storage.crc import crc32c, is_whole
+from dsprep.storage.local import (
     LONGEST_NAME,
     SCRATCH,
     is_scratch,
     open_regular,
     read_whole,
 )
+from dsprep.storage.pace import Pace
+from dsprep.storage.proof import known_crc32c, may_be_wrong
+from dsprep.storage.readback import read_back, read_small
 from dsprep.syncing.compare import Content
-from dsprep.transfers.pace import Pace
-from dsprep.transfers.proof import known_crc32c, may_be_wrong
-from dsprep.transfers.readback import read_back, read_small
 
 _AT_ONCE = 1 << 20
 """Bytes read and hashed at once: they are still in the processor's cache when they are hashed."""

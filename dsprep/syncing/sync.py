@@ -19,9 +19,12 @@ from dsprep.errors import (
     StoreError,
 )
 from dsprep.options import given_options, require_effect
-from dsprep.stores.bucket import S3Store
-from dsprep.stores.s3_config import S3Config
-from dsprep.stores.urls import is_s3, parse_url
+from dsprep.storage.bucket import S3Store
+from dsprep.storage.events import Events
+from dsprep.storage.pace import DEFAULT_CONCURRENCY, Pace
+from dsprep.storage.parts import DEFAULT_PART
+from dsprep.storage.s3_config import S3Config
+from dsprep.storage.urls import is_s3, parse_url
 from dsprep.syncing.filters import Filters, Rule
 from dsprep.syncing.movers import Across, Down, Mover, Up, Way
 from dsprep.syncing.moving import remove_sources
@@ -32,9 +35,6 @@ from dsprep.syncing.sides import Directory, Prefix
 from dsprep.syncing.tally import Tally
 from dsprep.syncing.verifying import prove
 from dsprep.syncing.watching import watch as watch_source
-from dsprep.transfers.events import Events
-from dsprep.transfers.pace import DEFAULT_CONCURRENCY, Pace
-from dsprep.transfers.parts import DEFAULT_PART
 
 
 @public

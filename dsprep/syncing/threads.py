@@ -11,7 +11,7 @@ from contextlib import suppress
 from queue import Empty, SimpleQueue
 from typing import TypeVar
 
-from dsprep.transfers.pace import Pace
+from dsprep.storage.pace import Pace
 
 A = TypeVar("A")
 B = TypeVar("B")

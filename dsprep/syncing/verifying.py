@@ -7,12 +7,12 @@ from dataclasses import replace
 from typing import NamedTuple
 
 from dsprep.errors import DsprepError
-from dsprep.stores.base import Stored
+from dsprep.storage.base import Stored
+from dsprep.storage.proof import known_crc32c, may_be_wrong
 from dsprep.syncing.compare import Content
 from dsprep.syncing.run import Outcome, stops_all
 from dsprep.syncing.sides import Directory, Prefix, Side
 from dsprep.syncing.threads import each
-from dsprep.transfers.proof import known_crc32c, may_be_wrong
 
 LEVELS = ("heads", "download")
 """How a file can be proven."""

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from dsprep.errors import OptionError, SourceError
-from dsprep.stores.base import Stored
+from dsprep.storage.base import Stored
 from dsprep.syncing.contents import manifests_in, names_in
 from dsprep.syncing.filters import Filters
 from dsprep.syncing.plan import Pair, SyncPlan

@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING, Any
 import polars as pl
 
 from dsprep.formats import Format, shard_stem
-from dsprep.planning.recipe import Recipe
-from dsprep.running.shard import Report
+from dsprep.plan.recipe import Recipe
+from dsprep.run.shard import Report
 from dsprep.schema import FACTS, IMAGE, LABEL, Field, Schema
-from dsprep.stores.paths import short_names
+from dsprep.storage.paths import short_names
 from dsprep.units import format_count, format_some
 from dsprep.verifying.digests import MISSING, WIDTH, Digester, differing
 from dsprep.verifying.inspection import Inspected, Problem, SourceTask, digest_source

@@ -16,10 +16,10 @@ from dsprep.formats.base import Format
 from dsprep.formats.folder import Folder
 from dsprep.formats.listing import LISTING, Listed, read_listing
 from dsprep.images.check import make_check
-from dsprep.running.shard import Report
+from dsprep.run.shard import Report
 from dsprep.sample import IMAGE_EXTENSIONS
 from dsprep.schema import Reading, Schema
-from dsprep.stores.local import LARGEST, read_whole
+from dsprep.storage.local import LARGEST, read_whole
 from dsprep.verifying.digests import Digester
 from dsprep.verifying.inspection import Inspected, Problem
 from dsprep.verifying.shards import Shards

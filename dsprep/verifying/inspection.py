@@ -13,13 +13,13 @@ from dsprep.formats.base import Entry, Format, path_of
 from dsprep.formats.stream import ShardStream
 from dsprep.images.check import make_check
 from dsprep.indexes import mxnet
-from dsprep.planning.recipe import Recipe, make_samples
+from dsprep.plan.recipe import Recipe, make_samples
 from dsprep.readers.pixels import RawPixels
 from dsprep.rows import Rows
-from dsprep.running.shard import Report
+from dsprep.run.shard import Report
 from dsprep.sample import Sample, key_of
 from dsprep.schema import Reading
-from dsprep.stores.local import read_whole
+from dsprep.storage.local import read_whole
 from dsprep.verifying.digests import Digest, Digester
 
 _REPORT_EVERY = 256

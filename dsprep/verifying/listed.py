@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 from io import BytesIO
 
+from dsprep.dataset.manifest import FileReceipt
 from dsprep.errors import StoreError
 from dsprep.formats.listing import LISTING, File, Listed
-from dsprep.manifests.manifest import FileReceipt
-from dsprep.stores.crc import crc32c
-from dsprep.transfers.readback import read_small
+from dsprep.storage.crc import crc32c
+from dsprep.storage.readback import read_small
 from dsprep.verifying.inspection import Problem
 from dsprep.verifying.published import Claim, Published
 

@@ -9,7 +9,7 @@ from itertools import islice
 from dsprep.catalog import Catalog
 from dsprep.errors import SourceError
 from dsprep.options import require_effect
-from dsprep.planning.recipe import Recipe
+from dsprep.plan.recipe import Recipe
 from dsprep.schema import Choice, Schema
 from dsprep.sources.classes import has_flags, renumbered
 from dsprep.sources.reading import Source, read_source

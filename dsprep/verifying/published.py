@@ -7,17 +7,17 @@ from dataclasses import dataclass
 from shlex import quote
 from typing import NamedTuple
 
+from dsprep.dataset.manifest import FileReceipt, Manifest, parse_manifest
+from dsprep.dataset.recorded import recorded_options
 from dsprep.errors import SourceError
 from dsprep.formats import Format, format_of_file
 from dsprep.formats.folder import Folder
-from dsprep.manifests.manifest import FileReceipt, Manifest, parse_manifest
-from dsprep.manifests.recorded import recorded_options
-from dsprep.stores.bucket import S3Store
-from dsprep.stores.connected import store_of
-from dsprep.stores.crc import is_whole
-from dsprep.stores.local import scratch_name
-from dsprep.stores.urls import parse_url
-from dsprep.transfers.readback import read_small
+from dsprep.storage.bucket import S3Store
+from dsprep.storage.connected import store_of
+from dsprep.storage.crc import is_whole
+from dsprep.storage.local import scratch_name
+from dsprep.storage.readback import read_small
+from dsprep.storage.urls import parse_url
 from dsprep.verifying.inspection import Problem
 from dsprep.verifying.receipts import unfinished, unnamed
 

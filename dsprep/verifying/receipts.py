@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from dsprep.dataset.manifest import FileReceipt, Manifest
 from dsprep.formats import format_of_file
-from dsprep.manifests.manifest import FileReceipt, Manifest
-from dsprep.stores.local import is_scratch
+from dsprep.storage.local import is_scratch
 
 UNFINISHED = "a run is writing there, or was stopped: wait for it, or give its command again"
 

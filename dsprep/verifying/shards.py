@@ -7,13 +7,13 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from dsprep.dataset.manifest import Manifest, read_manifest
+from dsprep.dataset.recorded import Recorded, recorded_options
 from dsprep.errors import OtherVersion, SourceError
 from dsprep.formats import FORMATS, SUFFIXES, format_of_file
 from dsprep.formats.folder import Folder
-from dsprep.manifests.manifest import Manifest, read_manifest
-from dsprep.manifests.recorded import Recorded, recorded_options
-from dsprep.planning.destination import Destination
-from dsprep.stores.local import is_scratch
+from dsprep.plan.destination import Destination
+from dsprep.storage.local import is_scratch
 from dsprep.units import format_count
 from dsprep.verifying.receipts import UNFINISHED, unfinished, unnamed
 

@@ -12,11 +12,11 @@ from itertools import chain
 from dsprep.errors import StoreError
 from dsprep.formats.folder import Folder
 from dsprep.progress import Progress
-from dsprep.stores.base import FATAL, Stored, ignore
-from dsprep.transfers.pace import Pace
-from dsprep.transfers.parts import Range
-from dsprep.transfers.proof import known_crc32c
-from dsprep.transfers.readback import read_back
+from dsprep.storage.base import FATAL, Stored, ignore
+from dsprep.storage.pace import Pace
+from dsprep.storage.parts import Range
+from dsprep.storage.proof import known_crc32c
+from dsprep.storage.readback import read_back
 from dsprep.units import format_count, format_size, format_some
 from dsprep.verifying.inspection import Problem
 from dsprep.verifying.listed import claims_of_folder

@@ -13,17 +13,17 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from dsprep.arguments import AnyPath, public
+from dsprep.dataset.manifest import FileReceipt, Manifest, read_rejects
 from dsprep.errors import DestinationError, OptionError, RunStopped, SourceError
 from dsprep.formats.folder import Folder
 from dsprep.loaders import count_samples, require_loader
-from dsprep.manifests.manifest import FileReceipt, Manifest, read_rejects
 from dsprep.options import given_options, require_effect
 from dsprep.progress import Progress
-from dsprep.running.place import remove_leftovers
+from dsprep.run.place import remove_leftovers
 from dsprep.schema import Choice
 from dsprep.sources.reading import Source, source_of
-from dsprep.stores.objects import as_source
-from dsprep.stores.urls import is_s3
+from dsprep.storage.objects import as_source
+from dsprep.storage.urls import is_s3
 from dsprep.units import format_count
 from dsprep.verifying.digests import Digester
 from dsprep.verifying.folders import folder_schema, look_at_folder

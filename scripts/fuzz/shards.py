@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 
+from dsprep.commands.stream import convert_stream
 from dsprep.errors import BadSample, DamagedShard, DsprepError, OptionError
 from dsprep.formats.base import Entry, Format, Span
 from dsprep.formats.features import PRESETS
@@ -21,7 +22,6 @@ from dsprep.sample import Sample
 from dsprep.schema import Choice, Reading, observe, settle
 from dsprep.sources.shards import read_shards
 from dsprep.sources.shardset import ShardSet
-from dsprep.streaming import convert_stream
 from scripts.fuzz import archives
 from scripts.fuzz.repair import repair_recordio, repair_tar, repair_tfrecord
 from scripts.fuzz.samples import DATA_SETS, told

@@ -97,7 +97,7 @@ class TestOverwrite:
             raise DestinationError("the disk is full")
 
         dest, fresh, flat = tmp_path / "out", tmp_path / "fresh", tmp_path / "flat"
-        monkeypatch.setattr("dsprep.running.state.sync_directory", full)
+        monkeypatch.setattr("dsprep.run.state.sync_directory", full)
         with pytest.raises(DestinationError):
             dsprep.pack(str(photos), str(dest), format="webdataset", name="val", shards=2)
         assert {"classes.txt", "val.json"} <= set(names(dest))
@@ -194,7 +194,7 @@ class TestTheSameCommandAgain:
     ) -> None:
         dest, fresh = tmp_path / "out", tmp_path / "fresh"
         with monkeypatch.context() as patch:
-            patch.setattr("dsprep.running.state.RunState.remove", lambda state: state.release())
+            patch.setattr("dsprep.run.state.RunState.remove", lambda state: state.release())
             dsprep.pack(str(photos), str(dest), format="webdataset")
         assert names(dest)[0] == ".dsprep"
         shutil.copytree(dest, tmp_path / "copy")

@@ -16,7 +16,7 @@ import pytest
 from dsprep.errors import BadSample, DestinationError, RunStopped
 from dsprep.formats.folder import Folder
 from dsprep.formats.listing import LISTING, read_listing
-from dsprep.running.tree import join_tree, publish_tree
+from dsprep.run.tree import join_tree, publish_tree
 from dsprep.sample import Sample
 from dsprep.schema import Field, Schema
 
@@ -139,7 +139,7 @@ def test_a_join_that_is_killed_goes_on(tmp_path: Path, moved: int) -> None:
 import os, signal
 from pathlib import Path
 from types import SimpleNamespace
-from dsprep.running.tree import join_tree
+from dsprep.run.tree import join_tree
 rename, count = os.rename, 0
 def counted(*args, **options):
     global count

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from dsprep.catalog import Catalog
+from dsprep.commands.stream import convert_stream
 from dsprep.findings import Reject
 from dsprep.formats.base import Format
 from dsprep.formats.example import decode_example
@@ -22,7 +23,6 @@ from dsprep.formats.wire import framed
 from dsprep.sample import Blobs, Floats, Ints, Sample
 from dsprep.sources.shards import read_shards
 from dsprep.sources.shardset import ShardSet
-from dsprep.streaming import convert_stream
 
 
 def index(path: Path, layout: Format, data: bytes) -> Catalog:

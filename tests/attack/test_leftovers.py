@@ -12,9 +12,9 @@ from pathlib import Path
 import pytest
 
 from dsprep.errors import RunStopped
-from dsprep.planning.destination import Destination
-from dsprep.running.state import RunState
-from dsprep.stores.local import ScratchLock
+from dsprep.plan.destination import Destination
+from dsprep.run.state import RunState
+from dsprep.storage.local import ScratchLock
 from tests.conftest import Finished
 from tests.images import jpeg
 

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from dsprep.stores.local import open_regular, read_stream, read_whole
+from dsprep.storage.local import open_regular, read_stream, read_whole
 from tests.conftest import Finished
 from tests.images import jpeg
 

@@ -9,10 +9,10 @@ from typing import Any
 
 import pytest
 
-from dsprep.stores.quick import Quick
-from dsprep.stores.s3_config import S3Config
+from dsprep.storage.download import download
+from dsprep.storage.quick import Quick
+from dsprep.storage.s3_config import S3Config
 from dsprep.syncing.sync import sync
-from dsprep.transfers.download import download
 from tests.servers.bucket import Bucket
 from tests.servers.proxy import Proxy
 from tests.transfers import MIB, store_of

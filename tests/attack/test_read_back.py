@@ -11,11 +11,11 @@ import pytest
 
 import dsprep
 from dsprep.errors import StoreError
-from dsprep.stores.base import Stored
-from dsprep.stores.bucket import S3Store
-from dsprep.transfers.pace import Pace
-from dsprep.transfers.parts import Range
-from dsprep.transfers.readback import read_back
+from dsprep.storage.base import Stored
+from dsprep.storage.bucket import S3Store
+from dsprep.storage.pace import Pace
+from dsprep.storage.parts import Range
+from dsprep.storage.readback import read_back
 from tests.attack.trees import contents
 from tests.servers.bucket import Bucket
 from tests.servers.proxy import Proxy

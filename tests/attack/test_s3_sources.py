@@ -12,14 +12,14 @@ from unittest.mock import patch
 import pytest
 
 import dsprep
-import dsprep.writing
+import dsprep.commands.write
 from dsprep.errors import BadSample, SourceError
 from dsprep.sample import Sample
 from dsprep.sources.reading import make_source, read_source
-from dsprep.stores.connected import store_of
-from dsprep.stores.opened import open_file
-from dsprep.stores.paths import entries
-from dsprep.stores.patterns import find_files
+from dsprep.storage.connected import store_of
+from dsprep.storage.opened import open_file
+from dsprep.storage.paths import entries
+from dsprep.storage.patterns import find_files
 from tests.attack.trees import contents
 from tests.conftest import Finished
 from tests.here import Lasting
@@ -272,7 +272,7 @@ def test_shards_are_cut_and_streamed(
     ceph: Bucket, shards: Path, run_here: RunCli, tmp_path: Path
 ) -> None:
     places = {"local": shards, "remote": f"{ceph.url}/set"}
-    with Lasting(1) as pool, patch.object(dsprep.writing, "Pool", lambda _: pool):
+    with Lasting(1) as pool, patch.object(dsprep.commands.write, "Pool", lambda _: pool):
         for name, place in places.items():
             dsprep.shard(str(place), str(tmp_path / f"{name}-2"), shards=2)
             dsprep.shard(str(place), str(tmp_path / f"{name}-mixed"), shuffle=True)

@@ -15,12 +15,12 @@ import pytest
 from botocore.exceptions import ClientError
 
 from dsprep.errors import DsprepError, OptionError, SourceError, StoreError
-from dsprep.stores.bucket import S3Store
-from dsprep.transfers.copy import copy
-from dsprep.transfers.download import download
-from dsprep.transfers.pace import Pace
-from dsprep.transfers.proof import crc32c_of, said_mtime_ns
-from dsprep.transfers.upload import upload
+from dsprep.storage.bucket import S3Store
+from dsprep.storage.copy import copy
+from dsprep.storage.download import download
+from dsprep.storage.pace import Pace
+from dsprep.storage.proof import crc32c_of, said_mtime_ns
+from dsprep.storage.upload import upload
 from tests.servers.bucket import Bucket
 from tests.transfers import MIB, PART, Listener, data_of, file_of, store_of
 
@@ -29,10 +29,10 @@ SIZE = 3 * PART + 1
 SLOWLY = """
 import sys
 from pathlib import Path
-from dsprep.stores.bucket import S3Store
-from dsprep.stores.s3_config import S3Config
-from dsprep.transfers.{0} import {0}
-from dsprep.transfers.pace import Pace
+from dsprep.storage.bucket import S3Store
+from dsprep.storage.s3_config import S3Config
+from dsprep.storage.{0} import {0}
+from dsprep.storage.pace import Pace
 endpoint, bucket, path = sys.argv[1:]
 store = S3Store(bucket, S3Config(endpoint=endpoint))
 place = (Path(path), store, "k") if "{0}" == "upload" else (store, "k", Path(path))

@@ -10,9 +10,9 @@ from typing import Any
 import pytest
 
 import dsprep
+from dsprep.dataset.manifest import read_rejects
 from dsprep.errors import SourceError
 from dsprep.findings import Reject
-from dsprep.manifests.manifest import read_rejects
 from tests.attack.trees import manifest, names
 from tests.conftest import Finished
 from tests.images import image_folder, jpeg, truncated

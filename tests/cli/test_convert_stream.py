@@ -15,10 +15,10 @@ from pathlib import Path
 import pytest
 
 import dsprep
+from dsprep.commands.stream import Converted
 from dsprep.errors import DsprepError
 from dsprep.formats import CONCATENATIVE, FORMATS
 from dsprep.sample import Floats, Sample
-from dsprep.streaming import Converted
 from tests.conftest import Finished
 from tests.images import jpeg
 from tests.limits import no_memory_above

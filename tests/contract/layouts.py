@@ -19,7 +19,7 @@ from dsprep.formats.features import PRESETS
 from dsprep.formats.stream import ShardStream
 from dsprep.formats.tfrecord import TFRecord
 from dsprep.formats.webdataset import WebDataset
-from dsprep.running.shard import Sink
+from dsprep.run.shard import Sink
 from dsprep.sample import Sample, Value, key_of
 from dsprep.schema import Field, Reading, Schema
 from tests.images import jpeg, png

@@ -10,12 +10,12 @@ from pathlib import Path
 import pytest
 
 from dsprep.errors import StoreError
-from dsprep.stores.base import Store, Stored
-from dsprep.stores.bucket import S3Store
-from dsprep.stores.folder import FolderStore
-from dsprep.transfers.copy import copy
-from dsprep.transfers.download import download
-from dsprep.transfers.upload import upload
+from dsprep.storage.base import Store, Stored
+from dsprep.storage.bucket import S3Store
+from dsprep.storage.copy import copy
+from dsprep.storage.download import download
+from dsprep.storage.folder import FolderStore
+from dsprep.storage.upload import upload
 from tests.transfers import PART, file_of, store_of
 
 KEYS = ["a b/c d.txt", "plus+plus", "100%", "%41", "ünï/日本.tar", "a?b#c&d=e", "x\\y", "'\"<>"]

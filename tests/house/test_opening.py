@@ -8,7 +8,7 @@ from pathlib import Path
 
 PACKAGE = Path(__file__).parents[2] / "dsprep"
 
-ROOM = PACKAGE / "stores" / "local.py"
+ROOM = PACKAGE / "storage" / "local.py"
 
 
 def test_files_are_opened_for_reading_in_one_room() -> None:
@@ -19,7 +19,7 @@ def test_files_are_opened_for_reading_in_one_room() -> None:
         for node, what in _openings(ast.parse(path.read_text("utf-8")))
     ]
 
-    assert not found, "use open_regular or read_whole of dsprep.stores.local instead"
+    assert not found, "use open_regular or read_whole of dsprep.storage.local instead"
 
 
 def test_each_way_to_open_a_file_is_seen() -> None:

@@ -8,10 +8,10 @@ from pathlib import Path
 
 import pytest
 
-import dsprep.running.remote.lease as leases
+import dsprep.run.remote.lease as leases
 from dsprep.errors import DestinationError, StoreError
-from dsprep.running.remote.lease import Lease
-from dsprep.transfers.pace import Pace
+from dsprep.run.remote.lease import Lease
+from dsprep.storage.pace import Pace
 from tests.servers.bucket import Bucket
 from tests.servers.proxy import Proxy
 from tests.transfers import store_of

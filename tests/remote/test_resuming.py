@@ -14,9 +14,9 @@ from pathlib import Path
 
 import pytest
 
-import dsprep.running.remote.lease as leases
-from dsprep.running.remote.state import StagedState
-from dsprep.running.shard import Written
+import dsprep.run.remote.lease as leases
+from dsprep.run.remote.state import StagedState
+from dsprep.run.shard import Written
 from tests.conftest import Finished, Running
 from tests.remote.conftest import Machine, files
 from tests.servers.bucket import Bucket

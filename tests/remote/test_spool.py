@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from dsprep.running.remote.state import StagedState
-from dsprep.running.shard import Written
+from dsprep.run.remote.state import StagedState
+from dsprep.run.shard import Written
 from tests.remote.conftest import Machine
 from tests.servers.bucket import Bucket
 from tests.servers.proxy import Proxy
@@ -91,7 +91,7 @@ def test_a_disk_with_less_room_is_refused(
     monkeypatch: pytest.MonkeyPatch,
     spool: tuple[str, ...],
 ) -> None:
-    monkeypatch.setattr("dsprep.running.remote.prefix.free_bytes", lambda _: 9000)
+    monkeypatch.setattr("dsprep.run.remote.prefix.free_bytes", lambda _: 9000)
     machine = on_ceph("machine")
     refused = machine("pack", photos, f"{ceph.url}/x.tar", *spool, code=5)
     assert "are to wait there for their way to S3, but only 9 KB are free" in refused.err

@@ -7,9 +7,9 @@ from dataclasses import dataclass
 
 import pytest
 
-from dsprep.stores.base import Checksum, Stored
+from dsprep.storage.base import Checksum, Stored
+from dsprep.storage.proof import known_crc32c
 from dsprep.syncing.compare import Verdict, at_first_sight, by_content, is_as_told
-from dsprep.transfers.proof import known_crc32c
 
 MD5 = hashlib.md5(b"data").hexdigest()
 PARTS = f"{MD5}-2"

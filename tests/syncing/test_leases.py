@@ -11,13 +11,13 @@ from typing import Any
 import pytest
 
 from dsprep.errors import DestinationError, StoreError
-from dsprep.stores.base import Stored
-from dsprep.stores.s3_config import S3Config
+from dsprep.storage.base import Stored
+from dsprep.storage.events import Events
+from dsprep.storage.pace import Pace
+from dsprep.storage.s3_config import S3Config
 from dsprep.syncing import leases
 from dsprep.syncing.leases import require_idle
 from dsprep.syncing.sync import sync
-from dsprep.transfers.events import Events
-from dsprep.transfers.pace import Pace
 from tests.servers.bucket import Bucket
 
 

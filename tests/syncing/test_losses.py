@@ -13,6 +13,8 @@ import google_crc32c
 import pytest
 
 from dsprep.errors import DestinationError, OptionError, SourceError, StoreError
+from dsprep.storage.events import Events
+from dsprep.storage.pace import Pace
 from dsprep.syncing.filters import Filters, Rule
 from dsprep.syncing.movers import Down, Moved, Way
 from dsprep.syncing.moving import remove_sources
@@ -20,8 +22,6 @@ from dsprep.syncing.plan import Pair
 from dsprep.syncing.report import Failure, SyncReport
 from dsprep.syncing.run import Outcome, Sync, Wishes
 from dsprep.syncing.sides import Directory
-from dsprep.transfers.events import Events
-from dsprep.transfers.pace import Pace
 from dsprep.verifying.receipts import UNFINISHED
 from tests.syncing.folders import data_set, tree
 

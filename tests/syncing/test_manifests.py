@@ -11,11 +11,11 @@ import google_crc32c
 import pytest
 
 from dsprep.errors import StoreError
-from dsprep.stores.s3_config import S3Config
+from dsprep.storage.events import Events
+from dsprep.storage.s3_config import S3Config
 from dsprep.syncing.filters import Rule
 from dsprep.syncing.report import SyncReport
 from dsprep.syncing.sync import sync
-from dsprep.transfers.events import Events
 from tests.servers.bucket import Bucket
 from tests.syncing.folders import data_set, tree
 

@@ -7,15 +7,15 @@ from typing import Any
 
 import pytest
 
-from dsprep.stores.base import Stored
-from dsprep.stores.crc import crc32c
+from dsprep.storage.base import Stored
+from dsprep.storage.crc import crc32c
+from dsprep.storage.download import Received
+from dsprep.storage.events import Events
+from dsprep.storage.pace import Pace
 from dsprep.syncing import movers
 from dsprep.syncing.movers import Down, Way
 from dsprep.syncing.plan import Pair
 from dsprep.syncing.sides import Directory, Prefix
-from dsprep.transfers.download import Received
-from dsprep.transfers.events import Events
-from dsprep.transfers.pace import Pace
 
 
 def test_a_manifest_comes_down_at_the_pace_of_the_run(

@@ -9,10 +9,10 @@ from typing import Any
 
 import pytest
 
-from dsprep.stores.s3_config import S3Config
+from dsprep.storage import parts
+from dsprep.storage.copy import copy
+from dsprep.storage.s3_config import S3Config
 from dsprep.syncing.sync import sync
-from dsprep.transfers import parts
-from dsprep.transfers.copy import copy
 from tests.conftest import Finished
 from tests.servers.bucket import Bucket
 from tests.servers.proxy import Proxy

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from dsprep.stores.base import Stored
+from dsprep.storage.base import Stored
 from dsprep.syncing.cost import Requests, to_copy, to_download, to_list, to_upload
 from dsprep.syncing.filters import Filters, Rule
 from dsprep.syncing.plan import plan_sync, why_not

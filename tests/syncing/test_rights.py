@@ -11,9 +11,9 @@ from typing import Any
 
 import pytest
 
-from dsprep.stores.requests import Requests
-from dsprep.stores.s3_config import S3Config
-from dsprep.stores.s3_errors import RIGHTS
+from dsprep.storage.requests import Requests
+from dsprep.storage.s3_config import S3Config
+from dsprep.storage.s3_errors import RIGHTS
 from dsprep.syncing.sync import clean_uploads, sync
 from tests.servers.bucket import Bucket
 from tests.syncing.folders import data_set, tree

@@ -7,7 +7,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from dsprep.stores.base import Stored
+from dsprep.storage.base import Stored
 from dsprep.syncing.report import SyncReport
 from dsprep.syncing.sides import Directory, Prefix
 from dsprep.syncing.watching import watch

@@ -8,11 +8,11 @@ from pathlib import Path
 import pytest
 
 from dsprep.errors import Interrupted, StoreError
-from dsprep.stores.base import Stored
+from dsprep.storage.base import Stored
+from dsprep.storage.pace import Pace
 from dsprep.syncing import threads
 from dsprep.syncing.sides import Directory
 from dsprep.syncing.threads import each
-from dsprep.transfers.pace import Pace
 
 
 def test_results_come_as_they_are_there() -> None:

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from dsprep.errors import OptionError
-from dsprep.planning.destination import Destination, parse_destination, require_apart
+from dsprep.plan.destination import Destination, parse_destination, require_apart
 
 
 @pytest.mark.parametrize(

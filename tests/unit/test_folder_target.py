@@ -21,9 +21,9 @@ from dsprep.formats.listing import LISTING, File, Listed, read_listing
 from dsprep.formats.stream import ShardStream
 from dsprep.formats.tfrecord import TFRecord
 from dsprep.formats.webdataset import WebDataset
-from dsprep.running.folder import add_metadata
-from dsprep.running.names import Names, format_list
-from dsprep.running.tree import Joined, is_whole, join_tree, publish_tree, remove_tree
+from dsprep.run.folder import add_metadata
+from dsprep.run.names import Names, format_list
+from dsprep.run.tree import Joined, is_whole, join_tree, publish_tree, remove_tree
 from dsprep.sample import Sample, key_of
 from dsprep.schema import Field, Reading, Schema
 from tests.images import image_folder, jpeg, png

@@ -23,7 +23,7 @@ from dsprep.formats.webdataset import WebDataset
 from dsprep.images.check import make_check, require_readable
 from dsprep.images.decode import DEFAULT_MAX_PIXELS
 from dsprep.images.header import ImageHeader
-from dsprep.planning.recipe import Recipe, image_maker
+from dsprep.plan.recipe import Recipe, image_maker
 from dsprep.readers.files import FileReader
 from dsprep.schema import Schema
 from tests.images import bmp, bomb, draw, encode, gif, jpeg, png, truncated, webp

@@ -12,6 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from dsprep.dataset.recorded import Recorded
 from dsprep.formats.base import ShardFacts
 from dsprep.formats.recordio import RecordIO
 from dsprep.formats.stream import ShardStream
@@ -22,8 +23,7 @@ from dsprep.indexes import dali, mxnet, wids
 from dsprep.indexing.files import settle
 from dsprep.indexing.manifests import data_set_name
 from dsprep.indexing.shard import index_name
-from dsprep.manifests.recorded import Recorded
-from dsprep.planning.destination import Destination
+from dsprep.plan.destination import Destination
 from dsprep.verifying.shards import Shards
 
 

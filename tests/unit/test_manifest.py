@@ -10,8 +10,8 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from dsprep.dataset.manifest import FileReceipt, Manifest, ShardReceipt, read_manifest
 from dsprep.errors import OtherVersion, SourceError
-from dsprep.manifests.manifest import FileReceipt, Manifest, ShardReceipt, read_manifest
 
 MANIFEST = Manifest(
     format="recordio",

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 import dsprep
-from dsprep.running.state import differences
+from dsprep.run.state import differences
 from tests.images import image_folder
 
 

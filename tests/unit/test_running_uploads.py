@@ -11,7 +11,7 @@ from collections.abc import Callable
 import pytest
 
 from dsprep.errors import StoreError
-from dsprep.running.remote.uploads import Uploads
+from dsprep.run.remote.uploads import Uploads
 
 
 def wait_until(condition: Callable[[], object]) -> None:

@@ -13,10 +13,10 @@ from hypothesis import strategies as st
 from dsprep.catalog import Catalog
 from dsprep.errors import OptionError, SourceError
 from dsprep.lists.hashing import hash_unit
-from dsprep.selecting.balance import balance
-from dsprep.selecting.copies import key_of_copy
-from dsprep.selecting.filter import filter_catalog, judge
-from dsprep.selecting.words import FUNCTIONS
+from dsprep.plan.balance import balance
+from dsprep.plan.copies import key_of_copy
+from dsprep.plan.filter import filter_catalog, judge
+from dsprep.plan.words import FUNCTIONS
 
 
 def catalog(

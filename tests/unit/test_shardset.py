@@ -9,9 +9,9 @@ from typing import Any
 
 import pytest
 
+from dsprep.dataset.manifest import Manifest, ShardReceipt
 from dsprep.errors import OptionError, SourceError
 from dsprep.formats.recordio import RecordIO
-from dsprep.manifests.manifest import Manifest, ShardReceipt
 from dsprep.schema import Field, Schema
 from dsprep.sources.reading import make_source, read_source
 from dsprep.sources.shardset import ShardSet, expand, find_shards, joined

@@ -28,7 +28,7 @@ from dsprep.sources.archived import files_of
 from dsprep.sources.files import Files
 from dsprep.sources.reading import make_source, read_source
 from dsprep.sources.tarred import PlainTar, StreamedTar, list_tar
-from dsprep.stores.opened import open_file
+from dsprep.storage.opened import open_file
 
 EXTENSIONS = frozenset({"jpg"})
 

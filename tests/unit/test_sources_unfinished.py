@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 import dsprep
-import dsprep.writing
+import dsprep.commands.write
 from dsprep.errors import Interrupted, SourceError
 from dsprep.sources.reading import make_source, read_source
 from tests.images import image_folder
@@ -32,7 +32,7 @@ def stopped(images: str, monkeypatch: pytest.MonkeyPatch) -> Kill:
 
     def run(dest: Path, **options: Any) -> None:
         with monkeypatch.context() as patch, pytest.raises(Interrupted):
-            patch.setattr(dsprep.writing, "commit", stop)
+            patch.setattr(dsprep.commands.write, "commit", stop)
             dsprep.pack(images, str(dest), workers=1, **options)
 
     return run

@@ -7,7 +7,7 @@ import weakref
 
 import pytest
 
-from dsprep.stores.ahead import THREADS, _Threads
+from dsprep.storage.ahead import THREADS, _Threads
 
 
 class Large:

@@ -13,14 +13,14 @@ from typing import Any
 import pytest
 
 from dsprep.errors import SourceError, StoreError
-from dsprep.stores import objects, requests
-from dsprep.stores.base import read_all
-from dsprep.stores.bucket import S3Store
-from dsprep.stores.crc import CRC32C, crc32c, md5
-from dsprep.stores.s3_config import S3Config
-from dsprep.transfers.download import download
-from dsprep.transfers.pace import Pace
-from dsprep.transfers.readback import read_back
+from dsprep.storage import objects, requests
+from dsprep.storage.base import read_all
+from dsprep.storage.bucket import S3Store
+from dsprep.storage.crc import CRC32C, crc32c, md5
+from dsprep.storage.download import download
+from dsprep.storage.pace import Pace
+from dsprep.storage.readback import read_back
+from dsprep.storage.s3_config import S3Config
 from tests.transfers import AT_ONCE, MIB, PART, data_of
 
 DATA = data_of(2 * PART)

@@ -9,9 +9,9 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from dsprep.stores import connected
-from dsprep.stores.bucket import S3Store
-from dsprep.stores.retries import Retries
+from dsprep.storage import connected
+from dsprep.storage.bucket import S3Store
+from dsprep.storage.retries import Retries
 from tests.conftest import Finished
 
 

@@ -10,9 +10,9 @@ from unittest.mock import MagicMock
 
 import pytest
 
-from dsprep.stores import quick
-from dsprep.stores.quick import Quick, Unavailable
-from dsprep.stores.signing import Keys, Route
+from dsprep.storage import quick
+from dsprep.storage.quick import Quick, Unavailable
+from dsprep.storage.signing import Keys, Route
 
 
 def responding(data: bytes) -> MagicMock:

@@ -7,9 +7,9 @@ from collections.abc import Iterable
 import pytest
 
 from dsprep.readers.places import asked_ahead
-from dsprep.stores import ranges
-from dsprep.stores.base import Stored
-from dsprep.stores.ranges import ObjectFile
+from dsprep.storage import ranges
+from dsprep.storage.base import Stored
+from dsprep.storage.ranges import ObjectFile
 
 SAMPLE = 1000
 HEADER = 500

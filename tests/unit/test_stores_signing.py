@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from dsprep.stores.signing import Route, route_of
+from dsprep.storage.signing import Route, route_of
 
 SIGNED = "AWS4-HMAC-SHA256 Credential=AKIA/20260102/eu-west-1/s3/aws4_request, SignedHeaders=host"
 

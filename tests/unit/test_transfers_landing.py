@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from dsprep.errors import DestinationError
-from dsprep.stores.base import Stored
-from dsprep.transfers.landing import Landing
+from dsprep.storage.base import Stored
+from dsprep.storage.landing import Landing
 
 STORED = Stored("k", 50, 0.0, "etag")
 

@@ -14,8 +14,8 @@ from types import FrameType
 import pytest
 
 from dsprep.errors import Interrupted, StoreError
-from dsprep.stores.retries import Retries
-from dsprep.transfers.pace import Pace
+from dsprep.storage.pace import Pace
+from dsprep.storage.retries import Retries
 
 
 @pytest.fixture

@@ -1,1 +1,0 @@
-"""Selecting: which of a catalog's samples are to be written, and how often."""

@@ -1,0 +1,265 @@
+"""Files on a local disk: nothing has its final name before it is whole and on the disk.
+
+Whatever is opened here may have been put there by somebody else: to open a pipe waits for whoever
+writes to it, and a device never ends. So only regular files are opened, and whole files are read
+only up to a limit. All of dsprep opens files for reading through this module and
+:mod:`dsprep.storage.opened`; a test checks that.
+"""
+
+from __future__ import annotations
+
+import errno
+import fcntl
+import hashlib
+import os
+import shutil
+import stat
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import BinaryIO
+
+from dsprep.errors import DestinationError
+from dsprep.units import format_size
+
+SCRATCH = ".dsprep"
+"""What hidden directories are called, or end with, that hold what is not finished."""
+
+LONGEST_NAME = 255
+"""Bytes of a file name, as nearly all file systems have it."""
+
+LARGEST = 1 << 28
+"""Maximum size of a file that is read whole: a manifest of a million shards is smaller."""
+
+LARGEST_TABLE = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") // 4
+"""Maximum size of a list or a table: its columns take several times as much memory."""
+
+APPEND = os.O_WRONLY | os.O_CREAT | os.O_APPEND
+"""Flags of :func:`open_regular` for a file to which lines are added."""
+
+_PATIENCE = 1.0
+"""Seconds to wait for another run at the hidden directory: who only tidies up takes less."""
+
+_ATTEMPTS = 100
+"""How often a hidden directory is made that others remove at the same moment."""
+
+_OPEN_ALREADY = ("/dev/fd/", "/dev/stdin", "/proc/self/fd/")
+"""Where the streams are that a user gave to this process: ``<(command)`` is ``/dev/fd/63``."""
+
+_ADVICE = {
+    errno.ENOSPC: "the disk is full; make room and give the same command again to continue",
+    errno.EDQUOT: "the disk quota is full; make room and give the same command again to continue",
+    errno.EACCES: "permission denied; choose a directory that you may write to",
+    errno.EPERM: "permission denied; choose a directory that you may write to",
+    errno.EROFS: "the file system is read-only; choose another destination",
+    errno.ENOTDIR: "a part of the path is a file, not a directory",
+    errno.EFBIG: "the file is larger than the file system or the limits of this process allow",
+}
+
+
+def scratch_name(single: str) -> str:
+    """What the hidden directory of an unfinished run is called."""
+    return f".{single}{SCRATCH}" if single else SCRATCH
+
+
+def is_scratch(path: str) -> bool:
+    """Whether a path, with slashes, is or lies in such a directory: it is nobody's data set."""
+    # Nearly all paths are settled by the first look.
+    return SCRATCH in path and any(
+        name.startswith(".") and name.endswith(SCRATCH) for name in path.split("/")
+    )
+
+
+@contextmanager
+def destination_errors(path: str | Path) -> Iterator[None]:
+    """Turn what the operating system refuses into a message that says what to do."""
+    try:
+        yield
+    except OSError as error:
+        advice = _ADVICE.get(error.errno or 0, error.strerror)
+        raise DestinationError(f"{error.filename or path}: cannot be written: {advice}") from None
+
+
+def sync_file(path: Path) -> None:
+    """Make the bytes of a file survive a power cut."""
+    _sync(open_regular(path))
+
+
+def sync_directory(path: Path) -> None:
+    """Make the names in a directory survive a power cut."""
+    _sync(os.open(path, os.O_RDONLY | os.O_DIRECTORY))
+
+
+def _sync(fd: int) -> None:
+    try:
+        os.fsync(fd)
+    finally:
+        os.close(fd)
+
+
+def open_regular(path: str | Path, flags: int = os.O_RDONLY, dir_fd: int | None = None) -> int:
+    """Open a regular file, waiting for nobody; also an ``opener`` for :func:`open`."""
+    irregular = OSError(errno.EINVAL, "not a regular file", str(path))
+    try:
+        fd = os.open(path, flags | os.O_CLOEXEC | os.O_NONBLOCK, 0o666, dir_fd=dir_fd)
+    except OSError as error:
+        raise irregular if error.errno == errno.ENXIO else error from None  # a pipe or a socket
+    if not stat.S_ISREG(os.fstat(fd).st_mode):
+        os.close(fd)
+        raise irregular
+    return fd
+
+
+def read_whole(path: str | Path, limit: int = LARGEST) -> bytes:
+    """Read a whole file: a regular one, or a stream that the user gave to this process."""
+    if str(path).startswith(_OPEN_ALREADY) and stat.S_ISFIFO(os.stat(path).st_mode):
+        with open(path, "rb") as stream:
+            return read_stream(stream, limit)
+    with open(path, "rb", opener=open_regular) as file:
+        size = os.fstat(file.fileno()).st_size
+        data = b"" if size > limit else file.read(size + 1)
+    if len(data) != size:
+        told = f"has {format_size(size)}" if size > limit else "changes while it is read, or grew"
+        raise OSError(errno.EINVAL, f"{told}; at most {format_size(limit)} are read", str(path))
+    return data
+
+
+def read_stream(stream: BinaryIO, limit: int = LARGEST_TABLE) -> bytes:
+    """Read a stream to its end."""
+    parts, left = [], limit
+    while part := stream.read(min(1 << 20, left + 1)):
+        left -= len(part)
+        if left < 0:
+            raise OSError(errno.EINVAL, f"does not end after {format_size(limit)}")
+        parts.append(part)
+    return b"".join(parts)
+
+
+def holds(path: Path, data: bytes) -> bool:
+    """Whether a regular file is there that holds exactly these bytes."""
+    try:
+        return read_whole(path, len(data)) == data
+    except OSError:
+        return False
+
+
+def publish(temporary: Path, final: Path) -> None:
+    """See a file's bytes onto the disk, then give it its final name."""
+    with destination_errors(final):
+        sync_file(temporary)
+        temporary.replace(final)
+
+
+def write_whole(final: Path, data: bytes, scratch: Path) -> None:
+    """Write a small file so that its final name never stands for a part of it."""
+    temporary = scratch / (final.name + ".partial")
+    with destination_errors(final):
+        temporary.write_bytes(data)
+    publish(temporary, final)
+
+
+def stage_for(url: str) -> Path:
+    """The directory where what goes to a place on S3 waits for it.
+
+    It is below ``TMPDIR``, and of the same name whenever something goes there. `make_stage` makes
+    it.
+    """
+    import tempfile
+
+    above = os.environ.get("TMPDIR") or tempfile.gettempdir()
+    name = hashlib.sha256(url.encode("utf-8", "surrogateescape")).hexdigest()[:16]
+    return Path(above) / f"dsprep-{os.geteuid()}-{name}"
+
+
+def make_stage(stage: Path) -> None:
+    """Make a stage that nobody else can look into or has put there."""
+    with destination_errors(stage):
+        stage.mkdir(mode=0o700, parents=True, exist_ok=True)
+        facts = stage.lstat()
+        if not stat.S_ISDIR(facts.st_mode) or facts.st_uid != os.geteuid():
+            raise DestinationError(
+                f"{stage}: belongs to somebody else; set TMPDIR to a directory of your own"
+            )
+
+
+def free_bytes(directory: Path) -> int:
+    """How much more the file system of a directory, which need not exist yet, can take."""
+    while not directory.exists():
+        directory = directory.parent
+    return shutil.disk_usage(directory).free
+
+
+class Lock:
+    """Keeps two runs from writing to one destination.
+
+    The lock is the kernel's (``flock``), so a killed run leaves none behind.
+    """
+
+    def __init__(self, path: Path, guarded: Path | str, patience: float = 0.0) -> None:
+        """Take the lock."""
+        until = time.monotonic() + patience
+        with destination_errors(path):
+            while not self._take(path):
+                if time.monotonic() >= until:
+                    raise DestinationError(
+                        f"{guarded}: another dsprep run is writing there; wait for it to end"
+                    )
+                time.sleep(0.01)
+
+    def _take(self, path: Path) -> bool:
+        self._file = os.fdopen(open_regular(path, APPEND), "a")
+        try:
+            fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            # A run that has just ended removed the file between our opening and our locking it.
+            if os.path.samestat(path.stat(), os.fstat(self._file.fileno())):
+                return True
+        except OSError:
+            pass
+        self._file.close()
+        return False
+
+    def release(self) -> None:
+        """Let other runs in."""
+        self._file.close()
+
+
+class ScratchLock(Lock):
+    """The lock of a hidden directory, which is made for it, and may be removed with it."""
+
+    def __init__(self, scratch: Path, guarded: Path | str) -> None:
+        """Take the lock, waiting a moment for who only looks for leftovers."""
+        self._scratch = scratch
+        super().__init__(scratch / "lock", guarded, _PATIENCE)
+
+    def _take(self, path: Path) -> bool:
+        for _ in range(_ATTEMPTS):
+            with suppress(FileNotFoundError, FileExistsError):  # it has just been removed
+                self._scratch.mkdir(parents=True, exist_ok=True)
+                return super()._take(path)
+        self._scratch.mkdir(parents=True, exist_ok=True)
+        return super()._take(path)
+
+    def remove(self) -> None:
+        """Remove the directory, as far as that can be, and let other runs in.
+
+        The file that is locked goes last: until then nobody else can begin to write there.
+        """
+        if not self._file.closed and not self._scratch.is_symlink():
+            with suppress(OSError):
+                remove_all_but(self._scratch, "lock")
+                (self._scratch / "lock").unlink()
+                self._scratch.rmdir()
+        self.release()
+
+
+def remove_all_but(directory: Path, kept: str) -> None:
+    """Remove all that lies in a directory, as far as that can be, but one thing."""
+    for path in list(directory.iterdir()):
+        if path.name == kept:
+            continue
+        if path.is_dir() and not path.is_symlink():
+            shutil.rmtree(path, ignore_errors=True)
+        else:
+            with suppress(OSError):
+                path.unlink()
