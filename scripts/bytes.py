@@ -65,16 +65,15 @@ pack-list: pack data/small OUT --format recordio --list data/lists/train.lst
 pack-labels: pack data/small OUT --format webdataset --labels data/labels.csv
 pack-tags: pack data/small OUT --format tfrecord --labels data/tags.csv --path-column id \
     --label-column tags --label-separator ' '
-pack-classes: pack data/small OUT --format webdataset --classes data/classes.txt \
-    --class-order natural
+pack-classes: pack data/small OUT --format webdataset --classes data/classes.txt
 pack-dry-run: pack data/photos OUT --format tfrecord --dry-run --schema-out OUT.json
 pack-too-many-errors: pack data/photos OUT --format webdataset --max-errors 1
 pack-missing-source: pack data/nothing OUT --format webdataset
 pack-wrong-option: pack data/small OUT --format webdataset --resize nonsense
-pack-cifar10: pack data/cifar10 OUT --format webdataset
-pack-cifar10-binary: pack data/cifar10.zip OUT --format recordio
-pack-cifar100: pack data/cifar100.tar.gz OUT --format tfrecord --label-field label
-pack-mnist: pack data/mnist OUT --format parquet
+pack-cifar10: pack data/cifar10/train OUT --format webdataset
+pack-cifar10-binary: pack data/cifar10.zip/test OUT --format recordio
+pack-cifar100: pack data/cifar100.tar.gz/train OUT --format tfrecord
+pack-mnist: pack data/mnist/train OUT --format parquet
 convert-parts: convert data/parts OUT --parts --to webdataset
 convert-pairs: convert data/pairs OUT --pair 'image=img/*.jpg' --pair 'mask=masks/*.png' \
     --to tfrecord
@@ -83,7 +82,8 @@ convert-imagefolder: convert data/foreign/hf-imagefolder/train OUT --to webdatas
 convert-imagefolder-csv: convert data/foreign/hf-imagefolder-csv OUT --to parquet
 convert-hf-parquet: convert data/foreign/hf-classes/data/train-*.parquet OUT --to tfrecord
 convert-hf-objects: convert data/foreign/hf-objects OUT --to webdataset
-convert-tfds: convert data/foreign/tfds-classes/tiny_animals/1.0.0 OUT --to webdataset
+convert-tfds: convert \
+    'data/foreign/tfds-classes/tiny_animals/1.0.0/tiny_animals-train.tfrecord-*' OUT --to webdataset
 convert-slim: convert data/foreign/slim OUT --to recordio --drop height,width
 convert-im2rec-multi: convert data/foreign/im2rec-multi OUT --to tfrecord
 convert-wds-json: convert data/foreign/wds-json-label OUT --label-field json.label --to parquet
@@ -113,7 +113,7 @@ lst-sample: lst sample data/lists/train.lst --per-class 2 -o OUT/train.lst
 split: split data/photos -o OUT
 split-folds: split data/small -o OUT --folds 3 --seed 4
 split-groups: split data/lists/train.lst -o OUT --group '([0-9]+)' --ratio train=0.5,val=0.5
-split-leaks: split data/small data/more -o OUT --leaks together --near
+split-leaks: split data/small -o OUT --leaks together
 split-copy: split data/small -o OUT --materialize copy --stable
 split-symlink: split data/small -o OUT --materialize symlink
 sync-up: sync data/small S3/ --tag team=vision --metadata made=here
@@ -440,6 +440,8 @@ class Runner:
             place = {"Bucket": BUCKET, "Key": prefix + key}
             head = self.bucket.s3.head_object(**place, ChecksumMode="ENABLED")
             tags = self.bucket.s3.get_object_tagging(**place)["TagSet"]
+            for changing in ("dsprep-mtime", "dsprep-put"):
+                head["Metadata"].pop(changing, None)
             objects[key] = {"content": content(data), "tags": tags} | {
                 name: value
                 for name, value in head.items()
@@ -450,6 +452,7 @@ class Runner:
     def run_all(self) -> dict[str, Record]:
         """Run all commands, two at once."""
         records: dict[str, Record] = {}
+        before = files_in(self.work / "data")
 
         def add(run: Callable[[Command], Record], command: Command) -> None:
             records[command.name] = run(command)
@@ -469,8 +472,9 @@ class Runner:
             with ThreadPoolExecutor(2) as pool:
                 list(pool.map(lambda command: add(self.run, command), stage))
         killed.join()
-        # Only files that dsprep could have changed: those of `data` are the sources of all.
-        records["sources"] = {"command": "", "files": files_in(self.work / "data")}
+        after = files_in(self.work / "data")
+        changed = [name for name in before.keys() | after if before.get(name) != after.get(name)]
+        records["sources"] = {"command": "", "changed": sorted(changed)}
         return dict(sorted(records.items()))
 
 
