@@ -272,8 +272,8 @@ RULES = (
     ),
     Rule(
         ("--seed",),
-        _with("--shuffle", "--balance", "--oversample"),
-        "nothing is drawn at random; give --shuffle or --balance",
+        _with("--shuffle"),
+        "nothing is shuffled; give --shuffle",
         commands=("shard",),
     ),
     Rule(

@@ -23,8 +23,6 @@ class Rows:
     offsets: Sequence[int] | None = None  # where in that file each begins
     # how many bytes each takes there; None where that is its size
     stored: Sequence[int] | None = None
-    # which copy of its sample each is, from 1; 0 for the sample itself
-    copies: Sequence[int] | None = None
 
     def without(self, rejected: Collection[int]) -> Rows:
         """The rows that are not at one of the positions."""

@@ -23,7 +23,7 @@ from dsprep.units import (
 if TYPE_CHECKING:
     from dsprep.commands.write import WriteReport
     from dsprep.findings import Finding
-    from dsprep.plan.selection import Chosen
+    from dsprep.plan.select import Chosen
     from dsprep.verifying.inspection import Problem
     from dsprep.verifying.report import FieldFound, VerifyReport
 
@@ -135,8 +135,6 @@ def _chosen_line(chosen: Chosen) -> str:
     counts = (
         (chosen.filtered, "filtered out"),
         (chosen.unknown, "of these because a value is missing"),
-        (sum(chosen.left_out.values()), "left out to balance classes"),
-        (sum(chosen.repeated.values()), "repeated to balance classes"),
     )
     told = [f"{format_count(count, 'sample')} {what}" for count, what in counts if count]
     return ", ".join(told) or "all samples"

@@ -61,7 +61,7 @@ COMMANDS = {
 @selection_options
 @schema_out_option
 @_samples("--shuffle", is_flag=True, help="Shuffle all samples, however large the data set.")
-@_samples("--seed", type=int, help="Of what is drawn at random.  [default: 0]")
+@_samples("--seed", type=int, help="Seed of the shuffle.  [default: 0]")
 @_samples(
     "--filter",
     metavar="EXPR",
@@ -72,12 +72,6 @@ COMMANDS = {
     metavar="FILE",
     help="A CSV or TSV with a column of keys or paths, whose other columns EXPR may use.",
 )
-@_samples(
-    "--balance",
-    type=click.Choice(["classes"]),
-    help="Take as many samples of each class as there are of the rarest.",
-)
-@_samples("--oversample", is_flag=True, help="Balance by repeating samples of rarer classes.")
 @key_option
 @error_options
 @overwrite_option
@@ -111,7 +105,6 @@ def cut(
       dsprep shard wds/ even/ --shards 64 --shuffle --seed 7
       dsprep shard recs/ for64/ --target-size 100MB --multiple-of 64
       dsprep shard wds/ cats/ --filter "class LIKE '%cat%' AND size > 10000"
-      dsprep shard wds/ fair/ --balance classes --oversample
     """
     from dsprep.commands import shard as command
     from dsprep.progress import progress_for

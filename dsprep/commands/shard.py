@@ -19,7 +19,6 @@ from dsprep.plan.destination import (
 )
 from dsprep.plan.layouts import make_layout
 from dsprep.plan.packing import Packing
-from dsprep.plan.selection import Selection
 from dsprep.progress import Progress
 from dsprep.schema import Schema
 from dsprep.sources.archive import require_there
@@ -68,8 +67,6 @@ def shard(
     seed: int | None = None,
     filter: str | None = None,
     filter_table: AnyPath | None = None,
-    balance: str | None = None,
-    oversample: bool = False,
     key: str = "path",
     max_errors: int | None = None,
     on_error: str = "skip",
@@ -120,13 +117,11 @@ def shard(
         look: As for :func:`dsprep.pack`.
         no_image: As for :func:`dsprep.pack`.
         shuffle: Whether to shuffle the samples, all of them together.
-        seed: Decides the order of a shuffle, and which samples balancing takes; 0 by default.
+        seed: Decides the order of a shuffle; 0 by default.
         filter: An expression of SQL that is true of the samples to take, on ``key``, ``label``,
             ``class``, ``size``, ``index``: ``class = 'cat' AND size > 1000``.
         filter_table: A CSV or TSV file with a column of keys or paths, whose other columns the
             expression may use, too.
-        balance: ``classes`` takes as many samples of each class as there are of the rarest.
-        oversample: Balances classes by repeating samples, to as many as there are of the commonest.
         key: ``path`` keeps the samples' keys, ``index`` makes new ones from their numbers.
         max_errors: Stop when more samples than this are rejected.
         on_error: ``skip`` rejects a bad sample and goes on, ``fail`` stops.
@@ -151,7 +146,6 @@ def shard(
     require_one_of("--compression", compression, (None, "none", "gzip"))
     require_one_of("--on-error", on_error, ("skip", "fail"))
     require_one_of("--key", key, ("path", "index"))
-    require_one_of("--balance", balance, ("classes", None))
     source = make_source(
         first,
         others=others,
@@ -195,15 +189,11 @@ def shard(
         gzip=compression == "gzip" or destination.is_gzip,
         features=features,
     )
-    balanced = balance is not None or oversample
-    selection = None
-    if filter is not None or balanced:
-        selection = Selection(filter, filter_table, balanced, oversample, seed or 0)
-    copies = own == format_name and key == "path" and not oversample and features is None
+    copies = own == format_name and key == "path" and features is None
     changes = ("--only", "--drop", "--rename", "--label-field", "--image-field", "--label-type")
     copies = copies and not any(given.get(each) for each in (*changes, "--schema"))
     of_source = None if format_name == "tfrecord" else features
-    whole = selection is not None or (not copies and layout.needs_names)
+    whole = filter is not None or (not copies and layout.needs_names)
     source = replace(source, whole=whole, features=of_source)
     packing = Packing(
         source=source,
@@ -217,7 +207,8 @@ def shard(
         readable=None if copies else layout.readable_images,
         max_pixels=DEFAULT_MAX_PIXELS,
         key=key,
-        selection=selection,
+        filter=filter,
+        filter_table=filter_table,
         copies=copies,
         given=given,
         command="shard",

@@ -7,7 +7,7 @@ import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from dsprep.dataset.manifest import Manifest
 from dsprep.errors import Interrupted, OptionError
@@ -17,7 +17,6 @@ from dsprep.formats.tar import MAX_NAME
 from dsprep.plan.cuts import ShardSize, in_megabytes
 from dsprep.plan.packing import Packing
 from dsprep.plan.plan import Plan, make_plan, require_distinct_keys
-from dsprep.plan.selection import Chosen
 from dsprep.progress import Progress
 from dsprep.run.commit import begin, commit, identity_of, require_same
 from dsprep.run.place import finished_manifest, place_of, rejects_of, remove_leftovers
@@ -25,6 +24,9 @@ from dsprep.run.run import Run
 from dsprep.run.state import RunState
 from dsprep.units import format_count, format_some, parse_size
 from dsprep.workers.pool import Pool, available_cores
+
+if TYPE_CHECKING:
+    from dsprep.plan.select import Chosen
 
 
 @dataclass(frozen=True)
@@ -49,7 +51,7 @@ class WriteReport:
         duplicates: Paths that a list names more than once.
         collisions: Keys of more than one sample, with the samples' paths. For WebDataset, whose
             keys must differ, only a dry run has any.
-        chosen: What a filter left out, and balancing left out or repeated, if either was asked for.
+        chosen: What a filter left out; None if there is no filter.
         notes: What else there is to say.
         schema: The schema of the samples that are written; None if nothing tells it.
         fields: What a dry run shows of it, a row for each field: its name, type and role, what told

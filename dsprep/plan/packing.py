@@ -11,7 +11,6 @@ from dsprep.images.transform import Transform
 from dsprep.plan.cuts import ShardSize
 from dsprep.plan.destination import Destination
 from dsprep.plan.recipe import Recipe
-from dsprep.plan.selection import Selection
 from dsprep.schema import Schema
 from dsprep.sources.reading import Source
 
@@ -34,7 +33,8 @@ class Packing:
     readable: frozenset[str] | None  # the kinds of image that may be written; None for any
     max_pixels: int  # the most pixels that an image may have
     key: str  # `path` or `index`: where keys come from
-    selection: Selection | None = None  # which samples are taken; None for all
+    filter: str | None = None  # an expression that is true for the samples to take; None for all
+    filter_table: str | None = None  # a table with more columns for it
     # the fields that do not depend on the geometry of the image
     keep_fields: frozenset[str] = frozenset()
     given: Mapping[str, Any] = field(default_factory=dict)  # the options that were given
@@ -62,10 +62,9 @@ class Packing:
             options["fields"] = chosen
         if self.keep_fields:
             options["keep_fields"] = sorted(self.keep_fields)
-        if self.selection is not None:
-            selection = asdict(self.selection)
-            selection["table"] = self.selection.table is not None  # not its path on this machine
-            options["selection"] = selection
+        if self.filter is not None:
+            # The path of the table is one of this machine.
+            options["selection"] = {"filter": self.filter, "table": self.filter_table is not None}
         if self.source.class_order == "natural":
             options["class_order"] = self.source.class_order
         if self.copies:

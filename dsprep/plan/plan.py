@@ -17,7 +17,6 @@ from dsprep.plan.cuts import PlannedShard, plan_shards
 from dsprep.plan.looking import require_unspoiled
 from dsprep.plan.packing import Packing
 from dsprep.plan.recipe import Recipe
-from dsprep.plan.selection import Chosen
 from dsprep.plan.settle import idle_keep_fields, settle
 from dsprep.plan.weigh import pick, try_samples, weigh
 from dsprep.progress import Progress
@@ -29,6 +28,7 @@ from dsprep.workers.pool import Pool
 
 if TYPE_CHECKING:
     from dsprep.catalog import Catalog
+    from dsprep.plan.select import Chosen
 
 LABELS = ("cls", "label")
 """The columns of a catalog that hold labels."""
@@ -51,7 +51,7 @@ class Plan:
     collisions: Sequence[tuple[str, list[str]]]
     shards: Sequence[PlannedShard]  # the cuts
     estimated: bool  # whether the shards' bytes are estimates
-    chosen: Chosen | None = None  # what the selection left out or repeated; None if there was none
+    chosen: Chosen | None = None  # what the filter left out; None if there is none
     # what is left out or changed, and which options name fields that no sample has
     notes: Sequence[str] = ()
 
@@ -138,10 +138,10 @@ def make_plan(packing: Packing, pool: Pool, progress: Progress) -> Plan:
     require_unspoiled(packing, catalog, pool)
     notes += idle_keep_fields(packing, settled.schema)
     chosen = None
-    if packing.selection is not None:
+    if packing.filter is not None:
         from dsprep.plan.select import select  # not before polars is there
 
-        catalog, chosen = select(catalog, packing.selection)
+        catalog, chosen = select(catalog, packing.filter, packing.filter_table)
     collisions = catalog.collisions() if packing.key == "path" else []
     indexed = catalog
     if packing.seed is not None:

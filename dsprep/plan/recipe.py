@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any, NamedTuple, TypeAlias
 
 from dsprep.errors import BadSample
@@ -15,7 +15,6 @@ from dsprep.formats.base import Format
 from dsprep.images.check import make_check, require_readable
 from dsprep.images.facts import FACTS_OF
 from dsprep.images.transform import Encoded, Transform, is_turned
-from dsprep.plan.copies import key_of_copy
 from dsprep.plan.geometry import dependent_fields, label_depends, refusal, why_not_turned
 from dsprep.readers.base import Reader
 from dsprep.rows import Rows
@@ -102,9 +101,6 @@ def _image_size(recipe: Recipe, sample: Sample | BadSample) -> int | None:
 
 def make_samples(recipe: Recipe, rows: Rows) -> Iterator[Sample | BadSample]:
     """Read the rows' images, or whole samples, and make of them what is to be written."""
-    if rows.copies is not None:
-        yield from _renamed_copies(make_samples(recipe, replace(rows, copies=None)), rows)
-        return
     finish = sample_finisher(recipe)
     label_of = _label_maker(recipe)
     image_name, label_name = recipe.schema.image or "image", recipe.schema.label
@@ -302,17 +298,6 @@ def _spoil_finder(recipe: Recipe) -> Callable[[Sample, bytes], BadSample | None]
         return BadSample(why_not_turned(fields)) if is_turned(data) else None
 
     return why_spoiled
-
-
-def _renamed_copies(
-    samples: Iterator[Sample | BadSample], rows: Rows
-) -> Iterator[Sample | BadSample]:
-    """Give the copies of a sample keys and ids of their own, and no name that is not theirs."""
-    assert rows.copies is not None
-    for sample, copy, id in zip(samples, rows.copies, rows.ids, strict=True):
-        if copy and isinstance(sample, Sample):
-            sample.key, sample.id, sample.path = key_of_copy(sample.key, copy), id, ""
-        yield sample
 
 
 def _own_id(sample: Sample) -> int:

@@ -34,7 +34,7 @@ ALWAYS = {
     # images
     *("--resize", "--crop", "--encode", "--color"),
     # which samples, rows or files
-    *("--shuffle", "--filter", "--balance", "--oversample", "--folds", "--leaks", "--assign"),
+    *("--shuffle", "--filter", "--folds", "--leaks", "--assign"),
     *("--train-ratio", "--test-ratio", "--chunks", "--fraction", "--count", "--per-class"),
     *("--balanced", "--path", "--id", "--class", "--include", "--exclude"),
     # changes of lists
@@ -135,7 +135,7 @@ def test_parameters_of_functions_are_options(function: Callable[..., Any]) -> No
         ("convert - - --from webdataset --to tfrecord -j 2", "--workers 2 has no effect"),
         ("convert SHARD - --to tfrecord --overwrite", "--overwrite has no effect: stdout"),
         ("convert SHARD - --to tfrecord --max-pixels 9", "--max-pixels 9 has no effect"),
-        ("shard SHARDS OUT --seed 2", "--seed 2 has no effect: nothing is drawn"),
+        ("shard SHARDS OUT --seed 2", "--seed 2 has no effect: nothing is shuffled"),
         ("shard SHARDS OUT --filter-table x.csv", "--filter-table .*x.csv has no effect"),
         ("shard SHARDS OUT --samples-per-shard 1 --multiple-of 2", "--multiple-of 2 has no"),
         ("shard append IMAGES SHARDS --no-shuffle --seed 2", "--seed 2 has no effect"),
