@@ -68,7 +68,7 @@ def public(function: Callable[P, R]) -> Callable[P, R]:
         except TypeError:  # one is missing, or unknown: the function says which
             return function(*args, **kwargs)
         for name, value in bound.arguments.items():
-            bound.arguments[name] = _accept(f"{function.__name__}: {name}", hints[name], value)
+            bound.arguments[name] = accept(f"{function.__name__}: {name}", hints[name], value)
         return function(*bound.args, **bound.kwargs)
 
     return call
@@ -79,7 +79,8 @@ def _told_by(function: Callable[..., Any]) -> tuple[dict[str, Any], Signature]:
     return get_type_hints(function), signature(function)
 
 
-def _accept(name: str, hint: Any, value: Any) -> Any:
+def accept(name: str, hint: Any, value: Any) -> Any:
+    """Return a value as a type hint has it, or raise an OptionError that names it."""
     try:
         return _converted(name, hint, value)
     except _Unfit:
@@ -104,7 +105,7 @@ def _converted(name: str, hint: Any, value: Any) -> Any:
         if not isinstance(value, Mapping):
             raise _Unfit
         return {
-            _accept(f"{name}: a key", inner[0], key): _accept(f"{name}[{key!r}]", inner[1], each)
+            accept(f"{name}: a key", inner[0], key): accept(f"{name}[{key!r}]", inner[1], each)
             for key, each in value.items()
         }
     if origin is Callable:
@@ -131,7 +132,7 @@ def _single(name: str, kind: type, value: Any) -> Any:
             if each not in hints:
                 raise OptionError(f"{name}: has no {each!r}; choose of {', '.join(hints)}")
         return kind(
-            **{key: _accept(f"{name}[{key!r}]", hints[key], each) for key, each in value.items()}
+            **{key: accept(f"{name}[{key!r}]", hints[key], each) for key, each in value.items()}
         )
     if issubclass(kind, tuple) and isinstance(value, tuple | list) and len(value) == len(hints):
         return kind(*(_converted(name, *pair) for pair in zip(hints.values(), value, strict=True)))
@@ -153,13 +154,13 @@ def _sequence(name: str, origin: Any, inner: tuple[Any, ...], value: Any) -> tup
     if origin is tuple and inner[-1] is not Ellipsis:
         if not isinstance(value, tuple | list) or len(value) != len(inner):
             raise _Unfit
-        return tuple(_accept(name, *pair) for pair in zip(inner, value, strict=True))
+        return tuple(accept(name, *pair) for pair in zip(inner, value, strict=True))
     try:
         return (_converted(name, inner[0], value),)
     except _Unfit:
         if isinstance(value, Mapping | bytes) or not isinstance(value, Iterable):
             raise
-    return tuple(_accept(f"{name}[{at}]", inner[0], each) for at, each in enumerate(value))
+    return tuple(accept(f"{name}[{at}]", inner[0], each) for at, each in enumerate(value))
 
 
 def _text(name: str, value: Any) -> str:

@@ -40,6 +40,7 @@ FACTS = {
 """What a rule can depend on besides other options; whoever knows some of them checks the rule."""
 
 _NAMES = {
+    "format": "--to",
     "kind": "--from",
     "kinds": "--kind",
     "list_file": "--list",
@@ -456,10 +457,13 @@ def given_options(arguments: Mapping[str, Any]) -> dict[str, Any]:
     transform = arguments.get("transform")
     named = {**arguments, **getattr(transform, "__dict__", {})}
     return {
-        _NAMES.get(name, "--" + name.replace("_", "-")): value
-        for name, value in named.items()
-        if not _is_left_out(name, value)
+        option_name(name): value for name, value in named.items() if not _is_left_out(name, value)
     }
+
+
+def option_name(parameter: str) -> str:
+    """Return the option of the command line that a parameter of a function is."""
+    return _NAMES.get(parameter, "--" + parameter.replace("_", "-"))
 
 
 def _is_left_out(name: str, value: Any) -> bool:

@@ -192,9 +192,7 @@ def _format_told(path: str, format_name: str | None) -> type[Format] | None:
 
 def _required(path: str, format_name: str | None) -> str:
     if format_name is None:
-        raise OptionError(
-            f"{path}: its name tells no format; give pack --format, convert and shard --to"
-        )
+        raise OptionError(f"{path}: its name has no format; give --to FORMAT")
     return format_name
 
 

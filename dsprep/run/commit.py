@@ -14,7 +14,7 @@ from dsprep.formats.base import ShardFacts
 from dsprep.formats.folder import Folder
 from dsprep.formats.listing import LISTING
 from dsprep.plan.destination import Destination
-from dsprep.plan.packing import Packing
+from dsprep.plan.job import Job
 from dsprep.plan.plan import Plan
 from dsprep.run.folder import (
     join_units,
@@ -39,7 +39,7 @@ def identity_of(plan: Plan) -> dict[str, Any]:
 
     The times of files, and the library that encodes images, end up in ``run.json`` only.
     """
-    packing = plan.packing
+    packing = plan.job
     identity = {
         **json.loads(json.dumps(packing.options())),
         "name": packing.name,
@@ -47,14 +47,14 @@ def identity_of(plan: Plan) -> dict[str, Any]:
         "schema": packing.schema and json.loads(json.dumps(packing.schema.to_json())),
         "file times": plan.catalog.mtimes_digest(),
     }
-    if packing.transform is not None:
+    if packing.images.transform is not None:
         identity["Pillow"] = version("pillow")
     return identity
 
 
 def require_same(plan: Plan, place: Place, finished: Manifest, identity: dict[str, Any]) -> None:
     """Accept a destination that holds what this command would write."""
-    packing = plan.packing
+    packing = plan.job
     _require_own(packing.destination, finished)
     known = {**finished.options, "name": finished.name, "source": finished.source}
     other = differences({**identity, **known}, identity)
@@ -74,7 +74,7 @@ def require_same(plan: Plan, place: Place, finished: Manifest, identity: dict[st
 
 def begin(plan: Plan, place: Place, state: RunState, overwrite: bool) -> None:
     """Begin a run, or go on with it: refuse before the first byte what would end badly."""
-    destination = plan.packing.destination
+    destination = plan.job.destination
     if state.other and not overwrite:
         raise DestinationError(
             f"{destination}: an unfinished run of another command is there ({state.other}); "
@@ -102,7 +102,7 @@ def begin(plan: Plan, place: Place, state: RunState, overwrite: bool) -> None:
 
 def begin_append(plan: Plan, place: Place, state: RunState) -> None:
     """Begin to add shards to a data set, or go on with it."""
-    destination = plan.packing.destination
+    destination = plan.job.destination
     if state.other:
         raise DestinationError(
             f"{destination}: an unfinished run of another command is there ({state.other}); "
@@ -120,7 +120,7 @@ def begin_append(plan: Plan, place: Place, state: RunState) -> None:
 
 def _spare_inputs(plan: Plan, replaced: Manifest | None) -> None:
     """Refuse to replace what is being read, or what belongs to another single file."""
-    destination, source = plan.packing.destination, plan.packing.source
+    destination, source = plan.job.destination, plan.job.source
     names = set(plan.files())
     if replaced is not None:
         _require_own(destination, replaced)
@@ -159,7 +159,7 @@ def _refuse_files_of_others(plan: Plan, place: Place, may_replace: bool) -> None
         if name.endswith("classes.txt") and place.read(name) == _classes(plan.catalog.classes):
             continue
         raise DestinationError(
-            f"{plan.packing.destination.url(name)}: is there already, and not by this command; "
+            f"{plan.job.destination.url(name)}: is there already, and not by this command; "
             "give --overwrite to replace it, or another destination"
         )
 
@@ -172,7 +172,7 @@ def commit(
     base: Manifest | None = None,
 ) -> Manifest:
     """Write what stands beside the shards, and last of all the manifest."""
-    packing, destination = plan.packing, plan.packing.destination
+    packing, destination = plan.job, plan.job.destination
     classes = plan.catalog.classes or _listed_classes(outcome.class_names)
     rejects = [*plan.lost, *outcome.rejects]
     samples = sum(shard.samples for shard in outcome.shards)
@@ -235,7 +235,7 @@ def commit(
     return manifest
 
 
-def _with_appended(base: Manifest, packing: Packing, identity: dict[str, Any]) -> dict[str, Any]:
+def _with_appended(base: Manifest, packing: Job, identity: dict[str, Any]) -> dict[str, Any]:
     """The options of a data set to which something is added: its own, and those of what is."""
     added = {"source": identity["source"], "first_shard": packing.first_shard}
     options = packing.options()
@@ -251,7 +251,7 @@ def _kept(base: Manifest | None, files: Sequence[FileReceipt]) -> list[FileRecei
 
 def is_folder(plan: Plan) -> bool:
     """Whether what is written is a folder of files, and no shards."""
-    return isinstance(plan.packing.layout, Folder)
+    return isinstance(plan.job.layout, Folder)
 
 
 def _classes(classes: Sequence[str] | None) -> bytes:
@@ -269,7 +269,7 @@ def _listed_classes(names: Mapping[int, str]) -> tuple[str, ...] | None:
 
 def _schema(plan: Plan, classes: tuple[str, ...] | None) -> Schema | None:
     """Return the schema that a manifest records."""
-    schema = plan.packing.schema
+    schema = plan.job.schema
     is_named = schema is not None and schema.label_field is not None and classes
     return schema.with_names(classes) if schema is not None and is_named and classes else schema
 

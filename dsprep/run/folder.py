@@ -57,13 +57,13 @@ def require_own_files(destination: Destination) -> None:
 
 def join_units(plan: Plan, state: RunState) -> Joined:
     """Make the folder of its units, and the listing beside it."""
-    destination = plan.packing.destination
+    destination = plan.job.destination
     listing = destination.companion(LISTING)
     state.announce(listing.name)
     units = [(state.path_of(unit.name), state.done[unit.name].crc32c) for unit in plan.shards]
     joined = join_tree(units, state.tree, listing)
-    if state.tree.is_dir() and isinstance(plan.packing.layout, Folder):
-        add_metadata(plan.packing.layout, state.tree, listing, joined)
+    if state.tree.is_dir() and isinstance(plan.job.layout, Folder):
+        add_metadata(plan.job.layout, state.tree, listing, joined)
     publish_tree(state.tree, folder_of(destination))
     return joined
 
@@ -104,7 +104,7 @@ def write_companions(
     plan: Plan, classes: tuple[str, ...] | None, write: Callable[[str, bytes], None]
 ) -> None:
     """Write the list of a folder, and its augmented manifest if it is to have one."""
-    packing = plan.packing
+    packing = plan.job
     listing = packing.destination.companion(LISTING)
     text, _ = format_list(read_listing(listing))
     if text:

@@ -9,10 +9,10 @@ from pathlib import Path
 
 from dsprep.dataset.manifest import FileReceipt, ShardReceipt
 from dsprep.errors import RunStopped
-from dsprep.findings import MisfitReject, Reject
-from dsprep.plan.cuts import PlannedShard, cut_pieces
+from dsprep.findings import MisfitReject, Reject, misfits_error, most_misfits
+from dsprep.pipeline import Pipeline
+from dsprep.plan.cut import PlannedShard, cut_pieces
 from dsprep.plan.plan import Plan
-from dsprep.plan.recipe import Recipe
 from dsprep.progress import Progress
 from dsprep.run.shard import (
     JoinTask,
@@ -34,9 +34,6 @@ _PIECE_BYTES = 16_000_000
 
 _SMALL_FILE = 32_000
 """Bytes of a file that takes longer to open than to copy twice."""
-
-_MOST_MISFITS = 1000
-"""Samples that may not fit the schema, or 1 % of all, before a run stops."""
 
 _PIECES = 32
 """Into about how many pieces a run of few shards is cut, so that all workers end together."""
@@ -73,12 +70,12 @@ class Run:
         self._plan, self._state = plan, state
         self._shards = plan.shards
         self._sizes: list[int] = plan.catalog.table["size"].to_list()
-        self._recipe = plan.recipe
+        self._recipe = plan.pipeline
         whole = sum(shard.bytes for shard in plan.shards)
         self._may_cut = _may_cut(plan) and state.has_room_for(2 * whole)  # pieces, and the joined
         self._max_errors = max_errors
         self._rejects = self._misfits = 0
-        self._max_misfits = min(_MOST_MISFITS, max(1, len(self._sizes) // 100))
+        self._max_misfits = most_misfits(len(self._sizes))
 
     def carry_out(self, pool: Pool, progress: Progress) -> Outcome:
         """Write all that is not done yet."""
@@ -221,11 +218,7 @@ class Run:
         self._misfits += sum(isinstance(each, MisfitReject) for each in rejects)
         if self._max_errors is None and self._misfits > self._max_misfits:
             misfit = next(each for each in reversed(rejects) if isinstance(each, MisfitReject))
-            raise RunStopped(
-                f"stopped: {format_count(self._misfits, 'sample')} do not fit the schema, the last "
-                f"one being {misfit.path}: {misfit.reason}; to reject more of them, give "
-                "--max-errors N"
-            )
+            raise misfits_error(self._misfits, misfit)
         if self._max_errors is not None and self._rejects > self._max_errors and rejects:
             last = rejects[-1]
             raise RunStopped(
@@ -251,13 +244,13 @@ def _may_cut(plan: Plan) -> bool:
     Not where samples come front to back out of one compressed file, nor where nobody knows yet
     whether their keys differ, which the worker that writes a shard finds out.
     """
-    layout, reader = plan.packing.layout, plan.catalog.reader
+    layout, reader = plan.job.layout, plan.catalog.reader
     if not layout.concatenative or (layout.keys_must_differ and not plan.catalog.keys_known):
         return False
     return not (reader.spools() and plan.in_order)
 
 
-def _needs_pieces(shards: int, workers: int, recipe: Recipe, mean_size: float) -> bool:
+def _needs_pieces(shards: int, workers: int, recipe: Pipeline, mean_size: float) -> bool:
     """Whether workers would be idle if each shard were written by one, and joining is worth it.
 
     Joining copies all bytes once more. Decoding an image costs more than that, and so does opening
@@ -265,7 +258,7 @@ def _needs_pieces(shards: int, workers: int, recipe: Recipe, mean_size: float) -
     """
     if recipe.layout.compressed or workers == 1:
         return False
-    if recipe.transform is not None or recipe.check == "decode":
+    if recipe.images.transform is not None or recipe.images.check == "decode":
         return shards < 4 * workers
     if recipe.reader.whole and not recipe.copies:
         return shards < workers

@@ -19,7 +19,7 @@ from google_crc32c import extend
 from dsprep.errors import BadSample, RunStopped, SourceError
 from dsprep.findings import MisfitReject, Reject, reject_of
 from dsprep.formats.base import Format, path_of
-from dsprep.plan.recipe import Recipe, make_samples
+from dsprep.pipeline import Pipeline, make_samples
 from dsprep.readers.shards import ShardReader
 from dsprep.rows import Rows
 from dsprep.sample import Sample
@@ -43,7 +43,7 @@ class PieceTask(NamedTuple):
     """A piece to write."""
 
     path: str  # the file to write, under a temporary name
-    recipe: Recipe  # how samples are made
+    recipe: Pipeline  # how samples are made
     rows: Rows  # the samples
     whole: bool  # whether the piece is all of its shard, and so gets the trailer and the sidecars
 
@@ -75,7 +75,7 @@ class Written:
 class LabelCollector:
     """Gathers what samples tell of their labels."""
 
-    def __init__(self, recipe: Recipe) -> None:
+    def __init__(self, recipe: Pipeline) -> None:
         label = recipe.layout.schema.label_field if recipe.layout.schema else None
         self._field = label.name if label and label.type == "class" and not label.names else None
         self._missing = label.name if label and label.missing else None
@@ -153,7 +153,7 @@ def write_piece(task: PieceTask, report: Report) -> Written:
 
 
 def _distinct(
-    samples: Iterator[Sample | BadSample], recipe: Recipe
+    samples: Iterator[Sample | BadSample], recipe: Pipeline
 ) -> Iterator[Sample | BadSample]:
     """Refuse a sample that readers would take for one with another that was here."""
     if not (recipe.layout.keys_must_differ and recipe.reader.whole):

@@ -172,7 +172,7 @@ def read_archive(source: Source) -> tuple[Catalog, list[Finding]]:
     from dsprep.sources.archived import files_of
     from dsprep.sources.tree import read_tree
 
-    files = files_of(archive, source.extensions)
+    files = files_of(archive, source.suffixes)
     if files.table.is_empty() and archive.listing.damage:
         raise SourceError(f"{archive.path}: {archive.listing.damage[0].detail}")
     is_tar = archive_kind(archive.path) != "zip"

@@ -36,24 +36,24 @@ def read_tree(
     owner = None
     if classes is None and files is not None and files.samples is not None:
         # Where a table tells the labels, directories do not, as for a folder of images.
-        in_directories = source.table is not None and isinstance(files.reader, PartReader)
+        in_directories = source.labels is not None and isinstance(files.reader, PartReader)
         classes = None if in_directories else files.samples.classes
         owner = source.root
-    if source.list:
+    if source.list_file:
         return read_lst(
-            source.list,
+            source.list_file,
             source.root,
             classes=classes,
             owner=owner,
-            extensions=source.extensions,
+            extensions=source.suffixes,
             duplicates=source.duplicates,
             run_all=run_all,
-            text=text_of(source.list),
+            text=text_of(source.list_file),
             files=files,
         )
-    if source.table:
+    if source.labels:
         return read_table(
-            source.table,
+            source.labels,
             source.root,
             path_column=source.path_column,
             label_columns=source.label_columns,
@@ -62,10 +62,10 @@ def read_tree(
             class_order=source.class_order,
             classes=classes,
             owner=owner,
-            extensions=source.extensions,
+            extensions=source.suffixes,
             duplicates=source.duplicates,
             run_all=run_all,
-            text=text_of(source.table),
+            text=text_of(source.labels),
             files=files,
         )
     place = source.root
@@ -73,6 +73,6 @@ def read_tree(
         place = os.path.join(place, files.top)
         files = files.below_top()
     catalog, findings = read_folder(
-        source.root, classes=classes, extensions=source.extensions, scans=scans, files=files
+        source.root, classes=classes, extensions=source.suffixes, scans=scans, files=files
     )
     return catalog, [*findings, *notes_on_directories(catalog.classes or (), place)]

@@ -231,7 +231,7 @@ def _described(source: Source, run_all: RunAll) -> tuple[Catalog, list[Finding]]
 
 def _manifest(source: Source, run_all: RunAll) -> tuple[Catalog, list[Finding]] | None:
     """An augmented manifest, as the source or as the list that goes with a directory of images."""
-    path = source.list or source.root
+    path = source.list_file or source.root
     if source.kind != "manifest" and not path.endswith(MANIFESTS):
         return None
     from dsprep.sources.augmented import read_augmented
@@ -239,12 +239,12 @@ def _manifest(source: Source, run_all: RunAll) -> tuple[Catalog, list[Finding]] 
     _require_alone(source)
     if source.parts or source.pairs:
         raise OptionError(f"{path}: is a manifest, which goes with images, not --parts and --pair")
-    root = source.root if source.list else None
+    root = source.root if source.list_file else None
     return read_augmented(
         path,
         root,
         classes=_classes(source),
-        extensions=source.extensions,
+        extensions=source.suffixes,
         duplicates=source.duplicates,
         run_all=run_all,
     )

@@ -66,7 +66,7 @@ def list_source(path: str, root: str, classes: str | None, duplicates: str | Non
         raise OptionError("--root goes with a list that is a file, not with stdin")
     if classes is None and is_file(beside := classes_path(path)):
         classes = beside
-    return Source(root, list=path, classes=classes, duplicates=duplicates)
+    return Source(root, list_file=path, classes=classes, duplicates=duplicates)
 
 
 def read_files(source: Source, run_all: RunAll) -> Samples:
@@ -82,8 +82,8 @@ def read_files(source: Source, run_all: RunAll) -> Samples:
         in_files=in_files,
         classes=catalog.classes,
         labeled=catalog.label_column is not None,
-        in_folders=in_files and not (source.list or source.table),
-        table=source.table,
+        in_folders=in_files and not (source.list_file or source.labels),
+        table=source.labels,
         rejects=[*lost(findings), *odd_names],
         skipped=[each for each in findings if each.kind in SKIP_KINDS],
         notes=notes_of(findings),

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import polars as pl
 
 from dsprep.formats import Format, shard_stem
-from dsprep.plan.recipe import Recipe
+from dsprep.pipeline import Pipeline
 from dsprep.run.shard import Report
 from dsprep.schema import FACTS, IMAGE, LABEL, Field, Schema
 from dsprep.storage.paths import short_names
@@ -117,7 +117,7 @@ class Origin:
     """What shards are compared with."""
 
     catalog: Catalog  # the source
-    recipe: Recipe  # how samples were made of it
+    recipe: Pipeline  # how samples were made of it
     matched: Matched  # which fields are compared
     rejected: frozenset[str]  # the paths of samples that are known not to be in the shards
     part_of: Mapping[str, int]  # the part that each shard is of
@@ -178,7 +178,7 @@ def class_problems(
 
 
 def _of_source(
-    found: pl.DataFrame, source: pl.DataFrame, recipe: Recipe
+    found: pl.DataFrame, source: pl.DataFrame, recipe: Pipeline
 ) -> tuple[pl.DataFrame, pl.DataFrame, list[str]]:
     """The samples of the parts that were made of a source, and the source with its names there."""
     by_number = _by_number(recipe)
@@ -203,7 +203,7 @@ def _of_source(
     return found.filter(is_of), source, [note]
 
 
-def _by_number(recipe: Recipe) -> bool:
+def _by_number(recipe: Pipeline) -> bool:
     """Whether samples are known by where they were in the source."""
     known_by = recipe.layout.known_by
     return known_by == "id" or (known_by == "key" and recipe.key == "index")

@@ -13,7 +13,7 @@ from dsprep.formats.base import Entry, Format, path_of
 from dsprep.formats.stream import ShardStream
 from dsprep.images.check import make_check
 from dsprep.indexes import mxnet
-from dsprep.plan.recipe import Recipe, make_samples
+from dsprep.pipeline import Pipeline, make_samples
 from dsprep.readers.pixels import RawPixels
 from dsprep.rows import Rows
 from dsprep.run.shard import Report
@@ -241,7 +241,7 @@ def _check_index(path: str, positions: list[tuple[int, int]]) -> str | None:
 class SourceTask(NamedTuple):
     """Samples of a source to digest."""
 
-    recipe: Recipe  # how the shards were made of them
+    recipe: Pipeline  # how the shards were made of them
     rows: Rows  # the samples
     digester: Digester  # says what they hold
 

@@ -9,7 +9,7 @@ from itertools import islice
 from dsprep.catalog import Catalog
 from dsprep.errors import SourceError
 from dsprep.options import require_effect
-from dsprep.plan.recipe import Recipe
+from dsprep.pipeline import Images, Pipeline
 from dsprep.schema import Choice, Schema
 from dsprep.sources.classes import has_flags, renumbered
 from dsprep.sources.reading import Source, read_source
@@ -59,17 +59,13 @@ def find_origin(
     if own and named and set(own) <= set(named) and are_numbers and not told:
         catalog = renumbered(catalog, named)  # an option, or an append, has numbered them
         catalog = replace(catalog, told=catalog.told | {"label"})
-    recipe = Recipe(
-        reader=catalog.reader,
-        schema=settled.schema,
-        layout=replace(layout, schema=None if made.transform else base),
-        transform=None,
-        check="none",
-        readable=None,
-        max_pixels=made.max_pixels,
-        classes=catalog.classes,
-        key=made.key,
-        keep_fields=None,
+    recipe = Pipeline(
+        catalog.reader,
+        settled.schema,
+        replace(layout, schema=None if made.transform else base),
+        Images(check="none", max_pixels=made.max_pixels),
+        made.key,
+        catalog.classes,
         told=catalog.told,
     )
     is_transformed = made.transform is not None
@@ -90,7 +86,6 @@ def _as_recorded(against: Source, fields: Choice, understood: Understood) -> Sou
     label = understood.schema.label_field if understood.schema else None
     if label is not None and label.type == "text" and choice.label_type is None:
         choice = replace(choice, label_type="text")
-        against = replace(against, label_type="text")
     return replace(against, choice=choice, whole=True)
 
 

@@ -23,11 +23,20 @@ RunHere = Callable[..., Finished]
 
 ALWAYS = {
     # of all commands
-    *("--help", "--version", "--json", "--quiet", "--workers", "--dry-run", "--overwrite"),
+    *(
+        "--help",
+        "--help-all",
+        "--version",
+        "--json",
+        "--quiet",
+        "--workers",
+        "--dry-run",
+        "--overwrite",
+    ),
     # sources: each of these tells what is read, or contradicts what is
     *("--list", "--labels", "--classes", "--from", "--parts", "--pair", "--root", "--under"),
     # what is written
-    *("--format", "--to", "--key", "--check", "--on-error", "--output", "--materialize"),
+    *("--to", "--key", "--check", "--on-error", "--output", "--materialize"),
     # fields: names that no sample has are said when samples have been looked at
     *("--only", "--drop", "--rename", "--image-field", "--label-field", "--label-type"),
     *("--schema", "--schema-out", "--no-image"),
