@@ -7,7 +7,7 @@ from collections.abc import Callable, Collection, Mapping
 from os.path import splitext
 
 from dsprep.errors import DestinationError, StoreError
-from dsprep.run.remote.lease import DEAD_AFTER, LONG_AGO
+from dsprep.run.lease import DEAD_AFTER, LONG_AGO
 from dsprep.storage.base import Stored
 from dsprep.storage.local import SCRATCH
 from dsprep.storage.pace import Pace

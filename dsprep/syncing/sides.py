@@ -14,7 +14,7 @@ from shlex import quote
 from typing import Protocol
 
 from dsprep.errors import SourceError, StoreError
-from dsprep.run.remote.lease import LEASE
+from dsprep.run.lease import LEASE
 from dsprep.storage.base import Stored
 from dsprep.storage.bucket import S3Store
 from dsprep.storage.crc import crc32c, is_whole

@@ -75,7 +75,7 @@ WORKER = [
     *("workers", "workers.worker"),
     *("formats", "formats.*", "images", "images.*", "readers", "readers.*", "storage", "storage.*"),
     *("plan", "plan.geometry", "plan.recipe"),
-    *("run", "run.shard", "run.spool"),
+    *("run", "run.shard", "run.target"),
     *("verifying", "verifying.folders", "verifying.inspection", "verifying.shards"),
     *("indexes", "indexes.*", "indexing", "indexing.files", "indexing.shard"),
     *("sources", "sources.looking", "sources.parquet_rows", "sources.scan", "sources.spans"),

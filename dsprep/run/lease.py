@@ -1,7 +1,8 @@
-"""One run at a time at a place on S3: an object that says that a run is alive, renewed while it is.
+"""One run at a time at a place on S3: an object that a run renews while it is alive.
 
-A run that was killed leaves its lease behind. Who finds one watches it: if it is not renewed for a
-while, its run is taken to be dead. That time is measured here, as clocks of machines differ.
+A run that was killed leaves its lease behind. Another run watches it: if nobody renews it for a
+while, the first run is taken to be dead. That time is measured here, because clocks of machines
+differ.
 """
 
 from __future__ import annotations
@@ -20,24 +21,23 @@ from dsprep.storage.base import Stored, read_all
 from dsprep.storage.bucket import S3Store
 from dsprep.storage.flag import Flag
 from dsprep.storage.local import LARGEST, destination_errors, read_whole
-from dsprep.storage.pace import Pace
 from dsprep.storage.retries import Retries
 
 LEASE = "lease.json"
 """The name of the object."""
 
 RENEWED_EVERY = 10.0
-"""Seconds between two signs of life."""
+"""Seconds between two renewals."""
 
 DEAD_AFTER = 60.0
-"""Seconds without one after which a run is taken to be dead."""
+"""Seconds without a renewal after which a run is taken to be dead."""
 
 LONG_AGO = 1800.0
-"""Seconds without one after which nobody needs to watch: more than clocks differ, as S3 refuses
-requests of who is fifteen minutes off."""
+"""Seconds without a renewal after which nobody needs to watch: more than clocks differ, because S3
+refuses requests of a clock that is fifteen minutes off."""
 
 _ANSWERED_WITHIN = 10.0
-"""Seconds that a renewal waits for an answer: for a minute, as others do, would be too long."""
+"""Seconds that a renewal waits for an answer: the minute of other requests is too long."""
 
 _LOOK_EVERY = 2.0
 _PATIENCE = 3.0
@@ -47,32 +47,37 @@ _PATIENCE = 3.0
 class Lease:
     """The right of a run to write to a place."""
 
-    def __init__(self, store: S3Store, key: str, place: str, pace: Pace) -> None:
-        """Prepare."""
+    def __init__(self, store: S3Store, key: str, place: str) -> None:
+        """Prepare; `take` takes it."""
         self._store = self._impatient = store
-        self._key, self._place, self._pace = key, place, pace
+        self._key, self._place = key, place
         self._holder, self._renewals, self._etag = "", 0, ""
         self._said = 0.0
         self._lost: DsprepError | None = None
         self._over, self._renewing = Flag(), threading.Lock()
 
     def take(self, known: Path, tell: Callable[[str], None]) -> None:
-        """Take it, from a run that is dead if need be."""
+        """Take it, from a dead run if need be, and renew it from now on.
+
+        ``known`` is a file with the name of the holder: who goes on with a run on the same machine
+        need not wait.
+        """
         with destination_errors(known):
             if not known.exists():
                 known.write_text(uuid4().hex)
             self._holder = read_whole(known).decode("ascii", "replace")
         self._seize(tell)
         try:
-            self._find()
-        except StoreError:  # what is denied now had better not be needed later
+            find_lease(self._store, self._key)
+        except StoreError:  # a right that is missing now would be missing later
             self._store.delete([self._key])
             raise
+        threading.Thread(target=self._keep, name="lease", daemon=True).start()
 
     def _seize(self, tell: Callable[[str], None]) -> None:
         first, seen = "", 0.0
         while not self._put():
-            found = self._find()
+            found = find_lease(self._store, self._key)
             if found is None:
                 continue
             holder, lease = found
@@ -91,11 +96,7 @@ class Lease:
                 )
             if time.monotonic() - seen > DEAD_AFTER and self._put(first):
                 return
-            self._pace.wait(_LOOK_EVERY)
-
-    def keep(self) -> None:
-        """Renew it from now on."""
-        threading.Thread(target=self._keep, name="lease", daemon=True).start()
+            time.sleep(_LOOK_EVERY)
 
     def check(self) -> None:
         """See that this run still holds it, which it can be sure of for a while after a renewal."""
@@ -108,37 +109,31 @@ class Lease:
         if self._over.wait(RENEWED_EVERY):
             return
         config = replace(self._store.config, read_timeout=_ANSWERED_WITHIN)
-        retries, wait = Retries(attempts=2), self._pace.wait
-        with closing(
-            S3Store(self._store.bucket, config, retries=retries, wait=wait)
-        ) as self._impatient:
+        retries = Retries(attempts=2)
+        with closing(S3Store(self._store.bucket, config, retries=retries)) as self._impatient:
             while self._lost is None and not self._over.is_set:
                 with suppress(DsprepError):  # the network may be there again next time
                     self._renew()
                 self._over.wait(RENEWED_EVERY)
 
     def _renew(self) -> None:
-        """Say that this run is alive, unless another one has taken its place."""
         with self._renewing:
             if self._over.is_set or self._lost is not None or self._put(self._etag):
                 return
-            found = self._find()
+            found = find_lease(self._impatient, self._key)
             if found is not None and found[0] == self._holder and self._put(found[1].etag):
-                return  # what was said last is ours: only its answer was lost
-            self._lost = DestinationError(
-                f"{self._place}: another dsprep run has gone on with this one, which gave no sign "
-                "of life; wait for it to end"
-            )
+                return  # the last renewal was ours: only its answer was lost
+            self._lost = lost_lease(self._place)
 
     def give_back(self) -> None:
-        """Let other runs in, if S3 can be reached now; else they will find out."""
+        """Let other runs in, if S3 can be reached now; otherwise they will find out."""
         if self._over.is_set or not self._etag:
             return
         self._over.set()
 
         def delete() -> None:
             with self._renewing, suppress(DsprepError):
-                found = self._find()
+                found = find_lease(self._impatient, self._key)
                 if found is not None and found[0] == self._holder:
                     self._store.delete([self._key])
 
@@ -147,7 +142,7 @@ class Lease:
         thread.join(_PATIENCE)
 
     def _put(self, etag: str = "") -> bool:
-        """Say that this run is alive, unless something else has been said meanwhile."""
+        """Store a renewal, unless another run has stored one meanwhile."""
         self._renewals += 1
         now = time.monotonic()
         said = json.dumps({"holder": self._holder, "renewals": self._renewals}).encode()
@@ -160,18 +155,26 @@ class Lease:
         self._said = now
         return True
 
-    def _find(self) -> tuple[str, Stored] | None:
-        """Who holds it, and the object that says so."""
-        try:
-            with self._impatient.open(self._key) as reading:
-                said = json.loads(read_all(reading, LARGEST))
-                return str(said["holder"]), reading.stored
-        except StoreError as error:
-            if error.kind != "missing":
-                raise
-            return None
-        except (ValueError, LookupError, TypeError):
-            raise DestinationError(
-                f"{self._store.url(self._key)}: is not what dsprep writes there; delete it if no "
-                "run is writing there"
-            ) from None
+
+def find_lease(store: S3Store, key: str) -> tuple[str, Stored] | None:
+    """Return the holder of a lease, and the object that tells it."""
+    try:
+        with store.open(key) as reading:
+            return str(json.loads(read_all(reading, LARGEST))["holder"]), reading.stored
+    except StoreError as error:
+        if error.kind != "missing":
+            raise
+        return None
+    except (ValueError, LookupError, TypeError):
+        raise DestinationError(
+            f"{store.url(key)}: is not what dsprep writes there; delete it if no run is writing "
+            "there"
+        ) from None
+
+
+def lost_lease(place: str) -> DestinationError:
+    """Return the error for a run whose lease another run has taken."""
+    return DestinationError(
+        f"{place}: another dsprep run has gone on with this one, which gave no sign "
+        "of life; wait for it to end"
+    )

@@ -14,11 +14,9 @@ from pathlib import Path
 
 import pytest
 
-import dsprep.run.remote.lease as leases
-from dsprep.run.remote.state import StagedState
-from dsprep.run.shard import Written
+import dsprep.run.lease as leases
 from tests.conftest import Finished, Running
-from tests.remote.conftest import Machine, files
+from tests.run.conftest import Machine, files
 from tests.servers.bucket import Bucket
 from tests.servers.proxy import Proxy
 
@@ -29,9 +27,9 @@ COMMAND = ("--format", "recordio", "--samples-per-shard", "2")
 
 
 @pytest.fixture
-def expected(run_here: RunCli, photos: Path, tmp_path: Path) -> dict[str, bytes]:
+def expected(run_here: RunCli, twelve: Path, tmp_path: Path) -> dict[str, bytes]:
     """The six shards and the rest, as they are on a disk."""
-    assert run_here("pack", photos, tmp_path / "expected", *COMMAND).code == 0
+    assert run_here("pack", twelve, tmp_path / "expected", *COMMAND).code == 0
     return files(tmp_path / "expected")
 
 
@@ -75,10 +73,10 @@ def test_a_failing_upload_stops_the_run_which_goes_on_anywhere(
     on_ceph: Machines,
     ceph: Bucket,
     proxy: Proxy,
-    photos: Path,
+    twelve: Path,
     expected: dict[str, bytes],
 ) -> None:
-    command = ("pack", photos, f"{ceph.url}/set", *COMMAND, "--json")
+    command = ("pack", twelve, f"{ceph.url}/set", *COMMAND, "--json")
     first, second = on_ceph("first"), on_ceph("second")
     proxy.add("answer", match="train-00004.rec", times=10**6, status=403, code="AccessDenied")
     failed = first(*command, code=5, AWS_ENDPOINT_URL=proxy.endpoint)
@@ -90,7 +88,7 @@ def test_a_failing_upload_stops_the_run_which_goes_on_anywhere(
     arrived = {name.split("/")[2][: -len(".json")] for name in there if "receipts/" in name}
     assert arrived <= shards(there)
 
-    other = first("pack", photos, f"{ceph.url}/set", "--format", "webdataset", code=5)
+    other = first("pack", twelve, f"{ceph.url}/set", "--format", "webdataset", code=5)
     assert "an unfinished run of another command is there (other format" in other.err
     with watched(ceph, "set/", set(expected)):
         report = json.loads(second(*command).out)
@@ -101,37 +99,10 @@ def test_a_failing_upload_stops_the_run_which_goes_on_anywhere(
     assert first.left() == []
 
 
-def test_a_command_that_is_refused_leaves_what_waits_here_to_that_which_wrote_it(
-    on_ceph: Machines,
-    ceph: Bucket,
-    proxy: Proxy,
-    photos: Path,
-    expected: dict[str, bytes],
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    command = ("pack", photos, f"{ceph.url}/set", *COMMAND, "-j1")
-    machine, send = on_ceph("machine"), StagedState._send
-
-    def late(self: StagedState, shard: str, written: Written) -> None:
-        wait_until(lambda: len(self.done) == 6)
-        send(self, shard, written)
-
-    monkeypatch.setattr(StagedState, "_send", late)
-    proxy.add("answer", match=".rec", times=10**6, status=403, code="AccessDenied")
-    machine(*command, code=5, AWS_ENDPOINT_URL=proxy.endpoint)
-    before = machine.left()
-    assert len(shards(set(before))) == 6
-    refused = machine(*command, "--name", "other", code=5)
-    assert "give that command again to finish it" in refused.err
-    assert machine.left() == before
-    machine(*command)
-    assert ceph.contents("set/") == expected
-
-
 def test_only_what_is_missing_is_sent(
-    on_ceph: Machines, ceph: Bucket, proxy: Proxy, photos: Path, expected: dict[str, bytes]
+    on_ceph: Machines, ceph: Bucket, proxy: Proxy, twelve: Path, expected: dict[str, bytes]
 ) -> None:
-    command = ("pack", photos, f"{ceph.url}/set", *COMMAND, "-j1")
+    command = ("pack", twelve, f"{ceph.url}/set", *COMMAND, "-j1")
     first, second = on_ceph("first"), on_ceph("second")
     proxy.add("answer", match="/manifest.json", times=10**6, status=403, code="AccessDenied")
     first(*command, code=5, AWS_ENDPOINT_URL=proxy.endpoint)
@@ -147,16 +118,16 @@ def test_only_what_is_missing_is_sent(
 
 
 def test_overwriting_an_unfinished_run(
-    on_ceph: Machines, ceph: Bucket, proxy: Proxy, photos: Path, expected: dict[str, bytes]
+    on_ceph: Machines, ceph: Bucket, proxy: Proxy, twelve: Path, expected: dict[str, bytes]
 ) -> None:
     machine, dest = on_ceph("machine"), f"{ceph.url}/set"
-    machine("pack", photos, dest, "--format", "tfrecord", "--shards", 2)
+    machine("pack", twelve, dest, "--format", "tfrecord", "--shards", 2)
     proxy.add("answer", match="/manifest.json", times=10**6, status=403, code="AccessDenied")
-    other = ("pack", photos, dest, "--format", "webdataset", "--shards", 2, "--overwrite")
+    other = ("pack", twelve, dest, "--format", "webdataset", "--shards", 2, "--overwrite")
     machine(*other, code=5, AWS_ENDPOINT_URL=proxy.endpoint)
     assert {"train-000000.tar", "train-00000-of-00002.tfrecord"} <= set(ceph.contents("set/"))
     with watched(ceph, "set/", set(expected)):
-        on_ceph("another")("pack", photos, dest, *COMMAND, "--overwrite")
+        on_ceph("another")("pack", twelve, dest, *COMMAND, "--overwrite")
     assert ceph.contents("set/") == expected
 
 
@@ -166,7 +137,7 @@ def test_stopped_at_any_moment(
     ceph: Bucket,
     start_cli: Callable[..., Running],
     monkeypatch: pytest.MonkeyPatch,
-    photos: Path,
+    twelve: Path,
     expected: dict[str, bytes],
     number: int,
     times: int,
@@ -174,7 +145,7 @@ def test_stopped_at_any_moment(
 ) -> None:
     """Each time on another machine; what is there in the end does not show it."""
     rng = random.Random(number)
-    command = ("pack", photos, f"{ceph.url}/set", *COMMAND, "-j2")
+    command = ("pack", twelve, f"{ceph.url}/set", *COMMAND, "-j2")
     monkeypatch.setenv("AWS_ENDPOINT_URL", ceph.endpoint)
     with watched(ceph, "set/", set(expected)):
         for turn in range(times):
@@ -182,7 +153,7 @@ def test_stopped_at_any_moment(
             stage.mkdir()
             monkeypatch.setenv("TMPDIR", str(stage))
             running = start_cli(*command)
-            wait_until(lambda stage=stage: list(stage.glob("*/.dsprep/run.json")))
+            wait_until(lambda stage=stage: list(stage.glob("*/.dsprep/pieces")))
             time.sleep(rng.uniform(0, 0.2))
             running.process.send_signal(number)
             began = time.monotonic()
@@ -216,16 +187,16 @@ def lease(ceph: Bucket, holder: str = "another machine", renewals: int = 1) -> N
 
 
 def test_a_dead_run_is_gone_on_with(
-    on_ceph: Machines, ceph: Bucket, photos: Path, expected: dict[str, bytes], soon: None
+    on_ceph: Machines, ceph: Bucket, twelve: Path, expected: dict[str, bytes], soon: None
 ) -> None:
     lease(ceph)
-    done = on_ceph("machine")("pack", photos, f"{ceph.url}/set", *COMMAND)
+    done = on_ceph("machine")("pack", twelve, f"{ceph.url}/set", *COMMAND)
     assert "another run was writing there" in done.err
     assert ceph.contents("set/") == expected
 
 
 def test_a_run_that_is_alive_is_let_alone(
-    on_ceph: Machines, ceph: Bucket, photos: Path, soon: None
+    on_ceph: Machines, ceph: Bucket, twelve: Path, soon: None
 ) -> None:
     lease(ceph)
     over = threading.Event()
@@ -239,7 +210,7 @@ def test_a_run_that_is_alive_is_let_alone(
     thread.start()
     try:
         machine = on_ceph("machine")
-        refused = machine("pack", photos, f"{ceph.url}/set", *COMMAND, code=5)
+        refused = machine("pack", twelve, f"{ceph.url}/set", *COMMAND, code=5)
     finally:
         over.set()
         thread.join()
@@ -249,18 +220,51 @@ def test_a_run_that_is_alive_is_let_alone(
 
 
 def test_a_run_that_was_taken_for_dead_ends(
-    on_ceph: Machines, ceph: Bucket, photos: Path, soon: None, monkeypatch: pytest.MonkeyPatch
+    on_ceph: Machines, ceph: Bucket, proxy: Proxy, twelve: Path
 ) -> None:
-    send = StagedState._send
+    """Another machine has gone on with it: its workers upload nothing more."""
+    proxy.add("wait", match=".rec", times=10**6, seconds=0.3)
 
-    def late(self: StagedState, shard: str, written: Written) -> None:
-        if shard == "train-00003.rec":
-            wait_until(lambda: lease(ceph) or self._lease._lost)
-        send(self, shard, written)
+    def take() -> None:
+        wait_until(lambda: shards(ceph.contents("set/")))
+        lease(ceph)
 
-    monkeypatch.setattr(StagedState, "_send", late)
-    ended = on_ceph("machine")("pack", photos, f"{ceph.url}/set", *COMMAND, code=5)
+    thread = threading.Thread(target=take)
+    thread.start()
+    command = ("pack", twelve, f"{ceph.url}/set", *COMMAND, "-j1")
+    ended = on_ceph("machine")(*command, code=5, AWS_ENDPOINT_URL=proxy.endpoint)
+    thread.join()
     assert "another dsprep run has gone on with this one" in ended.err
     there = ceph.contents("set/")
     assert "manifest.json" not in there
+    assert len(shards(there)) < 6
     assert json.loads(there[".dsprep/lease.json"])["holder"] == "another machine"
+
+
+def test_a_shard_is_on_its_way_while_others_are_written(
+    on_ceph: Machines, ceph: Bucket, proxy: Proxy, twelve: Path
+) -> None:
+    """The upload of the first shard takes until all others are there."""
+    proxy.add("wait", match="train-00000.rec", times=1, seconds=5)
+    orders: list[set[str]] = []
+
+    def watch() -> None:
+        wait_until(lambda: len(shards(ceph.contents("set/"))) == 5)
+        orders.append(shards(ceph.contents("set/")))
+
+    thread = threading.Thread(target=watch)
+    thread.start()
+    command = ("pack", twelve, f"{ceph.url}/set", *COMMAND, "-j1")
+    on_ceph("machine")(*command, AWS_ENDPOINT_URL=proxy.endpoint)
+    thread.join()
+    assert "train-00000.rec" not in orders[0]
+
+
+def test_a_disk_without_room_for_a_shard_is_refused(
+    on_ceph: Machines, ceph: Bucket, twelve: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("dsprep.run.target.free_bytes", lambda _: 9000)
+    machine = on_ceph("machine")
+    refused = machine("pack", twelve, f"{ceph.url}/x.tar", code=5)
+    assert "has to wait there for its upload, but only 9 KB are free" in refused.err
+    assert (ceph.keys(), machine.left()) == ([], [])

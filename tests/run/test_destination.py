@@ -25,7 +25,7 @@ def leave_unfinished(run_here: RunCli, source: Path, dest: Path, format: str) ->
     """Stop at the last sample, which is bad, when every other has a shard of its own."""
     options = ("--format", format, *SHARDS)
     assert run_here("pack", source, dest, *options, "--on-error", "fail").code == 6
-    assert len(names(dest)) > 11
+    assert len(names(dest)) > 10
 
 
 class TestAnotherCommand:
@@ -64,8 +64,9 @@ class TestAnotherCommand:
         assert "--overwrite" in refused.err
         assert places(dest) == before
 
-        done = {name: place for name, place in before.items() if name.startswith("train")}
-        assert len(done) == 3 * 11
+        noted = {path.name[:11] for path in (dest / ".dsprep/receipts").iterdir()}
+        done = {name: place for name, place in before.items() if name[:11] in noted}
+        assert len(done) >= 3 * 10  # the last may be on its way
         assert run_here("pack", flawed, dest, "--format", "recordio", *SHARDS).code == 3
         assert done.items() <= places(dest).items()
         assert run_here("verify", dest, "--against", flawed).code == 0
@@ -97,7 +98,7 @@ class TestOverwrite:
             raise DestinationError("the disk is full")
 
         dest, fresh, flat = tmp_path / "out", tmp_path / "fresh", tmp_path / "flat"
-        monkeypatch.setattr("dsprep.run.state.sync_directory", full)
+        monkeypatch.setattr("dsprep.run.target.sync_directory", full)
         with pytest.raises(DestinationError):
             dsprep.pack(str(photos), str(dest), format="webdataset", name="val", shards=2)
         assert {"classes.txt", "val.json"} <= set(names(dest))
@@ -194,7 +195,8 @@ class TestTheSameCommandAgain:
     ) -> None:
         dest, fresh = tmp_path / "out", tmp_path / "fresh"
         with monkeypatch.context() as patch:
-            patch.setattr("dsprep.run.state.RunState.remove", lambda state: state.release())
+            patch.setattr("dsprep.run.state.tidy_up", lambda *_: None)
+            patch.setattr("dsprep.run.target.Hold.remove", lambda _: None)
             dsprep.pack(str(photos), str(dest), format="webdataset")
         assert names(dest)[0] == ".dsprep"
         shutil.copytree(dest, tmp_path / "copy")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import fcntl
 import os
+import shutil
 import threading
 import time
 from collections.abc import Callable
@@ -13,7 +14,9 @@ import pytest
 
 from dsprep.errors import RunStopped
 from dsprep.plan.destination import Destination
+from dsprep.progress import Progress
 from dsprep.run.state import RunState
+from dsprep.run.target import target_of
 from dsprep.storage.local import ScratchLock
 from tests.conftest import Finished
 from tests.images import jpeg
@@ -52,7 +55,7 @@ COMMANDS: dict[str, Callable[[Path], tuple[object, ...]]] = {
     ("following", "lost"),
     [
         *((each, "") for each in COMMANDS),
-        *(("the same", each) for each in ("run.json", "receipts.jsonl", "lock")),
+        *(("the same", each) for each in ("run.json", "receipts", "lock")),
     ],
 )
 def test_the_next_command_removes_what_a_finished_run_left(
@@ -60,7 +63,8 @@ def test_the_next_command_removes_what_a_finished_run_left(
 ) -> None:
     _leave(_append(shards), run_here, monkeypatch)
     if lost:  # it was killed while it tidied up
-        (shards / ".dsprep" / lost).unlink()
+        path = shards / ".dsprep" / lost
+        shutil.rmtree(path) if path.is_dir() else path.unlink()
 
     done = run_here(*COMMANDS[following](shards))
 
@@ -93,7 +97,7 @@ def test_an_unfinished_append_goes_on_whatever_comes_between(
     following: str, shards: Path, run_here: Call, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with monkeypatch.context() as patch:
-        patch.setattr(RunState, "publish", _stop)
+        patch.setattr(RunState, "finish", _stop)
         assert run_here(*_append(shards)).code == 6
 
     assert run_here(*COMMANDS[following](shards)).code in (3, 5)
@@ -132,7 +136,7 @@ def test_verify_says_that_a_run_is_not_finished(
 def _leave(command: tuple[object, ...], run_here: Call, monkeypatch: pytest.MonkeyPatch) -> None:
     """Stop a command before it removes its notes."""
     with monkeypatch.context() as patch:
-        patch.setattr(RunState, "remove", _stop)
+        patch.setattr("dsprep.run.state.tidy_up", _stop)
         assert run_here(*command).code == 6
 
 
@@ -140,13 +144,18 @@ def _stop(*_: object) -> None:
     raise RunStopped("killed")
 
 
+def _begun(directory: Path) -> RunState:
+    run = RunState(target_of(Destination(directory)), {}, ["x.tar"], Progress())
+    run.begin(["x.tar"])
+    return run
+
+
 def test_who_tidies_up_keeps_others_out_to_the_end(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    run = RunState(Destination(tmp_path), {})
+    run = _begun(tmp_path)
     for number in range(50):
-        (run.pieces.parent / f"{number}.tmp").touch()
-    run.begin()
+        (run.target.work / f"{number}.tmp").touch()
     unlinked = []
     unlink = os.unlink
 
@@ -155,22 +164,20 @@ def test_who_tidies_up_keeps_others_out_to_the_end(
         unlink(path, **options)
 
     monkeypatch.setattr(os, "unlink", tell)
-    run.remove()
+    run.hold.remove()
 
     assert unlinked[-1] == "lock"
-    assert len(unlinked) == 53  # run.json and receipts.jsonl as well
+    assert len(unlinked) == 53  # run.json, also that of the pieces
     assert list(tmp_path.iterdir()) == []
 
 
 def test_what_is_removed_already_is_no_more_removed(tmp_path: Path) -> None:
-    first = RunState(Destination(tmp_path), {"first": 1})
-    first.begin()
-    first.remove()
-    second = RunState(Destination(tmp_path), {"second": 2})
-    second.begin()
+    first = _begun(tmp_path)
+    first.hold.remove()
+    second = _begun(tmp_path)
     first.release()
-    assert (second.pieces.parent / "run.json").exists()
-    second.remove()
+    assert (second.target.work / "run.json").exists()
+    second.hold.remove()
 
 
 def test_no_link_is_followed_to_what_is_removed(tmp_path: Path) -> None:
@@ -191,10 +198,9 @@ def test_a_run_waits_for_who_only_tidies_up(tmp_path: Path) -> None:
 
     thread = threading.Thread(target=end)
     thread.start()
-    run = RunState(Destination(tmp_path), {})
+    run = _begun(tmp_path)
     thread.join()
-    run.begin()
-    run.remove()
+    run.hold.remove()
 
 
 @pytest.mark.parametrize("when", ["before the lock", "while it is looked for"])
@@ -212,7 +218,7 @@ def test_a_run_begins_though_the_hidden_directory_is_removed(
                 raise FileExistsError(17, "File exists", str(self))
 
     monkeypatch.setattr(Path, "mkdir", make)
-    run = RunState(Destination(tmp_path), {})
+    run = RunState(target_of(Destination(tmp_path)), {}, [], Progress())
     monkeypatch.undo()
-    run.begin()
-    run.remove()
+    run.begin([])
+    run.hold.remove()

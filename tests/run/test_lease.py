@@ -8,10 +8,9 @@ from pathlib import Path
 
 import pytest
 
-import dsprep.run.remote.lease as leases
+import dsprep.run.lease as leases
 from dsprep.errors import DestinationError, StoreError
-from dsprep.run.remote.lease import Lease
-from dsprep.storage.pace import Pace
+from dsprep.run.lease import Lease
 from tests.servers.bucket import Bucket
 from tests.servers.proxy import Proxy
 from tests.transfers import store_of
@@ -28,7 +27,7 @@ def soon(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def lease_of(bucket: Bucket, holder: Path, endpoint: str = "") -> Lease:
     """A lease that a run has taken, which has just begun."""
-    lease = Lease(store_of(bucket, endpoint), KEY, "s3://bucket/set", Pace())
+    lease = Lease(store_of(bucket, endpoint), KEY, "s3://bucket/set")
     lease.take(holder, lambda _: None)
     return lease
 
@@ -45,7 +44,6 @@ def wait_until_renewed(bucket: Bucket) -> None:
 
 def test_a_lease_is_kept_and_given_back(ceph: Bucket, tmp_path: Path) -> None:
     lease = lease_of(ceph, tmp_path / "one")
-    lease.keep()
     wait_until_renewed(ceph)
     wait_until_renewed(ceph)
     lease.check()
@@ -58,7 +56,6 @@ def test_who_can_give_no_sign_of_life_knows_before_another_takes_over(
 ) -> None:
     first = lease_of(ceph, tmp_path / "one", proxy.endpoint)
     proxy.add("answer", match="lease.json", times=10**6, status=403, code="AccessDenied")
-    first.keep()
     second = lease_of(ceph, tmp_path / "two")
     assert holder(ceph) == (tmp_path / "two").read_text()
     with pytest.raises(StoreError, match=r"lease.json.*s3:PutObject is missing"):
@@ -77,7 +74,6 @@ def test_a_renewal_whose_answer_is_lost_is_no_other_run(
     lease = lease_of(ceph, tmp_path / "one", proxy.endpoint)
     proxy.add("lose", match="lease.json")
     proxy.add("answer", match="lease.json", times=1, status=403, code="AccessDenied")
-    lease.keep()
     wait_until_renewed(ceph)
     wait_until_renewed(ceph)
     wait_until_renewed(ceph)
@@ -94,7 +90,6 @@ def test_a_renewal_that_comes_late_takes_nothing_from_another_run(
     second = lease_of(ceph, tmp_path / "two")
     first._renew()
     assert holder(ceph) == (tmp_path / "two").read_text()
-    second.keep()
     wait_until_renewed(ceph)
     second.check()
     second.give_back()

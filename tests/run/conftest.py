@@ -8,17 +8,20 @@ from pathlib import Path
 
 import pytest
 
+from tests.attack.conftest import flawed, photos
 from tests.conftest import Finished
 from tests.images import image_folder
 from tests.servers.bucket import Bucket
 
 RunCli = Callable[..., Finished]
 
+__all__ = ["flawed", "photos"]
+
 
 @pytest.fixture(scope="session")
-def photos(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def twelve(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A folder of twelve images in two classes."""
-    root = tmp_path_factory.mktemp("photos") / "photos"
+    root = tmp_path_factory.mktemp("twelve") / "photos"
     image_folder(root, ("a", "b"), 6)
     return root
 
