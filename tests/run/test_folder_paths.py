@@ -13,20 +13,19 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dsprep.errors import BadSample, DestinationError, OptionError, RunStopped
+from dsprep.errors import BadSample, DestinationError, OptionError, SourceError
 from dsprep.formats.base import Format
 from dsprep.formats.filenames import harmless_path
 from dsprep.formats.folder import METADATA, Folder
-from dsprep.formats.listing import LISTING, File, Listed, read_listing
+from dsprep.formats.listing import File, Listed, read_listing
 from dsprep.formats.stream import ShardStream
 from dsprep.formats.tfrecord import TFRecord
 from dsprep.formats.webdataset import WebDataset
-from dsprep.run.folder import add_metadata
-from dsprep.run.names import Names, format_list
-from dsprep.run.tree import Joined, is_whole, join_tree, publish_tree, remove_tree
+from dsprep.run.folder import _format_list, remove_tree
 from dsprep.sample import Sample, key_of
 from dsprep.schema import Field, Reading, Schema
 from tests.images import image_folder, jpeg, png
+from tests.run import folders
 
 IMAGE = jpeg()
 
@@ -53,30 +52,9 @@ def folder(schema: Schema = SCHEMA, reencoded: bool = False) -> Folder:
     return Folder(reencoded).arranged(schema)[0]
 
 
-def write_units(
-    scratch: Path, units: Sequence[Sequence[Sample]], schema: Schema = SCHEMA
-) -> list[tuple[Path, int]]:
-    """Write each run of samples as a worker does."""
-    scratch.mkdir(exist_ok=True)
-    written = []
-    for number, samples in enumerate(units):
-        writer = folder(schema).open_writer(str(scratch / f"unit-{number}"))
-        for each in samples:
-            writer.add(each)
-        writer.finish()
-        writer.close()
-        written.append((scratch / f"unit-{number}", writer.crc32c))
-    return written
-
-
-def write_folder(root: Path, *units: Sequence[Sample], schema: Schema = SCHEMA) -> Joined:
+def write_folder(root: Path, *units: Sequence[Sample], schema: Schema = SCHEMA) -> int:
     """Write samples to `root/back`, with a listing `root/back.files.jsonl`."""
-    written = write_units(root / "scratch", units, schema)
-    tree, listing = root / "scratch" / "tree", root / "back.files.jsonl"
-    joined = join_tree(written, tree, listing)
-    add_metadata(folder(schema), tree, listing, joined)
-    publish_tree(tree, root / "back")
-    return joined
+    return folders.write_folder(root, folder(schema), *units)
 
 
 def files(folder: Path) -> dict[str, bytes]:
@@ -111,7 +89,6 @@ def images(root: Path, *samples: Sample) -> list[str]:
         (sample("a", path="x/b.c.png"), "x/b.c.png"),
         (sample("Ünï/ねこ"), "Ünï/ねこ.jpg"),
         (sample("a b\n\tc"), "a b\n\tc.jpg"),
-        (sample("metadata", path="metadata.jsonl"), "metadata_1.jsonl"),
     ],
 )
 def test_names_come_from_file_names_keys_and_classes(
@@ -119,7 +96,7 @@ def test_names_come_from_file_names_keys_and_classes(
 ) -> None:
     assert images(tmp_path, made) == [path]
     (listed,) = read_listing(tmp_path / "back.files.jsonl")
-    assert (listed.wanted is None) == (made.path != METADATA)
+    assert listed.wanted is None
 
 
 def test_directories_count_for_a_class_without_a_name(tmp_path: Path) -> None:
@@ -152,22 +129,22 @@ def test_directories_count_for_a_class_without_a_name(tmp_path: Path) -> None:
     ],
 )
 def test_hostile_names_are_made_harmless_and_told(tmp_path: Path, made: Sample, path: str) -> None:
-    joined = write_folder(tmp_path, [made])
+    write_folder(tmp_path, [made])
     assert path in files(tmp_path / "back")
-    assert joined.renamed == 1
-    assert joined.examples == [(made.path or made.key, path)]
+    (listed,) = read_listing(tmp_path / "back.files.jsonl")
+    assert listed.wanted == (made.path or made.key)
 
 
 @pytest.mark.parametrize(
-    "key", ["", "/", ".", "./.", "a/" * 65 + "b", ("d" * 200 + "/") * 16 + "b"]
+    "made",
+    [
+        *map(sample, ["", "/", ".", "./.", "a/" * 65 + "b", ("d" * 200 + "/") * 16 + "b"]),
+        sample("metadata", path="metadata.jsonl"),
+    ],
 )
-def test_names_that_no_file_can_have_are_rejected(tmp_path: Path, key: str) -> None:
-    writer = folder().open_writer(str(tmp_path / "unit"))
+def test_names_that_no_file_can_have_are_rejected(made: Sample) -> None:
     with pytest.raises(BadSample):
-        writer.add(sample(key))
-    writer.finish()
-    writer.close()
-    assert files(tmp_path / "unit") == {LISTING: b""}
+        folder().lay_out(made)
 
 
 def test_other_parts_lie_beside_the_image() -> None:
@@ -235,8 +212,9 @@ def test_what_names_do_not_tell_is_metadata(tmp_path: Path) -> None:
         [sample("a", label=0, text="ä\n", mask=png(), json=b"[]", **others)],
         [sample("a", label=-1, **others), sample("bee/b", label=1, **others)],
     ]
-    joined = write_folder(tmp_path, *units, schema=schema)
+    size = write_folder(tmp_path, *units, schema=schema)
     found = files(tmp_path / "back")
+    assert size == sum(map(len, found.values()))
     told = '"n":"v","m":3,"score":0.1,"boxes":[0.5,2.0],"tags":["ä","b"],"ok":true}\n'
     assert found.pop(METADATA).decode() == (
         '{"file_name":"ant/a.jpg","label":"ant","mask_file_name":"ant/a.mask.png","text":"ä\\n",'
@@ -255,7 +233,6 @@ def test_what_names_do_not_tell_is_metadata(tmp_path: Path) -> None:
     assert Folder().arranged(schema)[1] == ["left out, because the images tell them: width"]
     listed = list(read_listing(tmp_path / "back.files.jsonl"))
     assert {file.path for each in listed for file in each.files} == {*found, METADATA}
-    assert joined.files == len(found) + 1
 
 
 @pytest.mark.parametrize(
@@ -320,18 +297,6 @@ def test_sides_have_metadata_of_their_own(tmp_path: Path) -> None:
     assert b'"mask_file_name":"bee/val-3.mask.png"' in found[f"val/{METADATA}"]
 
 
-def test_metadata_that_was_added_before_is_added_again(tmp_path: Path) -> None:
-    units = write_units(tmp_path / "scratch", [[sample("a", text="x")], [sample("b")]])
-    tree, listing = tmp_path / "tree", tmp_path / "files.jsonl"
-    joined = [join_tree(units, tree, listing)]
-    add_metadata(folder(), tree, listing, joined[0])
-    told = listing.read_bytes(), (tree / METADATA).read_bytes()
-    joined.append(join_tree(units, tree, listing))
-    add_metadata(folder(), tree, listing, joined[1])
-    assert (listing.read_bytes(), (tree / METADATA).read_bytes()) == told
-    assert joined[0] == joined[1]
-
-
 @pytest.mark.parametrize(
     ("filename", "path"),
     [
@@ -358,40 +323,18 @@ def test_the_size_in_a_label_is_that_of_the_new_image() -> None:
         assert listed.label == (4, 5, *size, 0, 0, 0, 1, 1)
 
 
-def test_equal_names_get_numbers_and_are_told(tmp_path: Path) -> None:
-    first = [sample("a", b"0", json=b"zero"), sample("a", b"1"), sample("a_1", b"mine")]
-    joined = write_folder(tmp_path, first, [sample("a", b"2", json=b"two")])
-    assert files(tmp_path / "back") == {
-        "a.bin": b"0",
-        "a.json": b"zero",
-        "a_1.bin": b"1",
-        "a_1_1.bin": b"mine",
-        "a_2.bin": b"2",
-        "a_2.json": b"two",
-    }
-    assert joined.examples == [("a.bin", "a_1.bin"), ("a_1.bin", "a_1_1.bin"), ("a.bin", "a_2.bin")]
-    assert (joined.samples, joined.files, joined.renamed) == (4, 6, 3)
+@pytest.mark.parametrize(
+    "names",
+    [("a.jpg", "a.jpg"), ("a.b", "a.b/0.jpg"), ("a.b/0.jpg", "a.b"), ("n" * 300, "n" * 301)],
+)
+def test_equal_names_are_refused(tmp_path: Path, names: Sequence[str]) -> None:
+    with pytest.raises(SourceError, match="has the file .* already.* --key index"):
+        write_folder(tmp_path, *([sample("k", path=name)] for name in names))
+    assert not (tmp_path / "back").exists()
 
 
 def test_names_that_differ_only_in_case_are_two(tmp_path: Path) -> None:
     assert images(tmp_path, sample("a"), sample("A")) == ["A.jpg", "a.jpg"]
-
-
-def test_long_names_have_room_for_a_number(tmp_path: Path) -> None:
-    found = images(tmp_path, *(sample("n" * 300) for _ in range(12)))
-    assert len(found) == 12
-    assert max(map(len, found)) == 255
-
-
-@pytest.mark.parametrize("file_first", [True, False])
-def test_a_file_and_a_directory_of_one_name(tmp_path: Path, file_first: bool) -> None:
-    file = sample("0", path="a.b")
-    inside = [sample("0", path=f"a.b/{n}.jpg") for n in range(2)]
-    found = images(tmp_path, *([file, *inside] if file_first else [*inside, file]))
-    if file_first:
-        assert found == ["a.b", "a.b_1/0.jpg", "a.b_1/1.jpg"]
-    else:
-        assert found == ["a.b/0.jpg", "a.b/1.jpg", "a_1.b"]
 
 
 def test_the_listing_tells_sizes_checksums_and_labels(tmp_path: Path) -> None:
@@ -415,10 +358,10 @@ def test_the_list_of_a_folder() -> None:
         Listed(6, "c", None, None, "c", (File("c.jpg", 1, 1),), None),
         Listed(9, "d", 0, None, "d\te", (File("d\te.jpg", 1, 1),), None),
     ]
-    assert format_list(listed) == ("7\t2\t2/a.jpg\n5\t1\t0.5\tb.jpg\n", 2)
-    assert format_list(listed[2:3]) == ("", 0)
+    assert _format_list(listed) == "7\t2\t2/a.jpg\n5\t1\t0.5\tb.jpg\n"
+    assert _format_list(listed[2:3]) == ""
     same = [each._replace(id=0) for each in listed]
-    assert format_list(same) == ("0\t2\t2/a.jpg\n1\t1\t0.5\tb.jpg\n", 2)
+    assert _format_list(same) == "0\t2\t2/a.jpg\n1\t1\t0.5\tb.jpg\n"
 
 
 @pytest.mark.parametrize(
@@ -444,28 +387,6 @@ def test_a_folder_comes_back_from_shards_byte_for_byte(tmp_path: Path, layout: F
     assert files(tmp_path / "back") == before
 
 
-def test_an_empty_directory_is_replaced_and_nothing_else_is(tmp_path: Path) -> None:
-    (tmp_path / "back").mkdir()
-    write_folder(tmp_path, [sample("a")])
-    assert list(files(tmp_path / "back")) == ["a.jpg"]
-    other = tmp_path / "other"
-    other.mkdir()
-    with pytest.raises(DestinationError, match="holds files already"):
-        publish_tree(other, tmp_path / "back")
-    with pytest.raises(DestinationError, match="no directory"):
-        publish_tree(other, tmp_path / "back.files.jsonl")
-    (tmp_path / "link").symlink_to(other)
-    with pytest.raises(DestinationError, match="is a link"):
-        publish_tree(other, tmp_path / "link")
-    assert list(files(tmp_path / "back")) == ["a.jpg"]
-
-
-def test_a_unit_directory_that_is_there_is_not_written_into(tmp_path: Path) -> None:
-    (tmp_path / "unit").mkdir()
-    with pytest.raises(FileExistsError):
-        folder().open_writer(str(tmp_path / "unit"))
-
-
 def test_only_what_was_written_is_removed(tmp_path: Path) -> None:
     samples = [sample(f"{name}/a") for name in ("x", "y", "z")]
     write_folder(tmp_path, samples)
@@ -480,19 +401,6 @@ def test_only_what_was_written_is_removed(tmp_path: Path) -> None:
     listing.write_text('{"id":0,"key":"","stem":"","files":[{"path":"../x","bytes":0,"crc32c":0}]}')
     with pytest.raises(DestinationError, match="elsewhere"):
         remove_tree(back, listing)
-
-
-def test_a_unit_that_changed_is_written_again(tmp_path: Path) -> None:
-    units = write_units(tmp_path / "scratch", [[sample("a")], []])
-    tree, listing = tmp_path / "scratch/tree", tmp_path / "files.jsonl"
-    assert all(is_whole(*unit) for unit in units)
-    with (units[0][0] / "0").open("ab") as file:
-        file.write(b"!")
-    with pytest.raises(RunStopped):
-        join_tree(units, tree, listing)
-    assert not any(is_whole(*unit) for unit in units)
-    assert not tree.exists()
-    assert not listing.exists()
 
 
 parts = st.sampled_from(["", ".", "..", "a", "b", "a.jpg", "_", "a_1", "x" * 300, "ね" * 99, "\0"])
@@ -515,27 +423,29 @@ samples_of = st.builds(
 )
 
 
-@given(st.lists(st.lists(samples_of, max_size=8), max_size=3))
-def test_every_sample_is_rejected_or_there(
-    tmp_path_factory: pytest.TempPathFactory, units: list[list[Sample]]
+@given(st.lists(samples_of, max_size=8))
+def test_every_sample_is_rejected_refused_or_there(
+    tmp_path_factory: pytest.TempPathFactory, samples: list[Sample]
 ) -> None:
     root = tmp_path_factory.mktemp("any")
     kept: list[list[Sample]] = []
-    for unit in units:
-        kept.append([])
-        for made in unit:
-            try:
-                folder().lay_out(made)
-            except BadSample:
-                continue
-            kept[-1].append(made)
-    joined = write_folder(root, *kept)
+    for made in samples:
+        try:
+            folder().lay_out(made)
+        except BadSample:
+            continue
+        kept.append([made])
+    try:
+        size = write_folder(root, *kept)
+    except SourceError:  # two have one name
+        assert {path.name for path in root.iterdir()} == set()
+        return
     found = files(root / "back")
     listed = list(read_listing(root / "back.files.jsonl"))
     assert {file.path for each in listed for file in each.files} == set(found)
-    assert joined.files == len(found)
-    assert {path.name for path in root.iterdir()} == {"back", "back.files.jsonl", "scratch"}
-    for made, each in zip((one for unit in kept for one in unit), listed, strict=True):
+    assert size == sum(map(len, found.values()))
+    assert {path.name for path in root.iterdir()} == {"back", "back.files.jsonl"}
+    for (made,), each in zip(kept, listed, strict=True):
         data = [value for value in made.fields.values() if isinstance(value, bytes)]
         own = [found[file.path] for file in each.files if not file.path.endswith(METADATA)]
         assert sorted(own) == sorted(data)
@@ -550,10 +460,3 @@ def test_harmless_paths_stay_what_they_are(path: str) -> None:
     assert harmless_path(plain) == plain
     assert not {"", ".", ".."}.intersection(plain.split("/"))
     plain.encode()
-
-
-def test_many_equal_names_take_no_longer_than_others() -> None:
-    chosen = Names()
-    listed = Listed(0, "a", None, None, "a", (File("a.jpg", 0, 0),), None)
-    last = [chosen.choose(listed) for _ in range(50_000)][-1]
-    assert last.stem == "a_49999"
