@@ -32,7 +32,7 @@ class _SyncCommand(GroupedCommand):
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         """Note the order, then parse."""
-        from dsprep.syncing.filters import Rule
+        from dsprep.syncing.plan import Rule
 
         rules = []
         for word, following in pairwise([*args, ""]):
@@ -40,8 +40,6 @@ class _SyncCommand(GroupedCommand):
             if name in _RULES:
                 rules.append(Rule(_RULES[name], value if equals else following))
         ctx.meta["rules"] = rules
-        # What follows a bare --verify is SRC or DST; click would take it for the value.
-        args = ["--verify=heads" if word == "--verify" else word for word in args]
         return super().parse_args(ctx, args)
 
     def invoke(self, ctx: click.Context) -> Any:
@@ -94,14 +92,10 @@ class Duration(click.ParamType[float]):
 @_files("--size-only", is_flag=True, help="Take files of the same size for the same.")
 @_files("--delete", is_flag=True, help="Delete at DST what SRC has not, if all else went well.")
 @_files("--max-delete", type=Count(0), help="Do nothing at all if more than so many would go.")
-@_files("--move", is_flag=True, help="Delete local files once they are proven to be at DST.")
-@_files("--watch", is_flag=True, help="Go on until SRC has a manifest, which pack writes last.")
 @_files(
     "--verify",
-    type=click.Choice(["heads", "download"]),
-    metavar="[=download]",
-    help="Prove all files at DST, also those not sent now: by their checksums there, or by "
-    "reading them (--verify=download).",
+    is_flag=True,
+    help="Prove all files by their checksums on S3, also those not sent now.",
 )
 @_files(
     "--follow-symlinks/--no-follow-symlinks",
@@ -154,7 +148,7 @@ def sync(
       dsprep sync s3://bucket/train/ shards/
       dsprep sync shards/ s3://bucket/train/ --delete --dry-run
       dsprep sync shards/ s3://bucket/train/ --exclude '*' --include '*.tar'
-      dsprep sync shards/ s3://bucket/train/ --watch --move
+      dsprep sync shards/ s3://bucket/train/ --verify
       dsprep sync --clean-uploads s3://bucket/train/ --older-than 7d
     """
     from dsprep.cli.sync_report import events_for, print_orphans, print_sync_report

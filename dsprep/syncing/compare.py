@@ -66,7 +66,7 @@ class Content(Protocol):
         """The crc32c of all bytes, by reading them."""
 
 
-def at_first_sight(source: Stored, found: Stored | None, size_only: bool = False) -> Verdict | None:
+def by_listing(source: Stored, found: Stored | None, size_only: bool = False) -> Verdict | None:
     """Decide by what listings tell; None if it takes a look at the contents."""
     if found is None:
         return Verdict(True, "missing")
@@ -90,7 +90,7 @@ def by_content(source: Content, found: Content, newer: bool) -> Verdict:
     return _by_checksum(source, found, told=False) or Verdict(True, "etag")
 
 
-def is_as_told(crc32c: int, contents: Iterable[Content]) -> bool:
+def has_crc32c(crc32c: int, contents: Iterable[Content]) -> bool:
     """Return whether a file has the crc32c in a manifest; the file is read last."""
     cheapest, *others = sorted(contents, key=lambda content: content.is_read)
     for content in (cheapest, *others):

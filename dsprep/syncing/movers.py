@@ -19,9 +19,8 @@ from dsprep.storage.preflight import require_rights
 from dsprep.storage.proof import crc32c_of, may_be_wrong
 from dsprep.storage.publish import publish
 from dsprep.storage.upload import upload
-from dsprep.syncing.cost import Requests, to_copy, to_download, to_upload
 from dsprep.syncing.plan import Pair
-from dsprep.syncing.report import Failure
+from dsprep.syncing.report import Failure, Requests
 from dsprep.syncing.sides import Directory, Prefix
 
 
@@ -54,7 +53,7 @@ class Mover(Protocol):
         """In how many parts a file would go."""
 
     def requests(self, parts: Sequence[int]) -> Requests:
-        """What files of so many parts each would cost."""
+        """How many requests files of so many parts each take."""
 
     def send(self, pair: Pair, crc32c: int | None, way: Way) -> Moved:
         """Make a file be at the destination, whole."""
@@ -90,8 +89,9 @@ class Up:
         return len(plan_parts(pair.source.size, way.part_size, pair.path))
 
     def requests(self, parts: Sequence[int]) -> Requests:
-        """Those of uploads."""
-        return to_upload(parts)
+        """Those of uploads: one of several parts is looked for, begun and completed."""
+        several = sum(count > 1 for count in parts)
+        return Requests(sum(parts) + 3 * several, several, sum(parts))
 
     def send(self, pair: Pair, crc32c: int | None, way: Way) -> Moved:
         """Upload a file."""
@@ -136,7 +136,7 @@ class Down:
 
     def requests(self, parts: Sequence[int]) -> Requests:
         """Those of downloads."""
-        return to_download(parts)
+        return Requests(0, sum(parts) + sum(count > 1 for count in parts), sum(parts))
 
     def send(self, pair: Pair, crc32c: int | None, way: Way) -> Moved:
         """Download an object."""
@@ -188,8 +188,9 @@ class Across:
         return len(plan_copy(pair.source.size))
 
     def requests(self, parts: Sequence[int]) -> Requests:
-        """Those of copies."""
-        return to_copy(parts)
+        """Those of copies: both objects are looked at."""
+        several = sum(count > 1 for count in parts)
+        return Requests(sum(parts) + 3 * several, 2 * len(parts), sum(parts))
 
     def send(self, pair: Pair, crc32c: int | None, way: Way) -> Moved:
         """Let the server copy an object, if it is what was listed and what its manifest tells."""
@@ -220,16 +221,16 @@ class Across:
         return _delete(self.destination, paths)
 
 
-def _require(told: int, side: Prefix, stored: Stored, name: str, proven: bool = False) -> None:
+def _require(expected: int, side: Prefix, stored: Stored, name: str, proven: bool = False) -> None:
     """Refuse an object that is not what its manifest tells."""
     known = crc32c_of(stored)
-    doubtful = proven if known is None else known != told and may_be_wrong(stored)
+    doubtful = proven if known is None else known != expected and may_be_wrong(stored)
     if doubtful:
         known = side.content(stored, None).read_crc32c()
-    if known not in (None, told):
+    if known not in (None, expected):
         raise StoreError(
-            f"{name}: is not what its manifest tells: its crc32c is {known:08x}, and "
-            f"{told:08x} is right; look at it with dsprep verify",
+            f"{name}: is not what its manifest names: its crc32c is {known:08x}, and "
+            f"{expected:08x} is right; check it with dsprep verify",
             "damaged",
         )
 
@@ -250,4 +251,4 @@ def _delete(place: Prefix, paths: Sequence[str]) -> list[Failure]:
         refused = place.store.delete(list(keys))
     except DsprepError as error:
         return [Failure(path, str(error)) for path in paths]
-    return [Failure(keys[each.key], str(each.error)) for each in refused]
+    return [Failure(keys[refusal.key], str(refusal.error)) for refusal in refused]

@@ -20,7 +20,9 @@ _GRACE = 8.0
 """Seconds that what is under way has to end when all is to stop."""
 
 
-def each(do: Callable[[A], B], items: Iterable[A], count: int, pace: Pace) -> Iterator[tuple[A, B]]:
+def in_threads(
+    do: Callable[[A], B], items: Iterable[A], count: int, pace: Pace
+) -> Iterator[tuple[A, B]]:
     """Do something with all items; yields each with its result, as they come.
 
     After a stop or a failure, which are seen to at once, nothing more begins, and what has begun

@@ -168,15 +168,3 @@ def test_expired_credentials_say_how_far_it_is(ceph: Bucket, proxy: Proxy, tmp_p
     again = run(tmp_path / "set", ceph.url, ceph.endpoint)
     assert again.resumed == PART
     assert ceph.contents() == files
-
-
-def test_what_is_read_back_goes_on_where_it_broke(
-    ceph: Bucket, proxy: Proxy, tmp_path: Path
-) -> None:
-    files = data_set(tmp_path / "set")
-    run(tmp_path / "set", ceph.url, ceph.endpoint)
-    proxy.add("reset-answer", method="GET", match="set-00.tar")
-    proxy.add("truncate", method="GET", match="set-01.tar", at=5000)
-    report = run(tmp_path / "set", ceph.url, proxy.endpoint, verify="download")
-    assert (report.failures, report.verified["download"]) == ([], len(files))
-    assert not any(fault.times for fault in proxy.faults)
