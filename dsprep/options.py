@@ -117,7 +117,7 @@ _NOT_OF_STREAMS = (
     *("--name", "--compression", "--dry-run", "--workers", "--json"),
 )
 _NOT_OF_CLEANING = (
-    *("--include", "--exclude", "--size-only", "--delete", "--max-delete", "--move", "--watch"),
+    *("--include", "--exclude", "--size-only", "--delete", "--max-delete"),
     *("--verify", "--follow-symlinks", "--concurrency", "--part-size", "--bandwidth"),
     *("--abort-on-exit", *_OF_OBJECTS),
 )
@@ -427,7 +427,7 @@ RULES = (
         commands=("sync",),
     ),
     Rule(
-        ("--move", "--watch", "--follow-symlinks"),
+        ("--follow-symlinks",),
         _if("local_source"),
         "it goes with a local source, and SRC is on S3; leave it out",
         ("local_source",),
