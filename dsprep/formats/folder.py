@@ -10,7 +10,6 @@ Face's ``datasets`` reads it.
 
 from __future__ import annotations
 
-import io
 import json
 import os
 import re
@@ -334,7 +333,7 @@ class FolderWriter:
     def __init__(self, listing: str, tree: str, folder: Folder) -> None:
         os.makedirs(tree, exist_ok=True)
         self._folder, self._tree = folder, os.open(tree, _DIRECTORY)
-        self._listing = io.BufferedWriter(io.FileIO(listing, "w"))
+        self._listing, self._lines = listing, list[bytes]()
         self._directories = {""}
         self.bytes = self.crc32c = 0  # of the listing
 
@@ -356,18 +355,18 @@ class FolderWriter:
                 left = memoryview(data)
                 while left:
                     left = left[opened.write(left) :]
-        self._listing.write(line)
+        self._lines.append(line)
         self.bytes += len(line)
         self.crc32c = google_crc32c.extend(self.crc32c, line)
         return sum(file.bytes for file in files)
 
     def finish(self) -> None:
-        """Write what is pending of the listing."""
-        self._listing.flush()
+        """Write the listing."""
+        with open(self._listing, "wb") as file:
+            file.writelines(self._lines)
 
     def close(self) -> None:
-        """Close what is open; the listing is whole only if :meth:`finish` was called."""
-        self._listing.close()
+        """Close the tree."""
         os.close(self._tree)
 
     def _make(self, directory: str, sample: Sample) -> None:
