@@ -102,7 +102,7 @@ def write_data_set(
     ):
         plan = make_plan(packing, pool, progress)
         if schema_out is not None and plan.catalog.settled is not None:
-            from dsprep.listing.changes import write_text  # few runs need it
+            from dsprep.lists.store import write_text  # few runs need it
 
             text = json.dumps(plan.catalog.settled.schema.to_json(), indent=1, ensure_ascii=False)
             write_text(schema_out, text + "\n")

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from dsprep.formats.filenames import cut_stem
 from dsprep.formats.folder import METADATA
 from dsprep.formats.listing import Listed
-from dsprep.lst import fits_lst, format_lst
+from dsprep.formats.lst import fits_lst, format_lst
 
 
 class Names:
