@@ -105,7 +105,7 @@ def write_data_set(
     with Pool(available_cores() if workers is None else workers) as pool:
         plan = make_plan(packing, pool, progress)
         if schema_out is not None and plan.catalog.settled is not None:
-            from dsprep.listing.changes import write_text  # few runs need it
+            from dsprep.lists.store import write_text  # few runs need it
 
             text = json.dumps(plan.catalog.settled.schema.to_json(), indent=1, ensure_ascii=False)
             write_text(schema_out, text + "\n")

@@ -290,7 +290,7 @@ def is_folder(plan: Plan) -> bool:
 
 
 def _classes(classes: Sequence[str] | None) -> bytes:
-    from dsprep.sources.classes import format_classes  # not before polars is there
+    from dsprep.lists.store import format_classes  # not before polars is there
 
     return format_classes(classes or ()).encode()
 
