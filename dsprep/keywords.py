@@ -321,11 +321,6 @@ class WriteOptions(
         rare=True,
     )
     overwrite: bool = _run("Replace what is at DEST.", default=False)
-    spool: int | str | None = _run(
-        "Maximum size of the shards that wait in TMPDIR for their upload to S3.  [default: 20GB, "
-        "or what fits]",
-        rare=True,
-    )
 
 
 @_options

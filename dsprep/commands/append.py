@@ -30,8 +30,9 @@ from dsprep.plan.job import Job
 from dsprep.plan.plan import Plan, make_plan, require_distinct_keys
 from dsprep.plan.weigh import seconds
 from dsprep.progress import Progress
-from dsprep.run.commit import begin_append, identity_of
-from dsprep.run.place import Directory, finished_manifest, remove_leftovers
+from dsprep.run.commit import begin, finished_manifest, identity_of
+from dsprep.run.state import RunState, remove_leftovers
+from dsprep.run.target import target_of
 from dsprep.storage.urls import require_disk
 from dsprep.units import format_count, format_some
 from dsprep.workers.pool import Pool, available_cores
@@ -117,10 +118,9 @@ def append(options: AppendOptions) -> WriteReport:
                 "source": source_digest,
                 "appended to": [shard.name for shard in base.shards],
             }
-            place = Directory(destination)
-            state = place.open(plan, identity)
+            state = RunState(target_of(destination), identity, list(plan.files()), progress)
             with held(plan, state, pool):
-                begin_append(plan, place, state)
+                begin(plan, state, base=base)
                 report = carry_out(plan, state, options, pool, identity, base)
             notes = [*report.notes, _added(base, report)]
             if not made.layout.keys_must_differ:
@@ -148,7 +148,7 @@ def _base(destination: Destination) -> tuple[Manifest, Recorded]:
     if not os.access(directory, os.R_OK | os.X_OK):
         raise DestinationError(f"{destination}: cannot be read: permission denied")
     manifest = finished_manifest(
-        Directory(destination), "move it away; dsprep shard index writes another one"
+        target_of(destination), "move it away; dsprep shard index writes another one"
     )
     if manifest is None:
         raise DestinationError(

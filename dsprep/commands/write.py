@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import closing, contextmanager
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
@@ -36,10 +36,17 @@ from dsprep.plan.job import Job, make_layout
 from dsprep.plan.plan import Plan, make_plan, require_distinct_keys
 from dsprep.plan.weigh import seconds
 from dsprep.progress import Progress
-from dsprep.run.commit import begin, commit, identity_of, require_same
-from dsprep.run.place import finished_manifest, place_of, rejects_of, remove_leftovers
+from dsprep.run.commit import (
+    begin,
+    commit,
+    finished_manifest,
+    identity_of,
+    rejects_of,
+    require_same,
+)
 from dsprep.run.run import Run
-from dsprep.run.state import RunState
+from dsprep.run.state import RunState, remove_leftovers
+from dsprep.run.target import target_of
 from dsprep.sources.reading import Source, choice_of
 from dsprep.units import format_count, format_some, parse_size
 from dsprep.workers.pool import Pool, available_cores
@@ -157,15 +164,11 @@ def size_of(options: SizeOptions) -> ShardSize:
 def write(job: Job, options: WriteOptions) -> WriteReport:
     """Write a data set, or continue an interrupted run."""
     began = time.monotonic()
-    destination, progress = job.destination, options.progress or Progress()
-    room = None if options.spool is None else parse_size(options.spool)
-    with (
-        Pool(available_cores() if options.workers is None else options.workers) as pool,
-        closing(place_of(destination, room, progress)) as place,
-    ):
+    progress, target = options.progress or Progress(), target_of(job.destination)
+    with Pool(available_cores() if options.workers is None else options.workers) as pool:
         plan = make_plan(job, pool, progress)
         if options.schema_out is not None and plan.catalog.settled is not None:
-            from dsprep.listing.changes import write_text  # few runs need it
+            from dsprep.lists.store import write_text  # few runs need it
 
             text = json.dumps(plan.catalog.settled.schema.to_json(), indent=1, ensure_ascii=False)
             write_text(options.schema_out, text + "\n")
@@ -173,19 +176,18 @@ def write(job: Job, options: WriteOptions) -> WriteReport:
             return planned_report(plan, seconds(plan.job, plan.catalog, pool, progress))
         require_distinct_keys(plan)
         identity, done = identity_of(plan), _DONE[job.command]
-        finished = None if options.overwrite else finished_manifest(place)
+        finished = None if options.overwrite else finished_manifest(target)
         if finished is not None:
-            if destination.remote is None:  # another command may have left files
-                remove_leftovers(destination, finished)
-            require_same(plan, place, finished, identity)
-            place.remove_leftovers(plan, identity, finished)
-            report = final_report(plan, finished, rejects_of(place, finished), f"already {done}")
+            remove_leftovers(job.destination, finished)
+            require_same(plan, target, finished, identity)
+            rejects = rejects_of(target, finished)
+            report = final_report(plan, finished, rejects, f"already {done}")
             compared = "paths, sizes and labels are the same; verify --against compares contents"
             report = replace(report, notes=[*report.notes, compared])
         else:
-            state = place.open(plan, identity)
+            state = RunState(target, identity, list(plan.files()), progress)
             with held(plan, state, pool):
-                begin(plan, place, state, options.overwrite)
+                begin(plan, state, overwrite=options.overwrite)
                 report = carry_out(plan, state, options, pool, identity)
             report = report if state.resumed else replace(report, state=done)
         return replace(report, seconds=time.monotonic() - began)
