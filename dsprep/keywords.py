@@ -249,7 +249,7 @@ class ImageOptions(KeepOptions):
 class FormatOptions:
     """The format that is written, and how samples are laid out in it."""
 
-    to: str | None = _shards("Format to write.  [default: the one that the name of DEST has]")
+    to: str | None = _shards("Format to write.  [default: by the suffix of DEST]")
     format: str | None = None  # another name of `to`
     features: str | None = _shards(
         "Feature names of TFRecord examples.  [default: dsprep]",
@@ -335,9 +335,7 @@ class PackOptions(ImageOptions, WriteOptions):
 class ConvertOptions(ImageOptions, WriteOptions):
     """The options of ``convert``."""
 
-    to: str | None = _shards(
-        "Format to write.  [default: the one that the name of DEST has]", folders=True
-    )
+    to: str | None = _shards("Format to write.  [default: by the suffix of DEST]", folders=True)
     prefix: str = _shards(
         "Prefix of the URLs in --to manifest, such as s3://bucket/path/.",
         default="",
