@@ -11,8 +11,8 @@ from pathlib import Path
 import google_crc32c
 
 from dsprep.errors import BadSample, DestinationError, SourceError
-from dsprep.formats.folder import AugmentedFolder, Folder
-from dsprep.formats.listing import LISTING, File, read_listing
+from dsprep.formats.base import Format
+from dsprep.formats.folder import LISTING, File, read_listing
 from dsprep.plan.destination import Destination
 from dsprep.plan.plan import Plan
 from dsprep.run.names import format_list
@@ -62,20 +62,22 @@ def join_units(plan: Plan, state: RunState) -> Joined:
     state.announce(listing.name)
     units = [(state.path_of(unit.name), state.done[unit.name].crc32c) for unit in plan.shards]
     joined = join_tree(units, state.tree, listing)
-    if state.tree.is_dir() and isinstance(plan.packing.layout, Folder):
+    if state.tree.is_dir():
         add_metadata(plan.packing.layout, state.tree, listing, joined)
     publish_tree(state.tree, folder_of(destination))
     return joined
 
 
-def add_metadata(layout: Folder, tree: Path, listing: Path, joined: Joined) -> None:
+def add_metadata(layout: Format, tree: Path, listing: Path, joined: Joined) -> None:
     """Write the files ``metadata.jsonl`` into a tree that needs them.
 
     The listing names them among the files of the last sample. Doing this again changes nothing.
     """
     found: dict[str, tuple[int, int]] = {}
     with destination_errors(tree):
-        for path, lines in groupby(layout.metadata(lambda: read_listing(listing)), itemgetter(0)):
+        for path, lines in groupby(
+            layout.metadata_lines(lambda: read_listing(listing)), itemgetter(0)
+        ):
             size, checksum = found.get(path, (0, 0))
             with (tree / path).open("ab" if path in found else "wb") as file:
                 for _, line in lines:
@@ -109,9 +111,9 @@ def write_companions(
     text, _ = format_list(read_listing(listing))
     if text:
         write(packing.destination.companion("lst").name, text.encode())
-    if isinstance(packing.layout, AugmentedFolder):
-        try:
-            lines = packing.layout.manifest(read_listing(listing), classes)
-        except BadSample as error:
-            raise SourceError(f"{error}; --to folder needs no such labels") from None
+    try:
+        lines = packing.layout.references(read_listing(listing), classes)
+    except BadSample as error:
+        raise SourceError(f"{error}; --to folder needs no such labels") from None
+    if lines is not None:
         write(packing.destination.companion("manifest").name, lines.encode())

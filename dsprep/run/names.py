@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from dsprep.formats.filenames import cut_stem
-from dsprep.formats.folder import METADATA
-from dsprep.formats.listing import Listed
+from dsprep.formats.folder import METADATA, Listed
+from dsprep.formats.names import cut_stem
 from dsprep.lst import fits_lst, format_lst
 
 

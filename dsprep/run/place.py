@@ -11,7 +11,7 @@ from typing import Any, Protocol
 from dsprep.dataset.manifest import Manifest, parse_manifest, parse_rejects
 from dsprep.errors import DestinationError, SourceError
 from dsprep.findings import Reject
-from dsprep.formats.listing import LISTING
+from dsprep.formats.folder import LISTING
 from dsprep.plan.destination import Destination
 from dsprep.plan.plan import Plan
 from dsprep.progress import Progress

@@ -252,7 +252,7 @@ def _may_cut(plan: Plan) -> bool:
     whether their keys differ, which the worker that writes a shard finds out.
     """
     layout, reader = plan.packing.layout, plan.catalog.reader
-    if not layout.concatenative or (layout.keys_must_differ and not plan.catalog.keys_known):
+    if not layout.concatenative or (layout.equal_keys == "merged" and not plan.catalog.keys_known):
         return False
     return not (reader.spools() and plan.in_order)
 

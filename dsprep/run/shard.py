@@ -133,7 +133,7 @@ def write_piece(task: PieceTask, report: Report) -> Written:
             sizes.append(sink.add(parts))
             lost_frames += sample.lost_frames
             collector.add(sample)
-            if layout.has_sidecars and recipe.reader.whole:
+            if layout.sidecar_suffixes and recipe.reader.whole:
                 listed.append(_listed(sample, label))
             if sink.pending >= _BUFFER:
                 tell(sink.flush())
@@ -141,13 +141,13 @@ def write_piece(task: PieceTask, report: Report) -> Written:
             sink.add([layout.trailer(sink.content)])
         tell(sink.finish())
         sidecars = {}
-        if task.whole and layout.has_sidecars:
+        if task.whole and layout.sidecar_suffixes:
             kept = rows_of_listed(listed) if recipe.reader.whole else rows.without(set(rejected))
             sidecars = write_sidecars(task.path, layout, kept, sizes)
         written = Written(len(sizes), sink.bytes, sink.crc32c, rejects, rejected, sidecars)
         written.lost_frames, written.unlabeled = lost_frames, collector.unlabeled
         written.class_names = collector.names
-        if layout.has_sidecars and not task.whole:
+        if layout.sidecar_suffixes and not task.whole:
             written.sizes, written.listed = list(sizes), listed
         return written
 
@@ -156,7 +156,7 @@ def _distinct(
     samples: Iterator[Sample | BadSample], recipe: Recipe
 ) -> Iterator[Sample | BadSample]:
     """Refuse a sample that readers would take for one with another that was here."""
-    if not (recipe.layout.keys_must_differ and recipe.reader.whole):
+    if not (recipe.layout.equal_keys == "merged" and recipe.reader.whole):
         yield from samples
         return
     seen: set[str] = set()
@@ -209,11 +209,11 @@ def _copy_piece(task: PieceTask, report: Report) -> Written:
         report(untold, sink.finish(), [])
         kept = rows.without(set(rejected)) if rejected else rows
         sidecars = {}
-        if task.whole and layout.has_sidecars:
+        if task.whole and layout.sidecar_suffixes:
             sidecars = write_sidecars(task.path, layout, kept, kept.sizes)
         count = len(kept.ids)
         written = Written(count, sink.bytes, sink.crc32c, rejects, rejected, sidecars)
-        if layout.has_sidecars and not task.whole:
+        if layout.sidecar_suffixes and not task.whole:
             written.sizes = list(kept.sizes)
         return written
 
@@ -284,7 +284,7 @@ def join_pieces(task: JoinTask, report: Report) -> Written:
         sink.add([task.layout.trailer(sink.content)])
         sink.finish()
         sidecars = {}
-        if task.layout.has_sidecars:
+        if task.layout.sidecar_suffixes:
             sidecars = write_sidecars(task.path, task.layout, task.rows, task.sizes)
         return Written(len(task.rows.ids), sink.bytes, sink.crc32c, [], [], sidecars)
 

@@ -20,7 +20,7 @@ from typing import BinaryIO
 
 from dsprep.dataset.manifest import FileReceipt
 from dsprep.errors import DestinationError, RunStopped
-from dsprep.formats.listing import LISTING, File, Listed, read_listing
+from dsprep.formats.folder import LISTING, File, Listed, read_listing
 from dsprep.run.names import Names
 from dsprep.storage.local import destination_errors, publish, sync_directory
 

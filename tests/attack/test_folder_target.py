@@ -14,8 +14,7 @@ from types import SimpleNamespace
 import pytest
 
 from dsprep.errors import BadSample, DestinationError, RunStopped
-from dsprep.formats.folder import Folder
-from dsprep.formats.listing import LISTING, read_listing
+from dsprep.formats.folder import LISTING, Folder, read_listing
 from dsprep.run.tree import join_tree, publish_tree
 from dsprep.sample import Sample
 from dsprep.schema import Field, Schema

@@ -184,8 +184,6 @@ def test_images_without_objects_are_packed(run_here: RunHere, images: Path, tmp_
         done = run_here("convert", tmp_path / "a.rec", tmp_path / format, "--to", format, "-j1")
         assert done.code == 0, done.err
     assert (tmp_path / "recordio/a.rec").read_bytes() == (tmp_path / "a.rec").read_bytes()
-    options = ("--format", "tfrecord", "--features", "detection", "-j1")
-    assert run_here("pack", images, tmp_path / "boxes", *options, *told).code == 0
 
 
 def test_images_without_objects_are_checked_and_counted(
