@@ -16,8 +16,8 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple, TypeAlias
 
 from dsprep.errors import BadSample, SourceError
+from dsprep.formats.lst import format_number
 from dsprep.formats.values import is_detection_label, is_sized_header
-from dsprep.lst import format_number
 from dsprep.sample import IMAGE_EXTENSIONS
 
 SOURCE = "source-ref"

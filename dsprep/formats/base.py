@@ -113,8 +113,7 @@ class Format(ABC):
     shard_index: ClassVar[str] = ""
     """The kind of index that others read a shard with; empty if there is none."""
     equal_keys: ClassVar[str] = "kept"
-    """What becomes of samples with one key: they are kept apart (``kept``), their files are
-    numbered (``numbered``), or readers take them for one sample (``merged``)."""
+    """What becomes of samples with one key: they are ``kept`` apart, or ``merged`` by readers."""
     known_by: ClassVar[str] = "key"
     """What identifies the samples of a shard: ``key``, ``path`` or ``id``."""
     class_names_in: ClassVar[str] = "companion"
@@ -229,8 +228,12 @@ class Format(ABC):
             BadSample: If this format cannot hold the sample.
         """
 
-    def open_writer(self, path: str) -> SampleWriter:
+    def open_writer(self, path: str, tree: str) -> SampleWriter:
         """Begin a file, in a format that is not concatenative.
+
+        Args:
+            path: The file.
+            tree: The directory for the files of a format that is many files.
 
         Raises:
             OSError: If it cannot be written.

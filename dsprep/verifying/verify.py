@@ -18,7 +18,7 @@ from dsprep.errors import DestinationError, OptionError, RunStopped, SourceError
 from dsprep.loaders import count_samples, require_loader
 from dsprep.options import given_options, require_effect
 from dsprep.progress import Progress
-from dsprep.run.place import remove_leftovers
+from dsprep.run.state import remove_leftovers
 from dsprep.schema import Choice
 from dsprep.sources.reading import Source, source_of
 from dsprep.storage.objects import as_source
