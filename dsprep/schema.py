@@ -331,6 +331,7 @@ class Field:
     places: tuple[Place, ...] = ()  # where raw samples have it; a sample has it in one of these
     told: str = ""  # what told its type, for reports
     given: bool = False  # whether the user chose its name, which then holds in any format
+    width: int = 0  # the length of its list in the first sample; 0 if that is not known
 
     @property
     def kind(self) -> Type:
@@ -486,6 +487,7 @@ class Seen:
     count: int = 0  # how many samples have it
     # the types of values, each with the first sample and its value, for messages
     kinds: dict[str, tuple[str, str]] = field(default_factory=dict)
+    width: int = 0  # the length of the first list
 
 
 @dataclass
@@ -505,6 +507,7 @@ class Observed:
         for place, seen in other.places.items():
             own = self.places.setdefault(place, Seen())
             own.count += seen.count
+            own.width = own.width or seen.width
             for kind, example in seen.kinds.items():
                 own.kinds.setdefault(kind, example)
 
@@ -540,6 +543,9 @@ def _see(found: Observed, place: Place, value: Value, hint: str | None, key: str
     if kind:
         seen.count += 1
         seen.kinds.setdefault(kind, (key, shown(value)))
+        if not seen.width and kind.startswith("list<"):
+            items: Any = parse_label(value) if isinstance(value, bytes | str) else value
+            seen.width = len(items)
 
 
 def _part_of(fields: Mapping[str, Value], path: Place) -> Value | None:
@@ -709,7 +715,9 @@ def settle(
             missing = known.missing or (choice.schema is None and lacks and len(known.places) < 2)
             places = known.places or (place,)
             by = known.told or ("--schema" if choice.schema is not None else "")
-            taken[known.name] = replace(known, places=places, missing=missing, told=by)
+            taken[known.name] = replace(
+                known, places=places, missing=missing, told=by, width=had.width
+            )
         elif choice.schema is not None or not meaning.field or (raw in parted and not is_part):
             ignored.update(() if is_part else (raw,))
         elif (kind := _joined(had, place, source)) is not None:
@@ -718,7 +726,7 @@ def settle(
                 own = taken.pop(name)
                 taken[own.places[0][0]] = replace(own, name=own.places[0][0])
                 roles = {role: own.places[0][0] if n == name else n for role, n in roles.items()}
-            taken[name] = Field(name, kind, lacks, (), (place,), told="a look")
+            taken[name] = Field(name, kind, lacks, (), (place,), "a look", width=had.width)
             if meaning.role:
                 roles.setdefault(meaning.role, name)
     absent = [each for each in told.fields if each.name not in taken]

@@ -13,10 +13,10 @@ from functools import cached_property
 from itertools import accumulate
 from typing import TYPE_CHECKING, ClassVar, Self
 
-from dsprep.errors import BadSample, OptionError
+from dsprep.errors import BadSample, Misfit, OptionError
 from dsprep.formats.base import Entry, Format, Span, rounding_notes
 from dsprep.formats.lst import fits_lst, format_lst
-from dsprep.formats.values import as_floats
+from dsprep.formats.values import as_floats, is_detection
 from dsprep.rows import Rows
 from dsprep.sample import Floats, Sample, Value
 from dsprep.schema import FACTS, IMAGE, LABEL, LABEL_FLOATS, Meaning, Schema
@@ -103,6 +103,11 @@ class RecordIO(Format):
             return "image", "label"
         return self.schema.image or "image", self.schema.label
 
+    @cached_property
+    def _width(self) -> int:
+        label = self.schema.label_field if self.schema else None
+        return label.width if label else 0
+
     def encode(self, sample: Sample) -> list[bytes]:
         image, label = self._names
         path = sample.path or sample.key
@@ -118,6 +123,12 @@ class RecordIO(Format):
             raise BadSample("has no image, and a record needs one")
         if value is None:
             raise BadSample("has no label, and a record needs one: give a label, or --drop label")
+        width = self._width
+        if width and type(value) is tuple and len(value) != width and not is_detection(value):
+            raise Misfit(
+                f"its label has {len(value)} numbers, and that of the first sample has {width}: "
+                "MXNet's label_width is the same for all samples"
+            )
         head = _header(value, sample.id)
         if "header" in sample.fields and self.schema is None:
             own = sample.fields["header"]

@@ -98,6 +98,12 @@ def is_detection_label(label: tuple[float, ...]) -> bool:
     return head >= 2 and width >= 5 and len(label) > head and (len(label) - head) % width == 0
 
 
+def is_detection(label: tuple[float, ...]) -> bool:
+    """Return whether a label is for detection: with objects, or a header alone, like ``2 5``."""
+    is_header = len(label) >= 2 and label[0] == len(label) and label[1] >= 5 and label[1] % 1 == 0
+    return is_header or is_detection_label(label)
+
+
 def is_sized_header(label: tuple[float, ...]) -> bool:
     """Return whether a label is ``4 5 WIDTH HEIGHT``: MXNet's for an image without objects."""
     return len(label) == 4 and label[:2] == (4, 5)

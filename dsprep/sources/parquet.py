@@ -242,7 +242,8 @@ def _number(
         return label, _class_column(label, labels, root)
     if not label.kind.is_number:
         return label, None
-    return label, _label_lists(labels)
+    lists = _label_lists(labels)
+    return replace(label, width=0 if lists is None or lists.is_empty() else len(lists[0])), lists
 
 
 def _class_column(label: Field, labels: Sequence[Any], root: str) -> pl.Series | None:
