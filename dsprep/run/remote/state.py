@@ -25,7 +25,6 @@ from dsprep.run.shard import Written
 from dsprep.run.state import RunState, differences, written_from
 from dsprep.storage.local import make_stage, remove_all_but
 from dsprep.storage.preflight import require_rights
-from dsprep.storage.publish import publish
 from dsprep.storage.upload import Sent, upload
 from dsprep.units import format_count
 
@@ -177,7 +176,7 @@ class StagedState(RunState):
             for file in manifest.files:
                 self._upload(self._destination.directory / file.name, file.crc32c)
             self.check()
-            publish(objects.store, objects.key(name), manifest.to_json().encode())
+            objects.store.publish(objects.key(name), manifest.to_json().encode())
         self.clean_up(manifest)
 
     def clean_up(self, finished: Manifest) -> None:
