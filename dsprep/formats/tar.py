@@ -23,7 +23,8 @@ BLOCK = 512
 RECORD = 10240
 """A tar is padded to a multiple of this, as GNU tar and tarfile do."""
 
-END = bytes(2 * BLOCK)
+_ZEROS = bytes(BLOCK)
+END = 2 * _ZEROS
 MAX_NAME = 100
 MAX_SIZE = 0o77777777777
 _MAX_META = 1 << 20
@@ -170,13 +171,14 @@ def entries(stream: ShardStream, stop: int | None = None) -> Iterator[Entry]:
         offset = stream.offset
         if start is None:
             start = offset
-            if stream.is_part and stream.at_end():
+        if stop is not None or stream.at_end():
+            if stream.is_part and start == offset and stream.at_end():
                 return
-        require(BLOCK)
+            require(BLOCK)
         block = stream.read(BLOCK, "a tar header")
-        if not any(block):
+        if block == _ZEROS:
             require(BLOCK, missing := "the tar's second end block is missing")
-            if any(stream.read(BLOCK, "the second end block")):
+            if stream.read(BLOCK, "the second end block") != _ZEROS:
                 raise stream.damaged(missing)
             return
         try:

@@ -1,197 +1,21 @@
-"""Images that are bare pixels, encoded as PNG: files of CIFAR and MNIST, fields of samples."""
+"""Images that are bare pixels, encoded as PNG, also where samples have them in a field."""
 
 from __future__ import annotations
 
 import io
-import os
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
-from dataclasses import dataclass, replace
-from functools import cached_property
+from collections.abc import Iterable, Mapping, Sequence
 from math import prod
-from typing import BinaryIO, ClassVar, NamedTuple
+from typing import NamedTuple
 
-from dsprep.errors import BadSample, DamagedShard, SourceError
-from dsprep.formats.compressed import Decompressor, Readable, compression_of
-from dsprep.readers.archive import ArchiveMember, read_members
-from dsprep.readers.base import Reader
-from dsprep.readers.places import OpenFiles, read_at
-from dsprep.rows import Rows
+from dsprep.errors import BadSample
 from dsprep.sample import Blobs, Ints, Sample, Value
 from dsprep.schema import IMAGE_NAMES, PIXEL_SIZES, is_image
-from dsprep.storage.opened import OpenFile, open_file
-
-_BLOCK = 1 << 20
 
 _MODES = {1: "L", 2: "LA", 3: "RGB", 4: "RGBA"}
 """Pillow's modes, by number of channels."""
 
 _CIFAR = (32, 32, 3)
 """Height, width and channels."""
-
-
-class BatchFile(NamedTuple):
-    """A file of a known data set: a file of its own, or a member of an archive."""
-
-    name: str  # without a directory
-    directory: str  # the directory in the archive; empty for a file of its own
-    path: str  # the file, or the archive
-    size: int
-    mtime: int  # of the file or the archive, in nanoseconds since 1970
-    member: ArchiveMember | None = None
-
-    def __str__(self) -> str:
-        return self.path if self.path.endswith(self.name) else f"{self.path}: {self.name}"
-
-    def head(self, count: int) -> bytes:
-        """Read the first bytes as they are stored."""
-        with self._open() as file:
-            return file.read(count) or b""
-
-    def blocks(self) -> Iterator[bytes]:
-        """Read the file from front to back, decompressed if it is compressed itself."""
-        with self._open() as file:
-            block = file.read(_BLOCK) or b""
-            stream: Readable = file
-            if compression_of(block):
-                stream = Decompressor(str(self), stream, block)
-                block = stream.read(_BLOCK)
-            while block:
-                yield block
-                block = stream.read(_BLOCK)
-
-    @contextmanager
-    def _open(self) -> Iterator[BinaryIO | OpenFile]:
-        try:
-            if self.member is None:
-                with open_file(self.path) as file:
-                    yield file
-            else:
-                yield io.BytesIO(next(read_members([self.member])))
-        except DamagedShard as damage:
-            raise SourceError(f"{damage}: download it again") from None
-        except OSError as error:
-            raise SourceError(f"{self}: cannot be read ({error.strerror})") from None
-
-
-class Batch(NamedTuple):
-    """A file of images, all of one size."""
-
-    file: BatchFile
-    mode: str  # Pillow's mode, "L" or "RGB"; RGB pixels are stored as three planes
-    width: int
-    height: int
-    images: int
-    start: int  # offset of the pixels of the first image, in the decompressed file
-    stop: int  # offset after the pixels of the last image
-    step: int  # bytes from one image to the next
-    text: bool = False  # whether the pixels are UTF-8 text of characters U+0000 to U+00FF
-    by_column: bool = False  # whether the first bytes of all images come before the second bytes
-    direct: bool = False  # whether workers can read single images from the file
-
-    @property
-    def image_size(self) -> int:
-        """Bytes of one image."""
-        return self.width * self.height * len(self.mode)
-
-    def pixels(self) -> bytes:
-        """Read the whole file and return the pixels of all images, one image after another."""
-        parts, missing = [], self.stop
-        for block in self.file.blocks():
-            parts.append(block[:missing])
-            missing -= len(parts[-1])
-            if not missing:
-                break
-        data = b"".join(parts)[self.start :]
-        size = self.image_size
-        if self.text:
-            data = data.decode(errors="replace").encode("latin-1", "replace")
-        elif self.step > size:
-            data = b"".join(data[at : at + size] for at in range(0, len(data), self.step))
-        if missing or len(data) != size * self.images:
-            raise SourceError(
-                f"{self.file.path}: has changed since it was listed; give the command again"
-            )
-        if self.by_column:
-            data = b"".join(data[number :: self.images] for number in range(self.images))
-        return data
-
-
-class LabeledBatch(NamedTuple):
-    """A batch with what a scan finds out about its images."""
-
-    batch: Batch
-    directory: str  # what the paths of its images begin with: the part, or the part and the batch
-    labels: Sequence[int] | None  # the class number of each image; None if they have none
-    names: Sequence[str] | None = None  # the original file name of each image, if known
-
-
-@dataclass(frozen=True)
-class PixelReader(Reader):
-    """Reads the images of batches and encodes them as PNG.
-
-    The offset of a row counts in the pixels of its batch, as :meth:`Batch.pixels` returns them.
-    """
-
-    encodes: ClassVar[bool] = True
-    batches: tuple[Batch, ...]
-    directory: str | None = None  # the directory of the spools; None if there are none yet
-
-    @cached_property
-    def _spooled(self) -> tuple[int, ...]:
-        return tuple(at for at, batch in enumerate(self.batches) if not batch.direct)
-
-    def sources(self) -> Sequence[str]:
-        """The file of each batch."""
-        return [batch.file.path for batch in self.batches]
-
-    def spools(self) -> Sequence[int]:
-        """The bytes of pixels of each batch whose images cannot be read one by one."""
-        return [self.batches[at].images * self.batches[at].image_size for at in self._spooled]
-
-    def write_spool(self, number: int, path: str) -> None:
-        """Write the pixels of a batch."""
-        with open(path, "wb") as spool:
-            spool.write(self.batches[self._spooled[number]].pixels())
-
-    def spooled(self, directory: str) -> PixelReader:
-        """Return the reader that reads from the spools."""
-        return replace(self, directory=directory)
-
-    def read(self, rows: Rows) -> Iterator[bytes | BadSample]:
-        """Read images in the order of the rows."""
-        assert rows.files is not None and rows.offsets is not None
-        paths = [batch.file.path for batch in self.batches]
-        if self.directory is not None:
-            for number, at in enumerate(self._spooled):
-                paths[at] = os.path.join(self.directory, str(number))
-        places = list(zip(rows.files, rows.offsets, strict=True))
-        last = {number: at for at, (number, _) in enumerate(places)}
-        found: dict[int, dict[int, bytes]] = {}  # the rows' images of batches that were read whole
-        with OpenFiles(tuple(paths)) as opened:
-            for at, (number, offset) in enumerate(places):
-                batch, size = self.batches[number], self.batches[number].image_size
-                if batch.direct:
-                    place = batch.start + offset // size * batch.step
-                    pixels = read_at(opened[number], size, place)
-                elif self.directory is not None:
-                    pixels = read_at(opened[number], size, offset)
-                else:
-                    if number not in found:
-                        data = batch.pixels()
-                        found[number] = {
-                            start: data[start : start + size]
-                            for other, start in places
-                            if other == number
-                        }
-                        del data
-                    pixels = found[number][offset]
-                    if at == last[number]:
-                        del found[number]
-                if len(pixels) == size:
-                    yield encode_raw(pixels, batch.height, batch.width, len(batch.mode), True)
-                else:
-                    yield BadSample("has changed: its file is shorter than when it was listed")
 
 
 def encode_raw(

@@ -11,14 +11,13 @@ from __future__ import annotations
 
 import pickletools
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from dsprep.errors import SourceError
 from dsprep.readers.archive import read_members
-from dsprep.readers.pixels import Batch, BatchFile, LabeledBatch
-from dsprep.storage.urls import is_s3
+from dsprep.sources.batches import Batch, BatchFile, LabeledBatch
 
 SIDE = 32
 _PIXELS = 3 * SIDE * SIDE
@@ -68,6 +67,17 @@ def _looks_like(file: BatchFile, version: Version) -> bool:
     return file.head(1) == b"\x80"
 
 
+@dataclass(frozen=True)
+class CifarBatch(Batch):
+    """A batch of CIFAR."""
+
+    version: Version
+
+    def pixels(self) -> Iterator[bytes]:
+        """Read the whole batch."""
+        yield _decode(self.file, b"".join(self.file.blocks()), self.version)[0]
+
+
 def read_batches(
     files: Sequence[BatchFile], version: Version, chosen: str | None
 ) -> tuple[list[LabeledBatch], tuple[str, ...] | None]:
@@ -84,10 +94,10 @@ def read_batches(
     for file, data in _contents(wanted):
         if file.name == version.names:
             names = _class_names(file, data, version)
-        elif version.labels:
-            batches.append(_binary(file, data, version))
         else:
-            batches.append(_pickled(file, data, version))
+            _, labels, file_names = _decode(file, data, version)
+            batch = CifarBatch(file, 3, SIDE, SIDE, len(labels), version)
+            batches.append(LabeledBatch(batch, _directory(file.name), labels, file_names))
     return sorted(batches, key=_order), names
 
 
@@ -136,67 +146,51 @@ def _text(value: Any) -> str:
     return value.strip() if isinstance(value, str) else ""
 
 
-def _binary(file: BatchFile, data: bytes, version: Version) -> LabeledBatch:
+def _decode(
+    file: BatchFile, data: bytes, version: Version
+) -> tuple[bytes, list[int], list[str] | None]:
+    """Return the pixels of a batch, one image after another, the labels and the file names."""
+    if not version.labels:
+        return _decode_pickle(file, data, version.key)
     step = version.labels + _PIXELS
-    if len(data) != file.size or not data or len(data) % step:
+    if not data or len(data) % step:
         raise SourceError(
             f"{file}: has {len(data)} bytes, which is no multiple of {step}: download it again"
         )
-    direct = file.member is None and not is_s3(file.path)
-    labels = list(data[version.labels - 1 :: step])
-    batch = Batch(
-        *(file, "RGB", SIDE, SIDE, len(labels)),
-        *(version.labels, len(data), step),
-        direct=direct,
-    )
-    return LabeledBatch(batch, _directory(file.name), labels)
+    starts = range(version.labels, len(data), step)
+    pixels = b"".join(data[start : start + _PIXELS] for start in starts)
+    return pixels, list(data[version.labels - 1 :: step]), None
 
 
-def _pickled(file: BatchFile, data: bytes, version: Version) -> LabeledBatch:
+def _decode_pickle(
+    file: BatchFile, data: bytes, key: str
+) -> tuple[bytes, list[int], list[str] | None]:
     fields = read_pickle(data, str(file))
     try:
         array = fields["data"]
-        _, (count, width), dtype, by_column, payload = array.state
+        _, (count, width), dtype, by_column, pixels = array.state
         code = _text(dtype.arguments[0])
         known = array.function.endswith("_reconstruct") and dtype.function == "numpy dtype"
         if not known or width != _PIXELS or code.lstrip("|=<>") not in ("u1", "uint8", "B"):
             raise ValueError
-        start, stop = payload.start, payload.stop
+        length = len(memoryview(pixels))
     except (AttributeError, IndexError, KeyError, TypeError, ValueError):
         raise SourceError(f"{file}: holds no array 'data' of {_PIXELS} bytes an image") from None
-    labels = _numbers(file, version.key, fields.get(version.key), count)
-    length = _characters(data[start:stop]) if payload.text else stop - start
-    if length != count * _PIXELS:
-        raise SourceError(f"{file}: says it has {count} images, but holds {length} bytes of pixels")
-    by_column = bool(by_column) and count > 1
-    plain = not payload.text and not by_column
-    batch = Batch(
-        *(file, "RGB", SIDE, SIDE, count),
-        *(start, stop, _PIXELS, payload.text, by_column),
-        direct=plain and file.member is None and not is_s3(file.path),
-    )
-    names = fields.get("filenames")
-    names = names if isinstance(names, list) and len(names) == count else None
-    names = names and [_text(name) for name in names]
-    return LabeledBatch(batch, _directory(file.name), labels, names)
-
-
-def _numbers(file: BatchFile, key: str, labels: Any, count: int) -> list[int]:
+    labels = fields.get(key)
     if not isinstance(labels, list) or any(type(label) is not int for label in labels):
         raise SourceError(f"{file}: holds no list {key!r} of numbers")
     if len(labels) != count:
         raise SourceError(f"{file}: has {len(labels)} labels, but {count} images")
     if any(not 0 <= label < 1 << 31 for label in labels):
         raise SourceError(f"{file}: holds labels that are no class numbers")
-    return labels
-
-
-def _characters(data: bytes) -> int:
-    """Return how many bytes a text stands for, or -1 if it does not stand for bytes."""
-    try:
-        return len(data.decode().encode("latin-1"))
-    except UnicodeError:
-        return -1
+    if length != count * _PIXELS:
+        raise SourceError(f"{file}: says it has {count} images, but holds {length} bytes of pixels")
+    if by_column:  # the first bytes of all images, then the second bytes, and so on
+        pixels = b"".join(pixels[number::count] for number in range(count))
+    names = fields.get("filenames")
+    if not isinstance(names, list) or len(names) != count:
+        return pixels, labels, None
+    return pixels, labels, [_text(name) for name in names]
 
 
 # Pickles
@@ -212,52 +206,23 @@ _GLOBALS = frozenset(
 )
 """All that a file of CIFAR loads, whichever Python and NumPy wrote it."""
 
-_LONG = 1024
-"""Longer strings are left where they lie: they are pixels."""
-
-# Names of instructions, as the documentation of pickletools has them. What is not here is refused.
-_IGNORED = frozenset({"PROTO", "FRAME", "STOP"})
-_EMPTY = {"EMPTY_TUPLE": tuple, "EMPTY_LIST": list, "EMPTY_DICT": dict}
-_CONSTANTS = {"NONE": None, "NEWTRUE": True, "NEWFALSE": False}
-_INTEGERS = frozenset({"BININT", "BININT1", "BININT2", "LONG1"})
-_STRINGS = {  # and the bytes of the length that precedes them
-    "SHORT_BINSTRING": 1,
-    "SHORT_BINBYTES": 1,
-    "SHORT_BINUNICODE": 1,
-    "BINSTRING": 4,
-    "BINBYTES": 4,
-    "BINUNICODE": 4,
-    "BINBYTES8": 8,
-    "BINUNICODE8": 8,
+# Names of instructions are those of the documentation of pickletools.
+_CONSTANTS: dict[str, Callable[[], Any]] = {
+    "EMPTY_TUPLE": tuple,
+    "EMPTY_LIST": list,
+    "EMPTY_DICT": dict,
+    "NONE": lambda: None,
+    "NEWTRUE": lambda: True,
+    "NEWFALSE": lambda: False,
 }
-_PUTS = frozenset({"BINPUT", "LONG_BINPUT", "MEMOIZE"})
-_GETS = frozenset({"BINGET", "LONG_BINGET"})
-_TAKEN = {  # how many values from the top of the stack are taken; None for those from the mark on
-    "TUPLE": None,
-    "TUPLE1": 1,
-    "TUPLE2": 2,
-    "TUPLE3": 3,
-    "APPEND": 1,
-    "APPENDS": None,
-    "SETITEM": 2,
-    "SETITEMS": None,
-    "STACK_GLOBAL": 2,
-    "REDUCE": 2,
-    "BUILD": 1,
-}
-
-
-class _Payload(NamedTuple):
-    """A long string in a pickle."""
-
-    start: int
-    stop: int
-    text: bool  # whether it is text, in UTF-8, of characters with the numbers of bytes
+_STRING = re.compile("(?:SHORT_)?BIN(STRING|BYTES|UNICODE)8?")
+_ON_TOP = frozenset({"APPEND", "SETITEM", "BUILD", "MEMOIZE", "STOP"})
+"""Instructions that leave the first of the values that they read where it is."""
 
 
 @dataclass(eq=False)
 class _Made:
-    """A name that a pickle loads, or what a call of it would return."""
+    """What a pickle loads by a name, or what a call of it would return."""
 
     function: str
     arguments: Any = None
@@ -270,86 +235,64 @@ def read_pickle(data: bytes, source: str) -> dict[str, Any]:
     marks: list[int] = []
     memo: dict[Any, Any] = {}
     try:
-        for code, argument, at in pickletools.genops(data):
-            name = code.name
-            if name in _PUTS:
-                memo[len(memo) if argument is None else argument] = stack[-1]
-            elif name in _GETS:
-                stack.append(memo[argument])
-            elif name in _INTEGERS:
-                stack.append(argument)
-            elif name in _STRINGS:
-                stack.append(_string(data, name, argument, at or 0))
+        for code, value, _ in pickletools.genops(data):
+            name, first = code.name, len(stack) - len(code.stack_before)
+            if pickletools.markobject in code.stack_before:
+                first = marks.pop()
+            first += name in _ON_TOP
+            if not 0 <= first <= len(stack):
+                raise IndexError
+            taken = stack[first:]
+            del stack[first:]
+            if string := _STRING.fullmatch(name):
+                # The strings of Python 2, which may be text, are bytes here.
+                stack.append(str(value).encode("latin-1") if string[1] == "STRING" else value)
+            elif name.startswith("BININT") or name == "LONG1":
+                stack.append(value)
             elif name in _CONSTANTS:
-                stack.append(_CONSTANTS[name])
-            elif name in _EMPTY:
-                stack.append(_EMPTY[name]())
+                stack.append(_CONSTANTS[name]())
+            elif "PUT" in name or name == "MEMOIZE":
+                memo[len(memo) if value is None else value] = stack[-1]
+            elif "GET" in name:
+                stack.append(memo[value])
             elif name == "MARK":
                 marks.append(len(stack))
-            elif name == "GLOBAL":
-                stack.append(_loaded(str(argument), source))
-            elif name not in _IGNORED:
-                count = _TAKEN[name]
-                first = marks.pop() if count is None else len(stack) - count
-                if first < 0 or first > len(stack):
-                    raise IndexError
-                taken = stack[first:]
-                del stack[first:]
-                _follow(name, taken, stack, source)
+            elif "TUPLE" in name:
+                stack.append(tuple(taken))
+            elif "APPEND" in name:
+                stack[-1].extend(taken)
+            elif "SETITEM" in name:
+                if not all(isinstance(key, str | bytes) for key in taken[::2]):
+                    raise TypeError  # hashing other keys may take for ever
+                stack[-1].update(zip(taken[::2], taken[1::2], strict=True))
+            elif "GLOBAL" in name:
+                loaded = str(value) if value is not None else " ".join(taken)
+                if loaded not in _GLOBALS:
+                    raise SourceError(
+                        f"{source}: is a pickle that wants to load {loaded.replace(' ', '.')}, "
+                        "which no file of CIFAR's does: it is not opened"
+                    )
+                stack.append(_Made(loaded))
+            elif name == "REDUCE":
+                stack.append(_called(*taken))
+            elif name == "BUILD":
+                stack[-1].state = taken[0]
+            elif name not in ("PROTO", "FRAME", "STOP"):
+                raise ValueError
         (found,) = stack
         return {
-            key.decode("latin-1") if isinstance(key, bytes) else key: found[key] for key in [*found]
+            key.decode("latin-1") if isinstance(key, bytes) else key: value
+            for key, value in found.items()
         }
     except (AttributeError, IndexError, KeyError, TypeError, ValueError):
         raise SourceError(f"{source}: is not a whole pickle, or not of CIFAR's kind") from None
 
 
-def _string(data: bytes, name: str, value: Any, at: int) -> Any:
-    """Return a string of a pickle; if it is long, where it lies."""
-    start = at + 1 + _STRINGS[name]
-    if len(value) > _LONG:
-        stop = start + int.from_bytes(data[at + 1 : start], "little")
-        return _Payload(start, stop, "UNICODE" in name)
-    # The strings of Python 2, which may be text, are bytes here.
-    return value.encode("latin-1") if name.endswith("BINSTRING") else value
-
-
-def _loaded(name: str, source: str) -> _Made:
-    if name not in _GLOBALS:
-        raise SourceError(
-            f"{source}: is a pickle that wants to load {name.replace(' ', '.')}, which no file of "
-            "CIFAR's does: it is not opened"
-        )
-    return _Made(name)
-
-
-def _follow(name: str, taken: list[Any], stack: list[Any], source: str) -> None:
-    """Do to the stack what an instruction says, with the values that it takes."""
-    if name.startswith("TUPLE"):
-        stack.append(tuple(taken))
-    elif name.startswith("APPEND"):
-        _of_type(list, stack[-1]).extend(taken)
-    elif name.startswith("SETITEM"):
-        for key, value in zip(taken[::2], taken[1::2], strict=True):
-            if not isinstance(key, str | bytes):  # others may take for ever to hash
-                raise TypeError
-            _of_type(dict, stack[-1])[key] = value
-    elif name == "STACK_GLOBAL":
-        stack.append(_loaded(f"{_of_type(str, taken[0])} {_of_type(str, taken[1])}", source))
-    elif name == "BUILD":
-        _of_type(_Made, stack[-1]).state = taken[0]
-    else:
-        called, arguments = _of_type(_Made, taken[0]), _of_type(tuple, taken[1])
-        if called.function != "_codecs encode":
-            stack.append(_Made(called.function, arguments))
-            return
-        text, encoding = arguments
-        if encoding != "latin1":
-            raise ValueError
-        stack.append(text if isinstance(text, _Payload) else text.encode("latin-1"))
-
-
-def _of_type(kind: type, value: Any) -> Any:
-    if type(value) is not kind:
-        raise TypeError
-    return value
+def _called(called: _Made, arguments: tuple[Any, ...]) -> Any:
+    """Return what a call would return."""
+    if called.function != "_codecs encode":
+        return _Made(called.function, arguments)
+    text, encoding = arguments
+    if encoding != "latin1":
+        raise ValueError
+    return text.encode("latin-1")

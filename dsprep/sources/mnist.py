@@ -9,14 +9,18 @@ from __future__ import annotations
 
 import re
 import struct
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from math import prod
 from typing import NamedTuple
 
 from dsprep.errors import SourceError
 from dsprep.formats.compressed import compression_of
-from dsprep.readers.pixels import Batch, BatchFile, LabeledBatch
+from dsprep.sources.batches import Batch, BatchFile, LabeledBatch
 from dsprep.storage.urls import is_s3
+
+_HEAD = 16
+"""Bytes before the pixels."""
 
 _MOST_IMAGES = 10_000_000
 _MOST_PIXELS = 100_000_000
@@ -25,6 +29,26 @@ _FILE = re.compile(
     r"|(?:(?P<single>.*)-)?images[-.]idx3-ubyte(?:\.gz)?"
 )
 _PARTS = {"train": "train", "test": "test", "t10k": "test"}
+
+
+@dataclass(frozen=True)
+class IdxBatch(Batch):
+    """An idx file of images."""
+
+    compressed: bool
+
+    @property
+    def start(self) -> int | None:
+        """Where pixels begin, if it is a plain file on a disk."""
+        plain = not self.compressed and self.file.member is None and not is_s3(self.file.path)
+        return _HEAD if plain else None
+
+    def pixels(self) -> Iterator[bytes]:
+        """Read the file from front to back: some have more images than fit the memory."""
+        passed = 0
+        for block in self.file.blocks():
+            yield block[max(_HEAD - passed, 0) :]
+            passed += len(block)
 
 
 class ImagesFile(NamedTuple):
@@ -70,9 +94,7 @@ def read_batch(images: ImagesFile) -> LabeledBatch:
         if listed != count:
             raise SourceError(f"{images.labels}: has {listed} labels, but there are {count} images")
         labels = list(b"".join(images.labels.blocks())[8:])
-    step = height * width
-    direct = file.member is None and not compressed and not is_s3(file.path)
-    batch = Batch(file, "L", width, height, count, 16, 16 + count * step, step, direct=direct)
+    batch = IdxBatch(file, 1, width, height, count, compressed)
     return LabeledBatch(batch, images.part, labels)
 
 

@@ -12,10 +12,10 @@ import polars as pl
 from dsprep.catalog import Catalog
 from dsprep.errors import SourceError
 from dsprep.readers.archive import ArchiveMember
-from dsprep.readers.pixels import BatchFile, LabeledBatch, PixelReader
 from dsprep.sample import image_kind_of
 from dsprep.sources import cifar, mnist
 from dsprep.sources.archive import archive_kind, open_archive, split_path
+from dsprep.sources.batches import BatchFile, LabeledBatch, PixelReader
 from dsprep.sources.classes import unknown_classes
 from dsprep.storage.paths import entries, exists, facts, is_dir, is_file
 
@@ -234,7 +234,7 @@ def _catalog(batches: Sequence[LabeledBatch], root: str, names: Names, classes: 
 
 def _table(labeled: LabeledBatch, number: int, names: Names, classes: Names) -> pl.DataFrame:
     batch, directory, labels, file_names = labeled
-    count, size = batch.images, batch.image_size
+    count, size = batch.images, batch.size
     numbers = pl.int_range(count, dtype=pl.Int64, eager=True)
     digits = numbers.cast(pl.String).str.zfill(max(5, len(str(count - 1))))
     stems = pl.Series([f"{directory}/".removeprefix("/")]) + digits
