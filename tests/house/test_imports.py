@@ -53,8 +53,9 @@ LAYER_OF = {name: i for i, names in enumerate(LAYERS) for name in names.split()}
 ALLOWED_IN = {
     "click": ["cli", "cli.*"],
     "tqdm": ["cli.*", "progress"],
-    "boto3": ["storage.s3"],
-    "botocore": ["storage.s3"],
+    "boto3": [],
+    "urllib3": ["storage.s3.client"],
+    "botocore": ["storage.s3.client"],
     "mxnet": ["loaders.*"],
     "tensorflow": ["loaders.*"],
     "webdataset": ["loaders.*"],
@@ -80,7 +81,9 @@ WORKER = [
 SLOW = {"polars", "PIL", *ALLOWED_IN}
 
 # What pyproject.toml promises to install, by the name that is imported.
-DEPENDENCIES = {"boto3", "botocore", "click", "google_crc32c", "PIL", "polars", "tqdm"}
+DEPENDENCIES = {
+    *("boto3", "botocore", "click", "google_crc32c", "PIL", "polars", "tqdm", "urllib3"),
+}
 EXTRAS = {"imagehash", "mxnet", "numpy", "pyarrow", "tensorflow", "webdataset"}
 
 
