@@ -159,6 +159,17 @@ class DiffReport:
     ids: bool  # whether ids count
     order: bool  # whether the order counts
 
+    @property
+    def counts(self) -> dict[str, int]:
+        """How many rows differ in which way; a row may be relabeled, moved and renumbered."""
+        changed = {"relabeled": "label", "moved": "path", "renumbered": "index"}
+        return {
+            "added": len(self.diff.added),
+            "removed": len(self.diff.removed),
+            **{name: len(self.diff.changed_in(column)) for name, column in changed.items()},
+            "reordered": len(self.diff.reordered),
+        }
+
 
 class OtherName(NamedTuple):
     """A class number that has two names; None stands for no name."""
@@ -181,6 +192,11 @@ class MergeReport:
     conflicts: Sequence[Conflict]  # rows that both changed in different ways
     decided: Side | None  # who decided the conflicts; None if they are in the list, between markers
     new_classes: Sequence[str]  # class names that only theirs has
+
+    @property
+    def undecided(self) -> bool:
+        """Whether there are conflicts to decide."""
+        return bool(self.conflicts) and self.decided is None
 
 
 @dataclass(frozen=True)
