@@ -104,8 +104,9 @@ def _call(
     import dsprep
     from dsprep.cli.lst_report import print_report
 
-    report = getattr(dsprep, COMMANDS[command][0])(*arguments, **options)
-    print_report(command, report, as_json, quiet, summary)
+    function = COMMANDS[command][0]
+    report = getattr(dsprep, function)(*arguments, **options)
+    print_report(function, report, as_json, quiet, summary)
     return report
 
 

@@ -23,28 +23,7 @@ _SHOWN, _FAULTS_SHOWN, _CLASSES_SHOWN = 20, 50, 40
 _PATCH = Page(80, "utf-8")
 """A patch is UTF-8 whatever the terminal is, as the list is."""
 
-_EDITED = "path rows changed removed written already_done"
-_CREATED = (
-    "lists added known classes per_class rejects skipped skipped_counts duplicates seed written "
-    "notes already_done"
-)
-# The names in the JSON of each command, in their order.
-_NAMES = {
-    "create": _CREATED,
-    "append": _CREATED,
-    "set": _EDITED,
-    "remove": _EDITED,
-    "replace": _EDITED,
-    "patch": "path rows added removed changed reordered written already_done",
-    "relabel": "lists unit moves classes dropped idle written already_done",
-    "diff": "a b rows counts classes relabelings other_names unread",
-    "merge": "path rows ours theirs order renumbered conflicts decided new_classes",
-    "check": "list rows classes root reader kinds faults",
-    "stats": "list rows kind widths distinct classes largest smallest imbalance unused objects "
-    "objects_per_row",
-    "sample": "list output rows kept wanted classes short seed written already_done",
-}
-# The same of each kind of record in it.
+# The names in the JSON of each kind of record, in their order.
 _RECORDS = {
     "ListWritten": "path rows",
     "Finding": "kind path detail",
@@ -69,32 +48,31 @@ Rows = Iterable[tuple[str, object]]
 
 
 def print_report(
-    command: str, report: Any, as_json: bool, quiet: bool = False, summary: bool = False
+    function: str, report: Any, as_json: bool, quiet: bool = False, summary: bool = False
 ) -> None:
-    """Print what a command did; ``summary`` leaves out the rows that differ."""
+    """Print what a function did; ``summary`` leaves out the rows that differ."""
+    names, lines = _REPORTS[function]
     paths = [written.path for written in getattr(report, "lists", ())]
     paths += [getattr(report, "path", ""), getattr(report, "output", "")]
     to_stderr = "-" in paths and getattr(report, "written", True)
     stream = sys.stderr if to_stderr else sys.stdout
     if as_json:
-        found = _to_json(report, _NAMES[command])
-        if command == "diff" and not summary:
+        found = _to_json(report, names)
+        if function == "diff_lists" and not summary:
             tables = {name: getattr(report.diff, name) for name in _TABLES}
             for name, rows in tables.items():
                 found[name] = rows.rename(_COLUMNS, strict=False).to_dicts()
         with until_nobody_reads(stream):
             print_json(found, stream)
         return
-    if command == "merge" and (report.undecided or not quiet):
+    if function == "merge_lists" and (report.undecided or not quiet):
         _print(_conflict_lines(report.conflicts, page_of(sys.stderr)), sys.stderr)
-    if command == "check":
-        quiet = quiet and not report.faults
-    if quiet:
+    if quiet and not getattr(report, "faults", None):
         return
-    if command == "diff":
+    if function == "diff_lists":
         _print_diff(report, summary)
     else:
-        _print(_LINES[command](report), stream)
+        _print(lines(report), stream)
 
 
 def _to_json(value: Any, names: str | None = None) -> Any:
@@ -396,16 +374,33 @@ def _sample_lines(report: lists.SampleReport) -> Iterator[str]:
     )
 
 
-_LINES: Mapping[str, Callable[[Any], Iterator[str]]] = {
-    "create": _create_lines,
-    "append": _append_lines,
-    "set": _edit_lines,
-    "remove": _edit_lines,
-    "replace": _edit_lines,
-    "patch": _edit_lines,
-    "relabel": _relabel_lines,
-    "merge": _merge_lines,
-    "check": _check_lines,
-    "stats": _stats_lines,
-    "sample": _sample_lines,
+_CREATED = (
+    "lists added known classes per_class rejects skipped skipped_counts duplicates seed written "
+    "notes already_done"
+)
+_COUNTED = (
+    "list rows kind widths distinct classes largest smallest imbalance unused objects "
+    "objects_per_row"
+)
+# Of each function: the names in its JSON, in their order, and what makes the lines of its report.
+_REPORTS: Mapping[str, tuple[str, Callable[[Any], Iterator[str]]]] = {
+    "create_list": (_CREATED, _create_lines),
+    "append_to_list": (_CREATED, _append_lines),
+    "edit_list": ("path rows changed removed written already_done", _edit_lines),
+    "patch_list": (
+        "path rows added removed changed reordered written already_done",
+        _edit_lines,
+    ),
+    "relabel_lists": ("lists unit moves classes dropped idle written already_done", _relabel_lines),
+    "diff_lists": ("a b rows counts classes relabelings other_names unread", _diff_lines),
+    "merge_lists": (
+        "path rows ours theirs order renumbered conflicts decided new_classes",
+        _merge_lines,
+    ),
+    "check_list": ("list rows classes root reader kinds faults", _check_lines),
+    "list_stats": (_COUNTED, _stats_lines),
+    "sample_list": (
+        "list output rows kept wanted classes short seed written already_done",
+        _sample_lines,
+    ),
 }

@@ -16,67 +16,17 @@ from dsprep.arguments import AnyPath, public
 from dsprep.catalog import Catalog
 from dsprep.errors import OptionError, SourceError
 from dsprep.findings import SKIP_KINDS, Finding, Reject, count_skipped, lost, notes_of
+from dsprep.lists import diff as diffs
+from dsprep.lists import edit, stats, store
+from dsprep.lists import rows as tables
 from dsprep.lists.check import READERS, Fault, check_rows, read_leniently
-from dsprep.lists.diff import (
-    ClassChange,
-    Diff,
-    Edits,
-    Move,
-    class_changes,
-    diff_rows,
-    parse_patch,
-    patch_rows,
-    relabelings,
-)
-from dsprep.lists.edit import (
-    append_rows,
-    class_number,
-    cut_parts,
-    parse_label,
-    replace_prefix,
-    selected,
-    set_rows,
-)
+from dsprep.lists.diff import ClassChange, Diff, Edits, Move
 from dsprep.lists.files import compare_contents, find_missing
 from dsprep.lists.merge import Conflict, Renumbered, Side, format_merged, merge_rows
 from dsprep.lists.relabel import Change, parse_map, relabel
-from dsprep.lists.rows import (
-    ROWS,
-    format_rows,
-    leads_outside,
-    listable,
-    note_unlabeled,
-    plain_paths,
-    require_fitting,
-    require_one_kind,
-    rows_of,
-)
-from dsprep.lists.stats import (
-    Statistics,
-    class_sizes,
-    count_list,
-    sample_count,
-    sample_fraction,
-    sample_per_class,
-)
-from dsprep.lists.store import (
-    CLASSES,
-    STREAM,
-    ListFile,
-    classes_of,
-    classes_path,
-    command_text,
-    editing,
-    format_classes,
-    read_classes,
-    read_input,
-    read_list,
-    real_path,
-    was_done,
-    write_files,
-    write_new,
-    write_text,
-)
+from dsprep.lists.rows import ROWS, format_rows, require_fitting, require_one_kind
+from dsprep.lists.stats import Statistics, class_sizes
+from dsprep.lists.store import STREAM, ListFile, editing, read_list, write_text
 from dsprep.options import require_effect
 from dsprep.sources.files import Files
 from dsprep.sources.match import find_samples
@@ -266,14 +216,14 @@ def create_list(
     source = source_of(source)
     catalog, findings = _read(source, workers)
     require_effect("", {"--classes": source.classes}, labeled=catalog.is_labeled)
-    catalog, rejects = listable(catalog)
+    catalog, rejects = tables.listable(catalog)
     if under:
         below = pl.col("path").str.starts_with(os.path.normpath(under) + "/")
         catalog = replace(catalog, table=catalog.table.filter(below))
         if catalog.table.is_empty():
             raise SourceError(f"{catalog.root}: holds no images under {under!r}")
-    rows = rows_of(catalog if seed is None else catalog.shuffle(seed))
-    parts = cut_parts(rows.height, chunks, train_ratio, test_ratio)
+    rows = tables.rows_of(catalog if seed is None else catalog.shuffle(seed))
+    parts = edit.cut_parts(rows.height, chunks, train_ratio, test_ratio)
     if out == STREAM and len(parts) > 1:
         raise OptionError("-o -: several lists do not fit into one stream")
     stem = out.removesuffix(".lst")
@@ -291,7 +241,7 @@ def create_list(
                 stack.enter_context(editing(path, new=True))
             advice = "--classes {} to number these as there, --overwrite to replace it, or another"
             advice += " directory"
-            is_new = write_new(lists, catalog.classes, overwrite, advice, dry_run)
+            is_new = store.write_new(lists, catalog.classes, overwrite, advice, dry_run)
     return CreateReport(
         lists=[ListWritten(path, table.height) for path, table in lists.items()],
         added=rows.height,
@@ -332,22 +282,22 @@ def append_to_list(
     with editing(path):
         old = read_list(path, source.classes)
         if label is None and source.classes is None and old.classes is not None:
-            source = replace(source, classes=classes_path(path))
+            source = replace(source, classes=store.classes_path(path))
         catalog, findings = _read(replace(source, classes=None) if label else source, workers)
         if label is None and source.classes is None and catalog.classes is not None:
             raise SourceError(
                 f"{path}: no file tells which class has which number: give --classes FILE, or "
-                f"put {CLASSES} beside the list"
+                f"put {store.CLASSES} beside the list"
             )
-        catalog, rejects = listable(catalog)
+        catalog, rejects = tables.listable(catalog)
         unlabeled = None
         if label is None:
-            new = rows_of(catalog)
+            new = tables.rows_of(catalog)
             unlabeled = None if catalog.label_column else len(catalog)
         else:
-            same = pl.lit(parse_label(label, old.classes)).alias("label")
+            same = pl.lit(edit.parse_label(label, old.classes)).alias("label")
             new = catalog.table.select("index", same, "path")
-        rows = append_rows(old.table, new)
+        rows = edit.append_rows(old.table, new)
         require_one_kind(old.table, new, path)
         added = rows.height - old.table.height
         if added and not dry_run:
@@ -378,7 +328,8 @@ def _noticed(
         "skipped": [finding for finding in findings if finding.kind in SKIP_KINDS],
         "skipped_counts": count_skipped(findings),
         "duplicates": [finding for finding in findings if finding.kind == "duplicate"],
-        "notes": notes_of(findings) + ([] if unlabeled is None else [note_unlabeled(unlabeled)]),
+        "notes": notes_of(findings)
+        + ([] if unlabeled is None else [tables.note_unlabeled(unlabeled)]),
     }
 
 
@@ -418,23 +369,23 @@ def edit_list(
     label = None if label is None else str(label)
 
     def change(old: ListFile) -> tuple[pl.DataFrame, Edits]:
-        numbers = [class_number(name, old.classes) for name in chosen]
+        numbers = [edit.class_number(name, old.classes) for name in chosen]
         rows, count = old.table, old.table.height
         if prefix is not None:
             where = pl.col("path").str.starts_with(prefix[0])
         else:
-            where = selected(paths, [str(index) for index in ids], numbers)
+            where = edit.selected(paths, [str(index) for index in ids], numbers)
         if not (matches := rows.select(where.sum()).item()):
             raise SourceError(f"{old.path}: no row matches")
         if prefix is not None:
-            rows = replace_prefix(rows, *prefix)
+            rows = edit.replace_prefix(rows, *prefix)
         elif label is None and new_path is None:
             rows = rows.filter(~where)
         elif new_path is not None and matches > 1:
             raise OptionError(f"one path for {matches:,} rows: choose one row, by --id")
         else:
-            text = None if label is None else parse_label(label, old.classes)
-            rows = set_rows(rows, where, text, new_path)
+            text = None if label is None else edit.parse_label(label, old.classes)
+            rows = edit.set_rows(rows, where, text, new_path)
         _require_list(rows, old.path, old.table)
         both = old.table.join(rows, on="index", suffix="_new")
         same = (pl.col("label") == pl.col("label_new")) & (pl.col("path") == pl.col("path_new"))
@@ -462,11 +413,11 @@ def patch_list(
         DestinationError: If the list cannot be written.
     """
     _require_one_stream(path, patch)
-    text, source = read_input(patch)
-    diff = parse_patch(text, source)
+    text, source = store.read_input(patch)
+    diff = diffs.parse_patch(text, source)
 
     def change(old: ListFile) -> tuple[pl.DataFrame, Edits]:
-        rows = patch_rows(old.table, diff, source)
+        rows = diffs.patch_rows(old.table, diff, source)
         _require_list(rows, source)
         return rows, diff.edits
 
@@ -487,11 +438,11 @@ def _rewrite(
     in_place = out == path != STREAM
     with editing(STREAM if dry_run else out, new=out != path):
         old = read_list(path, classes)
-        command = command_text(*words, old.classes) if in_place else ""
+        command = store.command_text(*words, old.classes) if in_place else ""
         try:
             rows, edits = change(old)
         except SourceError:
-            if not was_done(path, command):
+            if not store.was_done(path, command):
                 raise
             return EditReport(out, old.table.height, already_done=True)
         written = not dry_run and (always or any(edits) or not in_place)
@@ -543,12 +494,12 @@ def relabel_lists(
         raise OptionError("-o goes with one list; several are relabeled where they are")
     map_text = read_text(map_file)
     changes = parse_map(map_text, map_file)
-    order = read_classes(new_classes) if new_classes else None
+    order = store.read_classes(new_classes) if new_classes else None
     with ExitStack() as stack:
         for path in sorted({out or path for path in paths}, key=os.path.realpath):
             stack.enter_context(editing(STREAM if dry_run else path, new=out is not None))
         lists = [read_list(path, classes) for path in paths]
-        names = [str(real_path(path)) for path in paths]
+        names = [str(store.real_path(path)) for path in paths]
         given = classes and lists[0].classes
         words = ("relabel", names, map_text, given, order, keep_unmatched, renumber)
         in_place = out is None and STREAM not in paths
@@ -563,17 +514,17 @@ def relabel_lists(
                 order=order,
             )
         except SourceError:
-            now = classes_of(paths[0])
-            if not (in_place and was_done(paths[0], command_text(*words, now))):
+            now = store.classes_of(paths[0])
+            if not (in_place and store.was_done(paths[0], store.command_text(*words, now))):
                 raise
             there = [ListWritten(found.path, found.table.height) for found in lists]
             return RelabelReport(there, "row", (), now, (), (), written=False, already_done=True)
         if out is None:
             _require_all_of_directory(paths, lists[0].classes)
-        tables: dict[str, pl.DataFrame] = {}
+        made: dict[str, pl.DataFrame] = {}
         start = 0
         for path, found in zip(paths, lists, strict=True):
-            tables[out or path] = done.rows[start : start + found.table.height]
+            made[out or path] = done.rows[start : start + found.table.height]
             start += found.table.height
         is_new = True
         if dry_run:
@@ -582,15 +533,17 @@ def relabel_lists(
             write_text(STREAM, format_rows(done.rows))
         elif out is not None:
             advice = "--overwrite to replace it, or -o with another directory"
-            is_new = write_new(tables, done.classes, overwrite, advice)
+            is_new = store.write_new(made, done.classes, overwrite, advice)
         else:
-            files = {real_path(path).name: format_rows(rows) for path, rows in tables.items()}
-            if done.classes is not None and classes_of(paths[0]) != done.classes:
-                files[CLASSES] = format_classes(done.classes)
-            command = command_text(*words, done.classes) if in_place else ""
-            write_files(paths[0], {name: text.encode() for name, text in files.items()}, command)
+            files = {store.real_path(path).name: format_rows(rows) for path, rows in made.items()}
+            if done.classes is not None and store.classes_of(paths[0]) != done.classes:
+                files[store.CLASSES] = store.format_classes(done.classes)
+            command = store.command_text(*words, done.classes) if in_place else ""
+            store.write_files(
+                paths[0], {name: text.encode() for name, text in files.items()}, command
+            )
     return RelabelReport(
-        [ListWritten(path, rows.height) for path, rows in tables.items()],
+        [ListWritten(path, rows.height) for path, rows in made.items()],
         done.unit,
         done.moves,
         done.classes,
@@ -605,7 +558,7 @@ def _require_all_of_directory(paths: Sequence[str], classes: tuple[str, ...] | N
     """Refuse to change the classes of lists that are not named."""
     if paths[0] == STREAM:
         return
-    given = {real_path(path) for path in paths}
+    given = {store.real_path(path) for path in paths}
     directories = {path.parent for path in given}
     if len(directories) > 1:
         raise OptionError("relabel lists of one directory at a time, as they share classes.txt")
@@ -615,9 +568,10 @@ def _require_all_of_directory(paths: Sequence[str], classes: tuple[str, ...] | N
         for path in directory.glob("*.lst")
         if not path.name.startswith(".") and path.resolve() not in given
     )
-    if others and classes is not None and (directory / CLASSES).exists():
+    beside = directory / store.CLASSES
+    if others and classes is not None and beside.exists():
         raise SourceError(
-            f"{directory / CLASSES}: names the classes of {others[0]} as well: relabel all lists "
+            f"{beside}: names the classes of {others[0]} as well: relabel all lists "
             "of the directory at once, or give -o with another directory"
         )
 
@@ -662,7 +616,7 @@ def diff_lists(
         unread = sum(texts.null_count() for texts in found)
         return found
 
-    diff = diff_rows(
+    diff = diffs.diff_rows(
         old.table, new.table, ids=ids, order=order, contents=contents if content else None
     )
     names = new.classes or old.classes
@@ -671,8 +625,8 @@ def diff_lists(
         b=new.path,
         rows=(old.table.height, new.table.height),
         diff=diff,
-        classes=class_changes(old.table, new.table, diff, names),
-        relabelings=relabelings(diff, names),
+        classes=diffs.class_changes(old.table, new.table, diff, names),
+        relabelings=diffs.relabelings(diff, names),
         other_names=_other_names(old.classes, new.classes),
         unread=unread,
         ids=ids,
@@ -777,7 +731,7 @@ def check_list(
         SourceError: If the list, the classes or the directory cannot be read.
     """
     name = "<stdin>" if path == STREAM else path
-    names = classes_of(path, classes)
+    names = store.classes_of(path, classes)
     rows, faults = read_leniently(read_stdin() if path == STREAM else _read_bytes(path))
     wanted = READERS[reader] if reader is not None else None
     faults += check_rows(rows, names, numbered=wanted is not None and wanted.numbered)
@@ -801,7 +755,7 @@ def _read_bytes(path: str) -> bytes:
 
 def _look_up(root: str, rows: pl.DataFrame, source: str) -> Iterator[Fault]:
     """Look up every file whose path leads nowhere else; or every sample, if the root has these."""
-    rows = rows.filter(~leads_outside(pl.col("path")))
+    rows = rows.filter(~tables.leads_outside(pl.col("path")))
     samples = None
     if not (is_dir(root) and holds_images(root)):
         samples = read_whole(make_source(root, whole=True))
@@ -810,7 +764,7 @@ def _look_up(root: str, rows: pl.DataFrame, source: str) -> Iterator[Fault]:
         return
     files = Files.of(*samples)
     assert files.samples is not None
-    rows = rows.select("line", "path", plain_paths(rows["path"]).alias("file"))
+    rows = rows.select("line", "path", tables.plain_paths(rows["path"]).alias("file"))
     names = find_samples(rows, files, files.samples, source)
     missing = rows.filter(~names.is_in(files.table["path"].implode()))
     for line, path in missing.select("line", "path").iter_rows():
@@ -829,7 +783,7 @@ def list_stats(path: AnyPath, *, classes: AnyPath | None = None) -> Statistics:
         SourceError: If the list or the classes cannot be read.
     """
     found = read_list(path, classes)
-    return count_list(found.table, found.classes, found.path)
+    return stats.count_list(found.table, found.classes, found.path)
 
 
 @public
@@ -876,11 +830,11 @@ def sample_list(
         found = read_list(path, classes)
         table = found.table
         if fraction is not None:
-            rows = sample_fraction(table, fraction, seed)
+            rows = stats.sample_fraction(table, fraction, seed)
         elif count is not None:
-            rows = sample_count(table, count, seed)
+            rows = stats.sample_count(table, count, seed)
         else:
-            rows = sample_per_class(table, per_class, seed)
+            rows = stats.sample_per_class(table, per_class, seed)
         sizes = class_sizes(table) if per_class is not None else {}
         report = SampleReport(
             list=found.path,
@@ -900,7 +854,7 @@ def sample_list(
             write_text(out, format_rows(rows))
             return report
         advice = "--overwrite to replace it, or another directory"
-        is_new = write_new({out: rows}, found.classes, overwrite, advice)
+        is_new = store.write_new({out: rows}, found.classes, overwrite, advice)
     return replace(report, written=is_new, already_done=not is_new)
 
 
