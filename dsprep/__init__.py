@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from dsprep.sources.reading import make_source as make_source
     from dsprep.splits.report import SplitReport as SplitReport
     from dsprep.storage.s3_config import S3Config as S3Config
-    from dsprep.syncing.filters import Rule as Rule
+    from dsprep.syncing.plan import Rule as Rule
     from dsprep.syncing.report import SyncReport as SyncReport
     from dsprep.syncing.sync import clean_uploads as clean_uploads
     from dsprep.syncing.sync import sync as sync
@@ -51,7 +51,7 @@ _PUBLIC = {
     "IndexReport": "dsprep.indexing.index",
     "OptionError": "dsprep.errors",
     "Progress": "dsprep.progress",
-    "Rule": "dsprep.syncing.filters",
+    "Rule": "dsprep.syncing.plan",
     "S3Config": "dsprep.storage.s3_config",
     "Source": "dsprep.sources.reading",
     "SourceError": "dsprep.errors",

@@ -54,8 +54,9 @@ LAYER_OF = {name: i for i, names in enumerate(LAYERS) for name in names.split()}
 ALLOWED_IN = {
     "click": ["cli", "cli.*"],
     "tqdm": ["cli.*", "progress"],
-    "boto3": ["storage.s3"],
-    "botocore": ["storage.s3"],
+    "boto3": [],
+    "urllib3": ["storage.s3.client"],
+    "botocore": ["storage.s3.client"],
     "mxnet": ["loaders.*"],
     "tensorflow": ["loaders.*"],
     "webdataset": ["loaders.*"],
@@ -71,7 +72,7 @@ WORKER = [
     *("workers", "workers.worker"),
     *("formats", "formats.*", "images", "images.*", "readers", "readers.*", "storage", "storage.*"),
     *("plan", "plan.geometry", "plan.recipe"),
-    *("run", "run.shard", "run.spool"),
+    *("run", "run.shard", "run.target"),
     *("verifying", "verifying.folders", "verifying.inspection", "verifying.shards"),
     *("indexes", "indexes.*", "indexing", "indexing.files", "indexing.shard"),
     *("sources", "sources.looking", "sources.parquet_rows", "sources.scan", "sources.spans"),
@@ -84,7 +85,9 @@ PLANNING = ["formats.weights"]
 SLOW = {"polars", "PIL", *ALLOWED_IN}
 
 # What pyproject.toml promises to install, by the name that is imported.
-DEPENDENCIES = {"boto3", "botocore", "click", "google_crc32c", "PIL", "polars", "tqdm"}
+DEPENDENCIES = {
+    *("boto3", "botocore", "click", "google_crc32c", "PIL", "polars", "tqdm", "urllib3"),
+}
 EXTRAS = {"imagehash", "mxnet", "numpy", "pyarrow", "tensorflow", "webdataset"}
 
 
