@@ -11,7 +11,8 @@ import click
 from dsprep.cli.bars import Page, draw_bars, page_of, width_of
 from dsprep.cli.report import print_json, skipped_text
 from dsprep.cli.streams import until_nobody_reads
-from dsprep.commands import lists
+from dsprep.commands.edit_lists import CreateReport, EditReport, RelabelReport
+from dsprep.commands.inspect_lists import CheckReport, DiffReport, MergeReport, SampleReport
 from dsprep.lists.check import READERS
 from dsprep.lists.diff import ClassChange, Move, format_diff
 from dsprep.lists.merge import Conflict
@@ -108,18 +109,20 @@ def _count(things: Sequence[Any], noun: str, after: str = "") -> str:
     return f"{format_count(len(things), noun)}{after}" if things else ""
 
 
-def _is_written(report: lists.CreateReport | lists.RelabelReport | lists.SampleReport) -> list[str]:
+def _is_written(
+    report: CreateReport | RelabelReport | SampleReport,
+) -> list[str]:
     done = "  already done, nothing was written" if report.already_done else ""
     return [] if report.written else [done or "  nothing was written"]
 
 
-def _lists_lines(report: lists.CreateReport | lists.RelabelReport) -> Iterator[str]:
+def _lists_lines(report: CreateReport | RelabelReport) -> Iterator[str]:
     for path, rows in report.lists:
         yield f"{_name(path)}: {format_count(rows, 'row')}"
     yield from _is_written(report)
 
 
-def _create_lines(report: lists.CreateReport) -> Iterator[str]:
+def _create_lines(report: CreateReport) -> Iterator[str]:
     yield from _lists_lines(report)
     if sizes := list(report.per_class.values()):
         span = f"{min(sizes):,} to {max(sizes):,} samples"
@@ -128,7 +131,7 @@ def _create_lines(report: lists.CreateReport) -> Iterator[str]:
     yield from _format([("order", order), *_noticed(report)])
 
 
-def _append_lines(report: lists.CreateReport) -> Iterator[str]:
+def _append_lines(report: CreateReport) -> Iterator[str]:
     (written,) = report.lists
     done = "added" if report.written or not report.added else "would be added"
     yield f"{written.path}: {format_count(report.added, 'row')} {done}, {written.rows:,} in all"
@@ -136,7 +139,7 @@ def _append_lines(report: lists.CreateReport) -> Iterator[str]:
     yield from _format([("known", known), *_noticed(report)])
 
 
-def _noticed(report: lists.CreateReport) -> Rows:
+def _noticed(report: CreateReport) -> Rows:
     names = format_some([finding.path for finding in report.duplicates])
     repeated = f"{len(report.duplicates):,} paths are named more than once: {names}"
     rejects = [f"{reject.path}: {reject.reason}" for reject in report.rejects]
@@ -148,7 +151,7 @@ def _noticed(report: lists.CreateReport) -> Rows:
     ]
 
 
-def _edit_lines(report: lists.EditReport) -> Iterator[str]:
+def _edit_lines(report: EditReport) -> Iterator[str]:
     counts = {
         "added": report.added,
         "removed": report.removed,
@@ -161,7 +164,7 @@ def _edit_lines(report: lists.EditReport) -> Iterator[str]:
     yield f"{_name(report.path)}: {what}, {report.rows:,} in all{unwritten}"
 
 
-def _relabel_lines(report: lists.RelabelReport) -> Iterator[str]:
+def _relabel_lines(report: RelabelReport) -> Iterator[str]:
     yield from _lists_lines(report)
     moves = [move for move in report.moves if move.old != move.new]
     same = sum(move.moved for move in report.moves if move.old == move.new)
@@ -185,7 +188,7 @@ def _say_move(move: Move, unit: str) -> str:
     return f"{format_count(move.moved, unit)} from {move.old} to {move.new}"
 
 
-def _print_diff(report: lists.DiffReport, summary: bool) -> None:
+def _print_diff(report: DiffReport, summary: bool) -> None:
     """Print a patch, with a summary in its comments."""
     if report.diff.is_empty:
         _print(_format(_other_names(report, page_of(sys.stderr)), 11), sys.stderr)
@@ -195,7 +198,7 @@ def _print_diff(report: lists.DiffReport, summary: bool) -> None:
         write_text("-", text if summary else text + format_diff(report.diff))
 
 
-def _diff_lines(report: lists.DiffReport) -> Iterator[str]:
+def _diff_lines(report: DiffReport) -> Iterator[str]:
     for path, rows in zip((report.a, report.b), report.rows, strict=True):
         yield f"{_PATCH.shown(path)}: {format_count(rows, 'row')}"
     ignored = {"ids": not report.ids, "order": not report.order}
@@ -214,7 +217,7 @@ def _diff_lines(report: lists.DiffReport) -> Iterator[str]:
     yield from _format(_first("relabeled", moves), 11)
 
 
-def _other_names(report: lists.DiffReport, page: Page) -> Rows:
+def _other_names(report: DiffReport, page: Page) -> Rows:
     lines = []
     for number, before, after in report.other_names:
         now = "has no name now" if after is None else f"is {page.shown(after)} now"
@@ -238,7 +241,7 @@ def _class_table(classes: Sequence[ClassChange]) -> Iterator[str]:
         yield f"  and {len(classes) - len(by_change):,} more classes; --json tells all"
 
 
-def _merge_lines(report: lists.MergeReport) -> Iterator[str]:
+def _merge_lines(report: MergeReport) -> Iterator[str]:
     conflicts = _count(report.conflicts, "conflict")
     left = f", and {conflicts} to decide" if report.undecided else ""
     yield f"{_name(report.path)}: {format_count(report.rows, 'row')}{left}"
@@ -278,7 +281,7 @@ def _conflict_lines(conflicts: Sequence[Conflict], page: Page) -> Iterator[str]:
         yield f"and {len(conflicts) - _SHOWN:,} more conflicts; --json lists them all"
 
 
-def _check_lines(report: lists.CheckReport) -> Iterator[str]:
+def _check_lines(report: CheckReport) -> Iterator[str]:
     faults = report.faults
     yield f"{report.list}: {_count(faults, 'fault') or 'no faults'}"
     checked = [
@@ -351,7 +354,7 @@ def _histogram(classes: Sequence[ClassCount], page: Page) -> Iterator[str]:
     yield from lines[half:]
 
 
-def _sample_lines(report: lists.SampleReport) -> Iterator[str]:
+def _sample_lines(report: SampleReport) -> Iterator[str]:
     share = 100 * report.kept / report.rows
     rows = format_count(report.rows, "row")
     yield f"{_name(report.output)}: {report.kept:,} of {rows}, {share:.3g}%"

@@ -347,6 +347,14 @@ def require_one_kind(old: pl.DataFrame, new: pl.DataFrame, source: str) -> None:
     )
 
 
+def require_list(rows: pl.DataFrame, source: str, old: pl.DataFrame | None = None) -> None:
+    """Refuse to write rows that could not be read again, or are of another kind than the old."""
+    if rows.is_empty():
+        raise SourceError(f"{source}: no row would be left")
+    require_one_kind(rows.clear() if old is None else old, rows, source)
+    require_fitting(rows, source)
+
+
 # The samples of a catalog
 
 
