@@ -253,7 +253,7 @@ class FormatOptions:
     format: str | None = None  # another name of `to`
     features: str | None = _shards(
         "Feature names of TFRecord examples.  [default: dsprep]",
-        choices=("dsprep", "slim", "inception", "tfds", "detection"),
+        choices=("dsprep", "slim", "inception", "tfds"),
         rare=True,
     )
     key: str = _samples(

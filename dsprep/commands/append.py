@@ -80,7 +80,7 @@ def append(options: AppendOptions) -> WriteReport:
         source,
         choice=choice,
         classes=str(destination.companion("classes.txt")) if base.classes else None,
-        whole=made.layout.needs_names,
+        whole=made.layout.class_names_in == "header",
     )
     images = Images(
         made.transform,
@@ -123,7 +123,7 @@ def append(options: AppendOptions) -> WriteReport:
                 begin(plan, state, base=base)
                 report = carry_out(plan, state, options, pool, identity, base)
             notes = [*report.notes, _added(base, report)]
-            if not made.layout.keys_must_differ:
+            if made.layout.equal_keys != "merged":
                 notes.append(f"{made.layout.name}: samples that exist already are not looked for")
             state_name = "continued" if state.resumed else "appended"
             report = replace(report, notes=notes, state=state_name)
@@ -192,7 +192,7 @@ def _was_appended(base: Manifest, source_digest: str) -> bool:
 
 def _require_new(plan: Plan, there: Catalog) -> None:
     """Refuse samples with the keys of existing ones."""
-    if plan.job.layout.keys_must_differ and plan.job.key == "path":
+    if plan.job.layout.equal_keys == "merged" and plan.job.key == "path":
         keys = plan.catalog.keys()
         twice = keys.filter(keys.is_in(there.keys().implode()))
         if len(twice):

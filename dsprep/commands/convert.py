@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import replace
 
 from dsprep.commands.write import WriteReport, new_job, write
-from dsprep.formats.folder import Folder
 from dsprep.keywords import ConvertOptions, called_with
 from dsprep.plan.cut import ShardSize
 from dsprep.plan.job import images_of
@@ -34,12 +33,9 @@ def convert(options: ConvertOptions) -> WriteReport:
         DestinationError: If the destination refuses.
         RunStopped: If it ended early; calling again continues.
     """
-    job = new_job("convert", options, options.prefix)
-    transform = options.transform
-    if isinstance(job.layout, Folder) and transform is not None:
-        job = replace(job, layout=replace(job.layout, reencoded=True))
+    job = new_job("convert", options)
     copies = (
-        transform is None
+        options.transform is None
         and options.check in (None, "none")
         and options.key == "path"
         and not _CHANGES.intersection(job.given)

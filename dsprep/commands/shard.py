@@ -55,7 +55,7 @@ def shard(options: ShardOptions) -> WriteReport:
     copies = (
         own == job.layout.name and options.key == "path" and not _CHANGES.intersection(job.given)
     )
-    whole = options.filter is not None or (not copies and job.layout.needs_names)
+    whole = options.filter is not None or (not copies and job.layout.class_names_in == "header")
     job = replace(
         job,
         source=replace(job.source, whole=whole),

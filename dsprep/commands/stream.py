@@ -17,8 +17,8 @@ from dsprep.findings import (
 )
 from dsprep.formats import CONCATENATIVE
 from dsprep.formats.base import Entry, Format
-from dsprep.formats.stream import Readable, ShardStream, why_no_shard
-from dsprep.formats.tfrecord import TFRecord
+from dsprep.formats.compressed import Readable
+from dsprep.formats.stream import ShardStream, why_no_shard
 from dsprep.keywords import (
     FieldOptions,
     FormatOptions,
@@ -31,7 +31,7 @@ from dsprep.pipeline import Pipeline, sample_finisher
 from dsprep.plan.job import images_of, make_layout
 from dsprep.readers.shards import ShardReader
 from dsprep.sample import Sample
-from dsprep.schema import Choice, Reading, Schema, observe, select, settle
+from dsprep.schema import LABEL, Choice, Reading, Schema, observe, select, settle
 from dsprep.sources.reading import choice_of
 from dsprep.units import format_some
 
@@ -119,12 +119,11 @@ def convert_stream(options: StreamOptions) -> Converted:
     if source not in CONCATENATIVE:
         raise OptionError(f"source {source}: choose one of {', '.join(CONCATENATIVE)}")
     require_effect("convert", given_options({"look": options.look}), stream=True)
-    layout = make_layout(to, features=options.features, metadata=options.metadata)
+    layout = make_layout(to, options)
     if not layout.concatenative:
         raise OptionError(f"{to}: cannot be streamed; convert files instead")
-    source_layout = CONCATENATIVE[source]()
-    if options.features is not None and isinstance(source_layout, TFRecord) and to != source:
-        source_layout = TFRecord(options.features)
+    preset = options.features if to != source else None
+    source_layout = CONCATENATIVE[source]().with_options(preset=preset)
     images = images_of(options)
     if images.check is None:
         images = replace(images, check="none" if layout.readable_images is None else "decode")
@@ -237,7 +236,7 @@ class _Stream:
         notes: list[str] = []
         if not raw:
             layout, notes = layout.arranged(schema)
-            if layout.needs_labels and schema.label is None and samples:
+            if LABEL in layout.required and schema.label is None and samples:
                 raise OptionError(
                     f"{self._name}: its samples have no label, and {layout.name} needs one: a "
                     "manifest can say that there is none, a stream cannot"
@@ -277,7 +276,7 @@ def _checked(sample: Sample | BadSample, layout: Format, before: str | None) -> 
     """Return the sample, if it can follow the one whose key is ``before``."""
     if isinstance(sample, BadSample):
         raise sample
-    if sample.key == before and layout.keys_must_differ:
+    if sample.key == before and layout.equal_keys == "merged":
         raise BadSample(
             f"its key {before!r} is that of the sample before; --key index makes new keys"
         )

@@ -17,7 +17,6 @@ from dsprep.formats.tar import MAX_NAME
 from dsprep.keywords import (
     AppendOptions,
     ClassOptions,
-    ImageOptions,
     SizeOptions,
     SourceOptions,
     WriteOptions,
@@ -47,6 +46,7 @@ from dsprep.run.commit import (
 from dsprep.run.run import Run
 from dsprep.run.state import RunState, remove_leftovers
 from dsprep.run.target import target_of
+from dsprep.schema import LABEL
 from dsprep.sources.reading import Source, choice_of
 from dsprep.units import format_count, format_some, parse_size
 from dsprep.workers.pool import Pool, available_cores
@@ -116,9 +116,7 @@ def source_with(options: WriteOptions | AppendOptions, **more: Any) -> Source:
     return Source(first, others=others, choice=choice_of(options), **values)
 
 
-def new_job(
-    command: str, options: WriteOptions, prefix: str = "", own_format: str | None = None
-) -> Job:
+def new_job(command: str, options: WriteOptions, own_format: str | None = None) -> Job:
     """Return the job that the options of a command ask for, images aside."""
     if options.to and options.format and options.to != options.format:
         raise OptionError(f"--to {options.to} and --format {options.format}: give one of them")
@@ -127,19 +125,14 @@ def new_job(
     asked = options.to or options.format or own_format
     destination, format_name = parse_destination(options.dest, asked)
     require_effect(command, given, format=format_name, **destination.facts())
-    layout = make_layout(
-        format_name,
-        gzip=options.compression == "gzip" or destination.is_gzip,
-        features=options.features,
-        metadata=isinstance(options, ImageOptions) and options.metadata,
-        prefix=prefix,
-    )
+    is_gzip = options.compression == "gzip" or destination.is_gzip
+    layout = make_layout(format_name, options, is_gzip)
     features = None if format_name == "tfrecord" else options.features
     size = size_of(options)
     return Job(
         command,
         given,
-        replace(source, whole=layout.needs_names, features=features),
+        replace(source, whole=layout.class_names_in == "header", features=features),
         destination,
         layout,
         Images(),
@@ -306,11 +299,10 @@ def _notes(plan: Plan, shards: Sequence[ShardFacts], per_class: Mapping[int, int
         count = format_count(len(incomplete), "sample")
         yield f"{count} without a part that most have: {format_some(incomplete)}"
     yield from job.notes
-    if layout.needs_objects and (without := catalog.without_objects()):
-        yield (
-            f"{format_count(without, 'image')} without objects, at which MXNet's ImageDetIter and "
-            "ImageDetRecordIter stop"
-        )
+    stop = layout.stop_without_objects
+    if stop and (without := catalog.without_objects()):
+        count = format_count(without, "image")
+        yield f"{count} without objects, at which {' and '.join(stop)} stop"
     if (
         target is not None
         and shards
@@ -323,7 +315,7 @@ def _notes(plan: Plan, shards: Sequence[ShardFacts], per_class: Mapping[int, int
     void = [shard.name for shard in shards if not shard.samples]
     if void:
         yield f"{format_count(len(void), 'empty shard')}: {format_some(void)}"
-    if layout.keys_must_differ and job.key == "path":
+    if layout.equal_keys == "merged" and job.key == "path":
         names = catalog.keys()
         long = names.filter(names.str.len_bytes() > MAX_NAME - len(".jpeg"))
         if len(long):
@@ -337,7 +329,7 @@ def _unlabeled(plan: Plan) -> str:
     """Return the note on a source without labels."""
     layout = plan.job.layout
     note = f"{format_count(len(plan.catalog), 'sample')} without labels"
-    if layout.needs_labels:
+    if LABEL in layout.required:
         note += (
             f": {layout.name} cannot hold that, so each record says 0 instead, which a training "
             f"job takes for a class; only {plan.job.destination.manifest.name} says that it "

@@ -8,17 +8,15 @@ from typing import TYPE_CHECKING, Any
 
 from dsprep.errors import DsprepError, OptionError, SourceError
 from dsprep.formats import FORMATS, Format
-from dsprep.formats.folder import AugmentedFolder, Folder
 from dsprep.formats.tfrecord import TFRecord
-from dsprep.formats.webdataset import WebDataset
 from dsprep.images.decode import DEFAULT_MAX_PIXELS
-from dsprep.keywords import ImageOptions
+from dsprep.keywords import ConvertOptions, FormatOptions, ImageOptions
 from dsprep.options import require_effect
 from dsprep.pipeline import Images, Pipeline
 from dsprep.plan.cut import ShardSize
 from dsprep.plan.destination import Destination
 from dsprep.readers.shards import ShardReader
-from dsprep.schema import Schema, Settled
+from dsprep.schema import LABEL, Schema, Settled
 from dsprep.sources.reading import Source
 from dsprep.units import format_count, format_some
 
@@ -98,24 +96,18 @@ class Job:
         )
 
 
-def make_layout(
-    format_name: str,
-    *,
-    gzip: bool = False,
-    features: str | None = None,
-    metadata: bool = False,
-    prefix: str = "",
-) -> Format:
+def make_layout(name: str, options: FormatOptions, gzip: bool = False) -> Format:
     """Return a format with the options that a user gave."""
-    if format_name not in FORMATS:
-        raise OptionError(f"format {format_name}: choose one of {', '.join(FORMATS)}")
-    if format_name == TFRecord.name:
-        return TFRecord(features or "dsprep", gzip)
-    if format_name == WebDataset.name:
-        return WebDataset(metadata)
-    if format_name == AugmentedFolder.name:
-        return AugmentedFolder(prefix=prefix)
-    return FORMATS[format_name]()
+    if name not in FORMATS:
+        raise OptionError(f"format {name}: choose one of {', '.join(FORMATS)}")
+    samples = options if isinstance(options, ImageOptions) else None
+    return FORMATS[name]().with_options(
+        preset=options.features,
+        gzip=gzip,
+        metadata=samples is not None and samples.metadata,
+        prefix=options.prefix if isinstance(options, ConvertOptions) else "",
+        reencoded=samples is not None and samples.transform is not None,
+    )
 
 
 def images_of(options: ImageOptions) -> Images:
@@ -139,7 +131,7 @@ def resolve_defaults(job: Job, catalog: Catalog) -> Job:
         check = "decode" if guarded else "none" if reader.whole else "header"
     if size.by_file and not (reader.whole and catalog.keeps_files_together()):
         size = ShardSize()
-    if isinstance(job.layout, Folder):
+    if job.layout.is_tree:
         size = ShardSize(target=_UNIT)
     unknown = [name for name in sorted(job.images.keep_fields) if not settled.schema.named(name)]
     which = "this field" if len(unknown) == 1 else "these"
@@ -186,7 +178,7 @@ def _with_schema(job: Job, catalog: Catalog) -> Job:
         return replace(
             job, layout=layout.like(reader.table), copies=copies, raw=True, schema=schema
         )
-    if layout.needs_labels and label is not None and label.missing:
+    if LABEL in layout.required and label is not None and label.missing:
         seen, count = catalog.settled.samples, catalog.settled.counts.get(label.name, 0)
         raise SourceError(
             f"{job.source.root}: {seen - count:,} of {seen:,} samples looked at have no label, "

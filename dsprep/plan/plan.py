@@ -12,8 +12,7 @@ from typing import TYPE_CHECKING
 from dsprep.errors import OptionError, SourceError
 from dsprep.findings import SKIP_KINDS, Finding, Reject, lost
 from dsprep.formats import shard_stem
-from dsprep.formats.extensions import extension_of
-from dsprep.formats.folder import Folder
+from dsprep.formats.names import extension_of
 from dsprep.pipeline import Pipeline, count_dependents, geometry_error, label_depends
 from dsprep.plan.cut import PlannedShard, plan_shards
 from dsprep.plan.job import Job, resolve_defaults
@@ -84,13 +83,13 @@ class Plan:
     def files(self) -> Iterator[str]:
         """Yield the names of all files that the run may write, the manifest excepted."""
         destination, layout = self.job.destination, self.job.layout
-        suffixes = layout.sidecars(Rows([], [], [], None), [])
-        if isinstance(layout, Folder):
+        if layout.is_tree:
             for name in ("files.jsonl", "lst", "manifest"):
                 yield destination.companion(name).name
-        for shard in () if isinstance(layout, Folder) else self.shards:
+        for shard in () if layout.is_tree else self.shards:
             yield shard.name
-            yield from (Path(shard.name).with_suffix(suffix).name for suffix in suffixes)
+            for suffix in layout.sidecar_suffixes:
+                yield Path(shard.name).with_suffix(suffix).name
         yield from layout.dataset_index(self.job.name, [])
         yield from (name for name, _ in self.class_files())
         for name in ("classes.txt", "rejects.jsonl", "skipped.jsonl"):
@@ -167,7 +166,7 @@ def _require_unspoiled(job: Job, catalog: Catalog, pool: Pool) -> None:
 
 def _shard_namer(job: Job, catalog: Catalog) -> Callable[[int, int], str]:
     """Return a function that names shard i of n."""
-    if isinstance(job.layout, Folder):
+    if job.layout.is_tree:
         return lambda number, count: f"units/{number:06d}"  # pieces of what becomes one tree
     if job.destination.single:
         return lambda number, count: str(job.destination.single)
@@ -188,7 +187,7 @@ def _shard_namer(job: Job, catalog: Catalog) -> Callable[[int, int], str]:
 
 def require_distinct_keys(plan: Plan) -> None:
     """Refuse samples that readers could not distinguish."""
-    if not plan.collisions or not plan.job.layout.keys_must_differ:
+    if not plan.collisions or plan.job.layout.equal_keys != "merged":
         return
     count = len(plan.collisions)
     lines = [f"{plan.catalog.root}: {format_count(count, 'key')} would be that of several samples:"]

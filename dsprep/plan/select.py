@@ -14,8 +14,9 @@ from typing import NamedTuple
 
 import polars as pl
 
-from dsprep.catalog import Catalog, key_expr
+from dsprep.catalog import Catalog
 from dsprep.errors import OptionError, SourceError
+from dsprep.sample import key_expr
 from dsprep.sources.cells import parse_cells
 from dsprep.sources.table import PATH_COLUMNS
 from dsprep.text import read_text

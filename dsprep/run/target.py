@@ -433,10 +433,8 @@ class PrefixTarget(Target):
 
     def publish_manifest(self, data: bytes) -> None:
         """Store it on the condition that there is none."""
-        from dsprep.storage.publish import publish as publish_new
-
         with _refusals():
-            publish_new(self._store, self._key(self.manifest), data)
+            self._store.publish(self._key(self.manifest), data)
 
     def delete(self, names: Iterable[str]) -> None:
         """Delete objects."""

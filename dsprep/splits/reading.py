@@ -13,7 +13,7 @@ from dsprep.lists.rows import listable, plain_paths, rows_of
 from dsprep.lists.store import STREAM, classes_path, read_list
 from dsprep.options import require_effect
 from dsprep.readers.files import FileReader
-from dsprep.sources.archive import read_text_beside
+from dsprep.sources.archive_files import read_text_beside
 from dsprep.sources.cells import parse_cells
 from dsprep.sources.match import settle_duplicates
 from dsprep.sources.reading import Source, read_source

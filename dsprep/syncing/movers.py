@@ -17,7 +17,6 @@ from dsprep.storage.pace import Pace
 from dsprep.storage.parts import plan_copy, plan_parts
 from dsprep.storage.preflight import require_rights
 from dsprep.storage.proof import crc32c_of, may_be_wrong
-from dsprep.storage.publish import publish
 from dsprep.storage.upload import upload
 from dsprep.syncing.plan import Pair
 from dsprep.syncing.report import Failure, Requests
@@ -237,7 +236,7 @@ def _require(expected: int, side: Prefix, stored: Stored, name: str, proven: boo
 def _put(place: Prefix, pair: Pair, data: bytes, new: bool, way: Way) -> Moved:
     """Store a manifest on condition that no other run has replaced it."""
     guard = "" if new or pair.found is None else pair.found.etag
-    publish(place.store, place.key(pair.path), data, guard)
+    place.store.publish(place.key(pair.path), data, guard)
     name = place.name(pair.path)
     way.events.moved(name, len(data))
     way.events.end(name, len(data), "md5")
