@@ -10,7 +10,7 @@ from contextlib import suppress
 from typing import Any
 
 from dsprep.dataset.manifest import Manifest, parse_manifest
-from dsprep.errors import SourceError
+from dsprep.errors import DestinationError, SourceError
 from dsprep.formats.listing import LISTING
 from dsprep.plan.destination import Destination
 from dsprep.progress import Progress
@@ -135,7 +135,10 @@ def files_of_run(target: Target) -> list[str]:
 def withdraw(target: Target, overwrite: bool) -> None:
     """Let a finished data set make way, its manifest first; or end what a killed run began."""
     if overwrite and target.stamps([target.manifest]):
-        target.note(REPLACED, target.read(target.manifest))
+        try:
+            target.note(REPLACED, target.read(target.manifest))
+        except SourceError as error:
+            raise DestinationError(f"{error}; remove it, or choose another destination") from None
         target.delete([target.manifest])
     if not target.keeps_replaced:
         _remove_replaced(target, None)
