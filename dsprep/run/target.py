@@ -32,14 +32,14 @@ from dsprep.storage.local import (
     sync_directory,
     write_whole,
 )
-from dsprep.storage.urls import LONGEST_KEY
+from dsprep.storage.location import LONGEST_KEY
 from dsprep.units import format_size
 from dsprep.workers.worker import yield_core
 
 if TYPE_CHECKING:
     from dsprep.run.lease import Lease
-    from dsprep.storage.bucket import S3Store
     from dsprep.storage.pace import Pace
+    from dsprep.storage.s3.bucket import S3Store
 
 RUN, RECEIPTS, REPLACED, _HOLDER = "run.json", "receipts", "replaced.json", "holder"
 
@@ -184,7 +184,12 @@ class Target(ABC):
 
     def read_note(self, name: str) -> bytes | None:
         """Read a note; None if there is none."""
-        return self._read(self._note(name))
+        try:
+            return self._read(self._note(name))
+        except OSError as error:
+            raise DestinationError(
+                f"{self.destination.url(self._note(name))}: cannot be read ({error.strerror})"
+            ) from None
 
     def noted(self, name: str) -> dict[str, Any] | None:
         """Return what a note says; None if there is none, or it is not one of ours."""
@@ -339,7 +344,11 @@ class DirectoryTarget(Target):
         return None
 
     def _read_all(self, names: Sequence[str]) -> list[bytes]:
-        return [data for name in names if (data := self._read(name)) is not None]
+        found = []
+        for name in names:
+            with suppress(OSError):  # it is no regular file, or has just gone
+                found.append(read_whole(self.destination.directory / name))
+        return found
 
     def _write(self, name: str, data: bytes) -> None:
         path = self.destination.directory / name
@@ -544,8 +553,8 @@ def target_of(destination: Destination) -> Target:
 @cache
 def _connect(bucket: str) -> tuple[S3Store, Pace]:
     """Return the connection of this process, and the threads that move parts."""
-    from dsprep.storage.connected import store_of  # a run on a disk needs no S3
     from dsprep.storage.pace import Pace
+    from dsprep.storage.s3.bucket import store_of  # a run on a disk needs no S3
 
     return store_of(bucket), Pace()
 
