@@ -81,7 +81,7 @@ _output = option_group("Output")
 @_output("-o", "--output", metavar="DIR", required=True, help="The directory of the lists.")
 @_output(
     "--materialize",
-    type=click.Choice(["hardlink", "symlink", "copy", "move"]),
+    type=click.Choice(["hardlink", "symlink", "copy"]),
     help="Make a tree SIDE/CLASS/NAME in that directory as well; the lists name its files.",
 )
 @_output("--overwrite", is_flag=True, help="Replace lists and classes.txt.")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -14,10 +14,9 @@ import polars as pl
 
 from dsprep.arguments import AnyPath, public
 from dsprep.errors import OptionError
-from dsprep.findings import Reject
 from dsprep.lists.editing import require_fitting
 from dsprep.lists.rows import format_rows
-from dsprep.liststore import CLASSES, STREAM, read_list
+from dsprep.liststore import CLASSES, STREAM
 from dsprep.options import given_options, require_effect
 from dsprep.plan.destination import require_local
 from dsprep.progress import Progress
@@ -27,11 +26,9 @@ from dsprep.sources.reading import Source, make_choice
 from dsprep.splits.asked import Asked
 from dsprep.splits.choosing import Sides, choose_sides, given_sides
 from dsprep.splits.inputs import read_inputs
-from dsprep.splits.leaks import Copies, Leak, find_leaks, find_near, find_same, join_sets
-from dsprep.splits.materialize import Place, materialize, require_clean, require_movable
-from dsprep.splits.moving import Journal, read_journal, remove_journal, write_journal
+from dsprep.splits.leaks import Copies, find_leaks, find_near, find_same, join_sets
+from dsprep.splits.materialize import Place, materialize, require_clean
 from dsprep.splits.near import hash_images, require_imagehash
-from dsprep.splits.ratios import Ratios
 from dsprep.splits.reading import Samples, is_list, read_files
 from dsprep.splits.report import SplitReport, lists_of, planned_report
 from dsprep.splits.trees import plan_tree
@@ -124,7 +121,7 @@ def split(
             on one side.
         near: Whether images that look alike count as copies.
         near_distance: How many of 64 bits of their perceptual hashes may differ; 4 by default.
-        materialize: ``hardlink``, ``symlink``, ``copy`` or ``move`` makes directories of the sides.
+        materialize: ``hardlink``, ``symlink`` or ``copy`` makes directories of the sides.
         overwrite: Whether lists that are there are replaced.
         dry_run: Write nothing.
         workers: How many processes and threads; by default the cores that this process may use.
@@ -209,10 +206,6 @@ class _Run:
     def carry_out(self) -> SplitReport:
         if self.asked.near:
             require_imagehash()
-        if self.asked.materialize == "move" and not self.dry_run:
-            begun = read_journal(self.out, asdict(self.asked))
-            if begun is not None:
-                return self._finish(begun)
         samples, values = read_inputs(self.asked, self._look_for_files)
         if values is not None:
             require_effect("split", self.given, assigned=self.asked.assign)
@@ -301,8 +294,6 @@ class _Run:
         tree = plan_tree(samples.rows, sides.of_samples(), samples.classes, samples.in_folders)
         places = list(tree.iter_rows())
         require_clean(self.out, sides.names, places)
-        if way == "move":
-            require_movable(samples.root, [path for path, _ in places])
         return places
 
     def _write(
@@ -314,7 +305,7 @@ class _Run:
         report: SplitReport,
     ) -> SplitReport:
         way, root = self.asked.materialize, samples.root
-        if way is not None and way != "move" and root is not None:
+        if way is not None and root is not None:
             # The lists come last: where they are, the tree is whole.
             materialize(way, root, self.out, places, self.progress)
         files: dict[str, Callable[[], bytes]] = {
@@ -326,45 +317,8 @@ class _Run:
         written = write_together(
             self.out, files, overwrite=self.overwrite, inputs=self._files_read()
         )
-        if way == "move" and root is not None:
-            # The lists come first: with the journal they tell where each file was to go.
-            said = {
-                "names": sides.names,
-                "parts": sides.ratios.parts if sides.ratios else None,
-                "rejects": report.rejects,
-                "leaks": [(leak.kind, leak.samples) for leak in report.leaks],
-            }
-            write_journal(self.out, Journal(asdict(self.asked), said, places))
-            materialize(way, root, self.out, places, self.progress)
-            remove_journal(self.out)
         notes = [*report.notes, *self._strangers(files)]
         return replace(report, state="split" if written else "already split", notes=notes)
-
-    def _finish(self, begun: Journal) -> SplitReport:
-        """Go on with a move that was interrupted."""
-        said = begun.report
-        names = tuple(said["names"])
-        with only_writer(self.out):
-            root = self.asked.root or self.asked.source
-            materialize("move", root, self.out, begun.places, self.progress)
-            remove_journal(self.out)
-        lists = [read_list(str(self.out / f"{name}.lst")) for name in names]
-        numbers = [
-            pl.Series("side", [side], pl.Int64).new_from_index(0, each.table.height)
-            for side, each in enumerate(lists)
-        ]
-        rows = pl.concat([each.table for each in lists])
-        samples = Samples(
-            rows,
-            classes=lists[0].classes,
-            rejects=[Reject(*each) for each in said["rejects"]],
-        )
-        leaks = [Leak(kind, [(side, path) for side, path in at]) for kind, at in said["leaks"]]
-        ratios = Ratios(names, tuple(said["parts"])) if said["parts"] else None
-        sides = Sides(pl.concat(numbers), names, ratios, "as before it was interrupted")
-        return replace(
-            planned_report(self.asked, self.out, samples, sides, leaks, []), state="continued"
-        )
 
     def _files_read(self) -> list[str]:
         asked = self.asked

@@ -1,4 +1,4 @@
-"""A split as a tree of files: hard links, symbolic links, copies, or the files themselves, moved.
+"""A split as a tree of files: hard links, symbolic links or copies.
 
 Nothing is ever written through a link that lies in the tree: directories are opened one below the
 other without following any. A file that is in its place already stays, so that a run that was
@@ -10,7 +10,7 @@ from __future__ import annotations
 import errno
 import os
 import shutil
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from itertools import groupby
 from pathlib import Path
@@ -26,7 +26,7 @@ T = TypeVar("T")
 Place = tuple[str, str]
 """The path of a sample below the root, and that of its place below the output."""
 
-WAYS = ("hardlink", "symlink", "copy", "move")
+WAYS = ("hardlink", "symlink", "copy")
 
 _PARTIAL = ".split.partial"
 _BLOCK = 1 << 20
@@ -37,7 +37,7 @@ def materialize(
     way: str, root: str, out: Path, places: Sequence[Place], progress: Progress
 ) -> None:
     """Make the tree."""
-    put = {"hardlink": _hardlink, "symlink": _symlink, "copy": _copy, "move": _move}[way]
+    put = {"hardlink": _hardlink, "symlink": _symlink, "copy": _copy}[way]
     real_root, real_out = os.path.realpath(root), os.path.realpath(out)
     ordered = sorted(places, key=lambda place: os.path.split(place[1]))
     progress.begin("placing files", len(ordered), 0)
@@ -76,26 +76,6 @@ def require_clean(out: Path, sides: Sequence[str], places: Sequence[Place]) -> N
                         f"{out / path}: is not of this split; remove {top}, or choose another "
                         "directory"
                     )
-
-
-def require_movable(root: str, paths: Collection[str]) -> None:
-    """Refuse to move what is a link, or is reached through one that leads out of the root."""
-    real_root = os.path.realpath(root)
-    directories: dict[str, bool] = {}
-    for path in paths:
-        source = os.path.join(real_root, path)
-        above = os.path.dirname(source)
-        if above not in directories:
-            real = os.path.realpath(above)
-            directories[above] = os.path.commonpath([real, real_root]) == real_root
-        if not directories[above]:
-            raise SourceError(f"{source}: lies outside {root}; it is not moved, but can be linked")
-        try:
-            mode = os.lstat(source).st_mode
-        except OSError as error:
-            raise SourceError(f"{source}: cannot be moved: {error.strerror}") from None
-        if not S_ISREG(mode):
-            raise SourceError(f"{source}: is a link; it is not moved, but can be linked or copied")
 
 
 class _Put:
@@ -158,28 +138,7 @@ def _copy(put: _Put) -> None:
         raise put.refuse()
 
 
-def _move(put: _Put) -> None:
-    present = put.present()
-    if not os.path.lexists(put.source):
-        if present is None:
-            raise SourceError(f"{put.source}: is neither there nor in its new place")
-        return
-    if present is not None:
-        if not os.path.samestat(present, os.lstat(put.source)) and not _same_content(put, present):
-            raise put.refuse()
-        os.unlink(put.source)
-        return
-    try:
-        os.rename(put.source, put.name, dst_dir_fd=put.into)
-    except OSError as error:
-        if error.errno != errno.EXDEV:
-            raise
-        _copy_whole(put, sync=True)
-        os.fsync(put.into)
-        os.unlink(put.source)
-
-
-def _copy_whole(put: _Put, sync: bool = False) -> None:
+def _copy_whole(put: _Put) -> None:
     """Copy a file so that its name never stands for a part of it."""
     source = _source_errors(put.source, open_regular)
     try:
@@ -193,8 +152,6 @@ def _copy_whole(put: _Put, sync: bool = False) -> None:
             ):
                 shutil.copyfileobj(reader, writer, _BLOCK)
             os.utime(target, ns=(status.st_atime_ns, status.st_mtime_ns))
-            if sync:
-                os.fsync(target)
         finally:
             os.close(target)
     finally:

@@ -45,8 +45,7 @@ class SplitReport:
 
     Attributes:
         destination: As it was given.
-        state: ``split``, ``already split`` (the lists were there), ``continued`` (a move that had
-            been interrupted) or ``planned``.
+        state: ``split``, ``already split`` (the lists were there) or ``planned``.
         method: How sides were chosen, in words.
         samples: In all sides.
         lists: The lists.

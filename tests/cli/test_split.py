@@ -440,15 +440,6 @@ class TestATree:
         packed = run_here("pack", out / "b", tmp_path / "b.rec", "--json")
         assert report(packed)["samples"] == 6
 
-    def test_takes_the_files_themselves(self, run_here: RunCli, tmp_path: Path) -> None:
-        files = image_folder(tmp_path / "photos", ("cat", "dog"), 10)
-        out = tmp_path / "out"
-        assert run_here("split", tmp_path / "photos", "-o", out, "--materialize", "move").code == 0
-        assert not list((tmp_path / "photos").rglob("*.jpg"))
-        moved = {path.split("/", 1)[1]: out / path for each in paths(out).values() for path in each}
-        assert {path: file.read_bytes() for path, file in moved.items()} == files
-        assert not [name for name in names(out) if name.startswith(".")]
-
     def test_of_a_list_has_a_directory_for_each_class(
         self, run_here: RunCli, animals: Path, tmp_path: Path
     ) -> None:
