@@ -552,7 +552,7 @@ class TestAnAssignment:
         (("--ratio", "a=0.5,b=0.5", "--folds", "2"), 2, "--ratio or --folds"),
         (("--folds", "1"), 2, "1 is less than 2"),
         (("--folds", "101"), 4, "100 samples leave 1 fold empty"),
-        (("--group", "x(y"), 2, "no regular expression"),
+        (("--group", "x(y"), 2, "not a regular expression"),
         (("--group", "nowhere"), 4, "matches nothing in '99.jpg'"),
         (("--group", "jpg"), 4, "1 groups leave 2 sides empty"),
         (("--stable", "--leaks", "together"), 2, "contradict each other"),

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dsprep.splits.assignment import assign_sides, draw, stable_sides
+from dsprep.splits.groups import assign_sides, draw, stable_sides
 from dsprep.splits.ratios import Ratios, equal_ratios, make_ratios
 
 properties = settings(deadline=None)

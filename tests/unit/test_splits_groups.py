@@ -38,7 +38,7 @@ def test_a_path_without_a_group_is_named(pattern: str) -> None:
 
 @pytest.mark.parametrize("pattern", ["(", "[z-a]", "a{2,1}", "(?=p)", r"(p)\1"])
 def test_no_expression_is_refused(pattern: str) -> None:
-    with pytest.raises(OptionError, match="no regular expression"):
+    with pytest.raises(OptionError, match="not a regular expression"):
         group_by_pattern(PATHS, pattern)
 
 

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dsprep.splits.strata import apportion, largest_remainder
+from dsprep.splits.ratios import apportion, largest_remainder
 
 properties = settings(deadline=None)
 
