@@ -69,8 +69,8 @@ def index(
     """
     from dsprep.cli.index_report import print_index_report
     from dsprep.cli.report import print_json
-    from dsprep.indexing import index as indexing
     from dsprep.progress import progress_for
+    from dsprep.verifying import indexing
 
     report = indexing.index(
         dest,

@@ -21,7 +21,9 @@ from dsprep.schema import FACTS, LABEL, Meaning, Schema, Table
 if TYPE_CHECKING:
     import polars as pl
 
+    from dsprep.formats.listing import Listed
     from dsprep.formats.stream import ShardStream
+    from dsprep.formats.tar import Member
 
 
 class Entry(NamedTuple):
@@ -56,6 +58,15 @@ class Span(NamedTuple):
     id: int
     label: tuple[float, ...] | None = None
     fields: tuple[str, ...] | None = None
+
+
+class Group(NamedTuple):
+    """The members of one sample, in a format that stores a file for each field."""
+
+    key: str  # what their names share
+    members: dict[str, Member]  # by extension in lower case
+    start: int  # where the first of their headers begins
+    stop: int  # where the last of their bytes, padding included, ends
 
 
 class ShardFacts(NamedTuple):
@@ -106,8 +117,14 @@ class Format(ABC):
     suffix: ClassVar[str]
     concatenative: ClassVar[bool] = True
     """Whether a shard is its encoded samples one after another; if not, see :meth:`open_writer`."""
+    is_tree: ClassVar[bool] = False
+    """Whether shards are joined to one tree of files when all of them are there."""
     has_sidecars: ClassVar[bool] = False
     """Whether files stand beside each shard."""
+    sidecar_suffixes: ClassVar[tuple[str, ...]] = ()
+    """What :meth:`sidecars` writes beside each shard."""
+    shard_index: ClassVar[str] = ""
+    """The kind of index that others read a shard with; empty if there is none."""
     keys_must_differ: ClassVar[bool] = False
     """Whether two samples with one key would become one."""
     known_by: ClassVar[str] = "key"
@@ -269,6 +286,10 @@ class Format(ABC):
         for offset, size, sample in self.read(stream):
             yield Span(offset, size, sample.key, sample.id, fields=tuple(sample.fields))
 
+    def groups(self, stream: ShardStream) -> Iterator[Group] | None:
+        """Find the members of samples by their headers; None if the format has no members."""
+        return None
+
     def class_names(self, path: str) -> Mapping[str, tuple[str, ...]]:
         """Return the class names that a shard itself tells, by the raw name of the field.
 
@@ -290,6 +311,10 @@ class Format(ABC):
             sizes: The size of each encoded sample, in bytes.
         """
         return {}
+
+    def listed_sample(self, listed: Listed, files: Mapping[str, bytes]) -> Sample:
+        """Return a sample of a tree of files, its values as metadata and files have them."""
+        raise NotImplementedError
 
     def dataset_index(self, name: str, shards: Sequence[ShardFacts]) -> dict[str, bytes]:
         """The files that index a whole data set, by file name."""

@@ -77,6 +77,7 @@ class Folder(Format):
     name: ClassVar[str] = "folder"
     suffix: ClassVar[str] = ""
     concatenative: ClassVar[bool] = False
+    is_tree: ClassVar[bool] = True
     # whether images may be of another kind than their file names say, because they were encoded
     # again: those get the extension of their kind. Else a name is kept as it is.
     reencoded: bool = False
@@ -208,7 +209,7 @@ class Folder(Format):
             tuple(layout.references.items()),
         )
 
-    def raw_sample(self, listed: Listed, files: Mapping[str, bytes]) -> Sample:
+    def listed_sample(self, listed: Listed, files: Mapping[str, bytes]) -> Sample:
         """Return the sample that was written, its values as the metadata and files have them."""
         assert self.schema is not None
         references, label = dict(listed.references), self.schema.label

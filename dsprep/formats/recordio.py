@@ -52,6 +52,8 @@ class RecordIO(Format):
     """
 
     name: ClassVar[str] = "recordio"
+    shard_index: ClassVar[str] = "mxnet"
+    sidecar_suffixes: ClassVar[tuple[str, ...]] = (".idx", ".lst")
     suffix: ClassVar[str] = ".rec"
     has_sidecars: ClassVar[bool] = True
     known_by: ClassVar[str] = "id"

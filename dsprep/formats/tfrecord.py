@@ -62,6 +62,7 @@ class TFRecord(Format):
     """Records that are ``tf.train.Example`` messages."""
 
     name: ClassVar[str] = "tfrecord"
+    shard_index: ClassVar[str] = "dali"
     suffix: ClassVar[str] = ".tfrecord"
     known_by: ClassVar[str] = "path"
     float_bits: ClassVar[int] = 32

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Self
 
 from dsprep.errors import ApartMembers, BadSample, OptionError
 from dsprep.formats import tar
-from dsprep.formats.base import Entry, Format, ShardFacts, Span
+from dsprep.formats.base import Entry, Format, Group, ShardFacts, Span
 from dsprep.formats.extensions import MAX_NAME, extension_of, field_of
 from dsprep.formats.json_text import json_writer, quote
 from dsprep.images.header import sniff
@@ -78,6 +78,7 @@ class WebDataset(Format):
     """Tar members ``KEY.EXTENSION``."""
 
     name: ClassVar[str] = "webdataset"
+    shard_index: ClassVar[str] = "dali"
     suffix: ClassVar[str] = ".tar"
     keys_must_differ: ClassVar[bool] = True
     metadata: bool = False  # whether to write class, filename, width and height into the `.json`
@@ -267,6 +268,10 @@ class WebDataset(Format):
             key, members, start, stop = group
             yield Span(start, stop - start, key, position, fields=tuple(members))
 
+    def groups(self, stream: ShardStream) -> Iterator[Group]:
+        """Find the runs of members that share a key, by their headers."""
+        return groups(stream, with_data=False)
+
     def dataset_index(self, name: str, shards: Sequence[ShardFacts]) -> dict[str, bytes]:
         """The wids index, with urls relative to itself."""
         shardlist = [
@@ -432,15 +437,6 @@ def _own_spelling(extension: bytes, sample: Sample, data: bytes) -> bytes:
 
 
 # Members
-
-
-class Group(NamedTuple):
-    """The members of one sample."""
-
-    key: str  # what their names share
-    members: dict[str, tar.Member]  # they, by extension in lower case
-    start: int  # where the first of their headers begins
-    stop: int  # where the last of their bytes, padding included, ends
 
 
 def groups(stream: ShardStream, with_data: bool) -> Iterator[Group]:

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import TypeVar
 
-from dsprep.dataset.manifest import FileReceipt
+from dsprep.dataset.manifest import UNFINISHED, FileReceipt
 from dsprep.errors import DestinationError, DsprepError, Interrupted, StoreError
 from dsprep.storage.base import FATAL, Stored
 from dsprep.syncing.compare import BY_CONTENT, Verdict, by_content, is_as_told
@@ -27,7 +27,6 @@ from dsprep.syncing.sides import Side
 from dsprep.syncing.threads import each
 from dsprep.syncing.withdrawing import require_true, settle_manifests
 from dsprep.units import format_some
-from dsprep.verifying.receipts import UNFINISHED
 
 A = TypeVar("A")
 B = TypeVar("B")

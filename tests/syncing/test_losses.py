@@ -12,6 +12,7 @@ from typing import Any
 import google_crc32c
 import pytest
 
+from dsprep.dataset.manifest import UNFINISHED
 from dsprep.errors import DestinationError, OptionError, SourceError, StoreError
 from dsprep.storage.events import Events
 from dsprep.storage.pace import Pace
@@ -22,7 +23,6 @@ from dsprep.syncing.plan import Pair
 from dsprep.syncing.report import Failure, SyncReport
 from dsprep.syncing.run import Outcome, Sync, Wishes
 from dsprep.syncing.sides import Directory
-from dsprep.verifying.receipts import UNFINISHED
 from tests.syncing.folders import data_set, tree
 
 
