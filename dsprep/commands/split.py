@@ -13,14 +13,12 @@ import polars as pl
 
 from dsprep.arguments import AnyPath, public
 from dsprep.errors import OptionError
-from dsprep.lists.editing import require_fitting
-from dsprep.lists.rows import format_rows
-from dsprep.liststore import CLASSES, STREAM
+from dsprep.lists.rows import format_rows, require_fitting
+from dsprep.lists.store import CLASSES, STREAM, format_classes
 from dsprep.options import given_options, require_effect
 from dsprep.plan.destination import require_local
 from dsprep.progress import Progress
 from dsprep.schema import Schema
-from dsprep.sources.classes import format_classes
 from dsprep.sources.reading import Source, make_choice, make_source
 from dsprep.splits.leaks import Copies, find_copies, find_leaks
 from dsprep.splits.materialize import (

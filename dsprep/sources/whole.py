@@ -117,7 +117,7 @@ def _require_alone(source: Source) -> None:
 
 
 def _classes(source: Source) -> tuple[str, ...] | None:
-    from dsprep.sources.classes import read_classes
+    from dsprep.lists.store import read_classes
 
     return read_classes(source.classes) if source.classes else None
 

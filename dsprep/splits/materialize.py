@@ -20,8 +20,7 @@ from typing import TypeVar
 import polars as pl
 
 from dsprep.errors import DestinationError, OptionError, SourceError
-from dsprep.lists.editing import plain_path
-from dsprep.lists.rows import class_numbers
+from dsprep.lists.rows import class_numbers, plain_path
 from dsprep.progress import Progress
 from dsprep.storage.local import Lock, destination_errors, holds, open_regular, sync_directory
 

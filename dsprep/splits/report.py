@@ -10,7 +10,7 @@ from typing import NamedTuple
 import polars as pl
 
 from dsprep.findings import Finding, Reject, count_skipped
-from dsprep.lists.listed import note_unlabeled
+from dsprep.lists.rows import note_unlabeled
 from dsprep.splits.leaks import Leak
 from dsprep.splits.ratios import Ratios
 from dsprep.splits.samples import Samples, SplitOptions

@@ -9,8 +9,7 @@ import polars as pl
 
 from dsprep.catalog import key_expr
 from dsprep.errors import OptionError, SourceError
-from dsprep.lists.editing import plain_path
-from dsprep.lists.rows import class_numbers
+from dsprep.lists.rows import class_numbers, plain_path
 from dsprep.splits.groups import assign_sides, draw, merge_groups, stable_sides
 from dsprep.splits.leaks import Copies
 from dsprep.splits.ratios import Ratios, require_side_names

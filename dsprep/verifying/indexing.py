@@ -19,10 +19,10 @@ from dsprep.dataset.recorded import options_of_others
 from dsprep.errors import DestinationError, OptionError
 from dsprep.formats import format_of_file, shard_stem
 from dsprep.formats.base import Format, ShardFacts
+from dsprep.lists.store import read_classes
 from dsprep.options import given_options, require_effect
 from dsprep.progress import Progress
-from dsprep.run.place import remove_leftovers
-from dsprep.sources.classes import read_classes
+from dsprep.run.state import remove_leftovers
 from dsprep.storage.local import ScratchLock, read_whole, sync_directory
 from dsprep.storage.urls import is_s3
 from dsprep.units import format_count, format_some

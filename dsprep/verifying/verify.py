@@ -20,7 +20,7 @@ from dsprep.formats.listing import LISTING, read_listing
 from dsprep.options import given_options, require_effect
 from dsprep.progress import Progress
 from dsprep.readers.pixels import RawPixels
-from dsprep.run.place import remove_leftovers
+from dsprep.run.state import remove_leftovers
 from dsprep.schema import IMAGE, LABEL, Choice, Reading, Schema
 from dsprep.sources.reading import Source, make_source, read_source, source_of
 from dsprep.storage.objects import as_source
