@@ -41,7 +41,7 @@ from dsprep.splits.samples import (
     read_samples,
 )
 from dsprep.splits.sides import Sides, choose_sides, given_sides
-from dsprep.storage.urls import is_s3, require_disk
+from dsprep.storage.location import is_s3, require_disk
 from dsprep.units import format_some
 from dsprep.workers.pool import Pool, available_cores
 

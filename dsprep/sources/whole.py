@@ -93,7 +93,7 @@ def _chosen(
     source: Source, catalog: Catalog, findings: list[Finding], run_all: RunAll
 ) -> tuple[Catalog, list[Finding]]:
     """Take the samples that a list or a table names, with the labels that it tells."""
-    from dsprep.sources.archive import read_text_beside
+    from dsprep.sources.archive_files import read_text_beside
     from dsprep.sources.files import Files
     from dsprep.sources.infer import with_schema
     from dsprep.sources.tree import read_tree

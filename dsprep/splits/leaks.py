@@ -26,8 +26,8 @@ from dsprep.splits.near import hash_images
 from dsprep.storage.ahead import ahead
 from dsprep.storage.flag import Flag
 from dsprep.storage.local import open_regular
+from dsprep.storage.location import is_s3
 from dsprep.storage.objects import read_object
-from dsprep.storage.urls import is_s3
 from dsprep.units import format_count, format_some
 from dsprep.workers.pool import Pool
 

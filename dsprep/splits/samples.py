@@ -12,7 +12,7 @@ from dsprep.findings import SKIP_KINDS, Finding, Reject, lost, notes_of
 from dsprep.lists.rows import listable, plain_paths, rows_of
 from dsprep.lists.store import STREAM, classes_path, read_classes, read_list
 from dsprep.options import require_effect
-from dsprep.sources.archive import read_text_beside
+from dsprep.sources.archive_files import read_text_beside
 from dsprep.sources.cells import parse_cells
 from dsprep.sources.match import settle_duplicates
 from dsprep.sources.reading import Source, read_source

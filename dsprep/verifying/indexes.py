@@ -29,7 +29,7 @@ from dsprep.errors import DamagedShard, SourceError
 from dsprep.formats.base import Format, Group, ShardFacts
 from dsprep.formats.stream import ShardStream
 from dsprep.formats.tar import MAX_NAME, Member
-from dsprep.storage.crc import crc32c
+from dsprep.storage.checksums import crc32c
 from dsprep.storage.local import open_regular, write_whole
 from dsprep.verifying.report import Problem, problem_of
 from dsprep.workers.pool import Report

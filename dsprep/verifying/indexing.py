@@ -24,7 +24,7 @@ from dsprep.options import given_options, require_effect
 from dsprep.progress import Progress
 from dsprep.run.state import remove_leftovers
 from dsprep.storage.local import ScratchLock, read_whole, sync_directory
-from dsprep.storage.urls import is_s3
+from dsprep.storage.location import is_s3
 from dsprep.units import format_count, format_some
 from dsprep.verifying.indexes import (
     IndexedShard,

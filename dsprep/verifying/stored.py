@@ -17,16 +17,14 @@ from dsprep.errors import SourceError, StoreError
 from dsprep.formats import Format, format_of_file
 from dsprep.formats.listing import LISTING, Listed
 from dsprep.progress import Progress
-from dsprep.storage.base import FATAL, Stored, ignore
-from dsprep.storage.bucket import S3Store
-from dsprep.storage.connected import store_of
-from dsprep.storage.crc import crc32c, is_whole
+from dsprep.storage.checksums import crc32c, is_whole, known_crc32c
 from dsprep.storage.local import scratch_name
+from dsprep.storage.location import parse_url
 from dsprep.storage.pace import Pace
 from dsprep.storage.parts import Range
-from dsprep.storage.proof import known_crc32c
 from dsprep.storage.readback import read_back, read_small
-from dsprep.storage.urls import parse_url
+from dsprep.storage.s3.bucket import S3Store, store_of
+from dsprep.storage.store import FATAL, Stored, ignore
 from dsprep.units import format_count, format_size, format_some
 from dsprep.verifying.report import Problem, VerifyReport, joined
 from dsprep.verifying.shards import difference, false_totals, unfinished, unnamed

@@ -5,27 +5,93 @@ from __future__ import annotations
 import posixpath
 import re
 from collections.abc import Iterator, Mapping
+from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
 
 import polars as pl
 
+from dsprep.catalog import Catalog
 from dsprep.errors import SourceError
 from dsprep.findings import Finding
+from dsprep.readers.archive import ZipReader
+from dsprep.sources.archive import Archive, Listing, is_archive, open_archive
 from dsprep.sources.files import Files
 from dsprep.sources.scan import LEFT_BEHIND
+from dsprep.sources.tree import read_tree
+from dsprep.storage.paths import exists, is_dir
+from dsprep.text import decode_text, read_text
 
 if TYPE_CHECKING:
-    from dsprep.sources.archive import Archive
-    from dsprep.sources.members import Listing
+    from dsprep.sources.reading import Source
+
+_PARTS = ("cls", "json", "txt")
+"""Extensions of what a WebDataset has beside images."""
+
+_MOST_TEXT = 1 << 30
+"""Maximum size of a list or a table in an archive."""
 
 _DRIVE = re.compile(r"[A-Za-z]:")
 _LEFT = "|".join(map(re.escape, sorted(LEFT_BEHIND)))
 _ODD = rf"^$|\x00|^[A-Za-z]:|(?:^|/)(?:\.|/|$|(?:{_LEFT})(?:/|$))"
-"""Names that are hidden, not plainly written, or lead outside: few, so looked at one by one."""
+"""Names that are hidden, not normal, or lead outside: few, so looked at one by one."""
 
 _EXTENSION = r"[^/]\.([^./]*)$"
 _MOST_LINKS = 40
 """As many links may follow one another, as on a disk."""
+
+
+def read_archive(source: Source, archive: Archive) -> tuple[Catalog, list[Finding]]:
+    """Make the catalog of the images in an archive."""
+    files = files_of(archive, source.extensions)
+    if files.table.is_empty() and archive.listing.damage:
+        raise SourceError(f"{archive.path}: {archive.listing.damage[0].detail}")
+    is_tar = not isinstance(archive.reader, ZipReader)
+    if source.kind is None and not source.chooses and is_tar and _has_parts(files):
+        raise SourceError(
+            f"{source.root}: its images have files of the same names, which are not adjacent to "
+            "them: give --from parts to take those of one name for one sample, or --from images "
+            "to take the images alone"
+        )
+    return read_tree(source, files=files, text_of=partial(read_text_of, archive))
+
+
+def _has_parts(files: Files) -> bool:
+    """Whether at least half of the images of a tar have labels or texts in files beside them."""
+    assert files.others is not None
+    stem, extension = (pl.col("path").str.extract(each) for each in (r"^(.*)\.", r"\.([^./]*)$"))
+    known = files.others.filter(extension.is_in(_PARTS)).select(stem=stem).unique()
+    together = files.table.select(stem=stem).join(known, on="stem", how="semi").height
+    return together > 0 and 2 * together >= files.table.height
+
+
+def read_text_beside(root: str, path: str) -> str:
+    """Read a list or a table that goes with a source: from the disk, or out of its archive."""
+    if exists(path) or is_dir(root) or not is_archive(root):
+        return read_text(path)
+    return read_text_of(open_archive(root), path)
+
+
+def read_text_of(archive: Archive, path: str) -> str:
+    """Read a list or a table: the file of that path, or else the member of an archive."""
+    if exists(path):
+        return read_text(path)
+    listing = archive.listing
+    wanted = posixpath.normpath(path)
+    exact = {wanted, posixpath.join(archive.below, wanted)}
+    members = [(posixpath.normpath(name), at) for at, name in enumerate(listing.names)]
+    found = [at for name, at in members if name in exact]
+    found = found or [at for name, at in members if name.endswith("/" + wanted)]
+    if len({listing.names[at] for at in found}) > 1:
+        named = " or ".join(repr(listing.names[at]) for at in found[:2])
+        raise SourceError(f"{path}: may be {named} of {archive.path}")
+    if not found:
+        raise SourceError(f"{path}: does not exist, neither on the disk nor in {archive.path}")
+    if listing.sizes[found[-1]] > _MOST_TEXT:
+        raise SourceError(f"{path}: has {listing.sizes[found[-1]]} bytes, which is no list")
+    (data,) = archive.reader.read(listing.rows(found[-1:]))
+    if not isinstance(data, bytes):
+        raise SourceError(f"{archive.path}: {path}: {data}")
+    return decode_text(data, path)
 
 
 class _Place(NamedTuple):
@@ -150,7 +216,7 @@ def _links(
             lost.append(_finding("bad-name", link.name, extensions, "leads out of the archive"))
         else:
             targets[place.path], hidden[place.path] = target, place.hidden
-            places[place.path] = 2 * link.place
+            places[place.path] = 2 * link.position
     found = []
     for path, target in targets.items():
         row = _follow(target, targets, paths)
