@@ -19,7 +19,7 @@ from dsprep.options import given_options, require_effect
 from dsprep.plan.destination import require_local
 from dsprep.progress import Progress
 from dsprep.schema import Schema
-from dsprep.sources.reading import Source, make_choice, make_source
+from dsprep.sources.reading import make_choice, make_source
 from dsprep.splits.leaks import Copies, find_copies, find_leaks
 from dsprep.splits.materialize import (
     Place,
@@ -37,13 +37,12 @@ from dsprep.splits.samples import (
     SplitOptions,
     is_list,
     list_source,
-    read_files,
     read_samples,
 )
 from dsprep.splits.sides import Sides, choose_sides, given_sides
 from dsprep.storage.location import is_s3, require_disk
 from dsprep.units import format_some
-from dsprep.workers.pool import Pool, available_cores
+from dsprep.workers.pool import available_cores
 
 
 @public
@@ -198,12 +197,7 @@ def split(
         require_imagehash()
     workers = available_cores() if workers is None else workers
     progress = progress or Progress()
-
-    def look_for_files(source: Source) -> Samples:
-        with Pool(workers) as pool:
-            return read_files(source, pool.map)
-
-    samples, values = read_samples(source, options, look_for_files)
+    samples, values = read_samples(source, options, workers)
     if values is not None:
         require_effect("split", given, assigned=assign)
     _require_files(samples, options)

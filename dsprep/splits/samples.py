@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import polars as pl
@@ -16,13 +16,13 @@ from dsprep.sources.archive_files import read_text_beside
 from dsprep.sources.cells import parse_cells
 from dsprep.sources.match import settle_duplicates
 from dsprep.sources.reading import Source, read_source
-from dsprep.sources.scan import RunAll
 from dsprep.splits.assigned import assigned_values, class_labels, parse_assignment
 from dsprep.splits.groups import group_by_pattern, require_groups
 from dsprep.splits.materialize import WAYS
 from dsprep.splits.ratios import Ratios, equal_ratios, make_ratios
 from dsprep.storage.paths import is_dir, is_file
 from dsprep.text import read_text
+from dsprep.workers.pool import Pool
 
 DEFAULT_RATIOS = {"train": "0.8", "val": "0.1", "test": "0.1"}
 
@@ -30,9 +30,6 @@ LEAKS = ("report", "together")
 
 MAX_DISTANCE = 16
 """Bits of 64; images whose hashes differ in more are not alike."""
-
-Look = Callable[[Source], "Samples"]
-"""Finds the files of a source."""
 
 
 @dataclass(frozen=True)
@@ -142,11 +139,11 @@ def list_source(path: str, root: str | None, classes: str | None, duplicates: st
 
 
 def read_samples(
-    source: Source, options: SplitOptions, look: Look
+    source: Source, options: SplitOptions, workers: int
 ) -> tuple[Samples, pl.Series | None]:
     """Read the samples: with the classes that ``--assign`` gives, or beside its sides."""
     if options.assign is None:
-        return _read(source, options, look), None
+        return _read(source, options, workers), None
     assignment = parse_assignment(
         read_text(options.assign),
         options.assign,
@@ -156,9 +153,9 @@ def read_samples(
     )
     gives_classes = assignment.gives != "side"
     if gives_classes and not source.chooses:  # then --classes names those of the file
-        samples = _read(replace(source, classes=None), options, look)
+        samples = _read(replace(source, classes=None), options, workers)
     else:
-        samples = _read(source, options, look)
+        samples = _read(source, options, workers)
     values = assigned_values(
         assignment, samples.rows["path"], options.assign, options.skip_unmatched
     )
@@ -172,9 +169,9 @@ def read_samples(
     return replace(samples, rows=rows, classes=classes, labeled=True, in_folders=False), None
 
 
-def _read(source: Source, options: SplitOptions, look: Look) -> Samples:
+def _read(source: Source, options: SplitOptions, workers: int) -> Samples:
     if source.root or source.list is None:
-        return look(source)
+        return _read_files(source, workers)
     if options.leaks is not None or options.materialize is not None:
         raise OptionError(
             "--leaks and --materialize need the files: give --root, the directory that the paths "
@@ -187,9 +184,10 @@ def _read(source: Source, options: SplitOptions, look: Look) -> Samples:
     return Samples(source.list, rows.drop("file"), classes=found.classes, skipped=skipped)
 
 
-def read_files(source: Source, run_all: RunAll) -> Samples:
+def _read_files(source: Source, workers: int) -> Samples:
     """Read a source and look for its files."""
-    catalog, findings = read_source(source, run_all)
+    with Pool(workers) as pool:
+        catalog, findings = read_source(source, pool.map)
     require_effect("", {"--classes": source.classes}, labeled=catalog.is_labeled)
     catalog, odd_names = listable(catalog)
     reader = catalog.reader
