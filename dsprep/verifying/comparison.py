@@ -6,6 +6,7 @@ import math
 from bisect import bisect_right
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import islice
 from typing import TYPE_CHECKING, Any
 
 import polars as pl
@@ -212,12 +213,12 @@ def _schema_problems(shards: Shards, matched: Matched, catalog: Catalog) -> Iter
         name, theirs = matched.names.get(field.name, field.name), catalog.classes
         if matched.roles.get(field.name) != LABEL:
             theirs = fields[name].names if name in fields else ()
-        pairs = enumerate(zip(field.names, theirs or (), strict=False))
-        for number, (mine, other) in [
-            pair for pair in pairs if pair[1][0] != pair[1][1] and all(pair[1])
-        ][:_MAX_CLASSES]:
-            message = f"calls the class {number} {mine!r}, the source {other!r}"
-            yield Problem(file, None, "", message)
+        messages = (
+            f"calls the class {number} {mine!r}, the source {other!r}"
+            for number, (mine, other) in enumerate(zip(field.names, theirs or (), strict=False))
+            if mine != other and mine and other
+        )
+        yield from (Problem(file, None, "", each) for each in islice(messages, _MAX_CLASSES))
 
 
 def compare(

@@ -105,7 +105,8 @@ def _some_of(directory: Path, names: Sequence[str]) -> Shards:
         with suppress(SourceError):  # another program may have written a file of that name
             whole = _recorded(directory / _MANIFEST)
             assert whole.manifest is not None
-            shards = [shard for shard in whole.manifest.shards if shard.name in names]
+            wanted = set(names)
+            shards = [shard for shard in whole.manifest.shards if shard.name in wanted]
             if len(shards) == len(names):
                 manifest = replace(
                     whole.manifest,

@@ -6,19 +6,20 @@ import threading
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from io import BytesIO
+from pathlib import Path
 from shlex import quote
-from typing import NamedTuple
+from typing import NamedTuple, TypeAlias
 
-from dsprep.dataset.manifest import FileReceipt, Manifest, parse_manifest
+from dsprep.dataset.manifest import FileReceipt, parse_manifest
 from dsprep.dataset.recorded import recorded_options
 from dsprep.errors import SourceError, StoreError
-from dsprep.formats import Format, format_of_file
+from dsprep.formats import format_of_file
 from dsprep.formats.listing import LISTING, Listed
+from dsprep.plan.destination import Destination
 from dsprep.progress import Progress
 from dsprep.storage.checksums import crc32c, is_whole, known_crc32c
-from dsprep.storage.local import scratch_name
 from dsprep.storage.location import parse_url
 from dsprep.storage.pace import Pace
 from dsprep.storage.parts import Range
@@ -27,7 +28,7 @@ from dsprep.storage.s3.bucket import S3Store, store_of
 from dsprep.storage.store import FATAL, Stored, ignore
 from dsprep.units import format_count, format_size, format_some
 from dsprep.verifying.report import Problem, VerifyReport, joined
-from dsprep.verifying.shards import difference, false_totals, unfinished, unnamed
+from dsprep.verifying.shards import Shards, difference, false_totals, unfinished, unnamed
 
 _MANIFEST = "manifest.json"
 
@@ -63,6 +64,10 @@ class Place:
         return self.store.url(self.key(name))
 
 
+Found: TypeAlias = "tuple[Place, Shards] | Problem"
+"""A data set and where it is; or a manifest that cannot be read."""
+
+
 class Claim(NamedTuple):
     """A file that should be there."""
 
@@ -71,37 +76,18 @@ class Claim(NamedTuple):
     is_data: bool = False  # whether it holds samples, rather than being a companion
 
 
-@dataclass(frozen=True)
-class Published:
-    """A data set on S3, or one shard of it."""
-
-    place: Place
-    manifest: Manifest
-    manifest_name: str
-    layout: Format
-    shard: str = ""  # the one shard to verify; empty for the whole
-
-    @property
-    def single(self) -> str:
-        """The one file or folder that it is; empty if it has the prefix for itself."""
-        return self.manifest_name.removesuffix(_MANIFEST).removesuffix(".")
-
-    @property
-    def scratch(self) -> str:
-        """The name below which an unfinished run keeps its notes."""
-        return scratch_name(self.single)
-
-    def claims(self) -> Iterator[Claim]:
-        """Return the files that the manifest names."""
-        for shard in self.manifest.shards:
-            if self.shard in ("", shard.name):
-                yield Claim(shard, shard.samples, True)
-                yield from map(Claim, shard.sidecars)
-        if not self.shard:
-            yield from map(Claim, self.manifest.files)
+def claims_of(shards: Shards) -> Iterator[Claim]:
+    """Return the files that a manifest names."""
+    assert shards.manifest is not None
+    for shard in shards.manifest.shards:
+        if not shards.is_part or shard.name in shards.names:
+            yield Claim(shard, shard.samples, True)
+            yield from map(Claim, shard.sidecars)
+    if not shards.is_part:
+        yield from map(Claim, shards.manifest.files)
 
 
-def find_published(url: str) -> tuple[list[Published], list[Problem]]:
+def find_stored(url: str) -> tuple[list[tuple[Place, Shards]], list[Problem]]:
     """Find the data sets of a manifest, a shard or a prefix.
 
     Problems are manifests that cannot be read, and shards that no manifest names.
@@ -130,43 +116,50 @@ def find_published(url: str) -> tuple[list[Published], list[Problem]]:
             f"{url}: no manifest there tells what it should be; fetch all and look into it: "
             f"dsprep sync {quote(place.url())} DIR, then dsprep verify DIR"
         )
-    sets = [each for each in found if isinstance(each, Published)]
+    sets = [each for each in found if not isinstance(each, Problem)]
     problems = [each for each in found if isinstance(each, Problem)]
     if not is_file or name == _MANIFEST:
-        here = [each for each in sets if each.place is place]
-        for name, message in unfinished(place.deeper, {each.scratch for each in here}):
+        here = [shards for at, shards in sets if at is place]
+        known = {shards.destination.scratch.name for shards in here}
+        for name, message in unfinished(place.deeper, known):
             problems.append(Problem(place.url(name + "/"), None, "", message))
-        formats, manifests = {each.layout.name for each in here}, [each.manifest for each in here]
+        formats = {shards.made.layout.name for shards in here}
+        manifests = [shards.manifest for shards in here if shards.manifest]
         for name in unnamed(place.names, manifests, formats):
             message = "is there, but not in the manifest"
             problems.append(Problem(place.url(name), None, "", message))
     return sets, problems
 
 
-def _of_prefix(place: Place) -> list[Published | Problem]:
+def _of_prefix(place: Place) -> list[Found]:
     if _MANIFEST in place.names:
         return [_read(place, _MANIFEST)]
     above, slash, name = place.prefix.rstrip("/").rpartition("/")
     beside = f"{name}.{_MANIFEST}"
     if name and place.store.stat(above + slash + beside) is not None:
         folder = _read(Place.look(place.store, above + slash), beside)
-        if isinstance(folder, Problem) or folder.layout.is_tree:
+        if isinstance(folder, Problem) or folder[1].made.layout.is_tree:
             return [folder]
     singles = [each for each in place.names if each.endswith(f".{_MANIFEST}") and each[0] != "."]
     return [_read(place, each) for each in sorted(singles)]
 
 
-def _of_shard(place: Place, shard: str) -> list[Published | Problem]:
-    """Find a data set in one file, or the one that this is a shard of."""
-    for name in (f"{shard}.{_MANIFEST}", _MANIFEST):
-        if name in place.names:
-            found = _read(place, name, shard if name == _MANIFEST else "")
-            if isinstance(found, Problem) or found.manifest.has_shard(shard):
-                return [found]
+def _of_shard(place: Place, name: str) -> list[Found]:
+    """Find a data set in one file, or the shard of a data set."""
+    for manifest_name in (f"{name}.{_MANIFEST}", _MANIFEST):
+        if manifest_name not in place.names:
+            continue
+        found = _read(place, manifest_name)
+        if isinstance(found, Problem):
+            return [found]
+        _, shards = found
+        if name in shards.names:
+            is_part = manifest_name == _MANIFEST
+            return [(place, replace(shards, names=[name], is_part=True) if is_part else shards)]
     return []
 
 
-def _read(place: Place, name: str, shard: str = "") -> Published | Problem:
+def _read(place: Place, name: str) -> Found:
     """Read a manifest, or say what is wrong with it."""
     url = place.url(name)
     data, stored = read_small(place.store, place.key(name))
@@ -177,17 +170,20 @@ def _read(place: Place, name: str, shard: str = "") -> Published | Problem:
         made = recorded_options(manifest)
     except SourceError as error:
         return Problem(url, None, "", str(error).removeprefix(f"{url}: "))
-    return Published(place, manifest, name, made.layout, shard)
+    names = [shard.name for shard in manifest.shards]
+    destination = Destination(Path(), name.removesuffix(_MANIFEST).removesuffix(".") or None)
+    return place, Shards(made, names, manifest, destination, name)
 
 
-def claims_of_folder(published: Published) -> tuple[list[Claim], list[Problem]]:
+def claims_of_folder(place: Place, shards: Shards) -> tuple[list[Claim], list[Problem]]:
     """Return the files that the listing of a folder names, and the files that it does not name.
 
     A listing that is missing, or is not the one of the manifest, names nothing: it is reported when
     it is compared like all other files.
     """
-    place, name = published.place, f"{published.single}.{LISTING}"
-    told = {claim.file.name: claim.file for claim in published.claims()}.get(name)
+    single = shards.destination.single
+    name = f"{single}.{LISTING}"
+    told = {claim.file.name: claim.file for claim in claims_of(shards)}.get(name)
     try:
         data, _ = read_small(place.store, place.key(name))
     except StoreError as error:
@@ -203,7 +199,7 @@ def claims_of_folder(published: Published) -> tuple[list[Claim], list[Problem]]:
             for number, file in enumerate(Listed.from_json(line).files):
                 if [type(value) for value in file] != [str, int, int]:
                     raise ValueError(f"{file!r:.100} tells no file")
-                receipt = FileReceipt(f"{published.single}/{file.path}", file.bytes, file.crc32c)
+                receipt = FileReceipt(f"{single}/{file.path}", file.bytes, file.crc32c)
                 # the first file stands for the sample
                 claims.append(Claim(receipt, 1 if number == 0 else 0, True))
     except ValueError as error:
@@ -211,7 +207,7 @@ def claims_of_folder(published: Published) -> tuple[list[Claim], list[Problem]]:
     known = {place.key(claim.file.name) for claim in claims}
     strays = [
         Problem(place.store.url(stored.key), None, "", "is there, but not in the listing")
-        for page in place.store.list(place.key(f"{published.single}/"))
+        for page in place.store.list(place.key(f"{single}/"))
         for stored in page
         if stored.key not in known
     ]
@@ -266,28 +262,31 @@ class _File:
 def verify_stored(dest: str, download: bool, progress: Progress) -> VerifyReport:
     """Verify what manifests on S3 name."""
     began = time.monotonic()
-    sets, problems = find_published(dest)
+    sets, problems = find_stored(dest)
     pace = Pace(_AT_ONCE)
     try:
-        reports = [_verify(published, download, pace, progress) for published in sets]
+        reports = [_verify(*found, download, pace, progress) for found in sets]
     finally:
         pace.stop()
         pace.close()
     return joined(dest, reports, problems, time.monotonic() - began)
 
 
-def _verify(published: Published, download: bool, pace: Pace, progress: Progress) -> VerifyReport:
+def _verify(
+    place: Place, shards: Shards, download: bool, pace: Pace, progress: Progress
+) -> VerifyReport:
     """Verify one data set."""
-    place, is_tree = published.place, published.layout.is_tree
+    assert shards.manifest is not None
+    layout, scratch = shards.made.layout, shards.destination.scratch.name
     problems = []
-    if published.scratch in place.deeper:
+    if scratch in place.deeper:
         message = "an unfinished run is there: give its command again"
-        problems.append(Problem(place.url(published.scratch + "/"), None, "", message))
-    for message in () if is_tree else false_totals(published.manifest):
-        problems.append(Problem(place.url(published.manifest_name), None, "", message))
-    claims = list(published.claims())
-    if is_tree:
-        more, wrong = claims_of_folder(published)
+        problems.append(Problem(place.url(scratch + "/"), None, "", message))
+    for message in () if layout.is_tree else false_totals(shards.manifest):
+        problems.append(Problem(place.url(shards.manifest_name), None, "", message))
+    claims = list(claims_of(shards))
+    if layout.is_tree:
+        more, wrong = claims_of_folder(place, shards)
         claims += more
         problems += wrong
     files = [_File(claim, place.url(claim.file.name)) for claim in claims]
@@ -314,9 +313,9 @@ def _verify(published: Published, download: bool, pace: Pace, progress: Progress
     proof = Counter(file.by for file in files if not file.wrong)
     return VerifyReport(
         destination=place.url(),
-        format=published.layout.name,
+        format=layout.name,
         manifest=True,
-        shards=0 if is_tree else len(data),
+        shards=0 if layout.is_tree else len(data),
         samples=sum(file.claim.samples for file in data if not file.wrong),
         bytes=sum(file.stored.size for file in data if file.stored),
         checked=["manifest", "sizes", *([] if set(proof) == {"size"} else ["checksums"])],

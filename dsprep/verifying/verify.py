@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import NamedTuple, TypeVar
 
 from dsprep.arguments import AnyPath, public
-from dsprep.dataset.manifest import UNFINISHED, FileReceipt, Manifest
+from dsprep.dataset.manifest import UNFINISHED, FileReceipt
 from dsprep.errors import DestinationError, OptionError, RunStopped, SourceError
 from dsprep.findings import notes_of
 from dsprep.formats.listing import LISTING, read_listing
@@ -171,9 +171,14 @@ def _verify(shards: Shards, asked: _Asked) -> VerifyReport:
         (shards.manifest_name if is_tree else Path(task.path).name, done[position])
         for position, task in enumerate(tasks)
     ]
+    receipts = {receipt.name: receipt for receipt in manifest.shards} if manifest else {}
     for name, found in inspected:
         problems += found.problems
-        problems += _compare_receipt(manifest, name, found)
+        if found.is_read and (receipt := receipts.get(name)):
+            wrongs = [difference(receipt, found.bytes, found.crc32c)]
+            if found.samples != receipt.samples:
+                wrongs.append(f"holds {found.samples:,} samples, not {receipt.samples:,}")
+            problems += [Problem(name, None, "", wrong) for wrong in wrongs if wrong]
         if found.is_read and not found.samples and not found.problems:
             notes.append(f"{name}: holds no samples")
     misfits = sum(found.misfits for _, found in inspected)
@@ -336,11 +341,12 @@ def _compare_files(shards: Shards) -> list[Problem]:
     if not shards.made.layout.is_tree:
         name = shards.manifest_name
         problems += [Problem(name, None, "", wrong) for wrong in false_totals(shards.manifest)]
+    large = set(shards.names)
     for name, file in {file.name: file for file in shards.manifest.every_file()}.items():
         path, wrong = shards.directory / name, ""
         if not path.is_file():
             wrong = "is in the manifest, but not there"
-        elif name not in shards.names:
+        elif name not in large:
             try:
                 if path.stat().st_size != file.bytes or FileReceipt.of(path) != file:
                     wrong = "is not as it was written"
@@ -349,19 +355,6 @@ def _compare_files(shards: Shards) -> list[Problem]:
         if wrong:
             problems.append(Problem(name, None, "", wrong))
     return problems
-
-
-def _compare_receipt(manifest: Manifest | None, name: str, shard: Inspected) -> Iterator[Problem]:
-    """Compare a shard with the manifest."""
-    for receipt in manifest.shards if manifest else ():
-        if receipt.name != name or not shard.is_read:
-            continue
-        if wrong := difference(receipt, shard.bytes, shard.crc32c):
-            yield Problem(name, None, "", wrong)
-        if shard.samples != receipt.samples:
-            yield Problem(
-                name, None, "", f"holds {shard.samples:,} samples, not {receipt.samples:,}"
-            )
 
 
 def _load(
