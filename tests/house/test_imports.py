@@ -29,7 +29,7 @@ LAYERS = [
     "readers sources",
     "plan splits",
     "run",
-    "indexes indexing loaders syncing verifying",
+    "syncing verifying",
     "commands",
     "__init__",
     "cli",
@@ -38,14 +38,9 @@ LAYERS = [
 # What still points upwards or sideways, by room: this list only shrinks.
 VIOLATIONS = {
     ("catalog", "readers"),
-    ("indexing", "indexes"),
-    ("indexing", "verifying"),
     ("schema", "images"),
     ("schema", "sample"),
     ("sources", "readers"),
-    ("syncing", "verifying"),
-    ("verifying", "indexes"),
-    ("verifying", "loaders"),
 }
 LAYER_OF = {name: i for i, names in enumerate(LAYERS) for name in names.split()}
 
@@ -56,10 +51,10 @@ ALLOWED_IN = {
     "boto3": [],
     "urllib3": ["storage.s3.client"],
     "botocore": ["storage.s3.client"],
-    "mxnet": ["loaders.*"],
-    "tensorflow": ["loaders.*"],
-    "webdataset": ["loaders.*"],
-    "numpy": ["loaders.*"],
+    "mxnet": ["verifying.loaders"],
+    "tensorflow": ["verifying.loaders"],
+    "webdataset": ["verifying.loaders"],
+    "numpy": ["verifying.loaders"],
     "imagehash": ["splits.near"],
     "pyarrow": ["formats.arrow"],
 }
@@ -72,8 +67,7 @@ WORKER = [
     *("formats", "formats.*", "images", "images.*", "readers", "readers.*", "storage", "storage.*"),
     *("plan", "plan.geometry", "plan.recipe"),
     *("run", "run.shard", "run.target"),
-    *("verifying", "verifying.folders", "verifying.inspection", "verifying.shards"),
-    *("indexes", "indexes.*", "indexing", "indexing.files", "indexing.shard"),
+    *("verifying", "verifying.indexes", "verifying.inspection", "verifying.loaders"),
     *("sources", "sources.looking", "sources.parquet_rows", "sources.scan", "sources.spans"),
     *("splits", "splits.near"),
 ]
