@@ -30,7 +30,7 @@ LAYERS = [
     "pipeline",
     "plan splits",
     "run",
-    "indexes indexing loaders syncing verifying",
+    "syncing verifying",
     "commands",
     "__init__",
     "cli",
@@ -39,14 +39,9 @@ LAYERS = [
 # What still points upwards or sideways, by room: this list only shrinks.
 VIOLATIONS = {
     ("catalog", "readers"),
-    ("indexing", "indexes"),
-    ("indexing", "verifying"),
     ("schema", "images"),
     ("schema", "sample"),
     ("sources", "readers"),
-    ("syncing", "verifying"),
-    ("verifying", "indexes"),
-    ("verifying", "loaders"),
 }
 LAYER_OF = {name: i for i, names in enumerate(LAYERS) for name in names.split()}
 
@@ -57,10 +52,10 @@ ALLOWED_IN = {
     "boto3": [],
     "urllib3": ["storage.s3.client"],
     "botocore": ["storage.s3.client"],
-    "mxnet": ["loaders.*"],
-    "tensorflow": ["loaders.*"],
-    "webdataset": ["loaders.*"],
-    "numpy": ["loaders.*"],
+    "mxnet": ["verifying.loaders"],
+    "tensorflow": ["verifying.loaders"],
+    "webdataset": ["verifying.loaders"],
+    "numpy": ["verifying.loaders"],
     "imagehash": ["splits.near"],
     "pyarrow": ["formats.arrow"],
 }
@@ -73,8 +68,7 @@ WORKER = [
     *("formats", "formats.*", "images", "images.*", "readers", "readers.*", "storage", "storage.*"),
     "pipeline",
     *("run", "run.shard", "run.target"),
-    *("verifying", "verifying.folders", "verifying.inspection", "verifying.shards"),
-    *("indexes", "indexes.*", "indexing", "indexing.files", "indexing.shard"),
+    *("verifying", "verifying.indexes", "verifying.inspection", "verifying.loaders"),
     *("sources", "sources.looking", "sources.parquet_rows", "sources.scan", "sources.spans"),
     *("splits", "splits.near"),
 ]
