@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from dsprep.errors import DsprepError, OptionError, SourceError
@@ -57,7 +57,7 @@ class Job:
         readable = None if images.check == "none" else self.layout.readable_images
         options = {
             "format": {"name": self.layout.name, **self.layout.options()},
-            "transform": asdict(images.transform) if images.transform else None,
+            "transform": images.transform and images.transform.to_json(),
             "size": self.size.to_json(),
             "single_file": self.destination.single is not None,
             "seed": self.seed,
