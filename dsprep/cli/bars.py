@@ -1,4 +1,4 @@
-"""Bars in a terminal: how much there is of each of some things."""
+"""Bar charts in a terminal."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _SHORTEST = 4
 
 
 class Page(NamedTuple):
-    """What bars are drawn on."""
+    """The width and the encoding of the output."""
 
     columns: int  # its width
     encoding: str  # what its characters are written in
@@ -26,12 +26,12 @@ class Page(NamedTuple):
         return self.shown(_EIGHTHS) == _EIGHTHS
 
     def shown(self, text: str) -> str:
-        """A text as it comes out, what cannot be written or is invisible being escaped."""
+        """Return a text with what cannot be written, or is invisible, escaped."""
         return visible(text).encode(self.encoding, "backslashreplace").decode(self.encoding)
 
 
 def page_of(stream: TextIO) -> Page:
-    """The page that a stream is: as wide as the terminal, or 80 columns."""
+    """Return the page of a stream: as wide as the terminal, or 80 columns."""
     encoding = getattr(stream, "encoding", None) or "ascii"
     return Page(shutil.get_terminal_size((80, 24)).columns, encoding)
 
@@ -49,7 +49,7 @@ def draw_bars(entries: Sequence[tuple[str, int]], page: Page) -> Iterator[str]:
 
 
 def width_of(text: str) -> int:
-    """How many columns a terminal takes for a text."""
+    """Return the number of columns that a terminal needs for a text."""
     return sum(
         0 if unicodedata.combining(each) else 1 + (unicodedata.east_asian_width(each) in "WF")
         for each in text
@@ -66,7 +66,7 @@ def _cut(text: str, columns: int, page: Page) -> str:
 
 
 def _bar(number: int, most: int, room: int, page: Page) -> str:
-    """Draw one bar; whatever is more than nothing is seen."""
+    """Draw one bar; any positive number is visible."""
     if not number:
         return ""
     if not page.blocks:

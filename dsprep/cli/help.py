@@ -1,4 +1,4 @@
-"""Help texts whose options stand in named groups, and groups of commands that start fast."""
+"""Commands whose help has options under headings, and groups that load one command only."""
 
 from __future__ import annotations
 
@@ -35,11 +35,11 @@ class GroupedOption(click.Option):
 
 
 class _Context(click.Context):
-    """A command's context, whose path ends without a blank where the command has no name."""
+    """The context of a command, also of one without a name."""
 
     @property
     def command_path(self) -> str:
-        """What was typed to come here."""
+        """The words that call the command."""
         return super().command_path.rstrip()
 
 
@@ -48,26 +48,26 @@ _FILES = (
     *("FILE", "SOURCE", "DEST", "DATASET", "SRC", "DST", "ROOT"),
     *("LIST", "A", "B", "PATCH", "BASE", "OURS", "THEIRS"),
 )
-"""What the help calls values that are paths: shells complete them."""
+"""Metavars of paths, which shells complete."""
 
 
 class _Place(click.ParamType[str]):
-    """A path, ``s3://…`` or ``-``: any text, which a shell completes as a path."""
+    """A path, ``s3://…`` or ``-``: text that a shell completes as a path."""
 
     name = "text"
 
     def __init__(self, kind: str) -> None:
-        """Complete ``file`` or ``dir``, as click calls them."""
+        """Complete ``file`` or ``dir``, in click's terms."""
         self._kind = kind
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
-        """Take it as it is."""
+        """Accept any text."""
         return click.STRING.convert(value, param, ctx)
 
     def shell_complete(
         self, ctx: click.Context, param: click.Parameter, incomplete: str
     ) -> list[CompletionItem]:
-        """Leave it to the shell."""
+        """Let the shell complete it."""
         return [CompletionItem(incomplete, type=self._kind)]
 
 
@@ -77,7 +77,7 @@ class GroupedCommand(click.Command):
     context_class = _Context
 
     def __init__(self, *args: Any, alias: Mapping[str, str] | None = None, **kwargs: Any) -> None:
-        """Take what click's commands take, and other names of options that the help leaves out."""
+        """Take what click's commands take; ``alias`` has names of options that the help omits."""
         super().__init__(*args, **kwargs)
         if alias:
             self.context_settings["token_normalize_func"] = lambda word: alias.get(word, word)
@@ -130,18 +130,18 @@ def _show_all(context: click.Context, option: click.Parameter, wanted: bool) -> 
 
 
 def command_name(ctx: click.Context) -> str:
-    """The name of a command, such as ``shard append``, however dsprep itself is called."""
+    """Return the name of a command, such as ``shard append``."""
     above = "" if ctx.parent is None else command_name(ctx.parent)
     return "" if ctx.parent is None else f"{above} {ctx.info_name or ''}".strip()
 
 
 def option_name(parameter: click.Parameter) -> str:
-    """The long name of an option."""
+    """Return the long name of an option."""
     return max(parameter.opts, key=len)
 
 
 def given_on_the_command_line(ctx: click.Context) -> dict[str, Any]:
-    """The options that were given, even if their values are the defaults."""
+    """Return the options that were given, even if their values are the defaults."""
     return {
         option_name(each): ctx.params[each.name]
         for each in ctx.command.params
@@ -152,10 +152,9 @@ def given_on_the_command_line(ctx: click.Context) -> dict[str, Any]:
 
 
 class LazyGroup(click.Group):
-    """Commands of which only the one that is given is imported.
+    """A group that imports only the command that was called.
 
-    Each is the function of its name in its module, or that with a ``_`` after it where Python has
-    the name itself.
+    A command is the function of its name in its module; ``_`` follows a name that Python has.
     """
 
     def __init__(self, *args: Any, lazy: Mapping[str, tuple[str, str]], **kwargs: Any) -> None:
@@ -164,7 +163,7 @@ class LazyGroup(click.Group):
         self._lazy = lazy
 
     def list_commands(self, ctx: click.Context) -> list[str]:
-        """The names, in the order in which they were given."""
+        """Return the names, in their order."""
         return list(self._lazy)
 
     def get_command(self, ctx: click.Context, name: str) -> click.Command | None:
@@ -179,7 +178,7 @@ class LazyGroup(click.Group):
     def resolve_command(
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
-        """The command that is named, and what is left for it; for a misspelt one, say which."""
+        """Return the command and its arguments; suggest one for a misspelled name."""
         try:
             return super().resolve_command(ctx, args)
         except click.UsageError:
@@ -190,13 +189,13 @@ class LazyGroup(click.Group):
             raise click.UsageError(message, ctx) from None
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        """Write what each command is for, importing none."""
+        """Write the summaries of the commands, without importing them."""
         with formatter.section("Commands"):
             formatter.write_dl([(name, summary) for name, (_, summary) in self._lazy.items()])
 
 
 class DefaultGroup(LazyGroup):
-    """A command that can be given without a name, beside others that have one."""
+    """A group with a command that needs no name."""
 
     def __init__(self, *, default: click.Command, **kwargs: Any) -> None:
         """Take what lazy groups take."""
@@ -204,39 +203,39 @@ class DefaultGroup(LazyGroup):
         self._default = default
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        """Leave everything to the command without a name, unless the first word names another."""
+        """Pass everything to the command without a name, unless the first word names another."""
         if args and args[0] not in (*self._lazy, "-h", "--help"):
             args = ["", *args]
         return super().parse_args(ctx, args)
 
     def get_command(self, ctx: click.Context, name: str) -> click.Command | None:
-        """The command without a name, or another one."""
+        """Return the command without a name, or another one."""
         return super().get_command(ctx, name) if name else self._default
 
     def resolve_command(
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
-        """The command that is meant, and what is left for it."""
+        """Return the command and its arguments."""
         if args[0] == "":
             return "", self._default, args[1:]
         return super().resolve_command(ctx, args)
 
     def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem]:
-        """The names of the other commands, and the paths that the one without a name takes."""
+        """Complete the names of the other commands, and paths."""
         return [*super().shell_complete(ctx, incomplete), CompletionItem(incomplete, type="file")]
 
     def format_usage(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        """Write how the command without a name is used."""
+        """Write the usage of the command without a name."""
         self._default.format_usage(ctx, formatter)
 
     def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        """Write the options of the command without a name, then the others."""
+        """Write the options of the command without a name, then the other commands."""
         self._default.format_options(ctx, formatter)
         self.format_commands(ctx, formatter)
 
 
 def option_group(group: str) -> Callable[..., Callable[[F], F]]:
-    """Declare options of one group: what this returns is used like ``click.option``."""
+    """Return a decorator like ``click.option`` for the options of one heading."""
 
     def option(*args: Any, **kwargs: Any) -> Callable[[F], F]:
         return click.option(*args, cls=GroupedOption, group=group, **kwargs)

@@ -27,24 +27,24 @@ COMMANDS = {
     "sync": ("dsprep.cli.sync", "Make a directory and a prefix on S3 hold the same files."),
     "split": ("dsprep.cli.split", "Split a data set into training, validation and test lists."),
 }
-"""The commands: where each is, and what ``dsprep --help`` says of it without importing it."""
+"""The modules and summaries of the commands: ``dsprep --help`` imports none of them."""
 
 _INTERRUPTS = (signal.SIGINT, signal.SIGTERM)
-"""Ctrl-C, and how schedulers end a job."""
+"""Signals that end a job: Ctrl-C, and the one that schedulers send."""
 
 _LIMITS = (resource.RLIMIT_AS, resource.RLIMIT_DATA, resource.RLIMIT_NPROC)
-"""What polars cannot be loaded without enough of: memory and threads."""
+"""Limits on memory and threads, without which polars cannot be loaded."""
 
 
 @click.group(cls=LazyGroup, lazy=COMMANDS, context_settings={"help_option_names": ["-h", "--help"]})
 @click.version_option(__version__, prog_name="dsprep")
 def cli() -> None:
-    """Make a training set ready: images in, shards out.
+    """Prepare data sets for training: images in, shards out.
 
-    The exit code tells how it went: 0 done, nothing lost; 2 wrong command line; 3 done, but samples
-    were rejected or problems found; 4 the source is wrong; 5 the destination refuses; 6 stopped
-    early, run again to continue; 130 interrupted, run again to continue; 134 a library aborted, out
-    of memory; 1 anything else, or lists that differ (lst diff) or are in conflict (lst merge).
+    Exit codes: 0 done, nothing lost; 2 wrong command line; 3 done, but samples were rejected or
+    problems found; 4 wrong source; 5 destination refused; 6 stopped early, run again to continue;
+    130 interrupted, run again to continue; 134 aborted by a library, out of memory; 1 any other
+    error, or lists that differ (lst diff) or conflict (lst merge).
 
     \b
     Examples:
@@ -61,7 +61,7 @@ def main() -> None:
     for number in _INTERRUPTS:
         signal.signal(number, _interrupt)
     prepare_streams()
-    # The allocator of polars tells of each thread that it cannot start, tens of thousands of times.
+    # The allocator of polars prints a line for each thread that it cannot start: thousands.
     os.environ.setdefault("_RJEM_MALLOC_CONF", "background_thread:false")
     WAITS.listen(say)
     try:
@@ -87,14 +87,14 @@ def main() -> None:
             raise
         code = _fail(short, DsprepError.exit_code)
     if code == INTERRUPTED_EXIT_CODE:
-        # At once: another Ctrl-C while Python takes its leave would end it with another exit code.
+        # At once: another Ctrl-C while Python shuts down would change the exit code.
         sys.stderr.flush()
         os._exit(code)
     sys.exit(code or 0)
 
 
 def _shortage(error: BaseException) -> str | None:
-    """Say what ran out, memory or threads, if that made Python or polars raise an error."""
+    """Return which resource ran out, if that made Python or polars raise an error."""
     advice = "raise the limits on memory (ulimit -v) and threads (ulimit -u), or free some"
     if isinstance(error, MemoryError):
         return f"out of memory: {advice}"
@@ -121,7 +121,7 @@ def _fail(message: str, code: int, above: str = "") -> int:
 
 
 def _interrupt(signum: int, frame: FrameType | None) -> None:
-    """Begin to clean up, which takes no time and is not to be interrupted again."""
+    """Begin to clean up, which is short and must not be interrupted again."""
     for number in _INTERRUPTS:
         # Not SIG_IGN: Python complains when it finds that for a signal that has come already.
         signal.signal(number, lambda *_: None)

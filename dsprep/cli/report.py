@@ -1,4 +1,4 @@
-"""What the commands print when they are done: a summary for people, or JSON for machines."""
+"""Reports: a summary for people, or JSON for programs."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from dsprep.verifying.report import FieldFound, Problem, VerifyReport
 
 _SHOWN = 5
-"""How many of a long list a summary names."""
+"""Items of a long list that a summary names."""
 
 _SKIPPED = {
     "hidden": "hidden",
@@ -56,12 +56,12 @@ _PROOF = {
 
 
 def print_json(report: Any, stream: TextIO | None = None) -> None:
-    """Print a report's fields as one JSON object, in ASCII, which any stdout takes."""
+    """Print a report as one JSON object, in ASCII, which any stdout can write."""
     click.echo(json.dumps(_plain(report), indent=1), file=stream)
 
 
 def _plain(value: Any) -> Any:
-    """A report as JSON has it: records, named tuples included, are objects."""
+    """Return a report as JSON values: records, named tuples included, are objects."""
     if is_dataclass(value) and not isinstance(value, type):
         return {each.name: _plain(getattr(value, each.name)) for each in fields(value)}
     if hasattr(value, "_asdict"):
@@ -173,7 +173,7 @@ def _chosen_line(chosen: Chosen) -> str:
 
 
 def skipped_text(findings: Iterable[Finding]) -> str:
-    """Say what was skipped: the number of files by kind and extension, with the first names."""
+    """Return what was skipped: numbers of files by kind and extension, with the first names."""
     parts: dict[tuple[str, bool], list[Finding]] = {}
     for finding in findings:
         parts.setdefault((finding.kind, finding.path.endswith("/")), []).append(finding)
@@ -205,7 +205,7 @@ def _time_line(report: WriteReport) -> str:
 
 
 _COLUMNS = ("field", "type", "role", "told by", "goes to", "samples")
-"""What a table of a schema shows of each field."""
+"""The columns of a table of a schema."""
 
 
 def print_schema(rows: Iterable[Sequence[str]]) -> None:

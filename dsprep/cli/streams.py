@@ -1,4 +1,4 @@
-"""Standard streams as they come: closed, of any encoding, with a reader that goes away."""
+"""Standard streams: closed, of any encoding, with a reader that goes away."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _LINE_START, _LINE_END = 800, 400
 
 
 def prepare_streams() -> None:
-    """Make all three usable: what is closed goes nowhere, what cannot be encoded is escaped."""
+    """Make all three usable: replace closed ones by /dev/null, escape what cannot be encoded."""
     for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
         if getattr(sys, name) is None:
             # This gets the number of the closed stream, the lowest free one, and workers get it,
@@ -30,14 +30,14 @@ def prepare_streams() -> None:
 
 
 def visible(text: str) -> str:
-    """A text without line breaks and codes that steer terminals, which names of files may hold."""
+    """Escape line breaks and control codes, which file names may contain."""
     return "".join(each if each.isprintable() else ascii(each)[1:-1] for each in text)
 
 
 def shortened(message: str) -> str:
     """Return a message of at most 20 lines; no line fills more than a screen.
 
-    Messages quote what stands in files, and a wrong file may hold anything.
+    Messages quote files, and a wrong file may contain anything.
     """
     lines = message.split("\n")
     if len(lines) > _MOST_LINES:
@@ -55,9 +55,9 @@ def _shortened_line(line: str) -> str:
 
 @contextmanager
 def until_nobody_reads(stream: TextIO) -> Iterator[None]:
-    """Print as long as somebody reads: ``| head`` does not change how a command ended.
+    """Ignore a reader that goes away: ``| head`` does not change the exit code.
 
-    Nor does a terminal that is closed, of which the system says EIO.
+    Nor does a closed terminal, for which the system returns EIO.
     """
     try:
         yield
@@ -69,7 +69,7 @@ def until_nobody_reads(stream: TextIO) -> Iterator[None]:
 
 
 def say(text: str) -> None:
-    """Write a line to stderr, above a progress bar if there is one; nobody may be reading."""
+    """Write a line to stderr, above a progress bar if there is one."""
     from tqdm import tqdm
 
     with suppress(OSError):
