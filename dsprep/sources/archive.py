@@ -11,11 +11,11 @@ from typing import TYPE_CHECKING, NamedTuple
 from dsprep.errors import DamagedShard, SourceError
 from dsprep.findings import Finding
 from dsprep.formats.stream import is_bomb
-from dsprep.readers.archive import ArchiveReader, CompressedTarReader, TarReader, ZipReader
-from dsprep.readers.compressed import compression_of, open_compressed
-from dsprep.readers.places import read_at
-from dsprep.sources.below import importing_polars
+from dsprep.sources.archive_reader import ArchiveReader, CompressedTarReader, TarReader, ZipReader
+from dsprep.sources.compressed import compression_of, open_compressed
 from dsprep.sources.members import Listing
+from dsprep.sources.prefetch import read_at
+from dsprep.sources.scan import importing_polars
 from dsprep.sources.tarred import PlainTar, StreamedTar, is_tar, list_tar
 from dsprep.sources.zipped import has_directory, list_zip
 from dsprep.storage.opened import open_file

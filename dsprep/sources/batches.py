@@ -10,8 +10,8 @@ import polars as pl
 
 from dsprep.catalog import Catalog
 from dsprep.errors import SourceError
-from dsprep.readers.pixels import PixelFile, PixelReader
 from dsprep.sources.classes import unknown_classes
+from dsprep.sources.pixel_reader import PixelFile, PixelReader
 
 PARTS = ("train", "test")
 """The parts of such a data set, in their order."""

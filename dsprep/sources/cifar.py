@@ -13,10 +13,10 @@ from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 from dsprep.errors import SourceError
-from dsprep.readers.pixels import Array, PixelFile
 from dsprep.sources import pickles
 from dsprep.sources.batches import Batch
 from dsprep.sources.held import Held, read_contents
+from dsprep.sources.pixel_reader import Array, PixelFile
 
 SIDE = 32
 _PIXELS = 3 * SIDE * SIDE

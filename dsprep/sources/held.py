@@ -8,11 +8,11 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import BinaryIO, NamedTuple
 
 from dsprep.errors import DamagedShard, SourceError
-from dsprep.readers.archive import CompressedTarReader, ZipReader
-from dsprep.readers.compressed import compression_of, open_compressed
-from dsprep.readers.pixels import Member, PixelFile, read_members
-from dsprep.readers.places import read_at
 from dsprep.sources.archive import open_archive
+from dsprep.sources.archive_reader import CompressedTarReader, ZipReader
+from dsprep.sources.compressed import compression_of, open_compressed
+from dsprep.sources.pixel_reader import Member, PixelFile, read_members
+from dsprep.sources.prefetch import read_at
 from dsprep.storage.opened import OpenFile, open_file
 from dsprep.storage.paths import entries, facts
 

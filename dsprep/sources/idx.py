@@ -14,9 +14,9 @@ from math import prod
 from typing import NamedTuple
 
 from dsprep.errors import SourceError
-from dsprep.readers.pixels import PixelFile
 from dsprep.sources.batches import Batch
 from dsprep.sources.held import Held, blocks_of, is_compressed
+from dsprep.sources.pixel_reader import PixelFile
 
 _MOST_IMAGES = 10_000_000
 _MOST_PIXELS = 100_000_000

@@ -16,9 +16,9 @@ from operator import add, lt
 from dsprep.errors import SourceError
 from dsprep.findings import Finding
 from dsprep.formats.stream import is_bomb
-from dsprep.readers.archive import LOCAL_HEADER, ZipReader
-from dsprep.readers.places import read_at
+from dsprep.sources.archive_reader import LOCAL_HEADER, ZipReader
 from dsprep.sources.members import Link, Listing
+from dsprep.sources.prefetch import read_at
 from dsprep.storage.opened import OpenFile
 
 _END = struct.Struct("<4s4H2LH")  # 4.3.16

@@ -13,8 +13,8 @@ from contextlib import suppress
 from pathlib import Path
 
 from dsprep.errors import DamagedShard, DsprepError
-from dsprep.readers.compressed import open_compressed
 from dsprep.sources.archive import Archive, open_archive, read_archive
+from dsprep.sources.compressed import open_compressed
 from dsprep.sources.reading import make_source
 from scripts.fuzz.repair import repair_tar
 from scripts.fuzz.target import Different, Target, is_chosen, require_equal

@@ -16,7 +16,6 @@ import polars as pl
 import pytest
 
 from dsprep.errors import SourceError
-from dsprep.readers.compressed import compression_of
 from dsprep.sources.archive import (
     archive_kind,
     is_archive,
@@ -25,6 +24,7 @@ from dsprep.sources.archive import (
     split_path,
 )
 from dsprep.sources.archived import files_of
+from dsprep.sources.compressed import compression_of
 from dsprep.sources.files import Files
 from dsprep.sources.reading import make_source, read_source
 from dsprep.sources.tarred import PlainTar, StreamedTar, list_tar

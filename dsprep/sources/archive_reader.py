@@ -13,10 +13,9 @@ from dataclasses import dataclass
 from typing import IO, BinaryIO
 
 from dsprep.errors import BadSample, DamagedShard, DestinationError, SourceError
-from dsprep.readers.base import Reader
-from dsprep.readers.compressed import open_compressed
-from dsprep.readers.places import asked_ahead, read_at
-from dsprep.rows import Rows
+from dsprep.rows import Reader, Rows
+from dsprep.sources.compressed import open_compressed
+from dsprep.sources.prefetch import asked_ahead, read_at
 from dsprep.storage.opened import OpenFile, open_file
 
 LOCAL_HEADER = struct.Struct("<4s5H3L2H")

@@ -14,13 +14,12 @@ from math import prod
 from typing import BinaryIO, ClassVar, NamedTuple
 
 from dsprep.errors import BadSample, DamagedShard, SourceError
-from dsprep.readers.archive import ArchiveReader
-from dsprep.readers.base import Reader
-from dsprep.readers.compressed import open_compressed
-from dsprep.readers.places import OpenFiles, read_at
-from dsprep.rows import Rows
+from dsprep.rows import Reader, Rows
 from dsprep.sample import Blobs, Ints, Sample, Value
 from dsprep.schema import IMAGE_NAMES, PIXEL_SIZES, is_image
+from dsprep.sources.archive_reader import ArchiveReader
+from dsprep.sources.compressed import open_compressed
+from dsprep.sources.prefetch import OpenFiles, read_at
 from dsprep.storage.opened import OpenFile, open_file
 from dsprep.storage.urls import is_s3
 
