@@ -42,7 +42,7 @@ _STATS = "_stats.json"  # names of img2dataset's reports end with this
 class Kind(NamedTuple):
     """A kind of source."""
 
-    names: tuple[str, ...]  # what `--from` calls it
+    names: tuple[str, ...]  # what `--from` calls it; empty if it is only detected
     read: Callable[[Source, RunAll], Found | None]  # its catalog; None if the source is not one
 
 
@@ -162,6 +162,15 @@ def _is_downloaded(directory: str) -> bool:
     return any(
         stem in found and found[stem].is_dir() and f"{stem}.parquet" in found for stem in stems
     )
+
+
+def _written(source: Source, run_all: RunAll) -> Found | None:
+    """Read a folder that dsprep wrote."""
+    if source.kind or source.chooses or source.others or source.classes or not is_dir(source.root):
+        return None
+    from dsprep.sources.folder import read_written
+
+    return read_written(source.root, run_all)
 
 
 def _described(source: Source, run_all: RunAll) -> Found | None:
@@ -324,6 +333,7 @@ def holds_images(directory: str, depth: int = 1) -> bool:
 REGISTRY = (
     Kind(("manifest",), _manifest),
     Kind(("parts",), _parts),
+    Kind((), _written),
     Kind(("imagefolder",), _described),
     Kind(("parquet",), _parquet),
     Kind(("pixels",), _pixels),
