@@ -11,7 +11,8 @@ from dsprep.errors import BadSample, DsprepError, OptionError, SourceError
 from dsprep.findings import Reject, frames_note
 from dsprep.formats import CONCATENATIVE
 from dsprep.formats.base import Entry, Format
-from dsprep.formats.stream import Readable, ShardStream, why_no_shard
+from dsprep.formats.compressed import Readable
+from dsprep.formats.stream import ShardStream, why_no_shard
 from dsprep.formats.tfrecord import TFRecord
 from dsprep.images.check import DEFAULT_MAX_PIXELS, LEVELS
 from dsprep.images.transform import Transform

@@ -24,6 +24,7 @@ from dsprep.formats.webdataset import WebDataset
 from dsprep.sample import IMAGE_EXTENSIONS, OTHER_IMAGES, image_kind_of
 from dsprep.sources.scan import RunAll
 from dsprep.storage.paths import entries, exists, is_dir
+from dsprep.units import extension_in
 
 if TYPE_CHECKING:
     from dsprep.catalog import Catalog
@@ -78,7 +79,7 @@ def detect(source: Source, run_all: RunAll = map) -> Found | None:
         found = found[0], [Finding("note", "", f"the samples are those of {own.root}"), *found[1]]
     if not chooses:
         return found
-    from dsprep.sources.archive import read_text_beside
+    from dsprep.sources.archive_files import read_text_beside
     from dsprep.sources.files import Files
     from dsprep.sources.infer import with_schema
     from dsprep.sources.tree import read_tree
@@ -104,7 +105,7 @@ def _require_alone(source: Source) -> None:
 
 
 def _classes(source: Source) -> tuple[str, ...] | None:
-    from dsprep.sources.classes import read_classes
+    from dsprep.lists.store import read_classes
 
     return read_classes(source.classes) if source.classes else None
 
@@ -136,7 +137,12 @@ def _parts(source: Source, run_all: RunAll) -> Found | None:
                 f"{source.root}: is not a directory, which --pair goes with, as --from parts does "
                 "with a directory or an archive"
             )
-        return read_archived_parts(open_archive(source.root), _classes(source))
+        from dsprep.sources.archive_files import files_of
+
+        archive = open_archive(source.root)
+        extensions = frozenset(extension_in(name)[1:] for name in archive.listing.names)
+        files = files_of(archive, extensions).below_top()
+        return read_archived_parts(archive.path, files, _classes(source))
     catalog, findings = read_parts(
         source.root,
         pairs=source.pairs or None,
