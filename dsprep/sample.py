@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+if TYPE_CHECKING:
+    import polars as pl
 
 Value: TypeAlias = Any
 """A value of a field.
@@ -112,3 +115,13 @@ def image_kind_of(path: str) -> str | None:
     if path.endswith(".jpg"):
         return "jpg"
     return IMAGE_EXTENSIONS.get(path.rpartition(".")[2].lower())
+
+
+def key_expr(path: str = "path") -> pl.Expr:
+    """Compute :func:`key_of` for a whole column of paths."""
+    import polars as pl
+
+    name = pl.col(path).str.split("/").list.last()
+    stem = name.str.replace(r"\.[^.]*$", "")
+    stem = pl.when(stem == "").then(name).otherwise(stem)
+    return pl.col(path).str.strip_suffix(name) + stem.str.replace_all(".", "_", literal=True)

@@ -40,7 +40,7 @@ from dsprep.formats.record import (
     head_of_bytes,
 )
 from dsprep.formats.recordio import MAGIC, MAX_RECORD, is_numbers
-from dsprep.sample import Blobs, Floats, Ints, Sample, Value, image_kind_of
+from dsprep.sample import Blobs, Floats, Ints, Sample, Value, image_kind_of, key_expr
 from dsprep.schema import IMAGE, LABEL, LABEL_FLOATS, Field, Meaning, Schema, item_of
 
 if TYPE_CHECKING:
@@ -144,7 +144,6 @@ class RecordIOProtobuf(Format):
 
     def weights(self, rows: pl.DataFrame) -> pl.Series:
         """Frame, image, label and uid, padded to 4."""
-        from dsprep.catalog import key_expr
         from dsprep.formats.weights import framed
 
         value = framed(framed(framed(rows["image"])))

@@ -19,7 +19,15 @@ from dsprep.formats.base import Entry, Format, ShardFacts, Span
 from dsprep.formats.extensions import MAX_NAME, extension_of, field_of
 from dsprep.formats.json_text import json_writer, quote
 from dsprep.images.header import sniff
-from dsprep.sample import IMAGE_EXTENSIONS, IMAGE_KINDS, UNKNOWN_IMAGE, Sample, Value, key_of
+from dsprep.sample import (
+    IMAGE_EXTENSIONS,
+    IMAGE_KINDS,
+    UNKNOWN_IMAGE,
+    Sample,
+    Value,
+    key_expr,
+    key_of,
+)
 from dsprep.schema import FACTS, IMAGE, LABEL, LABEL_TEXT, Field, Meaning, Place, Schema, item_of
 from dsprep.units import extension_in, format_some
 
@@ -229,8 +237,6 @@ class WebDataset(Format):
 
     def weights(self, rows: pl.DataFrame) -> pl.Series:
         """A header and whole blocks for each member; names over 100 bytes take some blocks more."""
-        from dsprep.catalog import key_expr
-
         key = rows.select(key_expr().str.len_bytes().cast(int)).to_series()
         image = self.schema.image_field if self.schema else None
         extension = image.places[0][0] if image else _PLAIN_IMAGE

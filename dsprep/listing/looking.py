@@ -16,9 +16,9 @@ from dsprep.lists.editing import plain_paths
 from dsprep.lists.faults import Fault
 from dsprep.lists.rows import leads_outside
 from dsprep.sources.files import Files
+from dsprep.sources.kinds import detect, holds_images
 from dsprep.sources.match import find_samples
 from dsprep.sources.reading import make_source
-from dsprep.sources.whole import holds_images, read_whole
 from dsprep.storage.flag import Flag
 from dsprep.storage.objects import object_sizes
 from dsprep.storage.paths import is_dir
@@ -38,7 +38,7 @@ def look_up(root: str, rows: pl.DataFrame, source: str) -> Generator[Fault, None
     rows = rows.filter(~leads_outside(pl.col("path")))
     samples = None
     if not (is_dir(root) and holds_images(root)):
-        samples = read_whole(make_source(root, whole=True))
+        samples = detect(make_source(root, whole=True))
     if samples is not None:
         yield from _look_up_samples(root, rows, Files.of(*samples), source)
         return

@@ -17,8 +17,7 @@ from dsprep.images.facts import FACTS_OF
 from dsprep.images.transform import Encoded, Transform, is_turned
 from dsprep.plan.copies import key_of_copy
 from dsprep.plan.geometry import dependent_fields, label_depends, refusal, why_not_turned
-from dsprep.readers.base import Reader
-from dsprep.rows import Rows
+from dsprep.rows import Reader, Rows
 from dsprep.sample import (
     UNKNOWN_IMAGE,
     Blobs,

@@ -20,9 +20,9 @@ from dsprep.errors import BadSample, RunStopped, SourceError
 from dsprep.findings import MisfitReject, Reject, reject_of
 from dsprep.formats.base import Format, path_of
 from dsprep.plan.recipe import Recipe, make_samples
-from dsprep.readers.shards import ShardReader
 from dsprep.rows import Rows
 from dsprep.sample import Sample
+from dsprep.sources.shards import ShardReader
 from dsprep.storage.local import destination_errors, open_regular
 
 _BUFFER = 1 << 18

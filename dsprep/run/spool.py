@@ -6,7 +6,7 @@ import os
 from collections.abc import Callable
 from typing import NamedTuple
 
-from dsprep.readers.base import Reader
+from dsprep.rows import Reader
 from dsprep.storage.local import destination_errors
 
 

@@ -16,7 +16,7 @@ from typing import NamedTuple
 
 from dsprep.errors import SourceError
 from dsprep.formats.compressed import compression_of
-from dsprep.sources.batches import Batch, BatchFile, LabeledBatch
+from dsprep.sources.pixel_reader import Batch, BatchFile, LabeledBatch
 from dsprep.storage.urls import is_s3
 
 _HEAD = 16

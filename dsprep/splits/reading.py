@@ -13,12 +13,11 @@ from dsprep.lists.editing import plain_paths
 from dsprep.lists.listed import listable, rows_of
 from dsprep.liststore import STREAM, classes_path, read_list
 from dsprep.options import require_effect
-from dsprep.readers.files import FileReader
 from dsprep.sources.archive_files import read_text_beside
-from dsprep.sources.cells import parse_cells
 from dsprep.sources.match import settle_duplicates
 from dsprep.sources.reading import Source, read_source
-from dsprep.sources.scan import RunAll
+from dsprep.sources.scan import FileReader, RunAll
+from dsprep.sources.table import parse_cells
 from dsprep.splits.groups import group_by_pattern, require_groups
 from dsprep.storage.paths import is_file
 

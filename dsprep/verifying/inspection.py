@@ -14,8 +14,7 @@ from dsprep.formats.stream import ShardStream
 from dsprep.images.check import make_check
 from dsprep.indexes import mxnet
 from dsprep.plan.recipe import Recipe, make_samples
-from dsprep.readers.pixels import RawPixels
-from dsprep.rows import Rows
+from dsprep.rows import Pixels, Rows
 from dsprep.run.shard import Report
 from dsprep.sample import Sample, key_of
 from dsprep.schema import Reading
@@ -44,7 +43,7 @@ class ShardTask(NamedTuple):
     path: str  # the file
     layout: Format  # the format
     reading: Reading | None  # makes samples of the schema; None if nothing tells it
-    pixels: RawPixels | None  # where samples have their image as bare pixels; None if nowhere
+    pixels: Pixels | None  # where samples have their image as bare pixels; None if nowhere
     enforced: bool  # whether a sample that does not fit the schema is a problem
     decode: bool  # whether to decode every image
     max_pixels: int  # the most pixels that an image may have

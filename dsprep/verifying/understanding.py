@@ -9,7 +9,7 @@ from typing import NamedTuple, TypeVar
 from dsprep.errors import SourceError
 from dsprep.findings import notes_of
 from dsprep.formats.base import Format
-from dsprep.readers.pixels import RawPixels
+from dsprep.rows import Pixels
 from dsprep.schema import IMAGE, LABEL, Choice, Reading, Schema
 from dsprep.sources.reading import make_source, read_source
 from dsprep.verifying.report import FieldFound
@@ -29,7 +29,7 @@ class Understood(NamedTuple):
     enforced: bool = False
     notes: tuple[str, ...] = ()  # what there is to say, a line each
     # where samples have their image as bare pixels; None if nowhere
-    pixels: RawPixels | None = None
+    pixels: Pixels | None = None
 
     def reading(self, layout: Format) -> Reading | None:
         """Return what makes samples of the schema of raw ones."""
