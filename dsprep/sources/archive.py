@@ -86,16 +86,11 @@ class Listing:
         self.stored = array("q", [self.stored[at] for at in kept])
 
     def rows(self, positions: Sequence[int]) -> Rows:
-        """Some of the files, for the archive's reader."""
-        return Rows(
-            ids=list(positions),
-            paths=[self.names[at] for at in positions],
-            sizes=[self.sizes[at] for at in positions],
-            labels=None,
-            files=[0] * len(positions),
-            offsets=[self.offsets[at] for at in positions],
-            stored=[self.stored[at] for at in positions],
-        )
+        """Return some of the files as rows for the archive's reader."""
+        names = [self.names[at] for at in positions]
+        columns = (self.sizes, self.offsets, self.stored)
+        sizes, offsets, stored = ([column[at] for at in positions] for column in columns)
+        return Rows([*positions], names, sizes, None, None, offsets, stored)
 
 
 class Archive(NamedTuple):
@@ -228,14 +223,13 @@ def list_tar(
     end = -1  # where the bytes of the file that was listed last end
     try:
         for entry in tar.entries(stream, stop):
+            kind, end = entry.kind, -1
             try:
-                path = directory + entry.name.decode()
-                target = entry.target.decode()
+                path, target = directory + entry.name.decode(), entry.target.decode()
             except UnicodeDecodeError:
                 path = directory + entry.name.decode(errors="backslashreplace")
                 listing.nameless.append(path)
                 continue
-            kind, end = entry.kind, -1
             if kind == b"5" or (kind in tar.REGULAR and path.endswith("/")) or kind in b"VD":
                 continue  # a directory, or GNU's name of a volume or list of a directory
             if kind in b"12":

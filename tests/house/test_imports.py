@@ -77,7 +77,7 @@ WORKER = [
     *("indexes", "indexes.*", "indexing", "indexing.files", "indexing.shard"),
     *("sources", "sources.archive_reader", "sources.cifar", "sources.described", "sources.mnist"),
     *("sources.infer", "sources.parquet_rows", "sources.parts", "sources.pixel_reader"),
-    *("sources.prefetch", "sources.scan", "sources.shards", "sources.spans"),
+    *("sources.prefetch", "sources.scan", "sources.shards"),
     *("splits", "splits.near"),
 ]
 
