@@ -85,7 +85,7 @@ def read_text_of(archive: Archive, path: str) -> str:
     if not found:
         raise SourceError(f"{path}: does not exist, neither on the disk nor in {archive.path}")
     if listing.sizes[found[-1]] > _MOST_TEXT:
-        raise SourceError(f"{path}: has {listing.sizes[found[-1]]} bytes, which is no list")
+        raise SourceError(f"{path}: has {listing.sizes[found[-1]]} bytes, too many for a list")
     (data,) = archive.reader.read(listing.rows(found[-1:]))
     if not isinstance(data, bytes):
         raise SourceError(f"{archive.path}: {path}: {data}")
@@ -147,7 +147,7 @@ def files_of(archive: Archive, extensions: frozenset[str]) -> Files:
         prefix = archive.below + "/"
         members = members.filter(pl.col("path").str.starts_with(prefix))
         if members.is_empty():
-            raise SourceError(f"{archive.path}: holds no directory {archive.below!r}")
+            raise SourceError(f"{archive.path}: has no directory {archive.below!r}")
         members = members.with_columns(pl.col("path").str.strip_prefix(prefix))
         findings = [
             each._replace(path=each.path.removeprefix(prefix))

@@ -101,7 +101,7 @@ class ZipReader(ArchiveReader):
         """Read a member, which has to be what the directory of the zip says."""
         head = read_at(file, self.beside + stored, offset)
         if len(head) < LOCAL_HEADER.size or head[:4] != b"PK\x03\x04":
-            raise BadSample("no member begins where the directory of the zip says")
+            raise BadSample("no member begins at the offset in the directory of the zip")
         _, _, flags, method, _, _, crc, packed, plain, name, extra = LOCAL_HEADER.unpack_from(head)
         begin = LOCAL_HEADER.size + name + extra
         if len(head) < begin + stored + _DESCRIPTOR.size:
@@ -112,15 +112,15 @@ class ZipReader(ArchiveReader):
         if flags & _ENCRYPTED:
             raise BadSample("encrypted")
         if method not in (_STORED, _DEFLATED):
-            problem = f"compressed by method {method}; dsprep reads what is stored or deflated"
+            problem = f"compressed by method {method}; dsprep reads stored and deflated members"
             raise BadSample(problem)
         content = _inflate(data, size) if method == _DEFLATED else data
         if len(content) != size:
-            raise BadSample(f"has other than the {size} bytes that the directory of the zip says")
+            raise BadSample(f"does not have the {size} bytes of the directory of the zip")
         found = zlib.crc32(content)
         if not flags & _DESCRIBED_AFTER:
             if (packed, plain) != (stored, size) and _LARGE not in (packed, plain):
-                raise BadSample("its header and the directory of the zip tell different sizes")
+                raise BadSample("its header and the directory of the zip give different sizes")
             if found != crc:
                 raise BadSample(f"its crc32 is {found:08x}, not {crc:08x}: it is damaged")
         elif found not in (crc, *_crcs_after(head, begin + stored)):  # some tell it before, as well

@@ -72,7 +72,7 @@ class BatchFile(NamedTuple):
             else:
                 yield io.BytesIO(next(read_members([self.member])))
         except DamagedShard as damage:
-            raise SourceError(f"{damage}: download it again") from None
+            raise SourceError(f"{damage}; download it again") from None
         except OSError as error:
             raise SourceError(f"{self}: cannot be read ({error.strerror})") from None
 
