@@ -8,6 +8,16 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from dsprep.commands.append import append as append
     from dsprep.commands.convert import convert as convert
+    from dsprep.commands.lists import append_to_list as append_to_list
+    from dsprep.commands.lists import check_list as check_list
+    from dsprep.commands.lists import create_list as create_list
+    from dsprep.commands.lists import diff_lists as diff_lists
+    from dsprep.commands.lists import edit_list as edit_list
+    from dsprep.commands.lists import list_stats as list_stats
+    from dsprep.commands.lists import merge_lists as merge_lists
+    from dsprep.commands.lists import patch_list as patch_list
+    from dsprep.commands.lists import relabel_lists as relabel_lists
+    from dsprep.commands.lists import sample_list as sample_list
     from dsprep.commands.pack import pack as pack
     from dsprep.commands.shard import shard as shard
     from dsprep.commands.split import split as split
@@ -21,22 +31,12 @@ if TYPE_CHECKING:
     from dsprep.images.transform import Transform as Transform
     from dsprep.indexing.index import IndexReport as IndexReport
     from dsprep.indexing.index import index as index
-    from dsprep.listing.changes import diff_lists as diff_lists
-    from dsprep.listing.changes import merge_lists as merge_lists
-    from dsprep.listing.changes import patch_list as patch_list
-    from dsprep.listing.creating import append_to_list as append_to_list
-    from dsprep.listing.creating import create_list as create_list
-    from dsprep.listing.editing import edit_list as edit_list
-    from dsprep.listing.inspecting import check_list as check_list
-    from dsprep.listing.inspecting import list_stats as list_stats
-    from dsprep.listing.inspecting import sample_list as sample_list
-    from dsprep.listing.relabeling import relabel_lists as relabel_lists
     from dsprep.progress import Progress as Progress
     from dsprep.sources.reading import Source as Source
     from dsprep.sources.reading import make_source as make_source
     from dsprep.splits.report import SplitReport as SplitReport
     from dsprep.storage.s3_config import S3Config as S3Config
-    from dsprep.syncing.filters import Rule as Rule
+    from dsprep.syncing.plan import Rule as Rule
     from dsprep.syncing.report import SyncReport as SyncReport
     from dsprep.syncing.sync import clean_uploads as clean_uploads
     from dsprep.syncing.sync import sync as sync
@@ -51,7 +51,7 @@ _PUBLIC = {
     "IndexReport": "dsprep.indexing.index",
     "OptionError": "dsprep.errors",
     "Progress": "dsprep.progress",
-    "Rule": "dsprep.syncing.filters",
+    "Rule": "dsprep.syncing.plan",
     "S3Config": "dsprep.storage.s3_config",
     "Source": "dsprep.sources.reading",
     "SourceError": "dsprep.errors",
@@ -62,22 +62,22 @@ _PUBLIC = {
     "VerifyReport": "dsprep.verifying.report",
     "WriteReport": "dsprep.commands.write",
     "append": "dsprep.commands.append",
-    "append_to_list": "dsprep.listing.creating",
-    "check_list": "dsprep.listing.inspecting",
+    "append_to_list": "dsprep.commands.lists",
+    "check_list": "dsprep.commands.lists",
     "clean_uploads": "dsprep.syncing.sync",
     "convert": "dsprep.commands.convert",
     "convert_stream": "dsprep.commands.stream",
-    "create_list": "dsprep.listing.creating",
-    "diff_lists": "dsprep.listing.changes",
-    "edit_list": "dsprep.listing.editing",
+    "create_list": "dsprep.commands.lists",
+    "diff_lists": "dsprep.commands.lists",
+    "edit_list": "dsprep.commands.lists",
     "index": "dsprep.indexing.index",
-    "list_stats": "dsprep.listing.inspecting",
+    "list_stats": "dsprep.commands.lists",
     "make_source": "dsprep.sources.reading",
-    "merge_lists": "dsprep.listing.changes",
+    "merge_lists": "dsprep.commands.lists",
     "pack": "dsprep.commands.pack",
-    "patch_list": "dsprep.listing.changes",
-    "relabel_lists": "dsprep.listing.relabeling",
-    "sample_list": "dsprep.listing.inspecting",
+    "patch_list": "dsprep.commands.lists",
+    "relabel_lists": "dsprep.commands.lists",
+    "sample_list": "dsprep.commands.lists",
     "shard": "dsprep.commands.shard",
     "split": "dsprep.commands.split",
     "sync": "dsprep.syncing.sync",

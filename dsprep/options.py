@@ -114,10 +114,10 @@ _NOT_OF_STREAMS = (
     *(each for each in _SOURCE if each != "--from"),
     *("--classes", "--prefix", "--target-size", "--shards", "--samples-per-shard"),
     *("--schema-out", "--look"),
-    *("--name", "--compression", "--spool", "--dry-run", "--workers", "--json"),
+    *("--name", "--compression", "--dry-run", "--workers", "--json"),
 )
 _NOT_OF_CLEANING = (
-    *("--include", "--exclude", "--size-only", "--delete", "--max-delete", "--move", "--watch"),
+    *("--include", "--exclude", "--size-only", "--delete", "--max-delete"),
     *("--verify", "--follow-symlinks", "--concurrency", "--part-size", "--bandwidth"),
     *("--abort-on-exit", *_OF_OBJECTS),
 )
@@ -255,13 +255,6 @@ RULES = (
         _if("format", "manifest"),
         "it goes with manifest, not with {format}",
         ("format",),
-    ),
-    Rule(
-        ("--spool",),
-        _if("remote"),
-        "it is for what goes to S3, and DEST is on a disk; leave it out",
-        ("remote",),
-        _WRITING,
     ),
     # Samples
     Rule(
@@ -434,7 +427,7 @@ RULES = (
         commands=("sync",),
     ),
     Rule(
-        ("--move", "--watch", "--follow-symlinks"),
+        ("--follow-symlinks",),
         _if("local_source"),
         "it goes with a local source, and SRC is on S3; leave it out",
         ("local_source",),

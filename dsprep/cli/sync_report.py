@@ -10,16 +10,13 @@ import click
 
 from dsprep.cli.report import print_json
 from dsprep.cli.streams import visible
-from dsprep.cli.sync_bars import Bars
-from dsprep.cli.sync_events import JsonEvents
-from dsprep.cli.sync_lines import Lines
+from dsprep.cli.sync_events import Bars, JsonEvents, Lines
 from dsprep.storage.events import Events
 from dsprep.units import format_count, format_duration, format_size
 
 if TYPE_CHECKING:
     from collections import Counter
 
-    from dsprep.syncing.cost import Requests
     from dsprep.syncing.orphans import Orphan
     from dsprep.syncing.report import SyncReport
 
@@ -47,8 +44,6 @@ _TOLD = {
     "download": "reading them",
 }
 """What tells that a file is there, or proves it."""
-
-_CENT = 0.01
 
 
 @contextmanager
@@ -107,7 +102,8 @@ def _lines(report: SyncReport) -> Iterator[str]:
         yield _row(f"{would}sent", f"{files}, {format_size(report.bytes)}{several}")
     if planned:
         yield from _some([f"{each.path}: {_WORDS[each.by]}" for each in report.sent])
-        yield _row("requests", _cost(report.requests))
+        count = report.requests.writes + report.requests.reads
+        yield _row("requests", f"about {count:,}")
     if report.resumed:
         yield _row("resumed", f"{format_size(report.resumed)} were there from an earlier run")
     if report.same:
@@ -115,8 +111,6 @@ def _lines(report: SyncReport) -> Iterator[str]:
     if report.deleted:
         yield _row(f"{would}deleted", format_count(len(report.deleted), "file"))
         yield from _some(report.deleted)
-    if report.moved:
-        yield _row("moved", f"{format_count(report.moved, 'local file')} deleted")
     if report.verified:
         yield _row("verified", _by(report.verified))
     if report.left:
@@ -141,13 +135,6 @@ def _by(counts: Counter[str]) -> str:
     if len(counts) == 1:
         return f"{files}, by {_TOLD[next(iter(counts))]}"
     return f"{files} ({', '.join(f'{n:,} by {_TOLD[by]}' for by, n in counts.most_common())})"
-
-
-def _cost(requests: Requests) -> str:
-    dollars = requests.dollars
-    price = f"about ${dollars:,.2f}" if dollars >= _CENT else "less than a cent"
-    count = format_count(requests.total, "request").removesuffix(" requests")
-    return f"{count}, {price} at list prices; storage and traffic are not in it"
 
 
 def _some(texts: Sequence[str]) -> Iterator[str]:

@@ -160,12 +160,6 @@ image_options = together(
 )
 
 overwrite_option = _run("--overwrite", is_flag=True, help="Replace what is at DEST.")
-spool_option = _run(
-    "--spool",
-    type=Size(),
-    help="Maximum size of the shards that wait in TMPDIR for their upload to S3.  [default: 20GB, "
-    "or what fits]",
-)
 plan_option = _run("--dry-run", is_flag=True, help="Print the plan, write nothing.")
 
 

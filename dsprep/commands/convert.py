@@ -74,7 +74,6 @@ def convert(
     overwrite: bool = False,
     dry_run: bool = False,
     workers: int | None = None,
-    spool: int | str | None = None,
     progress: Progress | None = None,
 ) -> WriteReport:
     """Convert samples to another format.
@@ -128,8 +127,6 @@ def convert(
         overwrite: Replace what is at the destination.
         dry_run: Plan, and write nothing.
         workers: How many processes; by default the cores that this process may use.
-        spool: The most bytes of shards that wait on this machine for their way to S3; a number, or
-            a text like ``20GB``.
         progress: Is told how far the run is.
 
     Returns:
@@ -215,7 +212,6 @@ def convert(
         overwrite=overwrite,
         dry_run=dry_run,
         workers=workers,
-        spool=spool,
         progress=progress,
     )
 

@@ -15,14 +15,12 @@ import polars as pl
 from dsprep.arguments import AnyPath, public
 from dsprep.errors import OptionError
 from dsprep.findings import Reject
-from dsprep.lists.editing import require_fitting
-from dsprep.lists.rows import format_rows
-from dsprep.liststore import CLASSES, STREAM, read_list
+from dsprep.lists.rows import format_rows, require_fitting
+from dsprep.lists.store import CLASSES, STREAM, format_classes, read_list
 from dsprep.options import given_options, require_effect
 from dsprep.plan.destination import require_local
 from dsprep.progress import Progress
 from dsprep.schema import Schema
-from dsprep.sources.classes import format_classes
 from dsprep.sources.reading import Source, make_choice
 from dsprep.splits.asked import Asked
 from dsprep.splits.choosing import Sides, choose_sides, given_sides

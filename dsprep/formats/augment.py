@@ -10,7 +10,7 @@ from typing import Any, TypeAlias
 from dsprep.errors import BadSample
 from dsprep.formats.augmented import METADATA, MULTILABEL, REFERENCE, SOURCE
 from dsprep.formats.detection import is_detection_label, is_sized_header
-from dsprep.lst import format_number
+from dsprep.formats.lst import format_number
 from dsprep.sample import IMAGE_EXTENSIONS
 
 Row: TypeAlias = (

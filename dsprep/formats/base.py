@@ -223,8 +223,12 @@ class Format(ABC):
             BadSample: If this format cannot hold the sample.
         """
 
-    def open_writer(self, path: str) -> SampleWriter:
+    def open_writer(self, path: str, tree: str) -> SampleWriter:
         """Begin a file, in a format that is not concatenative.
+
+        Args:
+            path: The file.
+            tree: The directory for the files of a format that is many files.
 
         Raises:
             OSError: If it cannot be written.

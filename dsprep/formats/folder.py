@@ -1,9 +1,8 @@
 """A folder of files again: ``CLASS/NAME.EXT``.
 
-A unit of work is a directory of its own. The files in it are named by number, and a listing says
-what each is to be called in the folder: only when all units are there is it known which names are
-taken, and then the files get theirs by being renamed (:mod:`dsprep.run.tree`). So no name that
-comes from outside is used before all of them have been looked at.
+The paths of a sample's files depend on that sample alone. A worker writes them into a tree beside
+the target (:mod:`dsprep.run.folder`), and never replaces a file there: two samples of one path are
+an error.
 
 What no file and no directory tells lies in a ``metadata.jsonl``, as ``imagefolder`` of Hugging
 Face's ``datasets`` reads it.
@@ -15,18 +14,20 @@ import json
 import os
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
+from stat import S_ISDIR
 from typing import TYPE_CHECKING, ClassVar, NamedTuple, Self
 
 import google_crc32c
 
-from dsprep.errors import BadImage, BadSample, OptionError
+from dsprep.errors import BadImage, BadSample, OptionError, SourceError
 from dsprep.formats.base import Entry, Format
 from dsprep.formats.extensions import extension_of
 from dsprep.formats.filenames import cut_stem, harmless_part, harmless_path, split_extension
 from dsprep.formats.json_text import json_writer, quote
-from dsprep.formats.listing import LISTING, File, Listed
+from dsprep.formats.listing import File, Listed
 from dsprep.formats.webdataset import WebDataset
 from dsprep.images.header import read_header, sniff
 from dsprep.sample import IMAGE_EXTENSIONS, UNKNOWN_IMAGE, Sample, Value
@@ -54,6 +55,7 @@ _LONGEST_ENDING = 200
 _SIZED = 4
 """Numbers at the head of a detection label; the last two are the image's size."""
 
+_DIRECTORY = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 _FLAGS = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
 
 
@@ -110,9 +112,9 @@ class Folder(Format):
         """The files of a sample, one after another."""
         return [data for _, data in self.lay_out(sample).files]
 
-    def open_writer(self, path: str) -> FolderWriter:
-        """Make the directory of a unit."""
-        return FolderWriter(path, self)
+    def open_writer(self, path: str, tree: str) -> FolderWriter:
+        """Begin a unit, whose files lie in a tree and whose listing is a file of its own."""
+        return FolderWriter(path, tree, self)
 
     def weights(self, rows: pl.DataFrame) -> pl.Series:
         """The images themselves."""
@@ -326,15 +328,14 @@ class AugmentedFolder(Folder):
 
 
 class FolderWriter:
-    """Writes the files of a unit into its directory."""
+    """Writes the files of a unit into a tree, and its listing to a file."""
 
-    def __init__(self, path: str, folder: Folder) -> None:
-        os.mkdir(path)
-        self._folder = folder
-        self._directory = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-        self._lines: list[bytes] = []
-        self._count = 0
-        self.bytes = self.crc32c = 0
+    def __init__(self, listing: str, tree: str, folder: Folder) -> None:
+        os.makedirs(tree, exist_ok=True)
+        self._folder, self._tree = folder, os.open(tree, _DIRECTORY)
+        self._listing, self._lines = listing, list[bytes]()
+        self._directories = {""}
+        self.bytes = self.crc32c = 0  # of the listing
 
     def add(self, sample: Sample) -> int:
         """Write the files of a sample; returns their size."""
@@ -344,34 +345,47 @@ class FolderWriter:
             for ending, data in layout.files
         )
         line = self._folder.listed(sample, layout, files).to_json()
-        for _, data in layout.files:
-            self._write(str(self._count), data)
-            self._count += 1
+        self._make(layout.stem.rpartition("/")[0], sample)
+        for file, (_, data) in zip(files, layout.files, strict=True):
+            try:
+                descriptor = os.open(file.path, _FLAGS, 0o666, dir_fd=self._tree)
+            except FileExistsError:
+                raise _taken(sample, file.path) from None
+            with open(descriptor, "wb", buffering=0) as opened:
+                left = memoryview(data)
+                while left:
+                    left = left[opened.write(left) :]
         self._lines.append(line)
-        size = sum(file.bytes for file in files)
-        self.bytes += size
-        return size
+        self.bytes += len(line)
+        self.crc32c = google_crc32c.extend(self.crc32c, line)
+        return sum(file.bytes for file in files)
 
     def finish(self) -> None:
         """Write the listing."""
-        data = b"".join(self._lines)
-        self._write(LISTING, data)
-        self.crc32c = google_crc32c.value(data)
+        with open(self._listing, "wb") as file:
+            file.writelines(self._lines)
 
     def close(self) -> None:
-        """Close the directory; it is whole only if :meth:`finish` was called."""
-        if self._directory >= 0:
-            os.close(self._directory)
-            self._directory = -1
+        """Close the tree."""
+        os.close(self._tree)
 
-    def _write(self, name: str, data: bytes) -> None:
-        descriptor = os.open(name, _FLAGS, 0o666, dir_fd=self._directory)
-        try:
-            left = memoryview(data)
-            while left:
-                left = left[os.write(descriptor, left) :]
-        finally:
-            os.close(descriptor)
+    def _make(self, directory: str, sample: Sample) -> None:
+        """Make a directory, through no link."""
+        if directory in self._directories:
+            return
+        self._make(directory.rpartition("/")[0], sample)
+        with suppress(FileExistsError):
+            os.mkdir(directory, dir_fd=self._tree)
+        if not S_ISDIR(os.stat(directory, dir_fd=self._tree, follow_symlinks=False).st_mode):
+            raise _taken(sample, directory)
+        self._directories.add(directory)
+
+
+def _taken(sample: Sample, path: str) -> SourceError:
+    return SourceError(
+        f"{sample.path or sample.key}: another sample has the file {path} already, and a folder "
+        "holds one of a name; rename one of them, or give --key index to name files by number"
+    )
 
 
 def _is_listed(label: Field) -> bool:
@@ -441,6 +455,8 @@ def _require_files(stem: str, endings: list[str]) -> None:
         raise BadSample("has nothing that could be a file")
     if len(set(endings)) < len(endings):
         raise BadSample("has two parts whose files would have one name")
+    if any(name + ending == METADATA for ending in endings):
+        raise BadSample(f"has the name of {METADATA}, which a folder may hold itself")
     if any(name + ending == ".." for ending in endings):
         raise BadSample("has a part with a name that is no file's")
     if any(len(ending.encode()) > _LONGEST_ENDING for ending in endings):

@@ -151,7 +151,7 @@ class Parquet(Format):
         arrays = [_array([cell], each.type) for cell, each in zip(cells, schema, strict=True)]
         return [pa.RecordBatch.from_arrays(arrays, schema=schema).serialize().to_pybytes()]
 
-    def open_writer(self, path: str) -> ParquetWriter:
+    def open_writer(self, path: str, tree: str) -> ParquetWriter:
         """Begin a file."""
         return ParquetWriter(self, path)
 

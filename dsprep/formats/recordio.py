@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, ClassVar, Self
 from dsprep.errors import BadSample, OptionError
 from dsprep.formats.base import Entry, Format, Span
 from dsprep.formats.floats import as_floats
-from dsprep.lst import fits_lst, format_lst
+from dsprep.formats.lst import fits_lst, format_lst
 from dsprep.rows import Rows
 from dsprep.sample import Floats, Sample, Value
 from dsprep.schema import FACTS, IMAGE, LABEL, LABEL_FLOATS, Meaning, Schema

@@ -13,7 +13,7 @@ from dsprep.dataset.recorded import options_of_others
 from dsprep.formats import shard_stem
 from dsprep.formats.recordio import RecordIO
 from dsprep.indexing.shard import IndexedShard, index_name
-from dsprep.sources.classes import read_classes
+from dsprep.lists.store import read_classes
 from dsprep.verifying.inspection import Problem
 from dsprep.verifying.shards import Shards
 

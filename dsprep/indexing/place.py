@@ -10,7 +10,7 @@ from dsprep.formats import format_of_file
 from dsprep.indexes import wids
 from dsprep.indexing.manifests import data_set_name
 from dsprep.indexing.shard import KINDS, index_name
-from dsprep.run.place import remove_leftovers
+from dsprep.run.state import remove_leftovers
 from dsprep.storage.local import ScratchLock, read_whole
 from dsprep.verifying.shards import Shards
 

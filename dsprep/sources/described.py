@@ -24,7 +24,7 @@ from dsprep.formats.folder import FILE_NAME, Folder
 from dsprep.rows import Reader, Rows
 from dsprep.sample import Sample, image_kind_of, key_of
 from dsprep.schema import IMAGE
-from dsprep.sources.prefetch import OpenFiles, read_at, runs
+from dsprep.sources.prefetch import read_at, read_spans
 from dsprep.sources.scan import RunAll, read_all, read_file, scan_below, size_of
 from dsprep.storage.local import LARGEST_TABLE
 from dsprep.storage.opened import open_file
@@ -77,21 +77,12 @@ class DescribedReader(Reader):
     def read(self, rows: Rows) -> Iterator[Sample | BadSample]:
         """Read the samples, in the order of the rows."""
         assert rows.files is not None
-        described = zip(rows.sizes, rows.files, self._lines(rows), strict=True)
+        paths = tuple(posixpath.join(self.root, name) for name in self.files)
+        described = zip(rows.sizes, rows.files, read_spans(paths, rows), strict=True)
         calls = ((row[0], partial(self._fields, *row)) for row in described)
         for id, path, fields in zip(rows.ids, rows.paths, read_all(self.root, calls), strict=True):
             bad = isinstance(fields, BadSample)
             yield fields if bad else self.typed(Sample(key_of(path), fields, id, path))
-
-    def _lines(self, rows: Rows) -> Iterator[bytes]:
-        assert rows.offsets is not None and rows.stored is not None
-        paths = tuple(posixpath.join(self.root, name) for name in self.files)
-        with OpenFiles(paths) as files:
-            for run in files.ahead(runs(rows)):
-                data = read_at(files[run.file], run.stop - run.start, run.start)
-                for row in range(run.first, run.last):
-                    at = rows.offsets[row] - run.start
-                    yield data[at : at + rows.stored[row]]
 
     def _fields(self, size: int, file: int, line: bytes) -> dict[str, Any] | BadSample:
         """Read the images of a sample, which have ``size`` bytes together, and its line."""

@@ -12,7 +12,7 @@ import polars as pl
 from dsprep.catalog import Catalog
 from dsprep.findings import Finding
 from dsprep.images.header import NOT_DECODED
-from dsprep.lists.editing import plain_paths
+from dsprep.lists.rows import plain_paths
 from dsprep.rows import Reader
 from dsprep.sample import IMAGE_EXTENSIONS, OTHER_IMAGES
 from dsprep.sources.scan import Scanned, printable

@@ -72,6 +72,9 @@ def with_schema(
             observed.places.pop((name,), None)
         settled = settle(observed, table, choice, catalog.root, declared)
         settled = settled._replace(ignored=settled.ignored | unread)
+        if choice.unlabeled and catalog.label_column is not None:
+            rows = catalog.table.drop(catalog.label_column)
+            catalog = replace(catalog, table=rows, classes=None)
     label = settled.schema.label_field
     classes = catalog.classes
     if label is not None:

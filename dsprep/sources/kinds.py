@@ -24,6 +24,7 @@ from dsprep.formats.webdataset import WebDataset
 from dsprep.sample import IMAGE_EXTENSIONS, OTHER_IMAGES, image_kind_of
 from dsprep.sources.scan import RunAll
 from dsprep.storage.paths import entries, exists, is_dir
+from dsprep.units import extension_in
 
 if TYPE_CHECKING:
     from dsprep.catalog import Catalog
@@ -42,7 +43,7 @@ _STATS = "_stats.json"  # names of img2dataset's reports end with this
 class Kind(NamedTuple):
     """A kind of source."""
 
-    names: tuple[str, ...]  # what `--from` calls it
+    names: tuple[str, ...]  # what `--from` calls it; empty if it is only detected
     read: Callable[[Source, RunAll], Found | None]  # its catalog; None if the source is not one
 
 
@@ -104,7 +105,7 @@ def _require_alone(source: Source) -> None:
 
 
 def _classes(source: Source) -> tuple[str, ...] | None:
-    from dsprep.sources.classes import read_classes
+    from dsprep.lists.store import read_classes
 
     return read_classes(source.classes) if source.classes else None
 
@@ -136,7 +137,12 @@ def _parts(source: Source, run_all: RunAll) -> Found | None:
                 f"{source.root}: is not a directory, which --pair goes with, as --from parts does "
                 "with a directory or an archive"
             )
-        return read_archived_parts(open_archive(source.root), _classes(source))
+        from dsprep.sources.archive_files import files_of
+
+        archive = open_archive(source.root)
+        extensions = frozenset(extension_in(name)[1:] for name in archive.listing.names)
+        files = files_of(archive, extensions).below_top()
+        return read_archived_parts(archive.path, files, _classes(source))
     catalog, findings = read_parts(
         source.root,
         pairs=source.pairs or None,
@@ -162,6 +168,15 @@ def _is_downloaded(directory: str) -> bool:
     return any(
         stem in found and found[stem].is_dir() and f"{stem}.parquet" in found for stem in stems
     )
+
+
+def _written(source: Source, run_all: RunAll) -> Found | None:
+    """Read a folder that dsprep wrote."""
+    if source.kind or source.chooses or source.others or source.classes or not is_dir(source.root):
+        return None
+    from dsprep.sources.folder import read_written
+
+    return read_written(source.root, run_all)
 
 
 def _described(source: Source, run_all: RunAll) -> Found | None:
@@ -324,6 +339,7 @@ def holds_images(directory: str, depth: int = 1) -> bool:
 REGISTRY = (
     Kind(("manifest",), _manifest),
     Kind(("parts",), _parts),
+    Kind((), _written),
     Kind(("imagefolder",), _described),
     Kind(("parquet",), _parquet),
     Kind(("pixels",), _pixels),

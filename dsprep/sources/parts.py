@@ -25,13 +25,11 @@ from dsprep.rows import Reader, Rows
 from dsprep.sample import IMAGE_EXTENSIONS, UNKNOWN_IMAGE, Sample, image_kind_of, key_of
 from dsprep.sources.archive_reader import ArchiveReader
 from dsprep.sources.scan import RunAll, read_all, read_file, scan_below, size_of
-from dsprep.units import extension_in
 
 if TYPE_CHECKING:
     import polars as pl
 
     from dsprep.catalog import Catalog
-    from dsprep.sources.archive import Archive
     from dsprep.sources.files import Files
 
 Members: TypeAlias = dict[str, bytes]
@@ -241,18 +239,14 @@ def read_parts(
 
 
 def read_archived_parts(
-    archive: Archive, classes: tuple[str, ...] | None = None
+    root: str, files: Files, classes: tuple[str, ...] | None = None
 ) -> tuple[Catalog, list[Finding]]:
     """Make the catalog of an archive whose samples are several members each."""
-    from dsprep.sources.archive_files import files_of
-
-    extensions = frozenset(extension_in(name)[1:] for name in archive.listing.names)
-    files = files_of(archive, extensions).below_top()
     findings = [
         found._replace(kind="no-part") if found.kind == "not-an-image" else found
         for found in files.findings
     ]
-    return _read_stems(archive.path, files._replace(findings=findings), classes, True)
+    return _read_stems(root, files._replace(findings=findings), classes, True)
 
 
 def _read_stems(

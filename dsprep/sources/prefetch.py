@@ -99,6 +99,17 @@ def asked_ahead(items: Iterable[T], ask: Callable[[T], int]) -> Iterator[T]:
         yield item
 
 
+def read_spans(paths: tuple[str, ...], rows: Rows) -> Iterator[bytes]:
+    """Read the bytes of each row in some files."""
+    assert rows.offsets is not None and rows.stored is not None
+    with OpenFiles(paths) as files:
+        for run in files.ahead(runs(rows)):
+            data = read_at(files[run.file], run.stop - run.start, run.start)
+            for row in range(run.first, run.last):
+                at = rows.offsets[row] - run.start
+                yield data[at : at + rows.stored[row]]
+
+
 def read_at(file: OpenFile, count: int, offset: int) -> bytes:
     """Read ``count`` bytes, or fewer at the end of the file."""
     data = file.pread(count, offset)

@@ -14,7 +14,7 @@ from dsprep.errors import OptionError, SourceError, UnknownClass
 from dsprep.formats.augmented import MANIFESTS
 from dsprep.options import given_options, require_effect
 from dsprep.sample import IMAGE_EXTENSIONS
-from dsprep.schema import LABEL_TYPES, Choice, Schema
+from dsprep.schema import LABEL, LABEL_TYPES, Choice, Schema
 from dsprep.sources.archive import open_archive
 from dsprep.sources.scan import RunAll, importing_polars, scan_below
 from dsprep.storage.objects import asked_once
@@ -117,6 +117,9 @@ def make_choice(
     """Return what a user says of the fields; empty values mean the defaults."""
     if look not in (None, "all"):
         raise OptionError(f"--look {look}: choose all, or leave it out")
+    unlabeled = False
+    if isinstance(schema, str):
+        schema, unlabeled = read_schema(schema)
     return Choice(
         image=image_field,
         label=label_field,
@@ -124,18 +127,21 @@ def make_choice(
         only=tuple(only),
         drop=tuple(drop),
         rename=dict(rename or {}),
-        schema=read_schema(schema) if isinstance(schema, str) else schema,
+        schema=schema,
         look_all=look == "all",
         no_image=no_image,
+        unlabeled=unlabeled,
     )
 
 
-def read_schema(path: str) -> Schema:
-    """Read a schema as ``--schema-out`` writes it."""
+def read_schema(path: str) -> tuple[Schema, bool]:
+    """Read a schema as ``--schema-out`` writes it, and whether it says that there is no label."""
     from dsprep.text import read_text
 
     try:
-        return Schema.from_json(json.loads(read_text(path)))
+        values = json.loads(read_text(path))
+        schema = Schema.from_json(values)
+        return schema, LABEL in values and schema.label is None
     except (ValueError, RecursionError) as error:
         raise SourceError(f"{path}: is not a schema: {error!s:.200}") from None
 

@@ -194,7 +194,8 @@ def _of_others(directory: str, files: Sequence[str], layout: Format, alone: bool
         path = os.path.join(directory, name)
         if not is_file(path):
             continue
-        from dsprep.sources.classes import read_classes, read_numbered  # polars is slow to import
+        from dsprep.lists.store import read_classes  # polars is slow to import
+        from dsprep.sources.classes import read_numbered
 
         if name in own:
             return replace(found, classes=read_classes(path, gaps=True))

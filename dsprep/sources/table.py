@@ -13,8 +13,7 @@ import polars as pl
 from dsprep.catalog import Catalog
 from dsprep.errors import OptionError, SourceError
 from dsprep.findings import Finding
-from dsprep.lists.editing import plain_paths
-from dsprep.lists.rows import leads_outside
+from dsprep.lists.rows import leads_outside, plain_paths
 from dsprep.options import require_effect
 from dsprep.sample import IMAGE_EXTENSIONS
 from dsprep.sources.classes import notes_on_order

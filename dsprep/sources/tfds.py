@@ -115,7 +115,7 @@ def _list_of(kind: str) -> str:
 
 
 def _read_names(path: str) -> tuple[str, ...]:
-    from dsprep.sources.classes import read_classes  # not before polars is there
+    from dsprep.lists.store import read_classes  # not before polars is there
 
     return read_classes(path)
 

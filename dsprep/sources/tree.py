@@ -12,10 +12,10 @@ import polars as pl
 from dsprep.catalog import Catalog
 from dsprep.errors import SourceError
 from dsprep.findings import Finding
-from dsprep.lists.editing import plain_paths
-from dsprep.lists.rows import parse_rows
+from dsprep.lists.rows import parse_rows, plain_paths
+from dsprep.lists.store import read_classes
 from dsprep.sample import IMAGE_EXTENSIONS
-from dsprep.sources.classes import classes_of_directories, notes_on_directories, read_classes
+from dsprep.sources.classes import classes_of_directories, notes_on_directories
 from dsprep.sources.files import Files, list_files
 from dsprep.sources.labels import Known, labels_from_numbers
 from dsprep.sources.match import chosen, match_files

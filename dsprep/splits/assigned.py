@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import polars as pl
 
 from dsprep.errors import OptionError, SourceError
-from dsprep.lists.editing import plain_path
+from dsprep.lists.rows import plain_path
 from dsprep.sources.match import find_spelled, more_than_names
 from dsprep.sources.table import find_columns, parse_cells
 from dsprep.text import refuse

@@ -8,8 +8,7 @@ from dataclasses import dataclass
 import polars as pl
 
 from dsprep.errors import OptionError, SourceError
-from dsprep.lists.editing import plain_path
-from dsprep.lists.rows import class_numbers
+from dsprep.lists.rows import class_numbers, plain_path
 from dsprep.sample import key_expr
 from dsprep.splits.asked import Asked
 from dsprep.splits.assignment import assign_sides, draw, stable_sides

@@ -8,7 +8,7 @@ from dataclasses import replace
 import polars as pl
 
 from dsprep.errors import OptionError
-from dsprep.sources.classes import read_classes
+from dsprep.lists.store import read_classes
 from dsprep.sources.reading import Source, make_source
 from dsprep.splits.asked import Asked
 from dsprep.splits.assigned import Assignment, assigned_values, class_labels, parse_assignment

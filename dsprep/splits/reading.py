@@ -9,9 +9,8 @@ import polars as pl
 
 from dsprep.errors import OptionError
 from dsprep.findings import SKIP_KINDS, Finding, Reject, lost, notes_of
-from dsprep.lists.editing import plain_paths
-from dsprep.lists.listed import listable, rows_of
-from dsprep.liststore import STREAM, classes_path, read_list
+from dsprep.lists.rows import listable, plain_paths, rows_of
+from dsprep.lists.store import STREAM, classes_path, read_list
 from dsprep.options import require_effect
 from dsprep.sources.archive_files import read_text_beside
 from dsprep.sources.match import settle_duplicates

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from dsprep.findings import Finding, Reject, count_skipped
-from dsprep.lists.listed import note_unlabeled
+from dsprep.lists.rows import note_unlabeled
 from dsprep.splits.asked import Asked
 from dsprep.splits.choosing import Sides, stratum_numbers
 from dsprep.splits.facts import ClassFacts, class_facts, how_far_off

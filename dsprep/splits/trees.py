@@ -7,8 +7,7 @@ from collections.abc import Sequence
 import polars as pl
 
 from dsprep.errors import SourceError
-from dsprep.lists.editing import plain_path
-from dsprep.lists.rows import class_numbers
+from dsprep.lists.rows import class_numbers, plain_path
 
 
 def plan_tree(

@@ -1,17 +1,44 @@
-"""Checksums of parts, and what they say about the whole. A file is read once."""
+"""Checksums: computed, combined, kept in metadata, and what they prove. A file is read once."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import ctypes
+import hashlib
+import string
+from collections.abc import Callable, Iterable, Mapping
 
-from dsprep.storage.crc import md5
+import google_crc32c
+
+from dsprep.storage.store import Part, Stored
+
+CRC32C = "dsprep-crc32c"
+"""Metadata with the crc32c of an object's bytes, in eight hex digits."""
+
+MTIME = "dsprep-mtime"
+"""Metadata with the time when the file was last changed, in seconds since 1970."""
 
 _POLYNOMIAL = 0x82F63B78
 """CRC-32C's (RFC 3720, Castagnoli), its bits reversed, as the register holds them."""
 
 
+def crc32c(data: bytes | bytearray | memoryview, before: int = 0) -> int:
+    """Return the crc32c of bytes, going on from that of the bytes before."""
+    if isinstance(data, bytes):
+        return int(google_crc32c.extend(before, data))
+    view = memoryview(data)
+    if not view.readonly and view.nbytes:
+        # The extension refuses mutable memory, but not a ctypes array over it.
+        return int(google_crc32c.extend(before, (ctypes.c_char * view.nbytes).from_buffer(view)))
+    return int(google_crc32c.extend(before, bytes(view)))
+
+
+def md5(data: bytes | bytearray | memoryview) -> bytes:
+    """Return the MD5 of bytes, used as a checksum only."""
+    return hashlib.md5(data, usedforsecurity=False).digest()
+
+
 def combine(first: int, second: int, size: int) -> int:
-    """The crc32c of two runs of bytes, one after the other.
+    """Return the crc32c of two runs of bytes; the size is that of the second.
 
     A crc is a remainder of polynomials over GF(2). To append the second run is to multiply the
     first's by x to the power of its bits; the rest cancels out.
@@ -20,7 +47,7 @@ def combine(first: int, second: int, size: int) -> int:
 
 
 def combine_all(runs: Iterable[tuple[int, int]]) -> int:
-    """The crc32c of runs of bytes, each given as its crc32c and its size."""
+    """Return the crc32c of runs of bytes, given as their crc32c and size."""
     whole = 0
     for value, size in runs:
         whole = combine(whole, value, size) if whole else value
@@ -28,7 +55,7 @@ def combine_all(runs: Iterable[tuple[int, int]]) -> int:
 
 
 def _multiply(a: int, b: int) -> int:
-    """The product of two polynomials modulo CRC-32C's; the highest bit is x to the power of 0."""
+    """Multiply polynomials modulo CRC-32C's; the highest bit is x to the power of 0."""
     product = 0
     for bit in range(31, -1, -1):
         if a >> bit & 1:
@@ -38,7 +65,7 @@ def _multiply(a: int, b: int) -> int:
 
 
 def _power(bits: int) -> int:
-    """Raise x to this power, by squaring."""
+    """Raise x to a power by squaring."""
     result, square = 1 << 31, 1 << 30
     while bits:
         if bits & 1:
@@ -49,6 +76,75 @@ def _power(bits: int) -> int:
 
 
 def etag_of_parts(parts: Iterable[bytes]) -> str:
-    """The ETag of an object in parts: the MD5 of their MD5s, and how many they are."""
+    """Return the ETag of an object in parts: the MD5 of their MD5s, and their number."""
     digests = list(parts)
     return f"{md5(b''.join(digests)).hex()}-{len(digests)}"
+
+
+def metadata_of(mtime_ns: int, crc32c: int | None = None) -> dict[str, str]:
+    """Return the metadata of a file."""
+    told = {MTIME: f"{mtime_ns // 10**9}.{mtime_ns % 10**9:09d}"}
+    return told if crc32c is None else {**told, CRC32C: f"{crc32c:08x}"}
+
+
+def said_mtime_ns(metadata: Mapping[str, str]) -> int | None:
+    """Return the time in metadata, in nanoseconds since 1970."""
+    text = metadata.get(MTIME, "")
+    whole, _, rest = text.partition(".")
+    if not (text.isascii() and whole.isdigit() and (rest + "0").isdigit() and len(whole) < 12):
+        return None
+    return int(whole) * 10**9 + int(rest[:9].ljust(9, "0"))
+
+
+def said_crc32c(metadata: Mapping[str, str]) -> int | None:
+    """Return the crc32c in metadata."""
+    text = metadata.get(CRC32C, "")
+    return int(text, 16) if len(text) == 8 and set(text) <= set(string.hexdigits) else None
+
+
+def known_crc32c(stored: Stored) -> tuple[int, str] | None:
+    """Return the crc32c of an object as a HEAD reports it, and by which field; None if unknown."""
+    if stored.crc32c is not None:
+        return stored.crc32c, "checksum"
+    said = said_crc32c(stored.metadata)
+    return None if said is None else (said, "metadata")
+
+
+def crc32c_of(stored: Stored) -> int | None:
+    """Return the crc32c of an object as a HEAD reports it; None if it is unknown."""
+    known = known_crc32c(stored)
+    return None if known is None else known[0]
+
+
+def may_be_wrong(stored: Stored) -> bool:
+    """Tell whether only the server reports an object's crc32c, and dsprep has not noted the same.
+
+    Some servers compute a wrong one for objects in parts. It proves that two objects are the same,
+    but not that they differ: their bytes do.
+    """
+    return stored.crc32c is not None and said_crc32c(stored.metadata) != stored.crc32c
+
+
+def confirmed_by(stored: Stored, crc32c: int, md5: Callable[[], bytes]) -> str:
+    """Return which checksum confirms that bytes are those of an object; empty if one differs."""
+    said = said_crc32c(stored.metadata)
+    if crc32c in (stored.crc32c, said):
+        return "crc32c"
+    if said is not None:
+        return ""
+    if stored.md5 is not None:
+        return "md5" if stored.md5 == md5() else ""
+    return "size" if stored.crc32c is None else ""
+
+
+def is_whole(data: bytes, stored: Stored) -> bool:
+    """Tell whether bytes are those of an object, as far as S3 reports."""
+    return bool(confirmed_by(stored, crc32c(data), lambda: md5(data)))
+
+
+def is_made_of(stored: Stored, parts: Iterable[Part]) -> bool:
+    """Tell whether an object is what these parts become; with KMS, its ETag does not show it."""
+    try:
+        return stored.etag == etag_of_parts(bytes.fromhex(part.etag) for part in parts)
+    except ValueError:
+        return False

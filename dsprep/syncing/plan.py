@@ -1,17 +1,85 @@
-"""What a sync will do: which files to send, in which order, and which to delete. Pure."""
+"""Which files take part, which are sent and in which order, and which are deleted. Pure."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Mapping
+import re
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from fnmatch import translate
+from functools import cached_property
 from typing import NamedTuple
 
+from dsprep.errors import DestinationError
 from dsprep.storage.base import Stored
-from dsprep.syncing.compare import Verdict, at_first_sight
-from dsprep.syncing.filters import Filters
-from dsprep.syncing.ranks import RANKS, rank_of
+from dsprep.syncing.compare import Verdict, by_listing
+from dsprep.syncing.report import Failure
 from dsprep.syncing.sides import lies_in
-from dsprep.units import format_some
+from dsprep.units import format_count, format_some
+
+# Who finds a manifest must find all that it names: shards are published first, then their indexes,
+# manifests last.
+SHARDS, INDEXES, MANIFEST = range(3)
+
+_MANIFEST_NAME = "manifest.json"
+_INDEX_SUFFIXES = (".idx", ".index", ".lst", ".manifest")
+_INDEX_NAMES = ("classes.txt", "rejects.jsonl", "skipped.jsonl", "files.jsonl", "wids.json")
+
+
+def rank_of(path: str) -> int:
+    """Return when a file is published, by its name."""
+    name = path.rpartition("/")[2]
+    if is_manifest(name):
+        return MANIFEST
+    is_index = name.endswith((*_INDEX_SUFFIXES, *(f".{end}" for end in _INDEX_NAMES)))
+    return INDEXES if is_index or name in _INDEX_NAMES else SHARDS
+
+
+def is_manifest(path: str) -> bool:
+    """Whether this is the name of a data set's manifest."""
+    name = path.rpartition("/")[2]
+    return name == _MANIFEST_NAME or name.endswith("." + _MANIFEST_NAME)
+
+
+class Rule(NamedTuple):
+    """One ``--include`` or ``--exclude``.
+
+    Attributes:
+        include: Which of the two.
+        pattern: ``*`` is anything, slashes included; ``?`` one character; ``[ab]`` one of these.
+    """
+
+    include: bool
+    pattern: str
+
+
+@dataclass(frozen=True)
+class Filters:
+    """Which files take part: as with AWS's command line, the last rule that matches wins."""
+
+    rules: Sequence[Rule] = ()  # in the order in which they were given
+
+    @cached_property
+    def _compiled(self) -> list[tuple[bool, re.Pattern[str]]]:
+        return [(rule.include, re.compile(translate(rule.pattern))) for rule in self.rules][::-1]
+
+    def admit(self, path: str) -> bool:
+        """Whether a path, relative to its side, takes part; all do that no rule matches."""
+        for include, pattern in self._compiled:
+            if pattern.match(path):
+                return include
+        return True
+
+    def may_admit(self, unseen: str) -> bool:
+        """Whether something below a directory that could not be listed may take part.
+
+        Only a pattern that ends with ``*``, such as ``tmp/*``, excludes all of it.
+        """
+        for rule, (include, pattern) in zip(reversed(self.rules), self._compiled, strict=True):
+            if include:
+                return True
+            if rule.pattern.endswith("*") and pattern.match(unseen):
+                return False
+        return True
 
 
 class Pair(NamedTuple):
@@ -26,16 +94,13 @@ class Pair(NamedTuple):
 class SyncPlan:
     """What is to be done."""
 
-    sends: list[tuple[Pair, str]] = field(default_factory=list)  # files to send, by what decided it
-    # paths of those that are there already, and what decided it
-    same: list[tuple[str, str]] = field(default_factory=list)
-    unsettled: list[Pair] = field(default_factory=list)  # files whose contents have to be looked at
-    # paths of files that are to go, as the source has no such file
-    deletions: list[str] = field(default_factory=list)
-    # paths of those that stay all the same, as it is not sure that they may go
-    spared: list[str] = field(default_factory=list)
+    sends: list[tuple[Pair, str]] = field(default_factory=list)  # files to send, and what decided
+    same: list[tuple[str, str]] = field(default_factory=list)  # paths already there; what decided
+    undecided: list[Pair] = field(default_factory=list)  # files whose contents must be compared
+    deletions: list[str] = field(default_factory=list)  # paths that the source does not have
+    spared: list[str] = field(default_factory=list)  # of those, paths that are kept to be safe
 
-    def settle(self, pair: Pair, verdict: Verdict) -> None:
+    def decide(self, pair: Pair, verdict: Verdict) -> None:
         """Note what was found out about a file."""
         if verdict.send:
             self.sends.append((pair, verdict.by))
@@ -43,23 +108,23 @@ class SyncPlan:
             self.same.append((pair.path, verdict.by))
 
     def spare(self, stays: Callable[[str], bool]) -> None:
-        """Let files stay that would be deleted."""
+        """Keep files that would be deleted."""
         self.spared += filter(stays, self.deletions)
         self.deletions = [path for path in self.deletions if not stays(path)]
 
     @property
     def replaced(self) -> list[str]:
-        """Paths of the files at the destination that get another content."""
+        """Paths of the files at the destination that get other contents."""
         return [pair.path for pair, _ in self.sends if pair.found is not None]
 
     @property
     def bytes(self) -> int:
-        """All that is to be sent."""
+        """The size of all that is to be sent."""
         return sum(pair.source.size for pair, _ in self.sends)
 
     def by_rank(self) -> list[list[Pair]]:
         """The files to send, rank by rank; in each the largest first, so that all end together."""
-        ranks: list[list[Pair]] = [[] for _ in RANKS]
+        ranks: list[list[Pair]] = [[], [], []]
         for pair, _ in self.sends:
             ranks[rank_of(pair.path)].append(pair)
         for pairs in ranks:
@@ -77,16 +142,20 @@ def plan_sync(
     named: Collection[str] = (),
     spared: Collection[str] = (),
 ) -> SyncPlan:
-    """Compare two sides by what their listings tell."""
+    """Compare two sides by their listings.
+
+    ``named`` are paths that manifests of the source name, ``spared`` places that the source does
+    not show; nothing is deleted there.
+    """
     plan = SyncPlan()
     for path, file in source.items():
         if filters.admit(path):
             pair = Pair(path, file, found.get(path))
-            verdict = at_first_sight(file, pair.found, size_only)
+            verdict = by_listing(file, pair.found, size_only)
             if verdict is None:
-                plan.unsettled.append(pair)
+                plan.undecided.append(pair)
             else:
-                plan.settle(pair, verdict)
+                plan.decide(pair, verdict)
     if delete:
         plan.deletions = sorted(
             path
@@ -98,18 +167,60 @@ def plan_sync(
 
 
 def why_not(path: str, named: Iterable[str], there: Collection[str], failed: Iterable[str]) -> str:
-    """Why a manifest is not to be published now; empty if it is."""
-    if any(each.startswith(_directory_of(path)) for each in failed):
-        return "is not published, as not all that belongs to it is there"
-    missing = sorted(each for each in named if each not in there)
+    """Return why a manifest must not be published now; empty if it may."""
+    directory = "".join(path.rpartition("/")[:2])
+    if any(name.startswith(directory) for name in failed):
+        return "is not published, because files beside it failed"
+    missing = sorted(name for name in named if name not in there)
     if missing:
         return (
-            f"is not published, as it names {format_some(missing)}: neither sent now, nor at the "
-            "destination"
+            f"is not published, because it names {format_some(missing)}: neither sent now, nor at "
+            "the destination"
         )
     return ""
 
 
-def _directory_of(path: str) -> str:
-    head, slash, _ = path.rpartition("/")
-    return head + slash
+def limit_deletions(plan: SyncPlan, place: str, blind: bool, most: int | None) -> list[str]:
+    """Take what may not be deleted out of a plan; return notes about that.
+
+    ``blind`` says that something could not be listed, ``most`` is --max-delete.
+    """
+    notes = []
+    if plan.spared:
+        notes.append(
+            f"not deleted at the destination: {format_count(len(plan.spared), 'file')} "
+            f"({format_some(plan.spared)}) that the source does not have: they are behind links, "
+            "where part of the source was left out, or named by a manifest that stays"
+        )
+    if blind and plan.deletions:
+        notes.append(nothing_deleted(plan.deletions))
+        plan.deletions = []
+    if most is not None and len(plan.deletions) > most:
+        raise DestinationError(
+            f"{place}: {format_count(len(plan.deletions), 'file')} would be deleted "
+            f"({format_some(plan.deletions)}), and --max-delete allows {most}; nothing has been "
+            "done"
+        )
+    return notes
+
+
+def nothing_deleted(paths: Sequence[str]) -> str:
+    """Say that files stay because something else went wrong."""
+    return (
+        f"nothing is deleted at the destination ({format_count(len(paths), 'file')}), because "
+        "something failed or could not be listed"
+    )
+
+
+def delete_in_order(
+    paths: Sequence[str], delete: Callable[[Sequence[str]], list[Failure]]
+) -> tuple[list[str], list[Failure]]:
+    """Delete manifests, then what they name; nothing of that if one of them stays."""
+    manifests = [path for path in paths if is_manifest(path)]
+    others = [path for path in paths if not is_manifest(path)]
+    failures = delete(manifests)
+    if failures:
+        others = []
+    failures += delete(others)
+    kept = {failure.path for failure in failures}
+    return [path for path in [*manifests, *others] if path not in kept], failures

@@ -8,9 +8,16 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from dsprep.storage.base import Stored
-from dsprep.syncing.cost import Requests
 from dsprep.syncing.sides import Left
 from dsprep.units import format_count, format_size, format_some
+
+
+class Requests(NamedTuple):
+    """An estimate of the requests that a sync takes, by what they cost."""
+
+    writes: int = 0  # PUT, COPY, POST and LIST
+    reads: int = 0  # GET and HEAD
+    parts: int = 0  # parts of files, each of which is a write or a read as well
 
 
 class Failure(NamedTuple):
@@ -37,17 +44,16 @@ class SyncReport:
         source: As it was given.
         destination: As it was given.
         state: ``synced``, ``already there``, ``incomplete`` or ``planned``.
-        sent: The files that went.
+        sent: The files that were sent.
         bytes: Their size.
-        resumed: Bytes of them that were there from an earlier run.
-        same: How many files were there already, by what told so.
+        resumed: Bytes of them that an earlier run had sent.
+        same: Number of files that were there already, by what decided.
         deleted: Paths that were deleted at the destination.
-        moved: How many local files were deleted as they are proven to be there.
-        verified: How many files --verify has proven, by what.
-        left: What took no part, and why.
+        verified: Number of files that `verify` has proven, by what.
+        left: Files that were left out, and why.
         failures: What failed.
-        requests: An estimate of those that it takes.
-        notes: What else there is to say.
+        requests: An estimate of the requests.
+        notes: Further remarks.
         seconds: How long it took.
     """
 
@@ -59,7 +65,6 @@ class SyncReport:
     resumed: int = 0
     same: Counter[str] = field(default_factory=Counter)
     deleted: Sequence[str] = ()
-    moved: int = 0
     verified: Counter[str] = field(default_factory=Counter)
     left: Sequence[Left] = ()
     failures: list[Failure] = field(default_factory=list)
@@ -71,7 +76,7 @@ class SyncReport:
 def read_back_notes(
     files: Mapping[str, Stored], right: Sequence[str], changed: Sequence[str] = ()
 ) -> Iterator[str]:
-    """Say which objects were read back, as the server tells a checksum that is not the file's."""
+    """Say which objects were read because the server keeps a checksum that is not the file's."""
     for paths, found in (
         (right, "the server keeps a wrong checksum, and the bytes are right"),
         (changed, "the bytes differ"),

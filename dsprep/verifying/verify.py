@@ -19,7 +19,7 @@ from dsprep.formats.folder import Folder
 from dsprep.loaders import count_samples, require_loader
 from dsprep.options import given_options, require_effect
 from dsprep.progress import Progress
-from dsprep.run.place import remove_leftovers
+from dsprep.run.state import remove_leftovers
 from dsprep.schema import Choice
 from dsprep.sources.reading import Source, source_of
 from dsprep.storage.objects import as_source

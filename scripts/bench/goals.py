@@ -55,6 +55,19 @@ class Row:
     met: bool | None
     checked: str = "–"
 
+    @property
+    def speed(self) -> float | None:
+        """Speed of dsprep beside a peer's; None for a row that compares something else."""
+        number, _, unit = self.result.partition(" ")
+        if (
+            unit != "times"
+            or self.data == "–"
+            or self.against == "itself"
+            or " its " not in f" {self.goal}"
+        ):
+            return None
+        return 1 / float(number) if self.goal.endswith("its time") else float(number)
+
 
 _IM2REC = ("im2rec, 1 thread", "im2rec, 2 threads")
 _RESIZE = "resize 256, JPEG q90, recordio"

@@ -18,11 +18,20 @@ from .tables import table
 _NOTES_BEGIN = "<!-- notes: written by hand, kept when this page is generated -->"
 _NOTES_END = "<!-- end of notes -->"
 
+_WIDEST = 20  # longer bars end here
+
 _INTRODUCTION = """\
 # Benchmarks
 
-`make bench` measures dsprep beside the tools that do the same work, and writes this page. The
-programs of the peers are in [scripts/bench/peers](../scripts/bench/peers)."""
+{achieved}
+
+```text
+{chart}
+```
+
+Bars show the speed of dsprep; 1 is the speed of the peer. `make bench` measures dsprep
+beside tools that do the same work, and writes this page. The programs of the peers are in
+[scripts/bench/peers](../scripts/bench/peers)."""
 
 _METHOD = """\
 ## Method
@@ -77,10 +86,11 @@ def markdown(figures: Figures, notes: str) -> str:
         " and ".join(f"{show_bytes(size)} ({name})" for name, size in sizes.items())
         for sizes in (TARGETS, reshards.TARGETS)
     )
+    judged = [*rows(figures.results), *s3_rows(figures.results)]
     parts = [
-        _INTRODUCTION,
+        introduction(judged),
         "## Goals",
-        _goals([*rows(figures.results), *s3_rows(figures.results)]),
+        _goals(judged),
         _NOTES_BEGIN,
         notes,
         _NOTES_END,
@@ -102,6 +112,25 @@ def markdown(figures: Figures, notes: str) -> str:
         _figures(figures.results),
     ]
     return "\n\n".join(part for part in parts if part) + "\n"
+
+
+def introduction(judged: Sequence[Row]) -> str:
+    """Write the beginning of the page: what was achieved, and a chart of it."""
+    speeds = sorted(
+        ((speed, row) for row in judged if (speed := row.speed) is not None),
+        key=lambda pair: -pair[0],
+    )
+    faster = sum(speed >= 1 for speed, _ in speeds)
+    labels = [f"{row.work} ({row.data}), {row.against}" for _, row in speeds]
+    width = max(map(len, labels), default=0)
+    return _INTRODUCTION.format(
+        achieved=f"dsprep is faster than its peer in {faster} of {len(speeds)} comparisons, "
+        f"and in the median {median([speed for speed, _ in speeds] or [1]):.1f} times as fast.",
+        chart="\n".join(
+            f"{label:<{width}}  {speed:5.1f}  {'█' * max(1, round(2 * min(speed, _WIDEST)))}"
+            for label, (speed, _) in zip(labels, speeds, strict=True)
+        ),
+    )
 
 
 def notes_of(page: Path) -> str:

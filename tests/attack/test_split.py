@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from dsprep.liststore import read_list
+from dsprep.lists.store import read_list
 from tests.attack.trees import contents, names
 from tests.conftest import Finished, Running
 from tests.limits import bound_to_permissions, no_file_above

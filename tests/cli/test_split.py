@@ -15,7 +15,7 @@ import pytest
 from PIL import Image
 
 import dsprep
-from dsprep.liststore import read_list
+from dsprep.lists.store import read_list
 from tests.attack.trees import contents, names, places
 from tests.conftest import Finished
 from tests.images import encode, image_folder, jpeg

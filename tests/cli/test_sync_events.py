@@ -11,9 +11,8 @@ from unittest.mock import Mock
 
 import pytest
 
-from dsprep.cli import sync_bars, sync_lines
-from dsprep.cli.sync_bars import Bars
-from dsprep.cli.sync_lines import Lines
+from dsprep.cli import sync_events
+from dsprep.cli.sync_events import Bars, Lines
 from dsprep.cli.sync_report import print_orphans
 from dsprep.syncing.orphans import Orphan
 from tests.conftest import Finished
@@ -25,7 +24,7 @@ MB = 1_000_000
 def clock(monkeypatch: pytest.MonkeyPatch) -> list[float]:
     """The time, which stands still until somebody sets it."""
     now = [0.0]
-    for module in (sync_lines, sync_bars):
+    for module in (sync_events, sync_events):
         monkeypatch.setattr(module, "time", SimpleNamespace(monotonic=lambda: now[0]))
     return now
 
@@ -61,8 +60,8 @@ def test_an_error_ends_what_programs_read(run_here: Callable[..., Finished]) -> 
     assert done.code == 4
     assert done.out == ""
     (line,) = done.err.splitlines()
-    assert json.loads(line) == {"event": "error", "text": "nowhere: is not there", "code": 4}
-    assert run_here("sync", "nowhere", "s3://bucket").err == "dsprep: nowhere: is not there\n"
+    assert json.loads(line) == {"event": "error", "text": "nowhere: does not exist", "code": 4}
+    assert run_here("sync", "nowhere", "s3://bucket").err == "dsprep: nowhere: does not exist\n"
 
 
 def test_an_error_of_cleaning_does_so_too(

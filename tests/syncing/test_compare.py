@@ -9,7 +9,7 @@ import pytest
 
 from dsprep.storage.base import Checksum, Stored
 from dsprep.storage.proof import known_crc32c
-from dsprep.syncing.compare import Verdict, at_first_sight, by_content, is_as_told
+from dsprep.syncing.compare import Verdict, by_content, by_listing, has_crc32c
 
 MD5 = hashlib.md5(b"data").hexdigest()
 PARTS = f"{MD5}-2"
@@ -30,20 +30,20 @@ def stored(size: int = 4, etag: str = "", modified: float = 0.0) -> Stored:
     ],
 )
 def test_first_sight(found: Stored | None, verdict: Verdict | None) -> None:
-    assert at_first_sight(stored(4, PARTS), found) == verdict
+    assert by_listing(stored(4, PARTS), found) == verdict
 
 
 def test_no_etags_are_not_equal_ones() -> None:
-    assert at_first_sight(stored(), stored()) is None
+    assert by_listing(stored(), stored()) is None
 
 
 def test_nothing_is_like_nothing() -> None:
-    assert at_first_sight(stored(0), stored(0)) == Verdict(False, "size")
+    assert by_listing(stored(0), stored(0)) == Verdict(False, "size")
 
 
 def test_size_alone_if_that_is_asked_for() -> None:
-    assert at_first_sight(stored(4), stored(4), size_only=True) == Verdict(False, "size")
-    assert at_first_sight(stored(4), stored(5), size_only=True) == Verdict(True, "size")
+    assert by_listing(stored(4), stored(4), size_only=True) == Verdict(False, "size")
+    assert by_listing(stored(4), stored(5), size_only=True) == Verdict(True, "size")
 
 
 @dataclass
@@ -137,7 +137,7 @@ def test_what_a_head_tells() -> None:
 @pytest.mark.parametrize("crc32c", [1, 2])
 def test_what_a_manifest_tells_is_held_against_what_is_known(crc32c: int) -> None:
     known, read = Known(crc=(1, "metadata")), Known(crc=(1, "checksum"), is_read=True)
-    assert is_as_told(crc32c, [known]) == (crc32c == 1)
-    assert is_as_told(crc32c, [read, known]) == (crc32c == 1)
+    assert has_crc32c(crc32c, [known]) == (crc32c == 1)
+    assert has_crc32c(crc32c, [read, known]) == (crc32c == 1)
     assert not read.asked
-    assert is_as_told(crc32c, [read, Known()]) == (crc32c == 1)
+    assert has_crc32c(crc32c, [read, Known()]) == (crc32c == 1)

@@ -59,7 +59,7 @@ def test_a_plan_of_large_files(
     }
     text = run_here("sync", tmp_path, ceph.url, "--dry-run", *ceph.options).out
     assert f"757 GB in {large + larger:,} parts" in text
-    assert "requests         10,125, about $0.05 at list prices" in text
+    assert "requests         about 10,125" in text
     assert ceph.keys() == []
 
 
@@ -69,7 +69,7 @@ def test_requests_are_as_many_as_planned(localstack: Bucket, tmp_path: Path) -> 
         config = S3Config(endpoint=proxy.endpoint)
         report = sync(str(tmp_path / "set"), localstack.url, part_size=PART, config=config)
     preflight = 3
-    assert len(proxy.requests) == report.requests.total + preflight
+    assert len(proxy.requests) == report.requests.writes + report.requests.reads + preflight
 
 
 @pytest.fixture

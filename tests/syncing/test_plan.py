@@ -5,10 +5,16 @@ from __future__ import annotations
 import pytest
 
 from dsprep.storage.base import Stored
-from dsprep.syncing.cost import Requests, to_copy, to_download, to_list, to_upload
-from dsprep.syncing.filters import Filters, Rule
-from dsprep.syncing.plan import plan_sync, why_not
-from dsprep.syncing.ranks import INDEXES, MANIFEST, SHARDS, outdated_manifests, rank_of
+from dsprep.syncing.plan import (
+    INDEXES,
+    MANIFEST,
+    SHARDS,
+    Filters,
+    Rule,
+    plan_sync,
+    rank_of,
+    why_not,
+)
 from dsprep.syncing.sides import unfit
 
 
@@ -83,22 +89,6 @@ def test_what_a_manifest_of_the_source_names_is_never_deleted() -> None:
     assert plan_sync({}, files(a=1, b=1), Filters(), delete=True, named={"a"}).deletions == ["b"]
 
 
-def test_manifests_that_become_wrong() -> None:
-    names = {"a/manifest.json": frozenset({"a/1.tar"}), "manifest.json": frozenset({"1.tar"})}
-    assert outdated_manifests(names, ["a/1.tar"], names) == ["a/manifest.json"]
-    assert outdated_manifests(names, ["2.tar"], names) == []
-
-
-def test_requests() -> None:
-    assert to_list(0) == to_list(1000) == Requests(writes=1)
-    assert to_list(1001) == Requests(writes=2)
-    assert to_upload([1, 1, 3]) == Requests(writes=8, reads=1, parts=5)
-    assert to_download([1, 3]) == Requests(reads=5, parts=4)
-    assert to_copy([1, 3]) == Requests(writes=7, reads=4, parts=4)
-    assert (to_upload([1]) + to_list(1)).total == 2
-    assert Requests(writes=1000, reads=10_000).dollars == pytest.approx(0.009)
-
-
 @pytest.mark.parametrize(
     "key", ["", "/etc/passwd", "../a", "a/../../b", "a//b", "./a", "a\0", "b" * 256]
 )
@@ -109,3 +99,46 @@ def test_keys_that_are_no_files(key: str) -> None:
 @pytest.mark.parametrize("key", ["a", "a b/c+%.tar", "ü/ねこ.jpg", "..a/b..", "b" * 255])
 def test_keys_that_are_files(key: str) -> None:
     assert not unfit(key)
+
+
+@pytest.mark.parametrize(
+    ("rules", "path", "admitted"),
+    [
+        ("", "a.tar", True),
+        ("-*", "a.tar", False),
+        ("-* +*.tar", "a.tar", True),
+        ("-* +*.tar", "deep/er/a.tar", True),
+        ("-* +*.tar", "a.idx", False),
+        ("+*.tar -*", "a.tar", False),
+        ("-tmp/*", "tmp/a/b", False),
+        ("-tmp/*", "other/tmp/a", True),
+        ("-?.tar", "a.tar", False),
+        ("-?.tar", "ab.tar", True),
+        ("-[ab].tar", "b.tar", False),
+        ("-A.tar", "a.tar", True),
+        ("-*.tar", "line\nbreak.tar", False),
+    ],
+)
+def test_the_last_match_wins(rules: str, path: str, admitted: bool) -> None:
+    made = [Rule(rule[0] == "+", rule[1:]) for rule in rules.split()]
+    assert Filters(made).admit(path) is admitted
+
+
+@pytest.mark.parametrize(
+    ("rules", "unseen", "may"),
+    [
+        ("", "tmp/", True),
+        ("-tmp/*", "tmp/", False),
+        ("-tmp*", "tmp/", False),
+        ("-tmp", "tmp/", True),
+        ("-tmp/*.tar", "tmp/", True),
+        ("-*", "tmp/", False),
+        ("-* +*.tar", "tmp/", True),
+        ("+*.tar -*", "tmp/", False),
+        ("-tmp/*", "tmp", True),
+        ("-tmp*", "tmp", False),
+    ],
+)
+def test_what_may_take_part_of_what_was_not_seen(rules: str, unseen: str, may: bool) -> None:
+    made = [Rule(rule[0] == "+", rule[1:]) for rule in rules.split()]
+    assert Filters(made).may_admit(unseen) is may

@@ -72,7 +72,7 @@ def up(limited: Limited, use: str) -> None:
     files = data_set(limited.root / "set")
     limited.become(use)
     begun(limited.bucket, "set/set-00.tar")
-    limited.sync(str(limited.root / "set"), f"{limited.bucket.url}/set", verify="heads")
+    limited.sync(str(limited.root / "set"), f"{limited.bucket.url}/set", verify=True)
     assert limited.bucket.contents("set/") == files
 
 
@@ -92,7 +92,7 @@ def down(limited: Limited, use: str) -> None:
     files = data_set(limited.root / "set")
     sync(str(limited.root / "set"), f"{limited.bucket.url}/set", config=limited.config)
     limited.become(use)
-    limited.sync(f"{limited.bucket.url}/set", str(limited.root / "got"), verify="download")
+    limited.sync(f"{limited.bucket.url}/set", str(limited.root / "got"), verify=True)
     assert tree(limited.root / "got") == files
 
 

@@ -8,9 +8,7 @@ from types import SimpleNamespace
 import pytest
 
 from dsprep.storage.base import Stored
-from dsprep.syncing.report import SyncReport
 from dsprep.syncing.sides import Directory, Prefix
-from dsprep.syncing.watching import watch
 
 STATE = (
     ".dsprep/lease.json",
@@ -37,40 +35,6 @@ def test_the_state_of_other_runs_is_no_part_of_a_directory(tmp_path: Path) -> No
     listing = Directory(tmp_path).list()
     assert (set(listing.files), listing.left) == (set(DATA), [])
     assert listing.unfinished == [".dsprep", ".val.dsprep", "a/b/.val.dsprep", "train/.dsprep"]
-
-
-def test_watching_waits_beside_a_run_that_has_just_begun(tmp_path: Path) -> None:
-    (tmp_path / ".train.dsprep").mkdir()
-    (tmp_path / ".train.dsprep" / "lock").touch()
-    told: list[str] = []
-    reports: list[SyncReport] = []
-
-    def once(last: bool) -> SyncReport:
-        reports.append(SyncReport("src", "dst"))
-        return reports[-1]
-
-    def pause(seconds: float) -> None:
-        assert not reports
-        (tmp_path / "manifest.json").touch()
-
-    assert watch(Directory(tmp_path), once, pause, told.append) is reports[0]
-    assert len(told) == 1
-
-
-def test_watching_knows_its_last_round(tmp_path: Path) -> None:
-    """In which alone something is deleted: before, the source lacks what is still to come."""
-    (tmp_path / "a.tar").touch()
-    rounds: list[bool] = []
-
-    def once(last: bool) -> SyncReport:
-        rounds.append(last)
-        return SyncReport("src", "dst")
-
-    def pause(seconds: float) -> None:
-        (tmp_path / "manifest.json").touch()
-
-    watch(Directory(tmp_path), once, pause, print)
-    assert rounds == [False, True]
 
 
 @pytest.mark.parametrize("target", ["nowhere", "loop", "file/below"])

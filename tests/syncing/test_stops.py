@@ -140,30 +140,3 @@ def test_a_stop_on_the_way_down(
     assert said in ended.err
     assert "set-00.tar" not in tree(tmp_path / "down")
     assert journal.exists() != abort
-
-
-def test_watching_while_shards_are_written(
-    ceph: Bucket, start_cli: Callable[..., Running], tmp_path: Path
-) -> None:
-    files = data_set(tmp_path / "made", large=0)
-    place = tmp_path / "set"
-    running = start_cli("sync", place, ceph.url, "--watch", "--move", "--json", *ceph.options)
-    assert running.process.stderr is not None
-    assert "holds nothing yet" in running.process.stderr.readline()
-    place.mkdir()
-    for name in sorted(files, reverse=True):  # the manifest last
-        (place / f".{name}.tmp").write_bytes(files[name])
-        (place / f".{name}.tmp").rename(place / name)
-        if name != "manifest.json":
-            until(partial(holds, ceph, name), running)
-    ended = running.end()
-    assert ended.code == 0
-    assert ceph.contents() == files
-    assert tree(place) == {}
-    report = json.loads(ended.out)
-    assert (len(report["sent"]), report["moved"]) == (3, 3)
-    events = [json.loads(line) for line in ended.err.splitlines()]
-    assert [each["event"] for each in events if each["event"] in ("plan", "end")] == 3 * [
-        "plan",
-        "end",
-    ]

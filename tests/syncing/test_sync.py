@@ -14,7 +14,6 @@ import dsprep
 from tests.conftest import Finished
 from tests.images import image_folder
 from tests.servers.bucket import Bucket
-from tests.syncing.folders import data_set as folder_of_shards
 
 Sync = Callable[..., Any]
 
@@ -160,7 +159,7 @@ def test_what_cannot_be_a_file_or_a_key_is_left_out(
     assert sorted(tree(tmp_path / "down")) == ["a", "old"]
 
 
-@pytest.mark.parametrize("options", [("--delete",), ("--move",), ("--watch",), ("--dry-run",)])
+@pytest.mark.parametrize("options", [("--delete",), ("--dry-run",)])
 def test_what_could_not_be_listed_is_told_by_the_exit_code(
     ceph: Bucket,
     run_here: Callable[..., Finished],
@@ -196,36 +195,6 @@ def test_the_state_of_other_runs_stays_where_it_is(
     assert run_here("sync", data_set, f"{ceph.url}/data", "--delete", *ceph.options).code == 0
     assert run_here("sync", f"{ceph.url}/data", f"{ceph.url}/copy", *ceph.options).code == 0
     assert [key for key in ceph.contents() if ".dsprep" in key] == state
-
-
-def test_bytes_that_are_nowhere_else_are_not_moved_away(
-    bucket: Bucket, sync: Sync, tmp_path: Path
-) -> None:
-    """Where an object came in parts, its checksum is all that is compared."""
-    files = folder_of_shards(tmp_path / "set")
-    options = ("--part-size", "5MiB")
-    sync(tmp_path / "set", bucket.url, *options)
-    shard = tmp_path / "set" / "set-00.tar"
-    data = bytearray(shard.read_bytes())
-    data[12345] ^= 255
-    shard.write_bytes(data)
-    report = sync(tmp_path / "set", bucket.url, *options, "--move", code=3)
-    assert [each["path"] for each in report["failures"]] == ["set-00.tar"]
-    assert tree(tmp_path / "set") == {"set-00.tar": data}
-    assert bucket.contents() == files
-
-
-def test_move(data_set: Path, bucket: Bucket, sync: Sync) -> None:
-    files = tree(data_set)
-    assert sync(data_set, bucket.url, "--move")["moved"] == len(files)
-    assert not tree(data_set)
-    assert bucket.contents() == files
-
-
-def test_watch(data_set: Path, bucket: Bucket, sync: Sync) -> None:
-    files = tree(data_set)
-    assert sorted(sent(sync(data_set, bucket.url, "--watch"))) == sorted(files)
-    assert bucket.contents() == files
 
 
 def test_a_manifest_is_never_ahead(data_set: Path, bucket: Bucket, sync: Sync) -> None:
@@ -273,7 +242,7 @@ def test_what_is_damaged_there_is_found(data_set: Path, bucket: Bucket, sync: Sy
     bucket.put(shard.name, b"x" * shard.stat().st_size)
     report = sync(data_set, bucket.url, "--size-only", "--verify", code=3)
     assert [each["path"] for each in report["failures"]] == [shard.name]
-    report = sync(data_set, bucket.url, "--verify=download")
+    report = sync(data_set, bucket.url, "--verify")
     assert {each["path"]: each["by"] for each in report["sent"]} == {
         shard.name: "etag",
         "manifest.json": "withdrawn",
@@ -284,18 +253,15 @@ def test_what_is_damaged_there_is_found(data_set: Path, bucket: Bucket, sync: Sy
 @pytest.mark.parametrize(
     ("args", "said"),
     [
-        (("nowhere", "BUCKET"), "nowhere: is not there"),
+        (("nowhere", "BUCKET"), "nowhere: does not exist"),
         (("BUCKET/empty", "here"), "holds nothing"),
         (("BUCKET/a", "BUCKET/a/b"), "one lies in the other"),
         (("BUCKET", "BUCKET/a"), "one lies in the other"),
-        ((".", "elsewhere"), "neither of both is on S3"),
+        ((".", "elsewhere"), "are both local"),
         (("s3://b", "BUCKET"), "is not a place on S3"),
-        (("BUCKET", "here", "--move"), "it goes with a local source"),
         ((".", "BUCKET", "--max-delete", "3"), "give --delete"),
-        ((".", "BUCKET", "--move", "--delete"), "would be deleted next time"),
-        ((__file__, "BUCKET", "--delete"), "--delete and --watch go with a directory"),
-        ((__file__, "BUCKET", "--watch"), "--delete and --watch go with a directory"),
-        (("BUCKET", __file__), "is no directory"),
+        ((__file__, "BUCKET", "--delete"), "--delete goes with a directory"),
+        (("BUCKET", __file__), "is not a directory"),
     ],
 )
 def test_what_makes_no_sense(args: tuple[str, ...], said: str, bucket: Bucket, sync: Sync) -> None:

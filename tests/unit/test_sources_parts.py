@@ -21,9 +21,9 @@ from dsprep.findings import Finding
 from dsprep.rows import Rows
 from dsprep.sample import Sample
 from dsprep.schema import Choice
-from dsprep.sources.archive import open_archive
 from dsprep.sources.infer import with_schema
-from dsprep.sources.parts import read_archived_parts, read_parts
+from dsprep.sources.kinds import detect
+from dsprep.sources.parts import read_parts
 from dsprep.sources.reading import make_source, read_source
 from tests.images import jpeg, png
 
@@ -42,7 +42,9 @@ def read(
     classes: tuple[str, ...] | None = None,
 ) -> tuple[Catalog, list[Finding]]:
     if root.is_file():
-        return read_archived_parts(open_archive(str(root)), classes)
+        found = detect(make_source(root, kind="parts"))
+        assert found is not None
+        return found
     return read_parts(str(root), pairs=pairs, classes=classes)
 
 

@@ -1,0 +1,54 @@
+"""``s3://bucket/key``: read and written. A key is taken as it is, nothing in it is decoded."""
+
+from __future__ import annotations
+
+import re
+from typing import NamedTuple
+
+from dsprep.errors import OptionError
+
+SCHEME = "s3://"
+
+LONGEST_KEY = 1024
+"""Bytes of a key in UTF-8 (S3 User Guide, "Naming Amazon S3 objects")."""
+
+_BUCKET = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{1,254}")
+
+_ARN = re.compile(r"(arn:[^/]+:accesspoint[/:][A-Za-z0-9-]+)(?:/(.*))?", re.DOTALL)
+"""The bucket may be the name of an access point, which holds a slash itself."""
+
+
+class Location(NamedTuple):
+    """A place on S3."""
+
+    bucket: str  # the bucket, or the ARN of an access point
+    key: str  # A key, a prefix of keys, or nothing
+
+    def __str__(self) -> str:
+        return f"{SCHEME}{self.bucket}/{self.key}"
+
+
+def is_s3(text: str) -> bool:
+    """Whether a path given by a user is one on S3."""
+    return text[: len(SCHEME)].lower() == SCHEME
+
+
+def require_disk(path: str) -> None:
+    """Refuse to write to S3 what can only be written to a disk."""
+    if is_s3(path):
+        raise OptionError(
+            f"{path}: this cannot be written to S3; write it to a disk, and bring it there with "
+            "dsprep sync"
+        )
+
+
+def parse_url(text: str) -> Location:
+    """Read ``s3://bucket/key``."""
+    rest = text[len(SCHEME) :]
+    arn = _ARN.fullmatch(rest)
+    bucket, key = (arn[1], arn[2] or "") if arn else rest.partition("/")[::2]
+    if not is_s3(text) or not (arn or _BUCKET.fullmatch(bucket)):
+        raise OptionError(f"{text!r} is not a place on S3: write it like s3://bucket/prefix")
+    if len(key.encode("utf-8", "surrogateescape")) > LONGEST_KEY:
+        raise OptionError(f"{text!r:.200}: a key on S3 has at most {LONGEST_KEY:,} bytes")
+    return Location(bucket, key)

@@ -1,0 +1,1 @@
+"""S3: the client, the store, transfers in parts."""

@@ -1,0 +1,481 @@
+"""A bucket on S3 as a store: one request a method, listings excepted.
+
+Bytes carry their crc32c, and their MD5 where the server keeps no checksums. The server refuses
+bytes that do not match, and its answer is compared with what was sent.
+"""
+
+from __future__ import annotations
+
+from base64 import b64decode, b64encode
+from binascii import Error as NotBase64
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import closing
+from dataclasses import replace
+from functools import cache, partial
+from threading import Lock
+from typing import Any, NamedTuple, TypeVar
+from urllib.parse import quote
+from uuid import uuid4
+
+from dsprep.errors import DestinationError, StoreError
+from dsprep.storage import checksums
+from dsprep.storage.location import Location
+from dsprep.storage.s3.client import Client, Data, seconds
+from dsprep.storage.s3.config import tell_retry
+from dsprep.storage.s3.errors import DamagedError
+from dsprep.storage.store import (
+    Checksum,
+    Level,
+    Pages,
+    Part,
+    Progress,
+    Refused,
+    RefusedKeys,
+    Stored,
+    Upload,
+    ignore,
+)
+
+T = TypeVar("T")
+_Answer = Mapping[str, Any]
+
+_DELETED_AT_ONCE = 1000
+
+_READ_AT_ONCE = 1 << 20
+"""Bytes read at once: when a connection breaks, at most these have come in vain."""
+
+_TOKEN = "dsprep-put"
+"""Metadata that distinguishes our conditional PUT from another writer's."""
+
+_HEADERS = [
+    "CacheControl",
+    "ContentDisposition",
+    "ContentEncoding",
+    "ContentLanguage",
+    "ContentType",
+]
+_NO_VALUES = ("ChecksumAlgorithm", "ChecksumType", "ChecksumMode")
+
+
+class S3Store(Client):
+    """A bucket. Keys are those of the bucket, whole."""
+
+    checksums: bool | None = None
+    """Whether the server keeps checksums; None until an answer shows it."""
+
+    def url(self, key: str) -> str:
+        """Return what users call an object."""
+        return str(Location(self.bucket, key))
+
+    @property
+    def storage_class(self) -> str:
+        """The storage class of new objects; empty for the standard one."""
+        return "" if self.config.storage_class == "STANDARD" else self.config.storage_class
+
+    def list(self, prefix: str = "") -> Pages[Stored]:
+        """List all objects whose key begins with a prefix, in order, page by page."""
+        return self._list(prefix, _listed)
+
+    def levels(self, prefix: str) -> Iterator[Level]:
+        """List what lies directly below a prefix, page by page."""
+        return self._list(prefix, _level, Delimiter="/")
+
+    def _list(self, prefix: str, parse: Callable[[Any], T], **args: Any) -> Iterator[T]:
+        args |= {"Prefix": prefix, "EncodingType": "url"}
+        return self.pages("ListObjectsV2", prefix, parse, "ContinuationToken", **args)
+
+    def stat(self, key: str) -> Stored | None:
+        """Look an object up; None if there is none."""
+
+        def parse(answer: _Answer) -> Stored:
+            return stored_of(key, answer, int(answer["ContentLength"]))
+
+        try:
+            return self.call("HeadObject", key, parse, Key=key, ChecksumMode="ENABLED")
+        except StoreError as error:
+            if error.kind == "missing":
+                return None
+            raise
+
+    def open(
+        self, key: str, start: int = 0, size: int | None = None, etag: str = ""
+    ) -> closing[S3Reading]:
+        """Read an object, or a range of it, that must still have this ETag."""
+        return closing(S3Reading(self, key, start, size, etag))
+
+    def put(
+        self,
+        key: str,
+        data: Data,
+        *,
+        new: bool = False,
+        etag: str = "",
+        crc32c: int | None = None,
+        metadata: Mapping[str, str] | None = None,
+        progress: Progress = ignore,
+    ) -> Stored:
+        """Store an object in one request."""
+        value = checksums.crc32c(data) if crc32c is None else crc32c
+        args: dict[str, Any] = {"Key": key, **self.config.to_create(metadata or {})}
+        token = uuid4().hex
+        if new or etag:
+            args["Metadata"] = {**args.get("Metadata", {}), _TOKEN: token}
+        if new:
+            args["IfNoneMatch"] = "*"
+        if etag:
+            args["IfMatch"] = etag  # Ceph takes no quotes here, others both
+        md5 = None if self.checksums else checksums.md5(data)
+        parse = partial(stored_of, key, size=len(data))
+        try:
+            return self._send("PutObject", parse, data, value, md5, progress, args)
+        except StoreError as error:
+            # The object is ours if the PUT was repeated because the first answer was lost.
+            there = self.stat(key) if error.kind == "exists" else None
+            if there is None or there.metadata.get(_TOKEN) != token:
+                raise
+            return there
+
+    def publish(self, key: str, data: bytes, etag: str = "") -> None:
+        """Store a manifest in the place of the one with this ETag, or of none."""
+        try:
+            self.put(key, data, new=not etag, etag=etag)
+        except StoreError as error:
+            if error.kind != "exists":
+                raise
+            raise DestinationError(
+                f"{self.url(key)}: another run has published a manifest there meanwhile; "
+                "look which of the two data sets is to stay, and give the command again"
+            ) from None
+
+    def delete(self, keys: Sequence[str]) -> RefusedKeys:
+        """Delete objects; missing ones are no failure."""
+
+        def parse(answer: _Answer) -> RefusedKeys:
+            return [
+                Refused(entry["Key"], self.refused("DeleteObjects", entry["Key"], entry))
+                for entry in answer.get("Errors", [])
+            ]
+
+        refused: RefusedKeys = []
+        for at in range(0, len(keys), _DELETED_AT_ONCE):
+            some = keys[at : at + _DELETED_AT_ONCE]
+            objects = {"Objects": [{"Key": key} for key in some], "Quiet": True}
+            refused += self.call("DeleteObjects", some[0], parse, Delete=objects)
+        return refused
+
+    def copy(
+        self, source: str, stored: Stored, key: str, metadata: Mapping[str, str] | None
+    ) -> None:
+        """Let the server copy an object of up to 5 GiB from a bucket."""
+        args = self.config.to_create(metadata or {}) | _copy_source(source, stored)
+        if metadata is None:
+            args.pop("Metadata", None)
+        else:
+            args |= {"MetadataDirective": "REPLACE", **stored.headers}
+        if self.config.tags:
+            args["TaggingDirective"] = "REPLACE"
+        if self.checksums is not False:
+            args["ChecksumAlgorithm"] = "CRC32C"
+        self.call("CopyObject", key, ignore, Key=key, **args)
+
+    def tags(self, key: str) -> dict[str, str]:
+        """Return the tags of an object."""
+
+        def parse(answer: _Answer) -> dict[str, str]:
+            return {tag["Key"]: tag["Value"] for tag in answer.get("TagSet", [])}
+
+        return self.call("GetObjectTagging", key, parse, Key=key)
+
+    def create_upload(
+        self,
+        key: str,
+        metadata: Mapping[str, str],
+        headers: Mapping[str, str] | None = None,
+        tags: Mapping[str, str] | None = None,
+    ) -> Upload:
+        """Begin a multipart upload. It is not retried: a lost answer may hide a started upload."""
+
+        def parse(answer: _Answer) -> Upload:
+            checked = answer.get("ChecksumAlgorithm") == "CRC32C"
+            return Upload(key, answer["UploadId"], checked, storage_class=self.storage_class)
+
+        config = replace(self.config, tags=self.config.tags or tags or {})
+        args = config.to_create(metadata) | dict(headers or {})
+        if self.checksums is not False:
+            args |= {"ChecksumAlgorithm": "CRC32C", "ChecksumType": "FULL_OBJECT"}
+        upload = self.call("CreateMultipartUpload", key, parse, once=True, Key=key, **args)
+        self.checksums = upload.checksums
+        return upload
+
+    def send_part(
+        self,
+        upload: Upload,
+        number: int,
+        data: Data,
+        crc32c: int,
+        md5: bytes | None,
+        progress: Progress = ignore,
+    ) -> Part:
+        """Send one part."""
+        args = {"Key": upload.key, "UploadId": upload.id, "PartNumber": number}
+        parse = partial(_part, number=number, size=len(data))
+        value = crc32c if upload.checksums else None
+        return self._send("UploadPart", parse, data, value, md5, progress, args)
+
+    def complete(self, upload: Upload, parts: Sequence[Part], size: int, crc32c: int | None) -> str:
+        """Make the parts one object; return its ETag."""
+        entries: list[dict[str, Any]] = [
+            {"PartNumber": part.number, "ETag": f'"{part.etag}"'} for part in parts
+        ]
+        args: dict[str, Any] = {"Key": upload.key, "UploadId": upload.id}
+        if upload.checksums:
+            args |= {"ChecksumType": "FULL_OBJECT", "MpuObjectSize": size}
+            if crc32c is not None:
+                args["ChecksumCRC32C"] = _base64(crc32c)
+            for entry, part in zip(entries, parts, strict=True):
+                if part.checksum is not None and part.checksum.algorithm == "crc32c":
+                    entry["ChecksumCRC32C"] = b64encode(part.checksum.value).decode()
+        args["MultipartUpload"] = {"Parts": entries}
+        return self.call("CompleteMultipartUpload", upload.key, _etag, **args)
+
+    def abort(self, upload: Upload) -> None:
+        """Delete the parts of an upload; one that is not there any more is no failure."""
+        try:
+            self.call(
+                "AbortMultipartUpload", upload.key, ignore, Key=upload.key, UploadId=upload.id
+            )
+        except StoreError as error:
+            if error.kind not in ("gone", "missing"):
+                raise
+
+    def copy_part(
+        self, upload: Upload, number: int, source: str, stored: Stored, start: int, size: int
+    ) -> Part:
+        """Let the server copy a range of an object to a part of an upload."""
+        return self.call(
+            "UploadPartCopy",
+            upload.key,
+            lambda answer: _part(answer["CopyPartResult"], number, size),
+            Key=upload.key,
+            UploadId=upload.id,
+            PartNumber=number,
+            CopySourceRange=f"bytes={start}-{start + size - 1}",
+            **_copy_source(source, stored),
+        )
+
+    def list_uploads(self, prefix: str = "") -> Pages[Upload]:
+        """List the unfinished uploads whose key begins with a prefix, page by page."""
+        marks = "KeyMarker", "UploadIdMarker"
+        return self.pages("ListMultipartUploads", prefix, _uploads, *marks, Prefix=prefix)
+
+    def list_parts(self, upload: Upload) -> Pages[Part]:
+        """List the parts of an upload, page by page."""
+
+        def parse(page: _Answer) -> list[Part]:
+            entries = page.get("Parts", [])
+            return [_part(entry, int(entry["PartNumber"]), int(entry["Size"])) for entry in entries]
+
+        args = {"Key": upload.key, "UploadId": upload.id}
+        return self.pages("ListParts", upload.key, parse, "PartNumberMarker", **args)
+
+    def _send(
+        self,
+        operation: str,
+        parse: Callable[[Any], T],
+        data: Data,
+        crc32c: int | None,
+        md5: bytes | None,
+        progress: Progress,
+        args: dict[str, Any],
+    ) -> T:
+        """Send bytes with their checksums, and compare the checksums of the answer."""
+        if md5 is not None:
+            args["ContentMD5"] = b64encode(md5).decode()
+        if crc32c is not None and self.checksums is not False:
+            args["ChecksumCRC32C"] = _base64(crc32c)
+
+        def compare(answer: _Answer) -> T:
+            kept = _checksum(answer)
+            self.checksums = kept is not None
+            if kept is not None and crc32c is not None and kept.algorithm == "crc32c":
+                if kept.value != crc32c.to_bytes(4, "big"):
+                    raise DamagedError("another crc32c than was sent")
+            elif md5 is not None and stored_of("", answer, 0).md5 not in (None, md5):
+                raise DamagedError("another MD5 than was sent")
+            return parse(answer)
+
+        return self.call(operation, args["Key"], compare, data=data, progress=progress, **args)
+
+
+class _Coming(NamedTuple):
+    """An object and its bytes up to a place, still on their way."""
+
+    stored: Stored
+    body: Any
+    stop: int
+
+
+class S3Reading:
+    """The bytes of an object on their way. If the connection breaks, reading resumes behind them.
+
+    The range that comes is compared with the range that was asked for, because HTTP lets a server
+    answer with other bytes of the object.
+    """
+
+    def __init__(self, store: S3Store, key: str, start: int, size: int | None, etag: str) -> None:
+        self._store, self._key = store, key
+        self.stored, self._body, self._stop = self._ask(start, size, etag)
+        self._at, self._failed = start, 0
+
+    def read(self, size: int) -> bytes:
+        """Return the next bytes, at most so many; none at the end."""
+        while self._at < self._stop:
+            left = self._stop - self._at
+            try:
+                data: bytes = self._body.read(min(size, left, _READ_AT_ONCE))
+                if not data:
+                    raise EOFError(f"{left:,} bytes are missing")
+            except Exception as error:
+                self._body.close()
+                self._failed += 1
+                self._store.again(self._store.broken(self._key, error, self._failed), self._failed)
+                _, self._body, _ = self._ask(self._at, left, self.stored.etag)
+            else:
+                self._at += len(data)
+                self._failed = 0
+                return data
+        return b""
+
+    def close(self) -> None:
+        """Release the connection, which is used again if everything has been read."""
+        self._body.close()
+
+    def _ask(self, start: int, size: int | None, etag: str) -> _Coming:
+        args: dict[str, Any] = {"Key": self._key, "ChecksumMode": "ENABLED"}
+        if start or size is not None:
+            args["Range"] = f"bytes={start}-" + ("" if size is None else str(start + size - 1))
+        if etag:
+            args["IfMatch"] = f'"{etag}"'
+
+        def parse(answer: _Answer) -> _Coming:
+            body = answer["Body"]
+            try:
+                length = int(answer["ContentLength"])
+                told = answer.get("ContentRange") or f"bytes 0-{length - 1}/{length}"
+                total = int(told.rpartition("/")[2])
+                stop = total if size is None else min(start + size, total)
+                if told != f"bytes {start}-{stop - 1}/{total}" or length != stop - start:
+                    raise ValueError(
+                        f"bytes {start}-{stop - 1} were asked for, and {length:,} bytes come as "
+                        f"{told!r}"
+                    )
+                return _Coming(stored_of(self._key, answer, total), body, stop)
+            except (KeyError, ValueError):
+                body.close()
+                raise
+
+        return self._store.call("GetObject", self._key, parse, **args)
+
+
+_connecting = Lock()
+
+
+def store_of(bucket: str) -> S3Store:
+    """Return the connection to a bucket that all threads of this process share.
+
+    A worker connects itself, so its tasks hold no secret.
+    """
+    with _connecting:  # many threads may want it first, and connecting takes long
+        return _connect(bucket)
+
+
+@cache
+def _connect(bucket: str) -> S3Store:
+    return S3Store(bucket, on_retry=tell_retry)
+
+
+def stored_of(key: str, answer: _Answer, size: int) -> Stored:
+    """Return what an answer says about an object."""
+    modified = answer.get("LastModified")
+    return Stored(
+        key=key,
+        size=size,
+        modified=seconds(modified) if modified is not None else 0.0,
+        etag=_etag(answer),
+        checksum=_checksum(answer),
+        metadata={name.lower(): value for name, value in answer.get("Metadata", {}).items()},
+        storage_class=_storage_class(answer),
+        encryption=answer.get("ServerSideEncryption", ""),
+        kms_key=answer.get("SSEKMSKeyId", ""),
+        headers={name: answer[name] for name in _HEADERS if answer.get(name)},
+    )
+
+
+def _listed(page: _Answer) -> list[Stored]:
+    return [
+        Stored(
+            key=entry["Key"],
+            size=int(entry["Size"]),
+            modified=seconds(entry["LastModified"]),
+            etag=_etag(entry),
+            storage_class=_storage_class(entry),
+        )
+        for entry in page.get("Contents", [])
+    ]
+
+
+def _level(page: _Answer) -> Level:
+    deeper = [entry["Prefix"] for entry in page.get("CommonPrefixes", [])]
+    return Level(_listed(page), deeper, not page.get("IsTruncated"))
+
+
+def _uploads(page: _Answer) -> list[Upload]:
+    whole = ("CRC32C", "FULL_OBJECT")
+    return [
+        Upload(
+            key=entry["Key"],
+            id=entry["UploadId"],
+            checksums=(entry.get("ChecksumAlgorithm"), entry.get("ChecksumType")) == whole,
+            initiated=seconds(entry["Initiated"]),
+            initiator=entry.get("Initiator", {}).get("ID", ""),
+            storage_class=_storage_class(entry),
+        )
+        for entry in page.get("Uploads", [])
+    ]
+
+
+def _part(answer: _Answer, number: int, size: int) -> Part:
+    return Part(number, size, _etag(answer), _checksum(answer))
+
+
+def _etag(answer: _Answer) -> str:
+    return str(answer.get("ETag", "")).strip('"')
+
+
+def _storage_class(answer: _Answer) -> str:
+    found = str(answer.get("StorageClass", ""))
+    return "" if found == "STANDARD" else found
+
+
+def _checksum(answer: _Answer) -> Checksum | None:
+    """Return the checksum that S3 keeps: a field such as ``ChecksumCRC32C``, in base64."""
+    for name, value in answer.items():
+        if name.startswith("Checksum") and name not in _NO_VALUES:
+            text, _, parts = str(value).partition("-")  # "…-3": of three parts' checksums
+            full = not parts and answer.get("ChecksumType") != "COMPOSITE"
+            try:
+                digest = b64decode(text, validate=True)
+            except NotBase64:
+                return None
+            return Checksum(name.removeprefix("Checksum").lower(), digest, full)
+    return None
+
+
+def _base64(crc32c: int) -> str:
+    return b64encode(crc32c.to_bytes(4, "big")).decode()
+
+
+def _copy_source(bucket: str, stored: Stored) -> dict[str, Any]:
+    below = "/object/" if bucket.startswith("arn:") else "/"
+    source = {"CopySource": f"{bucket}{below}{quote(stored.key, safe='/~')}"}
+    return source | ({"CopySourceIfMatch": f'"{stored.etag}"'} if stored.etag else {})

@@ -1,0 +1,427 @@
+"""Requests to S3: sent, retried by one policy, and their failures explained.
+
+botocore's own client spends 2 ms of processor time on a request, mostly on events and endpoints.
+Here its serializer, signer and parser work on a pool of urllib3, which takes half of that. Payloads
+are not signed, as this would hash all bytes again: checksums of our own protect them.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import re
+import socket
+import threading
+import time
+from base64 import b64encode
+from collections.abc import Callable, Iterator
+from datetime import datetime
+from email.utils import parsedate_to_datetime
+from functools import cache
+from typing import Any, NamedTuple, TypeVar
+from urllib.parse import unquote_plus, urlsplit
+
+from dsprep.errors import StoreError
+from dsprep.storage.location import Location
+from dsprep.storage.s3.config import Retries, S3Config, require_endpoint
+from dsprep.storage.s3.errors import Failure, explain
+from dsprep.storage.store import Progress, ignore
+
+Data = bytes | bytearray | memoryview
+T = TypeVar("T")
+
+_CONNECT_TIMEOUT = 20.0  # seconds
+_ENDPOINTS = ("AWS_ENDPOINT_URL_S3", "AWS_ENDPOINT_URL")
+
+_SMALL = 1 << 20
+"""Bytes that are sent without asking first whether the server accepts them."""
+
+_AT_ONCE = 256 * 1024
+"""Bytes handed to the socket at once: a stop, a limit and a stall are noticed between two."""
+
+_LATE = ("CompleteMultipartUpload", "CopyObject", "UploadPartCopy")
+"""Operations that may answer 200 and then report an error in the body."""
+
+_QUICKACK = getattr(socket, "TCP_QUICKACK", None)
+"""Acknowledges the headers of an answer at once, on Linux. Some servers, such as Ceph, send the
+body only then, and the system would wait for 40 ms."""
+
+
+class _Route(NamedTuple):
+    """Where the requests of a bucket go."""
+
+    url: str  # what comes before the slash of a key
+    region: str  # the region of signatures; empty if requests are not signed
+    plain: bool  # whether requests have the usual signature, or none; else botocore sends them
+
+
+class _Routed(Exception):
+    """Carries a request out of botocore before it is sent."""
+
+
+class _Body:
+    """Bytes in memory as the body of a request: sent without a copy, and reported on the way."""
+
+    def __init__(self, data: Data, progress: Progress) -> None:
+        self._view, self._progress, self._at = memoryview(data), progress, 0
+
+    def __len__(self) -> int:
+        return len(self._view)
+
+    def read(self, size: int = -1) -> memoryview:
+        """Return the next piece, which may be larger than asked for."""
+        piece = self._view[self._at : self._at + max(size, _AT_ONCE)]
+        if piece:
+            self._progress(len(piece))
+        self._at += len(piece)
+        return piece
+
+    def whole(self) -> bytes:
+        """Return all bytes as a copy."""
+        self._progress(len(self._view))
+        self._at = len(self._view)
+        return bytes(self._view)
+
+    def seek(self, offset: int, whence: int = 0) -> int:
+        self._at = offset + (0, self._at, len(self._view))[whence]
+        return self._at
+
+    def tell(self) -> int:
+        return self._at
+
+
+class Connection:
+    """Sends requests of one bucket; several threads may do so at once."""
+
+    def __init__(self, bucket: str, config: S3Config) -> None:
+        """Prepare; nothing is sent yet."""
+        import botocore.session
+        from botocore import UNSIGNED
+        from botocore.config import Config
+        from botocore.serialize import create_serializer
+
+        for name in _ENDPOINTS:
+            if not config.endpoint and os.environ.get(name):
+                require_endpoint(name, os.environ[name])
+        self._bucket, self._config = bucket, config
+        self._session = botocore.session.Session(profile=config.profile)
+        parsers = self._session.get_component("response_parser_factory")
+        # botocore's own parser of times takes as long as the rest of a listing's entry.
+        parsers.set_parser_defaults(timestamp_parser=seconds)
+        self._options = Config(
+            connect_timeout=min(_CONNECT_TIMEOUT, config.read_timeout),
+            read_timeout=config.read_timeout,
+            max_pool_connections=config.connections,
+            retries={"total_max_attempts": 1, "mode": "standard"},
+            request_checksum_calculation="when_required",
+            response_checksum_validation="when_required",
+            tcp_keepalive=True,
+            s3={
+                "payload_signing_enabled": False,
+                **({"addressing_style": "path"} if config.path_style else {}),
+            },
+            **({} if config.sign else {"signature_version": UNSIGNED}),
+        )
+        self._client = self._make_client(config.region or os.environ.get("AWS_REGION") or None)
+        self._model = self._client.meta.service_model
+        self._serializer = create_serializer("rest-xml", include_validation=False)
+        self._parser = parsers.create_parser("rest-xml")
+        self._pools: Any = None
+        self._route: _Route | None = None
+        self._routing = threading.Lock()
+
+    def close(self) -> None:
+        """Close idle connections."""
+        self._client.close()
+        if self._pools is not None:
+            self._pools.clear()
+
+    def send(self, operation: str, **args: Any) -> dict[str, Any]:
+        """Send one request; raise botocore's `ClientError` if the server refuses it."""
+        from botocore.awsrequest import create_request_object, prepare_request_dict
+        from botocore.exceptions import ClientError
+
+        with self._routing:
+            route = self._route = self._route or self._find_route()
+        if not route.plain:
+            answer: dict[str, Any] = self._client_method(operation)(Bucket=self._bucket, **args)
+            return answer
+        model = self._model.operation_model(operation)
+        made = self._serializer.serialize_to_request({"Bucket": "-", **args}, model)
+        made["url_path"] = made["url_path"].removeprefix("/-")  # the route has the bucket
+        if operation == "DeleteObjects":  # it needs a checksum; all servers know this one
+            digest = hashlib.md5(made["body"], usedforsecurity=False).digest()
+            made["headers"]["Content-MD5"] = b64encode(digest).decode()
+        prepare_request_dict(made, endpoint_url=route.url)
+        request = create_request_object(made)
+        if route.region:
+            credentials = self._session.get_credentials().get_frozen_credentials()
+            _signer()(credentials, "s3", route.region).add_auth(request)
+        sent = request.prepare()
+        headers = {
+            name: text if isinstance(text, bytes) else text.encode()
+            for name, text in sent.headers.items()
+        }
+        if isinstance(sent.body, _Body):
+            headers["Expect"] = b"100-continue"
+        target = sent.url
+        if self._pools.proxy is None or sent.url.startswith("https:"):
+            parts = urlsplit(sent.url)
+            target = f"{parts.path}?{parts.query}" if parts.query else parts.path
+        found = self._pools.connection_from_url(route.url).urlopen(
+            sent.method,
+            target,
+            body=sent.body,
+            headers=headers,
+            retries=False,
+            redirect=False,
+            assert_same_host=False,
+            preload_content=False,
+            decode_content=False,
+        )
+        status = found.status
+        streams = status < 300 and model.has_streaming_output
+        body = found if streams else found.read()
+        if operation in _LATE and status == 200 and b"<Error>" in body[:200]:
+            status = 500
+        answer = self._parser.parse(
+            {"headers": found.headers, "status_code": status, "context": {}, "body": body},
+            model.output_shape,
+        )
+        if status >= 300:
+            raise ClientError(answer, operation)
+        if answer.get("EncodingType") == "url":
+            _decode_keys(answer)
+        return answer
+
+    def follows(self, error: Exception) -> bool:
+        """Sign for another region from now on, if an error says that the bucket is there."""
+        told = getattr(error, "response", {})
+        about = told.get("ResponseMetadata", {})
+        headers = about.get("HTTPHeaders", {})
+        region = headers.get("x-amz-bucket-region") or told.get("Error", {}).get("Region")
+        moved = about.get("HTTPStatusCode") in (301, 307, 400)
+        with self._routing:
+            if not moved or not region or not self._route or region == self._route.region:
+                return False
+            self._client, self._route = self._make_client(region), None
+        return True
+
+    def _make_client(self, region: str | None) -> Any:
+        return self._session.create_client(
+            "s3", region_name=region, endpoint_url=self._config.endpoint, config=self._options
+        )
+
+    def _client_method(self, operation: str) -> Any:
+        return getattr(self._client, re.sub(r"(?<!^)(?=[A-Z])", "_", operation).lower())
+
+    def _find_route(self) -> _Route:
+        """Let botocore make a request, and see where it would go and how it is signed."""
+
+        def stop(request: Any, **_: Any) -> None:
+            raise _Routed(request.url, request.headers.get("Authorization", ""))
+
+        self._client.meta.events.register_first("before-send.s3.HeadBucket", stop)
+        try:
+            self._client.head_bucket(Bucket=self._bucket)
+        except _Routed as routed:
+            url, signed = routed.args
+        finally:
+            self._client.meta.events.unregister("before-send.s3.HeadBucket", stop)
+        signed = signed.decode() if isinstance(signed, bytes) else signed
+        scope = signed.partition("Credential=")[2].partition(",")[0].split("/")
+        usual = signed.startswith("AWS4-HMAC-SHA256 ") and scope[3:4] == ["s3"]
+        self._pools = self._pools or _pools(url, self._session, self._options)
+        return _Route(url.rstrip("/"), scope[2] if usual else "", usual or not self._config.sign)
+
+
+@cache
+def _signer() -> Any:
+    from botocore.auth import S3SigV4Auth
+
+    class Signer(S3SigV4Auth):  # type: ignore[misc]
+        def payload(self, request: Any) -> str:
+            return "UNSIGNED-PAYLOAD"
+
+    return Signer
+
+
+def _pools(url: str, session: Any, options: Any) -> Any:
+    """Make the connection pools for a server, perhaps behind a proxy."""
+    import urllib3
+    from botocore import awsrequest
+    from botocore.httpsession import get_cert_path
+    from botocore.utils import get_environ_proxies
+
+    class Prompt:
+        sock: socket.socket
+
+        def getresponse(self) -> Any:
+            if _QUICKACK is not None:
+                self.sock.setsockopt(socket.IPPROTO_TCP, _QUICKACK, 1)
+            return super().getresponse()  # type: ignore[misc]
+
+    # These classes of botocore wait for "100 Continue" before a large body.
+    class Http(awsrequest.AWSHTTPConnectionPool):  # type: ignore[misc]
+        ConnectionCls = type("Connection", (Prompt, awsrequest.AWSHTTPConnection), {})
+
+    class Https(awsrequest.AWSHTTPSConnectionPool):  # type: ignore[misc]
+        ConnectionCls = type("Connection", (Prompt, awsrequest.AWSHTTPSConnection), {})
+
+    trusted = session.get_config_variable("ca_bundle") or os.environ.get("REQUESTS_CA_BUNDLE")
+    settings: dict[str, Any] = {
+        "maxsize": options.max_pool_connections,
+        "timeout": urllib3.Timeout(connect=options.connect_timeout, read=options.read_timeout),
+        "socket_options": [
+            (socket.IPPROTO_TCP, socket.TCP_NODELAY, 1),
+            (socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1),
+        ],
+        "cert_reqs": "CERT_REQUIRED",
+        "ca_certs": trusted or get_cert_path(True),
+    }
+    proxy = get_environ_proxies(url).get(urlsplit(url).scheme)
+    pools = urllib3.ProxyManager(proxy, **settings) if proxy else urllib3.PoolManager(**settings)
+    pools.pool_classes_by_scheme = {"http": Http, "https": Https}
+    return pools
+
+
+def _decode_keys(answer: dict[str, Any]) -> None:
+    """Decode the keys of a listing, which are encoded because XML cannot hold all characters."""
+    for entries, name in (("Contents", "Key"), ("CommonPrefixes", "Prefix")):
+        for entry in answer.get(entries, ()):
+            entry[name] = unquote_plus(entry[name])
+
+
+def seconds(text: str | float) -> float:
+    """Return a time in any of S3's spellings as seconds since 1970."""
+    if not isinstance(text, str):
+        return float(text)
+    if text[:1].isdigit():
+        return datetime.fromisoformat(text).timestamp()
+    return parsedate_to_datetime(text).timestamp()
+
+
+class Client:
+    """Makes requests of a bucket, again where that may help.
+
+    Retries are here rather than in botocore, so that the total wait is bounded and a stop is
+    noticed at once.
+    """
+
+    def __init__(
+        self,
+        bucket: str,
+        config: S3Config | None = None,
+        *,
+        retries: Retries | None = None,
+        wait: Callable[[float], object] = time.sleep,
+        on_retry: Callable[[StoreError, float], object] = ignore,
+        on_fallback: Callable[[str], object] = ignore,
+        role: type[StoreError] = StoreError,
+    ) -> None:
+        """Prepare; nothing is sent yet."""
+        self.bucket, self.config = bucket, config or S3Config()
+        self._retries, self._wait, self._role = retries or Retries(), wait, role
+        self._on_retry, self._on_fallback = on_retry, on_fallback
+        self._without_checksums = False
+        self._falling_back = threading.Lock()
+        try:
+            self._connection = Connection(bucket, self.config)
+        except Exception as error:  # whatever is wrong in AWS's files
+            raise self.failure("", "", error, 1).to_error(role) from None
+
+    def close(self) -> None:
+        """Close connections."""
+        self._connection.close()
+
+    def call(
+        self,
+        operation: str,
+        key: str,
+        parse: Callable[[Any], T],
+        *,
+        data: Data | None = None,
+        progress: Progress = ignore,
+        once: bool = False,
+        **args: Any,
+    ) -> T:
+        """Make a request and parse its answer."""
+        if self.config.request_payer:
+            args["RequestPayer"] = "requester"
+        attempt = 0
+        while True:
+            attempt += 1
+            if self._without_checksums:
+                args = {name: value for name, value in args.items() if "Checksum" not in name}
+            body = _Body(data, progress) if data is not None else None
+            if body is not None:
+                args["Body"] = body if len(body) > _SMALL else body.whole()
+            try:
+                return parse(self._connection.send(operation, **args))
+            except Exception as caught:
+                failure = self.failure(operation, key, caught, attempt)
+                moved = self._connection.follows(caught)
+            if body is not None:
+                progress(-body.tell())
+            error = failure.to_error(self._role)
+            if moved:
+                continue
+            if error.kind == "unsupported" and any("Checksum" in name for name in args):
+                self._fall_back(failure.code)
+            elif once:
+                raise error
+            else:
+                self.again(error, attempt)
+
+    def pages(
+        self, operation: str, prefix: str, parse: Callable[[Any], T], *marks: str, **args: Any
+    ) -> Iterator[T]:
+        """Request a listing, page by page."""
+
+        def parse_page(page: Any) -> tuple[T, dict[str, Any]]:
+            following = {}
+            if page.get("IsTruncated"):
+                following = {mark: page[f"Next{mark}"] for mark in marks}
+                if following.items() <= args.items():
+                    raise ValueError("the page that follows is the same again")
+            return parse(page), following
+
+        while True:
+            found, following = self.call(operation, prefix, parse_page, **args)
+            yield found
+            if not following:
+                return
+            args |= following
+
+    def again(self, error: StoreError, failed: int) -> None:
+        """Wait before the next attempt after so many failures, or raise the error."""
+        may_help = error.kind in ("transient", "damaged") and failed < self._retries.attempts
+        if error.is_final or not may_help:
+            error.is_final = True  # a caller with retries of its own does not begin again
+            raise error
+        delay = self._retries.delay(failed)
+        self._on_retry(error, delay)
+        self._wait(delay)
+
+    def refused(self, operation: str, key: str, entry: dict[str, Any]) -> StoreError:
+        """Return the error of one object among those of a request."""
+        code, message = entry.get("Code", ""), entry.get("Message", "")
+        return Failure(operation, self.bucket, key, 0, code, message).to_error(self._role)
+
+    def broken(self, key: str, error: Exception, failed: int) -> StoreError:
+        """Return the error of an answer that has ended or stalled so many times before its end."""
+        return self.failure("GetObject", key, error, failed).to_error(self._role)
+
+    def failure(self, operation: str, key: str, error: Exception, attempt: int) -> Failure:
+        """Say what a request failed with."""
+        return explain(error, Failure(operation, self.bucket, key, attempts=attempt), self._role)
+
+    def _fall_back(self, code: str) -> None:
+        """Do without checksums from now on; several threads may find out that this is needed."""
+        with self._falling_back:
+            is_told, self._without_checksums = self._without_checksums, True
+        if not is_told:
+            self._on_fallback(
+                f"{Location(self.bucket, '')}: the server takes no checksums ({code}): "
+                "going on with MD5"
+            )

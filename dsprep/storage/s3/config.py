@@ -1,0 +1,103 @@
+"""Options of S3 as plain values: connection, properties of new objects, retries."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+from urllib.parse import quote, urlencode, urlsplit
+
+from dsprep.errors import OptionError, StoreError
+from dsprep.units import format_duration
+from dsprep.waits import WAITS
+
+_NOTICEABLE = 1.0
+"""Seconds of waiting that a user may wonder about."""
+
+
+@dataclass(frozen=True)
+class S3Config:
+    """Options for S3. What is not given here comes from the environment and AWS's files.
+
+    Attributes:
+        profile: The profile of the credentials.
+        region: The bucket's region.
+        endpoint: The server's address, if it is not AWS.
+        path_style: Whether the bucket's name goes into the path rather than the host name.
+        sign: Whether requests are signed; unsigned ones reach only public objects.
+        request_payer: Whether the requester pays.
+        sse: Encryption by the server: ``AES256``, ``aws:kms`` or ``aws:kms:dsse``.
+        kms_key: The KMS key to encrypt with.
+        acl: A canned ACL, such as ``bucket-owner-full-control``.
+        storage_class: Such as ``STANDARD_IA``.
+        tags: Tags of each object that is stored.
+        metadata: Metadata of each object that is stored.
+        connections: Maximum number of idle connections.
+        read_timeout: Seconds of silence after which a request is broken off and tried again.
+    """
+
+    profile: str | None = None
+    region: str | None = None
+    endpoint: str | None = None
+    path_style: bool = False
+    sign: bool = True
+    request_payer: bool = False
+    sse: str = ""
+    kms_key: str = ""
+    acl: str = ""
+    storage_class: str = ""
+    tags: Mapping[str, str] = field(default_factory=dict)
+    metadata: Mapping[str, str] = field(default_factory=dict)
+    connections: int = 32
+    read_timeout: float = 60.0
+
+    def to_create(self, metadata: Mapping[str, str]) -> dict[str, Any]:
+        """Return the arguments of a request that creates an object, such as PutObject."""
+        values = {
+            "ServerSideEncryption": self.sse or ("aws:kms" if self.kms_key else ""),
+            "SSEKMSKeyId": self.kms_key,
+            "ACL": self.acl,
+            "StorageClass": self.storage_class,
+            "Tagging": urlencode(self.tags, quote_via=quote),
+            "Metadata": {**self.metadata, **metadata},
+        }
+        return {name: value for name, value in values.items() if value}
+
+
+def require_endpoint(name: str, url: str) -> None:
+    """Refuse what is not the address of a server."""
+    try:
+        parts = urlsplit(url)
+        is_one = parts.scheme in ("http", "https") and parts.hostname and parts.port != 0
+    except ValueError:  # not a port
+        is_one = False
+    if not is_one:
+        raise OptionError(
+            f"{name} {url}: is no endpoint; write it as http://HOST:PORT or https://HOST"
+        )
+
+
+@dataclass(frozen=True)
+class Retries:
+    """Longer and longer random waits, so that many clients do not come back at once."""
+
+    attempts: int = 8  # maximum number of attempts
+    first: float = 0.25  # maximum of the first wait in seconds, doubled for each of the next
+    longest: float = 20.0  # maximum of any wait in seconds
+
+    def delay(self, failed: int) -> float:
+        """Return the seconds to wait after so many failures: AWS's "full jitter"."""
+        return random.uniform(0, min(self.longest, self.first * 2 ** (failed - 1)))
+
+
+def retry_line(error: StoreError, delay: float) -> str:
+    """Return what to say about a request that failed and is made again after some seconds."""
+    what = str(error).partition("; it was tried ")[0]
+    return f"{what}; trying again in {format_duration(delay)}"
+
+
+def tell_retry(error: StoreError, delay: float) -> None:
+    """Report a retry if the wait before it is noticeable."""
+    if delay >= _NOTICEABLE:
+        WAITS.tell(retry_line(error, delay))
