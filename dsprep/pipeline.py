@@ -22,8 +22,7 @@ from dsprep.formats.values import is_detection_label, is_sized_header
 from dsprep.images.check import make_check, require_readable
 from dsprep.images.decode import DEFAULT_MAX_PIXELS
 from dsprep.images.transform import FACTS_OF, Encoded, Transform, is_turned
-from dsprep.readers.base import Reader
-from dsprep.rows import Rows
+from dsprep.rows import Reader, Rows
 from dsprep.sample import UNKNOWN_IMAGE, Blobs, Ints, Sample, Value, image_kind_of, key_of
 from dsprep.schema import FACTS, IMAGE, TYPES, Field, Schema
 

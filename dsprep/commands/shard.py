@@ -10,9 +10,9 @@ from dsprep.formats import CONCATENATIVE
 from dsprep.keywords import ClassOptions, ShardOptions, called_with, values_of
 from dsprep.pipeline import Images
 from dsprep.sources.archive import require_there
+from dsprep.sources.kinds import shards_of
 from dsprep.sources.reading import Source
 from dsprep.sources.shardset import require_no_index
-from dsprep.sources.whole import shards_of
 
 # Options that change encoded samples, which then are not copied as they are.
 _CHANGES = frozenset(

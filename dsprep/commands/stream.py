@@ -29,10 +29,10 @@ from dsprep.keywords import (
 from dsprep.options import given_options, require_effect
 from dsprep.pipeline import Pipeline, sample_finisher
 from dsprep.plan.job import images_of, make_layout
-from dsprep.readers.shards import ShardReader
 from dsprep.sample import Sample
 from dsprep.schema import LABEL, Choice, Reading, Schema, observe, select, settle
 from dsprep.sources.reading import choice_of
+from dsprep.sources.shards import ShardReader
 from dsprep.units import format_some
 
 _LOOKED_AT = 64  # samples that are read before the first block, to find the schema

@@ -15,9 +15,9 @@ from dsprep.options import require_effect
 from dsprep.pipeline import Images, Pipeline
 from dsprep.plan.cut import ShardSize
 from dsprep.plan.destination import Destination
-from dsprep.readers.shards import ShardReader
 from dsprep.schema import LABEL, Schema, Settled
 from dsprep.sources.reading import Source
+from dsprep.sources.shards import ShardReader
 from dsprep.units import format_count, format_some
 
 if TYPE_CHECKING:

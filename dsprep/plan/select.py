@@ -17,8 +17,7 @@ import polars as pl
 from dsprep.catalog import Catalog
 from dsprep.errors import OptionError, SourceError
 from dsprep.sample import key_expr
-from dsprep.sources.cells import parse_cells
-from dsprep.sources.table import PATH_COLUMNS
+from dsprep.sources.table import PATH_COLUMNS, parse_cells
 from dsprep.text import read_text
 from dsprep.units import quoted_names
 

@@ -6,6 +6,7 @@ import json
 import os
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from typing import TYPE_CHECKING
 
 from dsprep.arguments import AnyPath
@@ -21,10 +22,9 @@ from dsprep.keywords import (
 )
 from dsprep.options import given_options, require_effect
 from dsprep.sample import IMAGE_EXTENSIONS
-from dsprep.schema import Choice, Schema
+from dsprep.schema import LABEL, Choice, Schema
 from dsprep.sources.archive import open_archive
-from dsprep.sources.below import importing_polars, scan_below
-from dsprep.sources.scan import RunAll, Scanned
+from dsprep.sources.scan import RunAll, importing_polars, scan_below
 from dsprep.storage.objects import asked_once
 from dsprep.storage.paths import is_dir
 
@@ -35,23 +35,15 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, kw_only=True)
 class Source(SourceOptions, ClassOptions):
-    """What samples are read from, and what gives them labels.
+    """What a user says of the samples to read: where they lie, and where their labels are."""
 
-    Attributes:
-        root: What the user named: the directory that holds the images, shards, a file of samples.
-        others: More of that, if the user named more.
-        whole: Whether all labels and class names are needed, also those that only samples have.
-        choice: What the user says of the fields.
-        features: The preset of feature names that TFRecord shards have, if the user says it.
-        own_state: Where the run that reads this keeps its state, which may be in the root, too.
-    """
-
-    root: str = field(kw_only=False)
-    others: Sequence[str] = ()
+    root: str = field(kw_only=False)  # the directory of images, shards, or a file of samples
+    others: Sequence[str] = ()  # more of them
+    # whether all labels and class names are read, also those that only samples have
     whole: bool = False
-    choice: Choice = Choice()
-    features: str | None = None
-    own_state: str = ""
+    choice: Choice = Choice()  # the choice of fields
+    features: str | None = None  # the preset of feature names of TFRecord shards
+    own_state: str = ""  # the state of the run that reads this, which may be in the root, too
 
     @property
     def label_type(self) -> str | None:
@@ -66,11 +58,11 @@ class Source(SourceOptions, ClassOptions):
 
     @property
     def chooses(self) -> bool:
-        """Whether a list or a table tells which samples to take, and their labels."""
+        """Whether a list or a table chooses the samples, and labels them."""
         return self.list_file is not None or self.labels is not None
 
     def files(self) -> tuple[str, ...]:
-        """The local files that are read and are no images: lists, tables, an archive."""
+        """Return the local files among the options: lists, tables, an archive."""
         named = (self.list_file, self.labels, self.classes, self.root)
         return tuple(each for each in named if each and os.path.isfile(each))
 
@@ -100,7 +92,9 @@ class Source(SourceOptions, ClassOptions):
 def choice_of(options: FieldOptions) -> Choice:
     """Return what a user says of the fields."""
     selection = options if isinstance(options, SelectionOptions) else SelectionOptions()
-    schema = options.schema
+    schema, unlabeled = options.schema, False
+    if isinstance(schema, str):
+        schema, unlabeled = read_schema(schema)
     return Choice(
         image=options.image_field,
         label=options.label_field,
@@ -108,9 +102,10 @@ def choice_of(options: FieldOptions) -> Choice:
         only=tuple(selection.only),
         drop=tuple(selection.drop),
         rename=dict(selection.rename or {}),
-        schema=read_schema(schema) if isinstance(schema, str) else schema,
+        schema=schema,
         look_all=options.look == "all",
         no_image=options.no_image,
+        unlabeled=unlabeled,
     )
 
 
@@ -125,12 +120,14 @@ def make_choice(options: _ChoiceArguments) -> Choice:
     return choice_of(options)
 
 
-def read_schema(path: str) -> Schema:
-    """Read a schema as ``--schema-out`` writes it."""
+def read_schema(path: str) -> tuple[Schema, bool]:
+    """Read a schema as ``--schema-out`` writes it, and whether it says that there is no label."""
     from dsprep.text import read_text
 
     try:
-        return Schema.from_json(json.loads(read_text(path)))
+        values = json.loads(read_text(path))
+        schema = Schema.from_json(values)
+        return schema, LABEL in values and schema.label is None
     except (ValueError, RecursionError) as error:
         raise SourceError(f"{path}: is not a schema: {error!s:.200}") from None
 
@@ -154,7 +151,7 @@ def make_source(options: _SourceArguments) -> Source:
 
 
 def source_of(given: Source | str) -> Source:
-    """A source as it was made, or the samples that a path names, with all that they tell."""
+    """Return a source, or that of the samples at a path, with all labels."""
     return make_source(given, whole=True) if isinstance(given, str) else given
 
 
@@ -165,10 +162,10 @@ def read_source(source: Source, run_all: RunAll = map) -> tuple[Catalog, list[Fi
             catalog, findings = _read(source, run_all)
             from dsprep.sources.infer import with_schema  # not before polars is there
 
-            order = source.class_order
-            notes: list[Finding] = []
             if catalog.settled is None:
+                order = source.class_order
                 catalog, notes = with_schema(catalog, source.choice, source.whole, order, run_all)
+                findings = [*findings, *notes]
     except UnknownClass as unknown:
         raise SourceError(
             f"{unknown} in {source.classes}: add a line for each to that file, or move its images "
@@ -178,14 +175,14 @@ def read_source(source: Source, run_all: RunAll = map) -> tuple[Catalog, list[Fi
         given = {"--extensions": sorted(source.suffixes)}
         reader = catalog.reader
         require_effect("", given, image_files=not (reader.whole or reader.encodes))
-    return catalog, [*findings, *notes]
+    return catalog, findings
 
 
 def _read(source: Source, run_all: RunAll) -> tuple[Catalog, list[Finding]]:
-    from dsprep.sources.whole import read_whole
+    from dsprep.sources.kinds import detect
 
-    found = read_whole(source, run_all)
-    catalog, findings = _read_tree(source, run_all) if found is None else found
+    found = detect(source, run_all)
+    catalog, findings = _read_images(source, run_all) if found is None else found
     if source.labels is not None:
         return catalog, findings  # `read_table` has numbered the classes
     is_parts = source.parts or source.kind == "parts"
@@ -200,20 +197,19 @@ def _read(source: Source, run_all: RunAll) -> tuple[Catalog, list[Finding]]:
     return catalog, [*findings, *notes]
 
 
-def _read_tree(source: Source, run_all: RunAll) -> tuple[Catalog, list[Finding]]:
+def _read_images(source: Source, run_all: RunAll) -> tuple[Catalog, list[Finding]]:
     if not is_dir(source.root):
         with importing_polars():
             archive = open_archive(source.root)
-        from dsprep.sources.archive_files import read_archive  # not before polars is there
+        from dsprep.sources.archive_files import images_of, read_text_of
+        from dsprep.sources.tree import read_tree
 
-        return read_archive(source, archive)
-    folder = None if source.chooses else _scan_ahead(source, run_all)
-    from dsprep.sources.tree import read_tree  # not before polars is there
+        files = images_of(archive, source)
+        return read_tree(source, files=files, text_of=partial(read_text_of, archive))
+    scans = None
+    if not source.chooses:
+        with importing_polars():
+            scans = list(scan_below(source.root, source.suffixes, run_all))
+    from dsprep.sources.tree import read_tree
 
-    return read_tree(source, run_all=run_all, scans=folder)
-
-
-def _scan_ahead(source: Source, run_all: RunAll) -> list[Scanned]:
-    """Scan a folder while polars is being imported."""
-    with importing_polars():
-        return list(scan_below(source.root, source.suffixes, run_all))
+    return read_tree(source, run_all=run_all, scans=scans)

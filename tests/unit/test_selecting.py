@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from dsprep.catalog import Catalog
 from dsprep.errors import OptionError, SourceError
 from dsprep.plan.select import FUNCTIONS, judge, select
+from dsprep.sources.scan import FileReader
 
 
 def catalog(
@@ -35,7 +36,7 @@ def catalog(
         table = table.with_columns(cls=pl.Series(cls, dtype=pl.Int64))
     if label is not None:
         table = table.with_columns(label=pl.Series(label, dtype=pl.List(pl.Float64)))
-    return Catalog(table, "here", classes)
+    return Catalog(table, "here", classes, FileReader("here"))
 
 
 PETS = catalog(
