@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from typing import Any
 
 from dsprep.arguments import AnyPath, public
 from dsprep.commands.write import WriteReport, require_one_of, shard_size, write_data_set
-from dsprep.formats.folder import Folder
 from dsprep.images.check import DEFAULT_MAX_PIXELS, LEVELS
 from dsprep.images.transform import Transform
 from dsprep.options import given_options, require_effect
@@ -86,7 +84,7 @@ def convert(
             anything that :func:`dsprep.pack` takes.
         dest: A directory, or one file; either may be on S3: ``s3://bucket/shards/``.
         to: The format to write; may be left out for a single file.
-        kind: What the sources are, where that does not show; see :mod:`dsprep.sources.whole`.
+        kind: What the sources are, where that does not show; see :mod:`dsprep.sources.kinds`.
         parts: Whether files that share a stem are one sample.
         pairs: Patterns of files, by the field that they are: those that match alike are one sample.
         list_file: As for :func:`dsprep.pack`.
@@ -154,9 +152,8 @@ def convert(
         features=features,
         metadata=metadata,
         prefix=prefix,
+        reencoded=transform is not None,
     )
-    if isinstance(layout, Folder) and transform is not None:
-        layout = replace(layout, reencoded=True)
     packing = Packing(
         source=make_source(
             first,
@@ -174,7 +171,7 @@ def convert(
             classes=classes,
             class_order=class_order,
             extensions=extensions,
-            whole=layout.needs_names,
+            whole=layout.class_names_in == "header",
             features=None if format_name == "tfrecord" else features,
             choice=make_choice(
                 image_field=image_field,

@@ -268,14 +268,14 @@ def _read_bytes(path: str) -> bytes:
 def _look_up(root: str, rows: pl.DataFrame, source: str) -> Iterator[Fault]:
     """Look up every file whose path leads nowhere else; or every sample, if the root has these."""
     from dsprep.sources.files import Files  # few runs need them
+    from dsprep.sources.kinds import detect, holds_images
     from dsprep.sources.match import find_samples
     from dsprep.sources.reading import make_source
-    from dsprep.sources.whole import holds_images, read_whole
 
     rows = rows.filter(~tables.leads_outside(pl.col("path")))
     samples = None
     if not (is_dir(root) and holds_images(root)):
-        samples = read_whole(make_source(root, whole=True))
+        samples = detect(make_source(root, whole=True))
     if samples is None:
         yield from find_missing(root, rows)
         return

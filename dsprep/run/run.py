@@ -15,7 +15,7 @@ from dsprep.plan.cuts import PlannedShard, cut_pieces
 from dsprep.plan.plan import Plan
 from dsprep.plan.recipe import Recipe
 from dsprep.progress import Progress
-from dsprep.readers.base import Reader
+from dsprep.rows import Reader
 from dsprep.run.shard import JoinTask, ShardTask, join_pieces, merge_class_names, write_shard
 from dsprep.run.state import RunState
 from dsprep.run.target import Written
@@ -160,7 +160,9 @@ class Run:
         """
         plan = self._plan
         layout, reader = plan.packing.layout, plan.catalog.reader
-        if not layout.concatenative or (layout.keys_must_differ and not plan.catalog.keys_known):
+        if not layout.concatenative or (
+            layout.equal_keys == "merged" and not plan.catalog.keys_known
+        ):
             return False
         if reader.spools() and plan.in_order:
             return False

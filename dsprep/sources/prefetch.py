@@ -1,0 +1,118 @@
+"""Reading bytes in files that stay open, some of them requested before they are needed."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator
+from typing import NamedTuple, TypeVar
+
+from dsprep.errors import SourceError
+from dsprep.rows import Rows
+from dsprep.storage.opened import OpenFile, open_file
+
+T = TypeVar("T")
+
+_AHEAD = 64  # scattered runs that are requested before they are read
+_MOST_AHEAD = 64 << 20  # their bytes in all, which take memory if they come from S3
+_MOST_OPEN = 256  # a process may have 1024 open files by default, and data sets have more shards
+
+
+class Run(NamedTuple):
+    """Rows whose bytes follow one another in one file."""
+
+    first: int  # the position of the first row
+    last: int  # the position after the last
+    file: int
+    start: int  # where the first one's bytes begin
+    stop: int  # where the last one's end
+
+
+def runs(rows: Rows) -> Iterator[Run]:
+    """Cut rows into runs whose bytes can be read front to back."""
+    assert rows.files is not None and rows.offsets is not None
+    stored = rows.sizes if rows.stored is None else rows.stored
+    first, file, start, stop = 0, -1, 0, 0
+    for position, span in enumerate(zip(rows.files, rows.offsets, stored, strict=True)):
+        if span[0] != file or span[1] != stop:
+            if position:
+                yield Run(first, position, file, start, stop)
+            first, file, start = position, span[0], span[1]
+        stop = span[1] + span[2]
+    if rows.files:
+        yield Run(first, len(rows.files), file, start, stop)
+
+
+class OpenFiles:
+    """Files that are opened when they are read from, some of which stay open."""
+
+    def __init__(self, paths: tuple[str, ...]) -> None:
+        """Open nothing yet."""
+        self._paths = paths
+        self._open: dict[int, OpenFile] = {}
+
+    def __getitem__(self, number: int) -> OpenFile:
+        """Return a file, open until others are asked for."""
+        if number not in self._open:
+            if len(self._open) == _MOST_OPEN:
+                self._open.pop(next(iter(self._open))).close()
+            path = self._paths[number]
+            try:
+                self._open[number] = open_file(path)
+            except OSError as error:
+                raise SourceError(f"{path}: cannot be read ({error.strerror})") from None
+        return self._open[number]
+
+    def ahead(self, all_runs: Iterator[Run]) -> Iterator[Run]:
+        """Return the runs, requesting some before they are read.
+
+        Bytes that lie scattered over a disk, or on S3, then arrive while others are worked on.
+        """
+
+        def ask(run: Run) -> int:
+            self[run.file].ahead(run.start, run.stop - run.start)
+            return run.stop - run.start
+
+        return asked_ahead(all_runs, ask)
+
+    def __enter__(self) -> OpenFiles:
+        """Return the files themselves."""
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        """Close what was opened."""
+        for file in self._open.values():
+            file.close()
+
+
+def asked_ahead(items: Iterable[T], ask: Callable[[T], int]) -> Iterator[T]:
+    """Return the items, calling ``ask``, which returns their bytes, some items ahead."""
+    waiting: deque[tuple[T, int]] = deque()
+    coming = 0
+    for item in items:
+        waiting.append((item, ask(item)))
+        coming += waiting[-1][1]
+        while len(waiting) > _AHEAD or (waiting and coming > _MOST_AHEAD):
+            first, size = waiting.popleft()
+            coming -= size
+            yield first
+    for item, _ in waiting:
+        yield item
+
+
+def read_spans(paths: tuple[str, ...], rows: Rows) -> Iterator[bytes]:
+    """Read the bytes of each row in some files."""
+    assert rows.offsets is not None and rows.stored is not None
+    with OpenFiles(paths) as files:
+        for run in files.ahead(runs(rows)):
+            data = read_at(files[run.file], run.stop - run.start, run.start)
+            for row in range(run.first, run.last):
+                at = rows.offsets[row] - run.start
+                yield data[at : at + rows.stored[row]]
+
+
+def read_at(file: OpenFile, count: int, offset: int) -> bytes:
+    """Read ``count`` bytes, or fewer at the end of the file."""
+    data = file.pread(count, offset)
+    while len(data) < count and (more := file.pread(count - len(data), offset + len(data))):
+        data += more
+    return data

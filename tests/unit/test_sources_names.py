@@ -1,0 +1,105 @@
+"""Sides of a split in one source, and where the files of samples lie below what a user names."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+from dsprep.errors import SourceError
+from dsprep.sources.names import expand, located, pattern_of, require_one_split, split_of
+
+
+def touch(root: Path, *names: str) -> None:
+    for name in names:
+        path = root / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.touch()
+
+
+@pytest.mark.parametrize(
+    ("path", "side", "pattern"),
+    [
+        ("train-000001.tar", "train", "train-*.tar"),
+        ("x/imagenet-validation-00000-of-00128", "validation", "x/imagenet-validation-*"),
+        ("my_test-train-00000-of-00001.parquet", "train", "my_test-train-*.parquet"),
+        ("flowers_train_00000-of-00005.tfrecord", "train", "flowers_train_*.tfrecord"),
+        ("a-10/a-10-corrupted.tfrecord-00000-of-00001", "corrupted", None),
+        ("data/clean.360-00000-of-00002.parquet", "clean.360", None),
+        ("x/VAL.rec", "VAL", "x/VAL.rec"),
+        ("train/00000.tar", "train", "train/*.tar"),
+        ("trainval-00000.tar", "", "trainval-*.tar"),
+        ("contest-00000.tar", "", "contest-*.tar"),
+    ],
+)
+def test_names_tell_the_side(path: str, side: str, pattern: str | None) -> None:
+    assert split_of(path) == side
+    assert pattern is None or pattern_of([path]) == pattern
+
+
+def test_several_patterns_are_one_with_braces() -> None:
+    files = ["x/cats-train-0.tar", "x/cats-train-1.tar", "x/dogs-train-0.tar"]
+    assert pattern_of(files) == "x/{cats-train-*.tar,dogs-train-*.tar}"
+    assert pattern_of([f"x/{n}-train.tar" for n in range(9)]) == "x/*-train.tar"
+
+
+def test_several_sides_are_refused(tmp_path: Path) -> None:
+    files = [f"{tmp_path}/{side}-{n}.tar" for side in ("val", "test", "train") for n in range(2)]
+    with pytest.raises(SourceError) as refused:
+        require_one_split(str(tmp_path), files)
+    assert "several splits, train, val, test: " in str(refused.value)
+    patterns = re.findall("'(.*?)'", str(refused.value))
+    assert patterns == [
+        *(f"{tmp_path}/{side}-*.tar" for side in ("train", "val", "test")),
+        f"{tmp_path}/{{train-*.tar,val-*.tar,test-*.tar}}",
+    ]
+    touch(tmp_path, *map(Path, files))
+    for pattern in patterns:
+        assert set(expand(pattern)) <= set(files)
+    assert sorted(expand(patterns[-1])) == sorted(files)
+
+
+def test_one_side_and_others_are_not() -> None:
+    require_one_split("x", ["train-0.tar", "training-1.tar", "extra-0.tar"])
+    require_one_split("x", ["a.tar", "b.tar"])
+
+
+def test_a_wildcard_over_sides_is_refused(tmp_path: Path) -> None:
+    touch(tmp_path, "train-0.tar", "val-0.tar", "train/0.tar", "val/0.tar")
+    for pattern in ("*.tar", "*-*", "*/*.tar"):
+        with pytest.raises(SourceError, match="several splits, train, val"):
+            expand(f"{tmp_path}/{pattern}")
+    assert len(expand(f"{tmp_path}/{{train,val}}-*.tar")) == 2
+    assert len(expand(f"{tmp_path}/t*.tar")) == 1
+
+
+def test_a_repository_has_its_files_in_data(tmp_path: Path) -> None:
+    touch(tmp_path, "README.md", ".gitattributes", "data/train-00000-of-00001.parquet")
+    touch(tmp_path, "data/test-00000-of-00001.parquet", "assets/notes.txt")
+    assert located(str(tmp_path)) == f"{tmp_path}/data"
+    assert located(f"{tmp_path}/train") == f"{tmp_path}/data/train-*.parquet"
+    assert located(f"{tmp_path}/testing") == f"{tmp_path}/data/test-*.parquet"
+    assert located(f"{tmp_path}/val") == f"{tmp_path}/val"
+
+
+def test_a_version_of_tfds(tmp_path: Path) -> None:
+    touch(tmp_path, "ants/big/1.0.0/ants-train.tfrecord-00000-of-00001", "ants/big/1.0.0/a.json")
+    touch(tmp_path, "ants/big/1.0.0/ants-corrupted.tfrecord-00000-of-00001")
+    for name in ("ants", "ants/big", "ants/big/1.0.0"):
+        assert located(f"{tmp_path}/{name}") == f"{tmp_path}/ants/big/1.0.0"
+    chosen = f"{tmp_path}/ants/big/1.0.0/ants-corrupted.tfrecord-*"
+    assert located(f"{tmp_path}/ants/corrupted") == chosen
+    touch(tmp_path, "ants/big/2.0.0/ants-train.tfrecord-00000-of-00001")
+    with pytest.raises(SourceError, match="several directories.*big/1.0.0, .*big/2.0.0"):
+        located(f"{tmp_path}/ants")
+
+
+def test_a_tree_of_images_is_left_alone(tmp_path: Path) -> None:
+    touch(tmp_path, "images/cat/1.jpg", "backup/old.tar", "data/train-0.tar")
+    assert located(f"{tmp_path}/images") == f"{tmp_path}/images"
+    touch(tmp_path, "photo.png")
+    assert located(str(tmp_path)) == str(tmp_path)
+    assert located(f"{tmp_path}/photo.png") == f"{tmp_path}/photo.png"
+    assert located(f"{tmp_path}/nothing/there") == f"{tmp_path}/nothing/there"
+    assert located(f"{tmp_path}/*.tar") == f"{tmp_path}/*.tar"
