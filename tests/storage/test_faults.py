@@ -12,11 +12,11 @@ import google_crc32c
 import pytest
 
 from dsprep.errors import Interrupted, StoreError
+from dsprep.storage.checksums import metadata_of
 from dsprep.storage.copy import copy, set_metadata
 from dsprep.storage.download import download
 from dsprep.storage.pace import Pace
 from dsprep.storage.parts import PartPlan
-from dsprep.storage.proof import metadata_of
 from dsprep.storage.upload import upload
 from tests.servers.bucket import Bucket
 from tests.servers.proxy import Proxy

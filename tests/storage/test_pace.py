@@ -15,7 +15,7 @@ import pytest
 
 from dsprep.errors import Interrupted, StoreError
 from dsprep.storage.pace import Pace
-from dsprep.storage.retries import Retries
+from dsprep.storage.s3.config import Retries
 
 
 @pytest.fixture

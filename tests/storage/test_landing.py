@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from dsprep.errors import DestinationError
-from dsprep.storage.base import Stored
 from dsprep.storage.landing import Landing
+from dsprep.storage.store import Stored
 
 STORED = Stored("k", 50, 0.0, "etag")
 

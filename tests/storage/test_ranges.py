@@ -8,8 +8,8 @@ import pytest
 
 from dsprep.readers.places import asked_ahead
 from dsprep.storage import ranges
-from dsprep.storage.base import Stored
 from dsprep.storage.ranges import ObjectFile
+from dsprep.storage.store import Stored
 
 SAMPLE = 1000
 HEADER = 500
