@@ -7,14 +7,13 @@ from contextlib import suppress
 from dataclasses import dataclass
 
 from dsprep.errors import DsprepError, StoreError
-from dsprep.storage.base import Part, Stored, Upload
-from dsprep.storage.bucket import S3Store
-from dsprep.storage.crc import CRC32C, said_crc32c
+from dsprep.storage.checksums import CRC32C, crc32c_of, is_made_of, said_crc32c
 from dsprep.storage.events import Events
-from dsprep.storage.pace import Pace
 from dsprep.storage.parts import PartPlan, Range, plan_copy
-from dsprep.storage.proof import crc32c_of, is_made_of
+from dsprep.storage.pool import Pace
 from dsprep.storage.resume import all_parts, fits
+from dsprep.storage.s3.bucket import S3Store
+from dsprep.storage.store import Part, Stored, Upload
 
 
 @dataclass(frozen=True)

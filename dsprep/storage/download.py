@@ -7,14 +7,12 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from dsprep.errors import StoreError
-from dsprep.storage.base import Store, Stored
-from dsprep.storage.checksums import combine_all
-from dsprep.storage.crc import confirmed_by, crc32c
+from dsprep.storage.checksums import combine_all, confirmed_by, crc32c, said_mtime_ns
 from dsprep.storage.events import Events
 from dsprep.storage.landing import Landing
-from dsprep.storage.pace import Pace
 from dsprep.storage.parts import PartPlan, Range, plan_parts
-from dsprep.storage.proof import said_mtime_ns
+from dsprep.storage.pool import Pace
+from dsprep.storage.store import Store, Stored
 
 _AT_ONCE = 1 << 20
 _TRIES = 2

@@ -16,8 +16,8 @@ from pathlib import Path
 from types import TracebackType
 
 from dsprep.errors import DestinationError
-from dsprep.storage.base import Stored
 from dsprep.storage.local import LONGEST_NAME, SCRATCH, destination_errors, open_regular, read_whole
+from dsprep.storage.store import Stored
 
 
 class Landing:

@@ -14,12 +14,12 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 from zlib import crc32
 
 from dsprep.errors import SourceError, StoreError
-from dsprep.storage.base import Level, Stored, read_all
-from dsprep.storage.crc import is_whole
-from dsprep.storage.urls import parse_url
+from dsprep.storage.checksums import is_whole
+from dsprep.storage.location import parse_url
+from dsprep.storage.store import Level, Stored, read_all
 
 if TYPE_CHECKING:
-    from dsprep.storage.bucket import S3Store
+    from dsprep.storage.s3.bucket import S3Store
 
 T = TypeVar("T")
 
@@ -63,7 +63,7 @@ def as_source(url: str, *, is_object: bool = False) -> Iterator[None]:
 
 def bucket_and_key(url: str) -> tuple[S3Store, str]:
     """The bucket of an object or a prefix, connected, and its key."""
-    from dsprep.storage.connected import store_of  # not where nothing is on S3
+    from dsprep.storage.s3.bucket import store_of  # not where nothing is on S3
 
     location = parse_url(url)
     return store_of(location.bucket), location.key

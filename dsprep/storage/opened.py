@@ -7,9 +7,9 @@ import os
 from typing import TypeAlias
 
 from dsprep.storage.local import open_regular
+from dsprep.storage.location import is_s3
 from dsprep.storage.objects import Facts
 from dsprep.storage.ranges import ObjectFile
-from dsprep.storage.urls import is_s3
 
 
 class LocalFile(io.FileIO):

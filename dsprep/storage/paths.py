@@ -14,11 +14,11 @@ from functools import partial
 from itertools import takewhile
 from typing import NamedTuple, TypeAlias
 
-from dsprep.storage.ahead import ahead
 from dsprep.storage.local import LARGEST, read_whole
+from dsprep.storage.location import is_s3
 from dsprep.storage.objects import Facts as Facts
 from dsprep.storage.objects import facts_of, levels, look_up, no_object, read_object
-from dsprep.storage.urls import is_s3
+from dsprep.storage.pool import ahead
 
 
 class ObjectEntry(NamedTuple):

@@ -6,8 +6,8 @@ import glob
 import re
 
 from dsprep.errors import SourceError
+from dsprep.storage.location import is_s3, parse_url
 from dsprep.storage.objects import as_source, bucket_and_key
-from dsprep.storage.urls import is_s3, parse_url
 
 _MARK = re.compile(r"[*?\[]")
 

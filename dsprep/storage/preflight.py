@@ -6,10 +6,10 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 
 from dsprep.errors import StoreError
-from dsprep.storage.base import Upload
-from dsprep.storage.bucket import S3Store
 from dsprep.storage.local import SCRATCH
-from dsprep.storage.s3_config import S3Config
+from dsprep.storage.s3.bucket import S3Store
+from dsprep.storage.s3.config import S3Config
+from dsprep.storage.store import Upload
 
 _PROBE = f"{SCRATCH}/rights"
 

@@ -12,8 +12,8 @@ from concurrent.futures import Future
 from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
 
-from dsprep.storage.ahead import submit
 from dsprep.storage.objects import Facts, facts_of, look_up, no_object, read_range
+from dsprep.storage.pool import submit
 
 if TYPE_CHECKING:
     from _typeshed import WriteableBuffer

@@ -6,13 +6,12 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import NamedTuple
 
 from dsprep.errors import StoreError
-from dsprep.storage.base import FATAL, Stored, ignore, read_all
-from dsprep.storage.bucket import S3Store
-from dsprep.storage.checksums import combine_all
-from dsprep.storage.crc import crc32c
+from dsprep.storage.checksums import combine_all, crc32c
 from dsprep.storage.local import LARGEST
-from dsprep.storage.pace import Pace
 from dsprep.storage.parts import Range, plan_parts
+from dsprep.storage.pool import Pace
+from dsprep.storage.s3.bucket import S3Store
+from dsprep.storage.store import FATAL, Stored, ignore, read_all
 
 _AT_ONCE = 1 << 20
 

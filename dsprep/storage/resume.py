@@ -6,14 +6,14 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 from dsprep.errors import StoreError
-from dsprep.storage.base import Part, Upload
-from dsprep.storage.bucket import S3Store
 from dsprep.storage.buffers import buffer
-from dsprep.storage.crc import md5
+from dsprep.storage.checksums import md5
 from dsprep.storage.events import Events
-from dsprep.storage.pace import Pace
 from dsprep.storage.parts import PartPlan, Range
+from dsprep.storage.pool import Pace
+from dsprep.storage.s3.bucket import S3Store
 from dsprep.storage.steady import SteadyFile
+from dsprep.storage.store import Part, Upload
 
 
 @dataclass(frozen=True)

@@ -7,7 +7,7 @@ from pathlib import Path
 from types import TracebackType
 
 from dsprep.errors import SourceError
-from dsprep.storage.crc import crc32c
+from dsprep.storage.checksums import crc32c
 from dsprep.storage.local import open_regular
 
 _AT_ONCE = 1 << 20

@@ -12,18 +12,16 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from dsprep.errors import DsprepError, SourceError, StoreError
-from dsprep.storage.base import Part, Stored, Upload
-from dsprep.storage.bucket import S3Store
 from dsprep.storage.buffers import buffer
-from dsprep.storage.checksums import combine_all
+from dsprep.storage.checksums import combine_all, is_made_of, md5, metadata_of, said_crc32c
 from dsprep.storage.copy import set_metadata
-from dsprep.storage.crc import md5, said_crc32c
 from dsprep.storage.events import Events
-from dsprep.storage.pace import Pace
 from dsprep.storage.parts import PartPlan, Range, plan_parts
-from dsprep.storage.proof import is_made_of, metadata_of
+from dsprep.storage.pool import Pace
 from dsprep.storage.resume import Found, find_upload
+from dsprep.storage.s3.bucket import S3Store
 from dsprep.storage.steady import SteadyFile
+from dsprep.storage.store import Part, Stored, Upload
 
 
 @dataclass(frozen=True)

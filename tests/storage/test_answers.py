@@ -16,7 +16,7 @@ from dsprep.errors import SourceError, StoreError
 from dsprep.storage import objects
 from dsprep.storage.checksums import CRC32C, crc32c, md5
 from dsprep.storage.download import download
-from dsprep.storage.pace import Pace
+from dsprep.storage.pool import Pace
 from dsprep.storage.readback import read_back
 from dsprep.storage.s3 import client
 from dsprep.storage.s3.bucket import S3Store

@@ -15,8 +15,8 @@ from dsprep.errors import Interrupted, StoreError
 from dsprep.storage.checksums import metadata_of
 from dsprep.storage.copy import copy, set_metadata
 from dsprep.storage.download import download
-from dsprep.storage.pace import Pace
 from dsprep.storage.parts import PartPlan
+from dsprep.storage.pool import Pace
 from dsprep.storage.upload import upload
 from tests.servers.bucket import Bucket
 from tests.servers.proxy import Proxy

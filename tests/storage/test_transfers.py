@@ -18,7 +18,7 @@ from dsprep.errors import DsprepError, OptionError, SourceError, StoreError
 from dsprep.storage.checksums import crc32c_of, said_mtime_ns
 from dsprep.storage.copy import copy
 from dsprep.storage.download import download
-from dsprep.storage.pace import Pace
+from dsprep.storage.pool import Pace
 from dsprep.storage.s3.bucket import S3Store
 from dsprep.storage.upload import upload
 from tests.servers.bucket import Bucket
@@ -32,7 +32,7 @@ from pathlib import Path
 from dsprep.storage.s3.bucket import S3Store
 from dsprep.storage.s3.config import S3Config
 from dsprep.storage.{0} import {0}
-from dsprep.storage.pace import Pace
+from dsprep.storage.pool import Pace
 endpoint, bucket, path = sys.argv[1:]
 store = S3Store(bucket, S3Config(endpoint=endpoint))
 place = (Path(path), store, "k") if "{0}" == "upload" else (store, "k", Path(path))
