@@ -8,10 +8,10 @@ from typing import NamedTuple
 from dsprep.errors import StoreError
 from dsprep.storage.checksums import combine_all, crc32c
 from dsprep.storage.local import LARGEST
-from dsprep.storage.parts import Range, plan_parts
 from dsprep.storage.pool import Pace
 from dsprep.storage.s3.bucket import S3Store
 from dsprep.storage.store import FATAL, Stored, ignore, read_all
+from dsprep.storage.transfer import Range, plan_parts
 
 _AT_ONCE = 1 << 20
 

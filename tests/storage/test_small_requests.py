@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 
 from dsprep.errors import StoreError
-from dsprep.storage.download import download
 from dsprep.storage.s3.client import Connection
 from dsprep.storage.s3.config import S3Config
+from dsprep.storage.s3.download import download
 from dsprep.syncing.sync import sync
 from tests.servers.bucket import Bucket
 from tests.servers.proxy import Proxy

@@ -10,11 +10,11 @@ from pathlib import Path
 import pytest
 
 from dsprep.errors import StoreError
-from dsprep.storage.copy import copy
-from dsprep.storage.download import download
 from dsprep.storage.s3.bucket import S3Store
+from dsprep.storage.s3.copy import copy
+from dsprep.storage.s3.download import download
+from dsprep.storage.s3.upload import upload
 from dsprep.storage.store import Stored
-from dsprep.storage.upload import upload
 from tests.transfers import PART, file_of, store_of
 
 KEYS = ["a b/c d.txt", "plus+plus", "100%", "%41", "ünï/日本.tar", "a?b#c&d=e", "x\\y", "'\"<>"]

@@ -16,11 +16,11 @@ from botocore.exceptions import ClientError
 
 from dsprep.errors import DsprepError, OptionError, SourceError, StoreError
 from dsprep.storage.checksums import crc32c_of, said_mtime_ns
-from dsprep.storage.copy import copy
-from dsprep.storage.download import download
 from dsprep.storage.pool import Pace
 from dsprep.storage.s3.bucket import S3Store
-from dsprep.storage.upload import upload
+from dsprep.storage.s3.copy import copy
+from dsprep.storage.s3.download import download
+from dsprep.storage.s3.upload import upload
 from tests.servers.bucket import Bucket
 from tests.transfers import MIB, PART, Listener, data_of, file_of, store_of
 
@@ -31,7 +31,7 @@ import sys
 from pathlib import Path
 from dsprep.storage.s3.bucket import S3Store
 from dsprep.storage.s3.config import S3Config
-from dsprep.storage.{0} import {0}
+from dsprep.storage.s3.{0} import {0}
 from dsprep.storage.pool import Pace
 endpoint, bucket, path = sys.argv[1:]
 store = S3Store(bucket, S3Config(endpoint=endpoint))
