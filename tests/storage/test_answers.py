@@ -13,14 +13,14 @@ from typing import Any
 import pytest
 
 from dsprep.errors import SourceError, StoreError
-from dsprep.storage import objects
 from dsprep.storage.checksums import CRC32C, crc32c, md5
 from dsprep.storage.pool import Pace
-from dsprep.storage.readback import read_back
 from dsprep.storage.s3 import client
+from dsprep.storage.s3 import read as objects
 from dsprep.storage.s3.bucket import S3Store
 from dsprep.storage.s3.config import S3Config
 from dsprep.storage.s3.download import download
+from dsprep.storage.s3.read import read_back
 from dsprep.storage.store import read_all
 from tests.transfers import AT_ONCE, MIB, PART, data_of
 

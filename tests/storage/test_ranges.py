@@ -7,8 +7,8 @@ from collections.abc import Iterable
 import pytest
 
 from dsprep.readers.places import asked_ahead
-from dsprep.storage import ranges
-from dsprep.storage.ranges import ObjectFile
+from dsprep.storage.s3 import read as ranges
+from dsprep.storage.s3.read import ObjectFile
 from dsprep.storage.store import Stored
 
 SAMPLE = 1000
