@@ -27,6 +27,10 @@ class Reject(NamedTuple):
     path: str
     reason: str
 
+    def to_json(self) -> dict[str, str]:
+        """Return a line of ``rejects.jsonl``."""
+        return {"path": self.path, "reason": self.reason}
+
 
 class MisfitReject(Reject):
     """A sample that does not fit the schema: too many of these stop a run."""
@@ -65,6 +69,10 @@ class Finding(NamedTuple):
     kind: str  # one of the above
     path: str  # path below the root, printable; the path of a directory ends in `/`
     detail: str = ""  # what else there is to say, or the empty string
+
+    def to_json(self) -> dict[str, str]:
+        """Return a line of ``skipped.jsonl``."""
+        return {"kind": self.kind, "path": self.path, "detail": self.detail}
 
 
 def frames_note(count: int) -> str:

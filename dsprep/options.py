@@ -114,7 +114,7 @@ _NOT_OF_STREAMS = (
     *(each for each in _SOURCE if each != "--from"),
     *("--classes", "--prefix", "--target-size", "--shards", "--samples-per-shard"),
     *("--schema-out", "--look"),
-    *("--name", "--compression", "--spool", "--dry-run", "--workers", "--json"),
+    *("--name", "--compression", "--dry-run", "--workers", "--json"),
 )
 _NOT_OF_CLEANING = (
     *("--include", "--exclude", "--size-only", "--delete", "--max-delete"),
@@ -255,13 +255,6 @@ RULES = (
         _if("format", "manifest"),
         "it goes with manifest, not with {format}",
         ("format",),
-    ),
-    Rule(
-        ("--spool",),
-        _if("remote"),
-        "it is for what goes to S3, and DEST is on a disk; leave it out",
-        ("remote",),
-        _WRITING,
     ),
     # Samples
     Rule(

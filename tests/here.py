@@ -10,7 +10,7 @@ import os
 import signal
 import sys
 from collections.abc import Iterator
-from contextlib import chdir, contextmanager, redirect_stderr, redirect_stdout
+from contextlib import chdir, contextmanager, nullcontext, redirect_stderr, redirect_stdout
 from importlib import import_module
 from io import BytesIO, TextIOWrapper
 from pathlib import Path
@@ -18,12 +18,14 @@ from types import TracebackType
 from unittest import mock
 
 from dsprep.cli.main import main
+from dsprep.run import target
+from dsprep.storage.s3 import bucket
 from dsprep.workers.pool import Pool
 from tests.conftest import Finished
 
 USERS = (
-    *("dsprep.commands.write", "dsprep.commands.append", "dsprep.indexing.index"),
-    *("dsprep.verifying.verify", "dsprep.listing.creating"),
+    *("dsprep.commands.write", "dsprep.commands.append", "dsprep.verifying.indexing"),
+    *("dsprep.verifying.verify", "dsprep.commands.edit_lists"),
 )
 """The modules that start workers for what these tests call."""
 
@@ -68,8 +70,12 @@ class Here:
         self, *args: object, cwd: Path | None = None, env: dict[str, str] | None = None
     ) -> Finished:
         out, err = _Stream(), _Stream()
+        if env:  # which may name another server
+            bucket._connect.cache_clear()
+            target._connect.cache_clear()
         with (
-            self.lasting() if cwd is None else chdir(cwd),  # which workers do not follow
+            # Workers that last follow neither another directory nor another environment.
+            nullcontext() if env else self.lasting() if cwd is None else chdir(cwd),
             mock.patch.dict(os.environ, env or {}),
             mock.patch.object(sys, "argv", ["dsprep", *map(str, args)]),
             redirect_stdout(out),

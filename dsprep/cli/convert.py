@@ -27,7 +27,6 @@ from dsprep.cli.writing_options import (
     schema_out_option,
     selection_options,
     shard_size_options,
-    spool_option,
     take_transform,
 )
 
@@ -62,7 +61,6 @@ _shards = option_group("Shards")
 @sample_options
 @image_options
 @overwrite_option
-@spool_option
 @plan_option
 @workers_option
 @output_options

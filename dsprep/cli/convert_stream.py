@@ -20,7 +20,7 @@ from dsprep.commands.stream import convert_stream
 from dsprep.errors import REJECTS_EXIT_CODE, OptionError, RunStopped, SourceError
 from dsprep.findings import Reject
 from dsprep.formats import CONCATENATIVE, format_of_file
-from dsprep.formats.stream import Readable
+from dsprep.formats.compressed import Readable
 from dsprep.options import require_effect
 from dsprep.storage.local import destination_errors, publish
 from dsprep.storage.opened import open_file

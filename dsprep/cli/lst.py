@@ -1,40 +1,124 @@
-"""The group of commands ``dsprep lst``."""
+"""The commands of ``dsprep lst``."""
 
 from __future__ import annotations
 
+import sys
+from collections.abc import Callable
+from typing import Any, TypeVar
+
 import click
 
-from dsprep.cli.help import LazyGroup
+from dsprep.cli.help import GroupedCommand, LazyGroup, option_group
+from dsprep.cli.options import (
+    Count,
+    dry_run_option,
+    output_options,
+    source_options,
+    take_source,
+    together,
+    workers_option,
+)
+from dsprep.cli.streams import until_nobody_reads
+from dsprep.errors import REJECTS_EXIT_CODE, OptionError
 
-_MAKE, _EDIT = "dsprep.cli.lst_create", "dsprep.cli.lst_edit"
-_COMPARE, _INSPECT = "dsprep.cli.lst_compare", "dsprep.cli.lst_inspect"
+F = TypeVar("F", bound=Callable[..., Any])
 
+# Each command with its public function, and what `dsprep lst --help` says about it.
 COMMANDS = {
-    "create": (_MAKE, "Make the list of a folder or a table."),
-    "append": (_MAKE, "Add new files to a list; its ids and classes stay as they are."),
-    "set": (_EDIT, "Change the label or the path of rows."),
-    "remove": (_EDIT, "Remove rows."),
-    "replace": (_EDIT, "Replace what paths begin with."),
-    "relabel": (_EDIT, "Rename, merge and refine classes."),
-    "diff": (_COMPARE, "Tell what differs between two lists."),
-    "patch": (_COMPARE, "Do to a list what a diff says."),
-    "merge": (_COMPARE, "Merge two people's edits of a list."),
-    "check": (_INSPECT, "Find what is wrong with a list."),
-    "stats": (_INSPECT, "Count rows and classes."),
-    "sample": (_INSPECT, "Take some of the rows."),
+    "create": ("create_list", "Make the list of a folder or a table."),
+    "append": ("append_to_list", "Add new files to a list; its ids and classes stay as they are."),
+    "set": ("edit_list", "Change the label or the path of rows."),
+    "remove": ("edit_list", "Remove rows."),
+    "replace": ("edit_list", "Replace the prefix of paths."),
+    "relabel": ("relabel_lists", "Rename, merge and refine classes."),
+    "diff": ("diff_lists", "Show what differs between two lists."),
+    "patch": ("patch_list", "Apply a diff to a list."),
+    "merge": ("merge_lists", "Merge two people's edits of a list."),
+    "check": ("check_list", "Find what is wrong with a list."),
+    "stats": ("list_stats", "Count rows and classes."),
+    "sample": ("sample_list", "Take some of the rows."),
 }
-"""The commands: where each is, and what ``dsprep lst --help`` says of it."""
+
+DIFFERENT_EXIT_CODE = 1
+"""As with diff(1): the lists differ. As with merge(1): there are conflicts to decide."""
+
+_rows = option_group("Rows")
+_change = option_group("Change")
+_compare = option_group("Compare")
+_conflicts = option_group("Conflicts")
+_check = option_group("Check")
+_list = option_group("List")
+_run = option_group("Run")
+
+_list_argument = click.argument("lst", metavar="LIST")
+_json_option = _run("--json", "as_json", is_flag=True, help="Print the report as JSON.")
+_overwrite_option = _run(
+    "--overwrite", is_flag=True, help="Replace the file of -o, and classes.txt beside it."
+)
 
 
-@click.group(cls=LazyGroup, lazy=COMMANDS)
+def _classes_option(
+    default: str = "LIST", names: str = "Names of the classes."
+) -> Callable[[F], F]:
+    return _list(
+        "--classes", metavar="FILE", help=f"{names}  [default: classes.txt beside {default}]"
+    )
+
+
+def _output_option(default: str = "LIST", where: str = "Write here") -> Callable[[F], F]:
+    value = {"default": "-"} if default == "-" else {}
+    text = f'{where}; "-" is stdout.  [default: {default}]'
+    return _list("-o", "--output", "out", metavar="FILE", help=text, **value)
+
+
+_selection_options = together(
+    _rows(
+        "--path",
+        "paths",
+        multiple=True,
+        metavar="GLOB",
+        help="Rows whose path matches; * and ? do not match /, ** does. A pattern without / is "
+        "compared with the file name; repeatable.",
+    ),
+    _rows("--id", "ids", multiple=True, metavar="N[-N]", help="Rows with these ids; repeatable."),
+    _rows(
+        "--class",
+        "chosen",
+        multiple=True,
+        metavar="CLASS",
+        help="Rows of this class, a name or a number; repeatable.",
+    ),
+)
+_edit_options = together(_output_option(), _classes_option(), dry_run_option, output_options)
+
+
+def _call(
+    command: str,
+    *arguments: Any,
+    as_json: bool,
+    quiet: bool = False,
+    summary: bool = False,
+    **options: Any,
+) -> Any:
+    """Call the function of a command, and print its report."""
+    import dsprep
+    from dsprep.cli.lst_report import print_report
+
+    function = COMMANDS[command][0]
+    report = getattr(dsprep, function)(*arguments, **options)
+    print_report(function, report, as_json, quiet, summary)
+    return report
+
+
+@click.group(cls=LazyGroup, lazy={name: (__name__, text) for name, (_, text) in COMMANDS.items()})
 def lst() -> None:
     """Make, edit, compare and check lists.
 
-    A list is an MXNet .lst: a line a sample, with its id, its label or labels and its path,
+    A list is an MXNet .lst: a line per sample, with its id, its label or labels and its path,
     separated by tabs. Beside it, classes.txt names the classes, one a line.
 
     Lists are edited in place, or -o names another file; "-" is stdin or stdout. A list is
-    replaced when the new one is whole and on the disk, by one writer at a time.
+    replaced when the new one is complete and on the disk, by one writer at a time.
 
     \b
     Examples:
@@ -43,3 +127,335 @@ def lst() -> None:
       dsprep lst set train.lst --path 'cat/0*' --label dog
       dsprep lst diff old.lst train.lst
     """
+
+
+@click.command(cls=GroupedCommand)
+@click.argument("roots", metavar="ROOT...", nargs=-1, required=True)
+@source_options
+@_list("-o", "--output", metavar="FILE", required=True, help='The list, or "-" for stdout.')
+@_list("--under", default="", metavar="DIR", help="Only samples in this directory of ROOT.")
+@_list("--shuffle/--no-shuffle", default=True, help="Shuffle the rows.  [default: shuffle]")
+@_list("--seed", type=int, default=0, show_default=True, help="Seed of the order.")
+@_list("--chunks", type=Count(), default=1, help="Number of lists to cut it into: _0.lst, ….")
+@_list(
+    "--train-ratio",
+    type=float,
+    default=1.0,
+    help="Share of training samples: writes _train.lst, and _val.lst with the remaining ones.",
+)
+@_list("--test-ratio", type=float, default=0.0, help="Share of test samples: writes _test.lst.")
+@_run("--overwrite", is_flag=True, help="Replace lists and classes.txt.")
+@dry_run_option
+@workers_option
+@output_options
+def create(roots: tuple[str, ...], output: str, shuffle: bool, seed: int, **options: Any) -> int:
+    """Make the list of the images in ROOT.
+
+    ROOT is a directory or an archive of images, or anything else that convert reads. Each directory
+    in it is a class, numbered in sorted order, or --labels gives the labels. The names of the
+    classes are written to classes.txt beside the list. Ids number the images in sorted order, from
+    0. A sample of shards is named by its key or, if keys repeat, SHARD/KEY.
+
+    --train-ratio, --test-ratio and --chunks are those of MXNet's im2rec, and every image is in
+    exactly one list. dsprep split can do more.
+
+    \b
+    Examples:
+      dsprep lst create photos/ -o train.lst
+      dsprep lst create photos/ -o data.lst --train-ratio 0.8 --test-ratio 0.1
+      dsprep lst create photos/ -o - --labels train.csv --no-shuffle
+    """
+    options["seed"] = seed if shuffle else None
+    report = _call("create", take_source(options, *roots), output, **options)
+    return REJECTS_EXIT_CODE if report.rejects else 0
+
+
+@click.command(cls=GroupedCommand)
+@_list_argument
+@click.argument("roots", metavar="ROOT...", nargs=-1, required=True)
+@source_options
+@_list("--label", help="Label of all new rows: a class, or numbers separated by commas.")
+@dry_run_option
+@workers_option
+@output_options
+def append(lst: str, roots: tuple[str, ...], **options: Any) -> int:
+    """Add to LIST the images in ROOT that it does not name.
+
+    They get the ids that follow its largest, and stand at its end. The classes are those of
+    classes.txt beside the list, or of --classes: an image of another class is an error. Appending
+    twice is the same as once.
+
+    \b
+    Examples:
+      dsprep lst append train.lst photos/
+      dsprep lst append train.lst photos/ --labels new.csv
+      dsprep lst append train.lst inbox/ --label unknown
+    """
+    if lst == "-":
+        raise OptionError("append edits a list in place; name its file")
+    report = _call("append", lst, take_source(options, *roots), **options)
+    return REJECTS_EXIT_CODE if report.rejects else 0
+
+
+@click.command("set", cls=GroupedCommand)
+@_list_argument
+@_selection_options
+@_change("--label", help="The new label: a class, or numbers separated by commas.")
+@_change("--new-path", metavar="PATH", help="The new path, of one row.")
+@_edit_options
+def set_(lst: str, label: str | None, new_path: str | None, **options: Any) -> None:
+    """Change the label or the path of the rows that meet all conditions.
+
+    \b
+    Examples:
+      dsprep lst set train.lst --path 'inbox/cat*' --label cat
+      dsprep lst set train.lst --id 4711 --label dog
+      dsprep lst set train.lst --id 4711 --new-path dog/4711.jpg
+    """
+    if label is None and new_path is None:
+        raise OptionError("no change is given: give --label or --new-path")
+    _call("set", lst, label=label, new_path=new_path, **options)
+
+
+@click.command(cls=GroupedCommand)
+@_list_argument
+@_selection_options
+@_edit_options
+def remove(lst: str, **options: Any) -> None:
+    """Remove the rows that meet all conditions.
+
+    \b
+    Examples:
+      dsprep lst remove train.lst --path 'blurred/**'
+      dsprep lst remove train.lst --class 3 --id 100-199
+      dsprep lst remove - --path '*.gif' < train.lst > still.lst
+    """
+    _call("remove", lst, **options)
+
+
+@click.command("replace", cls=GroupedCommand)
+@_list_argument
+@click.argument("old", metavar="OLD")
+@click.argument("new", metavar="NEW")
+@_edit_options
+def replace_(lst: str, old: str, new: str, **options: Any) -> None:
+    """Replace the prefix OLD of paths by NEW.
+
+    \b
+    Examples:
+      dsprep lst replace train.lst v1/ v2/
+      dsprep lst replace train.lst images/ ''
+    """
+    _call("replace", lst, prefix=(old, new), **options)
+
+
+@click.command(cls=GroupedCommand)
+@click.argument("lists", metavar="LIST...", nargs=-1, required=True)
+@_change(
+    "--map",
+    "map_file",
+    required=True,
+    metavar="FILE",
+    help="A line per change: the old class or a pattern of paths, a tab or a comma, and the new "
+    "class.",
+)
+@_change("--new-classes", metavar="FILE", help="The new classes in order.  [default: sorted]")
+@_change(
+    "--keep-unmatched", is_flag=True, help="Rows that the map does not match keep their class."
+)
+@_change("--renumber", is_flag=True, help="Close gaps between class numbers without names.")
+@_output_option()
+@_classes_option(names="Names of the old classes.")
+@_overwrite_option
+@dry_run_option
+@output_options
+def relabel(lists: tuple[str, ...], **options: Any) -> None:
+    """Rename, merge and refine the classes of lists.
+
+    Two old classes with one new name are merged; a pattern of paths such as dog/poodle/** refines a
+    class, and wins over its name. The new classes are numbered without gaps, in sorted order, and
+    written to classes.txt beside the list. Lists that share a classes.txt are relabeled together.
+
+    \b
+    Examples:
+      dsprep lst relabel train.lst val.lst --map merge.tsv
+      dsprep lst relabel train.lst --map fine.tsv -o fine/train.lst --keep-unmatched
+    """
+    _call("relabel", lists, **options)
+
+
+@click.command(cls=GroupedCommand)
+@click.argument("a", metavar="A")
+@click.argument("b", metavar="B")
+@_compare("--ignore-ids", is_flag=True, help="Ignore ids; rows keep those of A.")
+@_compare("--ignore-order", is_flag=True, help="Ignore the order of rows.")
+@_compare(
+    "--content",
+    is_flag=True,
+    help="Compare the files of rows that no path pairs: those with equal bytes were moved.",
+)
+@_compare(
+    "--root",
+    "roots",
+    multiple=True,
+    metavar="DIR",
+    help="Directory of the files, for --content; given twice, that of A and that of B.",
+)
+@_compare("--summary", is_flag=True, help="Print only the summary, without the rows.")
+@_classes_option("each list")
+@output_options
+def diff(a: str, b: str, ignore_ids: bool, ignore_order: bool, **options: Any) -> int:
+    """Show what differs between the lists A and B, as a patch that turns A into B.
+
+    Rows are of one sample if they have the same path, or else the same id: then the file was moved.
+    Labels are compared by number; the summary says which numbers have another name in B. The lines
+    of the patch:
+
+    \b
+      - row          removed
+      < row, > row   changed where it stands: relabeled, moved, renumbered
+      + LINE row     new, as this line of B
+      ^ LINE ID      moved: the row that has this id in B is this line of B
+
+    The exit code is 0 if nothing differs, and then nothing is printed, and 1 if anything does.
+
+    \b
+    Examples:
+      dsprep lst diff monday.lst train.lst
+      dsprep lst diff monday.lst train.lst > week.patch
+      dsprep lst diff old.lst new.lst --content --root photos/ --summary
+    """
+    report = _call("diff", a, b, ids=not ignore_ids, order=not ignore_order, **options)
+    return 0 if report.diff.is_empty else DIFFERENT_EXIT_CODE
+
+
+@click.command(cls=GroupedCommand)
+@_list_argument
+@click.argument("patch", metavar="PATCH")
+@_output_option()
+@dry_run_option
+@output_options
+def patch(lst: str, patch: str, **options: Any) -> None:
+    """Apply PATCH, which dsprep lst diff printed, to LIST.
+
+    LIST must have the rows that the patch removes or changes as the patch has them: a patch that
+    does not fit changes nothing.
+
+    \b
+    Examples:
+      dsprep lst patch monday.lst week.patch -o train.lst
+      dsprep lst diff old.lst new.lst | dsprep lst patch old.lst - -o new-again.lst
+    """
+    _call("patch", lst, patch, **options)
+
+
+@click.command(cls=GroupedCommand)
+@click.argument("base", metavar="BASE")
+@click.argument("ours", metavar="OURS")
+@click.argument("theirs", metavar="THEIRS")
+@_conflicts("--ours", "take_ours", is_flag=True, help="Resolve conflicts in favor of OURS.")
+@_conflicts("--theirs", "take_theirs", is_flag=True, help="Resolve conflicts in favor of THEIRS.")
+@_output_option("-", "Write here, also over one of the lists")
+@_classes_option("each list")
+@output_options
+def merge(
+    base: str, ours: str, theirs: str, take_ours: bool, take_theirs: bool, **options: Any
+) -> int:
+    """Merge two edits of the list BASE, OURS and THEIRS, row by row and field by field.
+
+    A change of one side is kept. If both sides changed the same in different ways, the conflict is
+    printed on stderr, and written to the list between markers like git's, to be decided by hand;
+    the exit code is then 1. New rows of THEIRS with ids that OURS gave to other rows get the next
+    free ids.
+
+    \b
+    Examples:
+      dsprep lst merge monday.lst mine.lst theirs.lst -o train.lst
+      dsprep lst merge monday.lst mine.lst theirs.lst --theirs > train.lst
+      git config merge.lst.driver 'dsprep lst merge %O %A %B -o %A'
+    """
+    if take_ours and take_theirs:
+        raise OptionError("--ours and --theirs contradict each other: give one")
+    decide = "ours" if take_ours else "theirs" if take_theirs else None
+    report = _call("merge", base, ours, theirs, decide=decide, **options)
+    return DIFFERENT_EXIT_CODE if report.undecided else 0
+
+
+@click.command(cls=GroupedCommand)
+@_list_argument
+@_check(
+    "--root",
+    metavar="DIR",
+    help="Look up the files below this directory, or the samples in these shards: missing ones and "
+    "empty files are faults.",
+)
+@_check(
+    "--for",
+    "reader",
+    type=click.Choice(["sagemaker", "mxnet"]),
+    help="Check the requirements of SageMaker's image classification, or of MXNet's readers.",
+)
+@_classes_option()
+@output_options
+def check(lst: str, **options: Any) -> int:
+    """Find everything that is wrong with LIST, line by line.
+
+    Faults are lines that cannot be read; repeated ids and paths; paths that lead out of the root,
+    or that the format cannot hold; labels that differ in number or are not in classes.txt; and gaps
+    between class numbers, if there is no classes.txt. The exit code is 3 if there are any.
+
+    \b
+    Examples:
+      dsprep lst check train.lst
+      dsprep lst check train.lst --root photos/ --for mxnet
+      dsprep lst check - --for sagemaker --json < train.lst
+    """
+    report = _call("check", lst, **options)
+    return REJECTS_EXIT_CODE if report.faults else 0
+
+
+@click.command(cls=GroupedCommand)
+@_list_argument
+@_classes_option()
+@_json_option
+def stats(lst: str, **options: Any) -> None:
+    """Count the rows and the classes of LIST, and draw how many rows each class has.
+
+    In a list for detection, the objects are counted as well.
+
+    \b
+    Examples:
+      dsprep lst stats train.lst
+      dsprep lst sample train.lst --fraction 0.1 | dsprep lst stats - --classes classes.txt
+    """
+    _call("stats", lst, **options)
+
+
+@click.command(cls=GroupedCommand)
+@_list_argument
+@_rows("--fraction", type=float, metavar="F", help="About this share of the rows, 0 to 1.")
+@_rows("--count", type=Count(), help="Number of rows.")
+@_rows("--per-class", type=Count(), help="Number of rows of each class, or all if it has fewer.")
+@_rows("--balanced", is_flag=True, help="As many rows of each class as the smallest has.")
+@_rows("--seed", type=int, default=0, show_default=True, help="A different seed takes other rows.")
+@_rows("--strict", is_flag=True, help="Fail if there are fewer rows than asked for.")
+@_output_option("-", "Write here, with classes.txt beside it")
+@_classes_option()
+@_overwrite_option
+@dry_run_option
+@output_options
+def sample(lst: str, **options: Any) -> None:
+    """Take some of the rows of LIST; ids, labels and order stay.
+
+    A row's chance depends only on the seed and its path, so a sample is stable when the list grows:
+    with --fraction, a row stays in the sample or out of it whatever else is listed; otherwise, only
+    new rows can replace rows of it. A larger sample has all rows of a smaller one.
+
+    \b
+    Examples:
+      dsprep lst sample train.lst --fraction 0.1 > tenth.lst
+      dsprep lst sample train.lst --per-class 20 -o small/train.lst
+      dsprep lst sample train.lst --balanced --seed 1 -o even/train.lst
+    """
+    with until_nobody_reads(sys.stdout):
+        _call("sample", lst, **options)

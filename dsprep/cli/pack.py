@@ -27,7 +27,6 @@ from dsprep.cli.writing_options import (
     schema_out_option,
     selection_options,
     shard_size_options,
-    spool_option,
     take_transform,
 )
 
@@ -54,7 +53,6 @@ _samples = option_group("Samples")
 @schema_out_option
 @keep_fields_option
 @overwrite_option
-@spool_option
 @plan_option
 @workers_option
 @output_options

@@ -28,7 +28,6 @@ from dsprep.cli.writing_options import (
     schema_out_option,
     selection_options,
     shard_size_options,
-    spool_option,
 )
 
 _shards = option_group("Shards")
@@ -81,7 +80,6 @@ COMMANDS = {
 @key_option
 @error_options
 @overwrite_option
-@spool_option
 @plan_option
 @workers_option
 @output_options

@@ -25,10 +25,7 @@ _RULES = {"--include": True, "--exclude": False}
 
 
 class _SyncCommand(GroupedCommand):
-    """Knows in which order ``--include`` and ``--exclude`` came, as the last that matches wins.
-
-    With ``--json``, what ends it is told as everything else is.
-    """
+    """Keeps the order of ``--include`` and ``--exclude``; writes errors as JSON with ``--json``."""
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         """Note the order, then parse."""
@@ -60,7 +57,7 @@ class Rate(Size):
     """Bytes a second such as ``50MB/s``."""
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> int:
-        """Read it, or fail as click does."""
+        """Parse the option."""
         return super().convert(str(value).removesuffix("/s"), param, ctx)
 
 
@@ -72,7 +69,7 @@ class Duration(click.ParamType[float]):
     def convert(
         self, value: Any, param: click.Parameter | None, ctx: click.Context | None
     ) -> float:
-        """Read it, or fail as click does."""
+        """Parse the option."""
         try:
             return parse_duration(str(value))
         except OptionError as error:
@@ -82,16 +79,27 @@ class Duration(click.ParamType[float]):
 @click.command(cls=_SyncCommand)
 @click.argument("source", metavar="SRC")
 @click.argument("destination", metavar="DST", required=False)
-@_files("--include", metavar="PATTERN", multiple=True, help="Take these, even if excluded before.")
+@_files(
+    "--include",
+    metavar="PATTERN",
+    multiple=True,
+    help="Include these files, even if excluded before.",
+)
 @_files(
     "--exclude",
     metavar="PATTERN",
     multiple=True,
-    help="Leave these out; * is anything, slashes included. The last that matches wins.",
+    help="Exclude these files; * matches slashes too. The last match wins.",
 )
-@_files("--size-only", is_flag=True, help="Take files of the same size for the same.")
-@_files("--delete", is_flag=True, help="Delete at DST what SRC has not, if all else went well.")
-@_files("--max-delete", type=Count(0), help="Do nothing at all if more than so many would go.")
+@_files("--size-only", is_flag=True, help="Treat files of the same size as equal.")
+@_files(
+    "--delete",
+    is_flag=True,
+    help="Delete files that SRC lacks, if all else succeeded.",
+)
+@_files(
+    "--max-delete", type=Count(0), metavar="N", help="Do nothing if more than N files would go."
+)
 @_files(
     "--verify",
     is_flag=True,
@@ -101,21 +109,23 @@ class Duration(click.ParamType[float]):
     "--follow-symlinks/--no-follow-symlinks",
     "follow_links",
     default=True,
-    help="Follow links in SRC (default), or leave them out.",
+    help="Follow links in SRC (default), or exclude them.",
 )
 @_transfers("--concurrency", type=Count(), help="Requests at once.  [default: 8]")
 @_transfers("--part-size", type=Size(), help="Size of parts.  [default: 32MiB, or what it takes]")
-@_transfers("--bandwidth", type=Rate(), help="Maximum bytes a second in all, such as 50MB/s.")
+@_transfers("--bandwidth", type=Rate(), help="Maximum total speed, such as 50MB/s.")
 @_transfers(
-    "--abort-on-exit", is_flag=True, help="Keep nothing of what is unfinished when it is stopped."
+    "--abort-on-exit",
+    is_flag=True,
+    help="Abort unfinished transfers when stopped, instead of keeping them to resume.",
 )
 @_uploads(
     "--clean-uploads",
     is_flag=True,
-    help="Abort one's own unfinished uploads below SRC, which are billed until then; no DST. "
-    "Without --older-than also those that another run has under way.",
+    help="Abort your own unfinished uploads below SRC, which are billed until then; takes no DST. "
+    "Without --older-than, uploads of other runs that are still going are aborted too.",
 )
-@_uploads("--older-than", type=Duration(), help="Only those begun so long ago, such as 7d.")
+@_uploads("--older-than", type=Duration(), help="Only uploads older than this, such as 7d.")
 @s3_options
 @object_options
 @dry_run_option
@@ -135,12 +145,11 @@ def sync(
     quiet: bool,
     **options: Any,
 ) -> int:
-    """Make DST hold the files of SRC. One of them, or both, are on S3: s3://bucket/prefix.
+    """Copy the files of SRC that DST does not have. At least one is on S3: s3://bucket/prefix.
 
-    Files are compared by their content. What is sent is proven to have arrived; what is killed goes
-    on where it was, in any process on any machine; shards get there before the manifest that names
-    them. With --json, what happens is told on stderr as it happens, a JSON object a line; the last
-    is an error, if one ends it.
+    Files are compared by contents and verified by checksum. After a kill, the same command resumes,
+    on any machine. Shards are sent before the manifest that names them. With --json, stderr has one
+    JSON object a line for each event; the last one is the error, if the command fails.
 
     \b
     Examples:

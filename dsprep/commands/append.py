@@ -29,9 +29,10 @@ from dsprep.plan.geometry import kept_fields
 from dsprep.plan.packing import Packing
 from dsprep.plan.plan import Plan, make_plan, require_distinct_keys
 from dsprep.progress import Progress
-from dsprep.run.commit import begin_append, commit, identity_of
-from dsprep.run.place import Directory, finished_manifest, remove_leftovers
+from dsprep.run.commit import begin, commit, finished_manifest, identity_of
 from dsprep.run.run import Run
+from dsprep.run.state import RunState, remove_leftovers
+from dsprep.run.target import target_of
 from dsprep.schema import Schema
 from dsprep.sources.reading import make_choice, make_source
 from dsprep.storage.urls import require_disk
@@ -156,7 +157,7 @@ def append(
         duplicates=duplicates,
         classes=str(destination.companion("classes.txt")) if base.classes else None,
         extensions=extensions,
-        whole=made.layout.needs_names,
+        whole=made.layout.class_names_in == "header",
         choice=make_choice(
             image_field=image_field,
             label_field=label_field,
@@ -203,10 +204,9 @@ def append(
             "source": source_digest,
             "appended to": [shard.name for shard in base.shards],
         }
-        place = Directory(destination)
-        state = place.open(plan, identity)
+        state = RunState(target_of(destination), identity, list(plan.files()), progress)
         with held(plan, state, pool):
-            begin_append(plan, place, state)
+            begin(plan, state, base=base)
             run = Run(plan, state, 0 if on_error == "fail" else max_errors)
             outcome = run.carry_out(pool, progress)
             manifest = commit(plan, state, outcome, identity, base)
@@ -215,7 +215,7 @@ def append(
         seconds = time.monotonic() - began
         report = final_report(plan, manifest, rejects, how, seconds, outcome.lost_frames)
         notes = [*report.notes, _added(base, manifest)]
-        if not made.layout.keys_must_differ:
+        if made.layout.equal_keys != "merged":
             notes.append(f"{made.layout.name}: samples that were there already are not looked for")
         return replace(report, per_class={}, notes=notes)
 
@@ -238,7 +238,7 @@ def _base(destination: Destination) -> tuple[Manifest, Recorded]:
     if not os.access(directory, os.R_OK | os.X_OK):
         raise DestinationError(f"{destination}: cannot be read: permission denied")
     manifest = finished_manifest(
-        Directory(destination), "move it away; dsprep shard index writes another one"
+        target_of(destination), "move it away; dsprep shard index writes another one"
     )
     if manifest is None:
         raise DestinationError(
@@ -286,7 +286,7 @@ def _was_appended(base: Manifest, source_digest: str) -> bool:
 
 def _require_new(plan: Plan, there: Catalog) -> None:
     """Refuse samples whose keys are those of others that are there."""
-    if plan.packing.layout.keys_must_differ and plan.packing.key == "path":
+    if plan.packing.layout.equal_keys == "merged" and plan.packing.key == "path":
         keys = plan.catalog.keys()
         twice = keys.filter(keys.is_in(there.keys().implode()))
         if len(twice):

@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from typing import Any
 
 from dsprep.arguments import AnyPath, public
 from dsprep.commands.write import WriteReport, require_one_of, shard_size, write_data_set
-from dsprep.formats.folder import Folder
 from dsprep.images.check import DEFAULT_MAX_PIXELS, LEVELS
 from dsprep.images.transform import Transform
 from dsprep.options import given_options, require_effect
@@ -74,7 +72,6 @@ def convert(
     overwrite: bool = False,
     dry_run: bool = False,
     workers: int | None = None,
-    spool: int | str | None = None,
     progress: Progress | None = None,
 ) -> WriteReport:
     """Convert samples to another format.
@@ -128,8 +125,6 @@ def convert(
         overwrite: Replace what is at the destination.
         dry_run: Plan, and write nothing.
         workers: How many processes; by default the cores that this process may use.
-        spool: The most bytes of shards that wait on this machine for their way to S3; a number, or
-            a text like ``20GB``.
         progress: Is told how far the run is.
 
     Returns:
@@ -157,9 +152,8 @@ def convert(
         features=features,
         metadata=metadata,
         prefix=prefix,
+        reencoded=transform is not None,
     )
-    if isinstance(layout, Folder) and transform is not None:
-        layout = replace(layout, reencoded=True)
     packing = Packing(
         source=make_source(
             first,
@@ -177,7 +171,7 @@ def convert(
             classes=classes,
             class_order=class_order,
             extensions=extensions,
-            whole=layout.needs_names,
+            whole=layout.class_names_in == "header",
             features=None if format_name == "tfrecord" else features,
             choice=make_choice(
                 image_field=image_field,
@@ -215,7 +209,6 @@ def convert(
         overwrite=overwrite,
         dry_run=dry_run,
         workers=workers,
-        spool=spool,
         progress=progress,
     )
 

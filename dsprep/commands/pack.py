@@ -70,7 +70,6 @@ def pack(
     overwrite: bool = False,
     dry_run: bool = False,
     workers: int | None = None,
-    spool: int | str | None = None,
     progress: Progress | None = None,
 ) -> WriteReport:
     """Pack images into shards.
@@ -126,8 +125,6 @@ def pack(
         overwrite: Replace what is at the destination.
         dry_run: Plan, and write nothing.
         workers: How many processes; by default the cores that this process may use.
-        spool: The most bytes of shards that wait on this machine for their way to S3; a number, or
-            a text like ``20GB``.
         progress: Is told how far the run is.
 
     Returns:
@@ -172,7 +169,7 @@ def pack(
             parts=parts,
             pairs=pairs,
             kind=kind,
-            whole=layout.needs_names,
+            whole=layout.class_names_in == "header",
             features=None if format_name == "tfrecord" else features,
             choice=make_choice(
                 image_field=image_field,
@@ -209,6 +206,5 @@ def pack(
         overwrite=overwrite,
         dry_run=dry_run,
         workers=workers,
-        spool=spool,
         progress=progress,
     )

@@ -76,7 +76,6 @@ def shard(
     overwrite: bool = False,
     dry_run: bool = False,
     workers: int | None = None,
-    spool: int | str | None = None,
     progress: Progress | None = None,
 ) -> WriteReport:
     """Cut samples into shards of another size, in another order, or a part of them.
@@ -133,8 +132,6 @@ def shard(
         overwrite: Replace what is at the destination.
         dry_run: Plan, and write nothing.
         workers: How many processes; by default the cores that this process may use.
-        spool: The most bytes of shards that wait on this machine for their way to S3; a number, or
-            a text like ``20GB``.
         progress: Is told how far the run is.
 
     Returns:
@@ -203,7 +200,7 @@ def shard(
     changes = ("--only", "--drop", "--rename", "--label-field", "--image-field", "--label-type")
     copies = copies and not any(given.get(each) for each in (*changes, "--schema"))
     of_source = None if format_name == "tfrecord" else features
-    whole = selection is not None or (not copies and layout.needs_names)
+    whole = selection is not None or (not copies and layout.class_names_in == "header")
     source = replace(source, whole=whole, features=of_source)
     packing = Packing(
         source=source,
@@ -231,7 +228,6 @@ def shard(
         overwrite=overwrite,
         dry_run=dry_run,
         workers=workers,
-        spool=spool,
         progress=progress,
     )
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import closing, contextmanager
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -19,11 +19,19 @@ from dsprep.plan.packing import Packing
 from dsprep.plan.plan import Plan, make_plan, require_distinct_keys
 from dsprep.plan.selection import Chosen
 from dsprep.progress import Progress
-from dsprep.run.commit import begin, commit, identity_of, require_same
-from dsprep.run.place import finished_manifest, place_of, rejects_of, remove_leftovers
+from dsprep.run.commit import (
+    begin,
+    commit,
+    finished_manifest,
+    identity_of,
+    rejects_of,
+    require_same,
+)
 from dsprep.run.run import Run
-from dsprep.run.state import RunState
-from dsprep.units import format_count, format_some, parse_size
+from dsprep.run.state import RunState, remove_leftovers
+from dsprep.run.target import target_of
+from dsprep.schema import LABEL
+from dsprep.units import format_count, format_some
 from dsprep.workers.pool import Pool, available_cores
 
 
@@ -89,20 +97,16 @@ def write_data_set(
     overwrite: bool = False,
     dry_run: bool = False,
     workers: int | None = None,
-    spool: int | str | None = None,
     progress: Progress | None = None,
 ) -> WriteReport:
     """Write a data set, or go on with it."""
     began = time.monotonic()
     destination, progress = packing.destination, progress or Progress()
-    room = None if spool is None else parse_size(spool)
-    with (
-        Pool(available_cores() if workers is None else workers) as pool,
-        closing(place_of(destination, room, progress)) as place,
-    ):
+    target = target_of(destination)
+    with Pool(available_cores() if workers is None else workers) as pool:
         plan = make_plan(packing, pool, progress)
         if schema_out is not None and plan.catalog.settled is not None:
-            from dsprep.listing.changes import write_text  # few runs need it
+            from dsprep.lists.store import write_text  # few runs need it
 
             text = json.dumps(plan.catalog.settled.schema.to_json(), indent=1, ensure_ascii=False)
             write_text(schema_out, text + "\n")
@@ -110,21 +114,19 @@ def write_data_set(
             return planned_report(plan, plan.seconds(pool, progress))
         require_distinct_keys(plan)
         identity = identity_of(plan)
-        finished = None if overwrite else finished_manifest(place)
+        finished = None if overwrite else finished_manifest(target)
         if finished is not None:
-            if destination.remote is None:  # whatever command left something
-                remove_leftovers(destination, finished)
-            require_same(plan, place, finished, identity)
-            place.remove_leftovers(plan, identity, finished)
-            rejects = rejects_of(place, finished)
+            remove_leftovers(destination, finished)
+            require_same(plan, target, finished, identity)
+            rejects = rejects_of(target, finished)
             report = final_report(
                 plan, finished, rejects, f"already {done}", time.monotonic() - began
             )
             compared = "paths, sizes and labels are the same; verify --against compares contents"
             return replace(report, notes=[*report.notes, compared])
-        state = place.open(plan, identity)
+        state = RunState(target, identity, list(plan.files()), progress)
         with held(plan, state, pool):
-            begin(plan, place, state, overwrite)
+            begin(plan, state, overwrite=overwrite)
             run = Run(plan, state, 0 if on_error == "fail" else max_errors)
             outcome = run.carry_out(pool, progress)
             manifest = commit(plan, state, outcome, identity)
@@ -253,7 +255,7 @@ def _unlabeled(plan: Plan) -> Iterator[str]:
     are_images = not catalog.reader.whole
     if catalog.is_labeled:
         return
-    if layout.needs_labels:
+    if LABEL in layout.required:
         note += (
             f": {layout.name} cannot hold that, so each record says 0 instead, which a training "
             f"job takes for a class; only {plan.packing.destination.manifest.name} says that it "
@@ -284,11 +286,10 @@ def _notes(plan: Plan, shards: Sequence[ShardFacts], per_class: Mapping[int, int
             f"{format_some(incomplete)}"
         )
     notes += plan.notes
-    without = plan.catalog.without_objects() if plan.packing.layout.needs_objects else 0
-    if without:
+    stop = plan.packing.layout.stop_without_objects
+    if stop and (without := plan.catalog.without_objects()):
         notes.append(
-            f"{format_count(without, 'image')} without objects, at which MXNet's ImageDetIter and "
-            "ImageDetRecordIter stop"
+            f"{format_count(without, 'image')} without objects, at which {' and '.join(stop)} stop"
         )
     target = plan.packing.size.target
     if (
@@ -303,7 +304,7 @@ def _notes(plan: Plan, shards: Sequence[ShardFacts], per_class: Mapping[int, int
     void = [shard.name for shard in shards if not shard.samples]
     if void:
         notes.append(f"{format_count(len(void), 'empty shard')}: {format_some(void)}")
-    if plan.packing.layout.keys_must_differ and plan.packing.key == "path":
+    if plan.packing.layout.equal_keys == "merged" and plan.packing.key == "path":
         names = plan.catalog.keys()
         long = names.filter(names.str.len_bytes() > MAX_NAME - len(".jpeg"))
         if len(long):

@@ -12,11 +12,11 @@ import zlib
 from collections import Counter
 from collections.abc import Mapping
 from types import TracebackType
-from typing import Protocol, runtime_checkable
 
 from google_crc32c import extend
 
 from dsprep.errors import DamagedShard, SourceError
+from dsprep.formats.compressed import Decompressor, Readable, compression_of
 from dsprep.storage.opened import OpenFile, open_file
 from dsprep.units import format_extensions
 
@@ -24,9 +24,6 @@ _BLOCK = 1 << 20
 
 _HEADERS = 1 << 14
 """Bytes read at once where only headers are wanted: some small samples, little of a large one."""
-
-_PIECE = 1 << 16
-"""Compressed bytes read at once."""
 
 _STEP = 16 * _BLOCK
 """Of a longer run than this, no more is asked for at once than is known to be there."""
@@ -56,14 +53,6 @@ def why_no_shard(passed_over: Mapping[str, int], kept: int) -> str:
     )
 
 
-@runtime_checkable
-class Readable(Protocol):
-    """What bytes can be read from: a file, a pipe, the body of an HTTP response."""
-
-    def read(self, count: int, /) -> bytes:
-        """Read at most so many bytes; none only at the end."""
-
-
 class _Counted:
     """A file that counts what is read from it and keeps its crc32c."""
 
@@ -91,47 +80,6 @@ class _Part:
         data = self._file.pread(min(count, self._stop - self._at), self._at)
         self._at += len(data)
         return data
-
-
-_GZIP_OR_ZLIB = 32 + zlib.MAX_WBITS
-
-
-class _Gunzip:
-    """The decompressed bytes of a gzip file of one or more members, or of a zlib stream.
-
-    Not :mod:`gzip`: this one never holds more than a block, and says where the damage is. That is
-    the same place whatever is asked for: of a piece that is damaged, nothing is had, so pieces and
-    blocks are the same for those who look for samples and for those who read them.
-    """
-
-    def __init__(self, source: Readable, head: bytes, path: str) -> None:
-        self._source = source
-        self._path = path
-        self._inflate = zlib.decompressobj(wbits=_GZIP_OR_ZLIB)
-        self._tail = head
-        self._offset = 0
-
-    def read(self, count: int) -> bytes:
-        assert count >= _BLOCK
-        while True:
-            if self._inflate.eof:
-                self._tail = self._inflate.unused_data or self._source.read(_PIECE)
-                if not self._tail:
-                    return b""
-                self._inflate = zlib.decompressobj(wbits=_GZIP_OR_ZLIB)
-            data = self._tail or self._source.read(_PIECE)
-            if not data:
-                raise DamagedShard(self._path, self._offset, "the compressed data is cut short")
-            try:
-                out = self._inflate.decompress(data, _BLOCK)
-            except zlib.error as error:
-                raise DamagedShard(
-                    self._path, self._offset, f"bad compressed data ({error})"
-                ) from None
-            self._tail = self._inflate.unconsumed_tail
-            if out:
-                self._offset += len(out)
-                return out
 
 
 # RFC 1952, 2.3: magic number, method, five flags, time, and how hard it tried. The first two alone
@@ -188,6 +136,23 @@ class ShardStream:
         return stream
 
     @classmethod
+    def of_archive(cls, path: str) -> ShardStream:
+        """Open a tar of any compression, most of which is to be skipped.
+
+        A member that fills the memory is no damage of an archive: the caller has to leave it out.
+        """
+        stream = cls.__new__(cls)
+        stream._file = _open(path)
+        stream._begin(path, stream._file, 0, _HEADERS)
+        if compression_of(stream.peek(6)) is None:
+            stream._size = stream._file.facts().size
+        else:
+            stream._source = Decompressor(path, stream._file, stream._block)
+            stream._block, stream._block_size = b"", _BLOCK
+            stream.is_unpacked = True
+        return stream
+
+    @classmethod
     def of_part(cls, path: str, file: OpenFile, start: int, stop: int, first: int) -> ShardStream:
         """Take the bytes from ``start`` up to, and without, ``stop``, of a plain shard."""
         stream = cls.__new__(cls)
@@ -209,7 +174,7 @@ class ShardStream:
         self.path = path
         self.offset = offset
         self.first = 0
-        self.is_part = self.compressed = False
+        self.is_part = self.compressed = self.is_unpacked = False
         self._size: int | None = None
         self._source = source
         self._block_size = block
@@ -226,7 +191,7 @@ class ShardStream:
             wanted = _HEAD if self._block.startswith(_ZLIB) else 9
         self.compressed = is_gzip(self._block) or is_zlib(self._block)
         if self.compressed:
-            self._source = _Gunzip(self._source, self._block, self.path)
+            self._source = Decompressor(self.path, self._source, self._block, is_shard=True)
             self._block, self._block_size = b"", _BLOCK
 
     def read(self, count: int, what: str) -> bytes:
@@ -263,6 +228,14 @@ class ShardStream:
             have += len(data)
         self.offset += count
         return b"".join(parts)
+
+    def peek(self, count: int) -> bytes:
+        """Return the next ``count`` bytes, or fewer at the end, without moving past them."""
+        while len(self._block) - self._at < count and (
+            data := self._source.read(max(count, self._block_size))
+        ):
+            self._block, self._at = self._block[self._at :] + data, 0
+        return self._block[self._at : self._at + count]
 
     def skip(self, count: int, what: str) -> None:
         """Pass over ``count`` bytes, without reading them where the file allows that."""

@@ -1,4 +1,4 @@
-"""Tar: members as webdataset, wids and DALI all read them, and a strict reader of any tar.
+"""Tar: members as webdataset, wids and DALI all read them, and the parser of any tar's headers.
 
 Written is the subset that every reader takes: POSIX ustar, the name in the name field (100 bytes),
 owner and time zero. A longer name gets a PAX header (POSIX.1-2001 pax, "Extended Header"), which
@@ -14,7 +14,7 @@ from functools import lru_cache
 from typing import TYPE_CHECKING, NamedTuple
 from zlib import adler32
 
-from dsprep.errors import BadSample, DamagedShard
+from dsprep.errors import BadSample
 
 if TYPE_CHECKING:
     from dsprep.formats.stream import ShardStream
@@ -23,7 +23,8 @@ BLOCK = 512
 RECORD = 10240
 """A tar is padded to a multiple of this, as GNU tar and tarfile do."""
 
-END = bytes(2 * BLOCK)
+_ZEROS = bytes(BLOCK)
+END = 2 * _ZEROS
 MAX_NAME = 100
 MAX_SIZE = 0o77777777777
 _MAX_META = 1 << 20
@@ -31,7 +32,14 @@ _MAX_META = 1 << 20
 
 _ADLER = 65521
 _OCTAL = re.compile(rb" *([0-7]*) *(?:\0.*)?", re.DOTALL)
-_DECIMAL = re.compile(r"[0-9]{1,20}")
+_DECIMAL = re.compile(rb"[0-9]{1,20}")
+
+REGULAR = frozenset({b"0", b"\0", b"7"})
+WITHOUT_DATA = frozenset({b"1", b"2", b"3", b"4", b"5", b"6"})
+"""Links, devices, directories and pipes: these have a size at times, and no bytes."""
+
+_LARGEST = 1 << 62
+"""A larger number is no size; this one still fits a signed 64-bit column."""
 
 _OWNER = b"%07o\0%07o\0%07o\0" % (0o644, 0, 0)
 _TIME = b"\0%011o\0" % 0
@@ -97,6 +105,22 @@ def _pax_record(key: bytes, value: bytes) -> bytes:
     return b"%d %s=%s\n" % (total, key, value)
 
 
+class BadHeader(Exception):
+    """A block that is no header; the message says why."""
+
+
+class Entry(NamedTuple):
+    """Anything in a tar that has a name."""
+
+    offset: int  # where its first header begins, PAX and long-name headers included
+    kind: bytes  # its type flag
+    name: bytes
+    target: bytes  # what it links to
+    at: int  # where its bytes begin
+    size: int  # how many they are; links and directories have none, whatever this says
+    sparse: bool  # whether its bytes are those of a sparse file
+
+
 class Member(NamedTuple):
     """A regular file in a tar."""
 
@@ -108,120 +132,154 @@ class Member(NamedTuple):
 
 
 def members(stream: ShardStream, with_data: bool = True) -> Iterator[Member]:
-    """Read the regular files of a tar; directories, links and devices are passed over."""
-    start: int | None = None
-    long_name: str | None = None
-    long_size: int | None = None
-    while True:
-        offset = stream.offset
-        if start is None:
-            start = offset
-        if stream.at_end():
-            if stream.is_part and start == offset:
-                return
-            raise stream.damaged("the tar ends without its end blocks: it was cut off")
-        block = stream.read(BLOCK, "a tar header")
-        if not any(block):
-            _check_ending(stream)
-            return
-        kind, name, size = _parse(block, stream, offset)
-        if kind in b"xgLK":
-            meta = _read_meta(stream, size, offset)
-            if kind == b"x":
-                pax = _parse_pax(meta, stream, offset)
-                if any(key.startswith("GNU.sparse") for key in pax):
-                    raise stream.damaged("a sparse file, which dsprep does not read", offset)
-                long_name = pax.get("path", long_name)
-                if "size" in pax:
-                    if not _DECIMAL.fullmatch(pax["size"]):
-                        raise stream.damaged("a PAX header whose size is no number", offset)
-                    long_size = int(pax["size"])
-            elif kind == b"L":
-                long_name = meta.split(b"\0", 1)[0].decode(errors="backslashreplace")
-            continue
-        size = size if long_size is None else long_size
-        if kind in (b"0", b"\0", b"7"):
-            name = long_name or name
-            at = stream.offset
+    """Read the regular files of a tar that has to be undamaged; skip directories and links."""
+    for start, kind, raw, _, at, size, sparse in entries(stream):
+        if kind in REGULAR:
+            if sparse:
+                raise stream.damaged("a sparse file, which dsprep does not read", start)
+            name = raw.decode(errors="backslashreplace")
+            data = b""
             if with_data:
                 data = stream.read(size, name)
                 stream.skip(-size % BLOCK, "the padding of a member")
             else:
-                data = b""
+                # At once, as with small members most of the time goes into such calls.
                 stream.skip(size + -size % BLOCK, name)
             yield Member(start, name, at, size, data)
-        elif kind not in b"123456":
+        elif kind not in WITHOUT_DATA:
             raise stream.damaged(
-                f"a tar member of type {kind!r}, which dsprep does not read", offset
+                f"a tar member of type {kind!r}, which dsprep does not read", start
             )
-        start = long_name = long_size = None
-
-
-def _check_ending(stream: ShardStream) -> None:
-    if stream.at_end() or any(stream.read(BLOCK, "the second end block")):
-        raise stream.damaged("the tar's second end block is missing")
     offset = stream.offset
     if not stream.rest_is_zero():
         raise stream.damaged("something follows the end blocks of the tar", offset)
 
 
-def _read_meta(stream: ShardStream, size: int, offset: int) -> bytes:
-    if size > _MAX_META:
-        raise stream.damaged(f"a header of {size} bytes is no name", offset)
-    data = stream.read(size, "a long name")
-    stream.read(-size % BLOCK, "the padding of a header")
-    return data
+def entries(stream: ShardStream, stop: int | None = None) -> Iterator[Entry]:
+    """Read the headers of a tar, or of a tar in a tar that ends at ``stop``.
+
+    The stream is at the bytes of an entry when it is yielded. The caller may read any of them.
+    """
+
+    def require(count: int, problem: str = "the tar ends without its end blocks") -> None:
+        if stream.at_end() or (stop is not None and stream.offset + count > stop):
+            raise stream.damaged(f"{problem}: it was cut off")
+
+    start: int | None = None
+    pax: dict[bytes, bytes] = {}
+    while True:
+        offset = stream.offset
+        if start is None:
+            start = offset
+        if stop is not None or stream.at_end():
+            if stream.is_part and start == offset and stream.at_end():
+                return
+            require(BLOCK)
+        block = stream.read(BLOCK, "a tar header")
+        if block == _ZEROS:
+            require(BLOCK, missing := "the tar's second end block is missing")
+            if stream.read(BLOCK, "the second end block") != _ZEROS:
+                raise stream.damaged(missing)
+            return
+        try:
+            kind, name, size = parse_header(block)
+            if b"size" in pax:
+                size = _pax_size(pax[b"size"])
+            if kind in b"xgLKX":
+                if size > _MAX_META:
+                    raise BadHeader(f"a header of {size} bytes is no name")
+                require(size + -size % BLOCK)
+                meta = stream.read(size, "a long name")
+                stream.read(-size % BLOCK, "the padding of a header")
+                if kind in b"xX":
+                    pax |= _parse_pax(meta)
+                    _pax_size(pax.get(b"size", b"0"))
+                elif kind != b"g":
+                    pax[b"path" if kind == b"L" else b"linkpath"] = meta.split(b"\0", 1)[0]
+                continue
+        except BadHeader as problem:
+            raise stream.damaged(str(problem), offset) from None
+        sparse, target = kind == b"S", b""
+        more = sparse and block[482]
+        while more:  # GNU tar's struct sparse_header: blocks between the header and the content
+            require(BLOCK)
+            more = stream.read(BLOCK, "a header of a sparse file")[504]
+        if kind in b"12":
+            target = pax.get(b"linkpath") or block[157:257].split(b"\0", 1)[0]
+        if pax:
+            name = pax.get(b"GNU.sparse.name") or pax.get(b"path") or name
+            sparse = sparse or any(key.startswith(b"GNU.sparse") for key in pax)
+        at = stream.offset
+        yield Entry(start, kind, name, target, at, size, sparse)
+        if kind not in WITHOUT_DATA:
+            end = at + size
+            if stop is not None and end > stop:
+                raise stream.damaged("the tar ends without its end blocks: it was cut off")
+            if stream.offset < end:
+                stream.skip(end - stream.offset, name.decode(errors="backslashreplace"))
+            end += -size % BLOCK
+            if stream.offset < end:
+                stream.skip(end - stream.offset, "the padding of a member")
+        start = None
+        pax = {}
 
 
-def _parse(block: bytes, stream: ShardStream, offset: int) -> tuple[bytes, str, int]:
-    """The type, the name and the size in a header."""
+def is_tar(block: bytes) -> bool:
+    """Whether a tar begins with this block of 512 bytes: a header, or the end blocks."""
+    try:
+        return len(block) == BLOCK and (not any(block) or bool(parse_header(block)))
+    except BadHeader:
+        return False
+
+
+def parse_header(block: bytes) -> tuple[bytes, bytes, int]:
+    """Return the type, the name and the size in a header."""
     # Adler-32 begins with the sum of the bytes, modulo 65521: many times as fast as sum() is.
-    found = _parse_checksum(block[148:156])
-    if found is None:
-        raise _no_number(block[148:156], stream, offset)
-    stored, blanks = found
+    stored, blanks = _parse_checksum(block[148:156])
     if ((adler32(block) & 0xFFFF) - 1 - blanks - stored) % _ADLER:
-        raise stream.damaged("a tar header's checksum is wrong, or it is no tar header", offset)
+        raise BadHeader("a tar header's checksum is wrong, or it is no tar header")
     name = block[:100].split(b"\0", 1)[0]
     if block[257:263] == b"ustar\0" and block[345]:
         name = block[345:500].split(b"\0", 1)[0] + b"/" + name
-    field = block[124:136]
-    size = _parse_number(field)
-    if size is None:
-        raise _no_number(field, stream, offset)
-    return block[156:157], name.decode(errors="backslashreplace"), size
-
-
-def _no_number(field: bytes, stream: ShardStream, offset: int) -> DamagedShard:
-    return stream.damaged(f"{field!r} in a tar header is not a number", offset)
+    return block[156:157], name, _parse_number(block[124:136])
 
 
 @lru_cache(maxsize=8192)
-def _parse_checksum(field: bytes) -> tuple[int, int] | None:
-    """The checksum in a header, and by how much its own bytes exceed the blanks it counts."""
-    number = _parse_number(field)
-    return None if number is None else (number, sum(field) - sum(b" " * len(field)))
+def _parse_checksum(field: bytes) -> tuple[int, int]:
+    """Return the checksum in a header, and by how much its bytes exceed the blanks it counts."""
+    return _parse_number(field), sum(field) - sum(b" " * len(field))
 
 
 # Headers have sizes and checksums in common: those of class numbers are all alike.
 @lru_cache(maxsize=8192)
-def _parse_number(field: bytes) -> int | None:
+def _parse_number(field: bytes) -> int:
     if field[0] == 0x80:  # GNU's base-256, for what octal digits cannot hold
-        return int.from_bytes(field[1:], "big")
-    match = _OCTAL.fullmatch(field)
-    return int(match[1] or b"0", 8) if match else None
+        number = int.from_bytes(field[1:], "big")
+    elif match := _OCTAL.fullmatch(field):
+        number = int(match[1] or b"0", 8)
+    else:
+        raise BadHeader(f"{field!r} in a tar header is not a number")
+    if number > _LARGEST:
+        raise BadHeader(f"{number} in a tar header is no size")
+    return number
 
 
-def _parse_pax(data: bytes, stream: ShardStream, offset: int) -> dict[str, str]:
+def _pax_size(value: bytes) -> int:
+    if not _DECIMAL.fullmatch(value) or int(value) > _LARGEST:
+        raise BadHeader(f"a PAX header whose size is no number: {value[:24]!r}")
+    return int(value)
+
+
+def _parse_pax(data: bytes) -> dict[bytes, bytes]:
+    r"""Read the records ``LENGTH KEY=VALUE\n``, whose length counts its own digits."""
     found = {}
     at = 0
     while at < len(data):
         digits, blank, _ = data[at : at + 20].partition(b" ")
         length = int(digits) if blank and digits.isdigit() else 0
-        record = data[at + len(digits) + 1 : at + length]
-        key, equals, value = record.partition(b"=")
+        key, equals, value = data[at + len(digits) + 1 : at + length].partition(b"=")
         if not equals or not value.endswith(b"\n") or at + length > len(data):
-            raise stream.damaged("a PAX header that is not made of records", offset)
-        found[key.decode(errors="replace")] = value[:-1].decode(errors="backslashreplace")
+            raise BadHeader("a PAX header that is not made of records")
+        found[key] = value[:-1]
         at += length
     return found

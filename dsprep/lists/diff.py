@@ -1,6 +1,6 @@
-"""What differs between two lists, as tables and as text that is a patch.
+"""What differs between two lists: as tables, and as text that is a patch.
 
-The text has a line for each row, its fields separated by tabs, ``row`` being a line of a list:
+The text has a line per row, its fields separated by tabs; ``row`` is a line of a list:
 
 ==================  ===========================================================================
 ``- row``           this row is gone
@@ -8,65 +8,80 @@ The text has a line for each row, its fields separated by tabs, ``row`` being a 
 ``> row``           on the next line, into this one
 ``+ place row``     this row is new, and is the line ``place`` (from 1) of the new list
 ``^ place id``      the row that has this id in the new list has been moved to the line ``place``
-``# …``             a remark
+``# …``             a comment
 ==================  ===========================================================================
 
-Rows of the old list that none of these names keep their order. They fill the lines that no place is
-told for.
+Rows of the old list that no line names keep their order, and fill the lines that have no place.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from bisect import bisect_left
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from itertools import zip_longest
+from typing import NamedTuple
 
 import polars as pl
 
-from dsprep.lists.matching import Contents, match_rows, unpaired
-from dsprep.lists.order import still_in_order
-from dsprep.lists.rows import ROWS
+from dsprep.errors import SourceError
+from dsprep.lists.rows import ROWS, class_numbers, join_lines, parse_rows
+from dsprep.text import Problem, refuse
+
+Contents = Callable[[pl.Series, pl.Series], tuple[pl.Series, pl.Series]]
+"""Takes the paths of two lists; returns texts that are equal where the contents of files are, null
+where these are not known."""
 
 _ROW = pl.concat_str(*ROWS, separator="\t")
-_NEW_ROW = pl.concat_str(*(f"new_{name}" for name in ROWS), separator="\t")
+_NEW = [f"new_{name}" for name in ROWS]
+_PATCH_LINE = r"^[-+<>^]\t."
+_NUMBER = r"^(?:0|[1-9][0-9]{0,17})$"
+
+
+class Edits(NamedTuple):
+    """How many rows a change of a list has of each kind."""
+
+    added: int = 0
+    removed: int = 0
+    changed: int = 0
+    reordered: int = 0
+
+
+class Move(NamedTuple):
+    """How many rows, or objects, went from one class to another; one without name is its number."""
+
+    old: str
+    new: str
+    moved: int
 
 
 @dataclass(frozen=True, eq=False)
 class Diff:
-    """What differs between two lists."""
+    """A change of a list: what differs from an old list to a new one."""
 
-    removed: pl.DataFrame  # rows of the old list, with their `line` (from 1)
-    added: pl.DataFrame  # rows of the new list, with their `place` in it (from 1)
-    # rows that are not what they were: the columns of a list, as they were, and the same with
-    # `new_` before their names; `line` and `place` say where they were and are
+    # rows that are gone; `line` is where they stood, from 1, or their line of a patch that was read
+    removed: pl.DataFrame
+    added: pl.DataFrame  # new rows, with their `place` in the new list, from 1
+    # rows that are not what they were: their `line`, the columns of a list as they were, and the
+    # same with `new_` before their names
     changed: pl.DataFrame
-    # `place` and `index` of rows that are where their neighbors do not tell
+    # `place` and new `index` of rows that do not stand where the order of the others puts them
     reordered: pl.DataFrame
 
     @property
-    def relabeled(self) -> pl.DataFrame:
-        """Changed rows that have another label."""
-        return self._changed("label")
-
-    @property
-    def moved(self) -> pl.DataFrame:
-        """Changed rows that have another path."""
-        return self._changed("path")
-
-    @property
-    def renumbered(self) -> pl.DataFrame:
-        """Changed rows that have another id."""
-        return self._changed("index")
+    def edits(self) -> Edits:
+        """How many rows there are of each kind."""
+        parts = self.added, self.removed, self.changed, self.reordered
+        return Edits(*map(len, parts))
 
     @property
     def is_empty(self) -> bool:
         """Whether nothing differs."""
-        return all(part.is_empty() for part in self._parts())
+        return not any(self.edits)
 
-    def _changed(self, name: str) -> pl.DataFrame:
+    def changed_in(self, name: str) -> pl.DataFrame:
+        """Return the changed rows that differ in a column."""
         return self.changed.filter(pl.col(name) != pl.col(f"new_{name}"))
-
-    def _parts(self) -> Sequence[pl.DataFrame]:
-        return self.removed, self.added, self.changed, self.reordered
 
 
 def diff_rows(
@@ -80,54 +95,346 @@ def diff_rows(
     """Compare two lists."""
     pairs = match_rows(a, b, by_id=ids, contents=contents)
     stays = still_in_order(pairs["a"]) if order else pairs["a"].is_not_null()
-    reordered = pairs.filter(~stays)
-    ids_kept = b["index"].gather(reordered["b"]) if ids else a["index"].gather(reordered["a"])
+    moved = pairs.filter(~stays)
+    # Most pairs are alike, so that only their labels can differ.
+    relabeled = a["label"].gather(pairs["a"]) != b["label"].gather(pairs["b"])
+    differ = pairs.filter(~pairs["alike"] | relabeled)
+    old, new = a[differ["a"]].select(*ROWS), b[differ["b"]].select(*ROWS)
+    if not ids:
+        new = new.with_columns(old["index"])
+    places = differ.select(line=pl.col("a") + 1, place=pl.col("b") + 1)
+    both = pl.concat(
+        [places, old, new.rename(dict(zip(ROWS, _NEW, strict=True)))], how="horizontal"
+    )
+    kept_ids = b["index"].gather(moved["b"]) if ids else a["index"].gather(moved["a"])
     return Diff(
         removed=_others(a, pairs["a"], "line"),
         added=_others(b, pairs["b"], "place"),
-        changed=_changed(a, b, pairs, ids),
-        reordered=reordered.select(pl.col("b").alias("place") + 1, ids_kept),
+        changed=both.filter(
+            pl.any_horizontal(pl.col(name) != pl.col(f"new_{name}") for name in ROWS)
+        ),
+        reordered=moved.select(pl.col("b").alias("place") + 1, kept_ids),
     )
-
-
-def format_diff(diff: Diff) -> str:
-    """Write the lines that :func:`~dsprep.lists.patch.parse_patch` reads."""
-    place = pl.col("place").cast(pl.String)
-    parts = [
-        (diff.removed, [pl.lit("-\t"), _ROW]),
-        (diff.changed, [pl.lit("<\t"), _ROW, pl.lit("\n>\t"), _NEW_ROW]),
-        (diff.added, [pl.lit("+\t"), place, pl.lit("\t"), _ROW]),
-        (diff.reordered, [pl.lit("^\t"), place, pl.lit("\t"), pl.col("index")]),
-    ]
-    return "".join(_join_lines(rows, pl.concat_str(line)) for rows, line in parts)
-
-
-def _changed(a: pl.DataFrame, b: pl.DataFrame, pairs: pl.DataFrame, ids: bool) -> pl.DataFrame:
-    """Rows of pairs that are not the same; most are alike, of which the labels are compared."""
-    relabeled = a["label"].gather(pairs["a"]) != b["label"].gather(pairs["b"])
-    pairs = pairs.filter(~pairs["alike"] | relabeled)
-    old, new = a[pairs["a"]].select(*ROWS), b[pairs["b"]].select(*ROWS)
-    if not ids:
-        new = new.with_columns(old["index"])
-    both = pl.concat(
-        [
-            pairs.select(line=pl.col("a") + 1, place=pl.col("b") + 1),
-            old,
-            new.select(pl.all().name.prefix("new_")),
-        ],
-        how="horizontal",
-    )
-    differ = (pl.col(name) != pl.col(f"new_{name}") for name in ROWS)
-    return both.filter(pl.any_horizontal(differ))
 
 
 def _others(rows: pl.DataFrame, numbers: pl.Series, name: str) -> pl.DataFrame:
-    """Rows that are not among these, and where they stand, from 1."""
+    """Return the rows that are not among these, and where they stand, from 1."""
     numbered = rows.select(pl.int_range(1, pl.len() + 1, dtype=pl.Int64).alias(name), *ROWS)
     return numbered.filter(unpaired(rows.height, numbers))
 
 
-def _join_lines(rows: pl.DataFrame, line: pl.Expr) -> str:
-    if rows.is_empty():
-        return ""
-    return str(rows.select(line).to_series().str.join("\n").item()) + "\n"
+# Which rows are of one sample
+
+
+def match_rows(
+    a: pl.DataFrame,
+    b: pl.DataFrame,
+    *,
+    by_id: bool = True,
+    contents: Contents | None = None,
+    by_path_alone: bool = False,
+) -> pl.DataFrame:
+    """Pair the numbers of rows (``a``, ``b``) of two lists that are of one sample.
+
+    These are rows of the same path; of the others, rows whose files have the same content, if it is
+    looked at; of the others, rows of the same id. Among rows of one path, those of the same id come
+    first (if ids do not count, those of the same label), the others are paired in their order.
+    ``alike`` says that path and id are the same.
+    """
+    rest = {"a": _numbered(a, "a"), "b": _numbered(b, "b")}
+    heights = {"a": a.height, "b": b.height}
+    pairs = [pl.DataFrame(schema={"a": pl.Int64, "b": pl.Int64, "alike": pl.Boolean})]
+
+    def pair(keys: Sequence[str], where: pl.Expr | None = None, alike: bool = False) -> None:
+        if rest["a"].is_empty() or rest["b"].is_empty():
+            return
+        found = _join(rest["a"], rest["b"], keys)
+        found = found if where is None else found.filter(where)
+        pairs.append(found.select("a", "b", alike=pl.lit(alike)))
+        for name, rows in rest.items():
+            rest[name] = rows.filter(unpaired(heights[name], found[name]).gather(rows[name]))
+
+    if by_id:
+        pair(["index"], pl.col("path") == pl.col("path_b"), alike=True)
+    else:
+        pair(["path", "label"])
+    pair(["path"])
+    if contents is not None:
+        found = contents(rest["a"]["path"], rest["b"]["path"])
+        for name, known in zip(rest, found, strict=True):
+            rest[name] = rest[name].with_columns(known.alias("content"))
+        pair(["content"])
+    if by_id and not by_path_alone:
+        pair(["index"], pl.col("content").is_null() | pl.col("content_b").is_null())
+    return pl.concat(pairs).sort("b")
+
+
+def unpaired(rows: int, numbers: pl.Series) -> pl.Series:
+    """Return, for each of this many rows, whether its number is not among these."""
+    return pl.repeat(True, rows, dtype=pl.Boolean, eager=True).scatter(numbers, False)
+
+
+def _numbered(rows: pl.DataFrame, name: str) -> pl.DataFrame:
+    number = pl.int_range(pl.len(), dtype=pl.Int64).alias(name)
+    known = pl.col("^(index|label|path)$")  # a merge has no labels here
+    return rows.select(number, known, content=pl.lit(None, pl.String))
+
+
+def _join(a: pl.DataFrame, b: pl.DataFrame, keys: Sequence[str]) -> pl.DataFrame:
+    """Join each row with one that has the same keys: the first with the first, and so on."""
+    if keys == ["index"]:
+        return a.join(b, on="index", suffix="_b")
+    a, b = (
+        rows.with_columns(
+            nth=pl.lit(0, pl.Int64)
+            if rows.select(keys).is_unique().all()
+            else pl.int_range(pl.len()).over(keys)
+        )
+        for rows in (a, b)
+    )
+    return a.join(b, on=[*keys, "nth"], suffix="_b").drop("nth")
+
+
+# The order of rows
+
+
+def still_in_order(positions: pl.Series) -> pl.Series:
+    """Find as many rows as possible that keep their old order; the others have been moved."""
+    if positions.is_sorted():
+        return positions.is_not_null()
+    # A row that has all smaller positions above it, and no others, is in every longest one.
+    rows = positions.to_frame("position").select(
+        "position", rank=pl.col("position").rank("ordinal").cast(pl.Int64)
+    )
+    place = pl.int_range(1, pl.len() + 1)
+    above = pl.col("rank").cum_max().shift(fill_value=0)
+    rows = rows.with_columns(kept=(pl.col("rank") == place) & (above == place - 1))
+    open_ = rows.filter(~pl.col("kept"))["position"].to_list()
+    longest = pl.Series(_longest_increasing(open_), dtype=pl.Boolean)
+    return rows["kept"].scatter((~rows["kept"]).arg_true(), longest)
+
+
+def _longest_increasing(values: list[int]) -> list[bool]:
+    """Find a longest increasing subsequence of different numbers (patience sorting)."""
+    ends: list[int] = []  # the least last value of the subsequences of each length
+    places: list[int] = []  # where these values are
+    before = [-1] * len(values)
+    for place, value in enumerate(values):
+        length = len(ends) if not ends or value > ends[-1] else bisect_left(ends, value)
+        ends[length : length + 1] = [value]
+        places[length : length + 1] = [place]
+        if length:
+            before[place] = places[length - 1]
+    chosen = [False] * len(values)
+    place = places[-1] if places else -1
+    while place >= 0:
+        chosen[place] = True
+        place = before[place]
+    return chosen
+
+
+def arrange(rows: pl.DataFrame, placed: pl.DataFrame) -> pl.DataFrame:
+    """Put rows into their places, and the others, in their order, into those that are left."""
+    if placed.is_empty():
+        return rows
+    places = pl.int_range(1, rows.height + placed.height + 1, dtype=pl.Int64, eager=True)
+    free = places.to_frame("place").join(placed, on="place", how="anti", maintain_order="left")
+    columns = [*rows.columns, "place"]
+    both = pl.concat([rows.hstack(free).select(columns), placed.select(columns)])
+    return both.sort("place").drop("place")
+
+
+# Patches
+
+
+def format_diff(diff: Diff) -> str:
+    """Write the lines that :func:`parse_patch` reads."""
+    place, new = pl.col("place").cast(pl.String), pl.concat_str(*_NEW, separator="\t")
+    parts = [
+        (diff.removed, [pl.lit("-\t"), _ROW]),
+        (diff.changed, [pl.lit("<\t"), _ROW, pl.lit("\n>\t"), new]),
+        (diff.added, [pl.lit("+\t"), place, pl.lit("\t"), _ROW]),
+        (diff.reordered, [pl.lit("^\t"), place, pl.lit("\t"), pl.col("index")]),
+    ]
+    return "".join(
+        join_lines(rows.select(pl.concat_str(words)).to_series()) for rows, words in parts
+    )
+
+
+def parse_patch(text: str, source: str) -> Diff:
+    """Read a patch; ``line``, in each table, is the line of the patch (``new_line`` for ``>``)."""
+    lines = pl.DataFrame({"text": [text]}).select(pl.col("text").str.split("\n").explode())
+    lines = lines.with_row_index("line", offset=1).select(
+        pl.col("line").cast(pl.Int64), pl.col("text").str.strip_chars_end()
+    )
+    lines = lines.filter(~pl.col("text").str.contains(r"^(?:#|$)"))
+    refuse(
+        source,
+        lines,
+        ~pl.col("text").str.contains(_PATCH_LINE),
+        lambda row: "not a line of a diff: these begin with -, +, <, >, ^ or #",
+    )
+    lines = lines.select("line", kind=pl.col("text").str.head(1), row=pl.col("text").str.slice(2))
+    kind = pl.col("kind")
+    alone = ((kind == "<") & (kind.shift(-1) != ">").fill_null(True)) | (
+        (kind == ">") & (kind.shift(1) != "<").fill_null(True)
+    )
+    refuse(source, lines, alone, lambda row: "a line with < and one with > belong together")
+    old = _parse_lines(lines.filter(kind.is_in(["-", "<"])), source)
+    placed = _split_places(lines.filter(kind.is_in(["+", "^"])), source)
+    into = lines.filter(kind == ">").with_columns(place=pl.lit(None, pl.Int64))
+    new = _parse_lines(pl.concat([into, placed.filter(kind == "+")]).sort("line"), source)
+    moved = placed.filter(kind == "^")
+    no_id = ~pl.col("row").str.contains(_NUMBER)
+    refuse(source, moved, no_id, lambda row: f"{row['row']!r} is not an id")
+    into = new.filter(kind == ">").select(pl.col("line", *ROWS).name.prefix("new_"))
+    return Diff(
+        removed=old.filter(kind == "-").select("line", *ROWS),
+        added=new.filter(kind == "+").select("line", "place", *ROWS),
+        changed=old.filter(kind == "<").select("line", *ROWS).hstack(into),
+        reordered=moved.select("line", "place", index=pl.col("row").cast(pl.Int64)),
+    )
+
+
+def _split_places(lines: pl.DataFrame, source: str) -> pl.DataFrame:
+    """Take the place, which stands first, out of the row."""
+    parts = pl.col("row").str.splitn("\t", 2).struct
+    lines = lines.with_columns(word=parts.field("field_0"), row=parts.field("field_1"))
+    wrong = ~pl.col("word").str.contains(_NUMBER) | (pl.col("word") == "0")
+    refuse(source, lines, wrong, lambda row: f"{row['word']!r} is not a line number, from 1 up")
+    refuse(source, lines, pl.col("row").is_null(), lambda row: "nothing follows the line number")
+    return lines.select("line", "kind", "row", place=pl.col("word").cast(pl.Int64))
+
+
+def _parse_lines(lines: pl.DataFrame, source: str) -> pl.DataFrame:
+    """Read the rows in lines, as strictly as those of a list."""
+    if lines.is_empty():
+        return ROWS.to_frame().hstack(lines.drop("row"))
+    try:
+        rows = parse_rows("\n".join(lines["row"]), source).select(*ROWS)
+    except SourceError:
+        # Parse them again where they stand, for a message that names the line of the patch.
+        texts = [""] * lines["line"][-1]
+        for line, row in lines.select("line", "row").iter_rows():
+            texts[line - 1] = row
+        parse_rows("\n".join(texts), source)
+        raise
+    return rows.hstack(lines.drop("row"))
+
+
+def patch_rows(rows: pl.DataFrame, patch: Diff, source: str) -> pl.DataFrame:
+    """Apply a patch that was read; refuse one that was made for another list."""
+
+    def require(lines: pl.DataFrame, wrong: pl.Expr, problem: Problem) -> None:
+        refuse(source, lines.sort("line"), wrong, problem)
+
+    removed, changed, added, moved = patch.removed, patch.changed, patch.added, patch.reordered
+    old = pl.concat([removed, changed.select("line", *ROWS)]).sort("line")
+    there = old.join(rows, on="index", how="left", suffix="_there", maintain_order="left")
+    same = (pl.col("label") == pl.col("label_there")) & (pl.col("path") == pl.col("path_there"))
+    require(there, ~same.fill_null(False), _say_unfitting)
+    kept = rows.join(removed, on="index", how="anti", maintain_order="left")
+    # The ids of new rows differ from each other; other rows must not have them either.
+    others = kept.join(changed, on="index", how="anti")
+    new = changed.select(line="new_line", index="new_index")
+    taken = pl.concat([new, added.select("line", "index")]).join(others, on="index", how="semi")
+    problem = "the patch does not fit: another row of the list has the id {index}".format_map
+    require(taken, pl.lit(True), problem)
+    if len(changed):
+        into = changed.select("index", *_NEW)
+        kept = kept.join(into, on="index", how="left", maintain_order="left")
+        kept = kept.select(pl.coalesce(f"new_{name}", name).alias(name) for name in ROWS)
+    problem = "the patch does not fit: no row that is kept has the id {index}".format_map
+    require(moved.join(kept, on="index", how="anti"), pl.lit(True), problem)
+    repeated = ~pl.col("index").is_first_distinct()
+    require(moved, repeated, "the row {index} is moved already".format_map)
+    placed = pl.concat([moved.select("line", "place"), added.select("line", "place")])
+    repeated = ~pl.col("place").is_first_distinct()
+    require(placed, repeated, "another row is line {place} already".format_map)
+    count = kept.height + added.height
+    problem = f"line {{place}} is beyond the end of a list of {count} rows".format_map
+    require(placed, pl.col("place") > count, problem)
+    stay = kept.join(moved, on="index", how="anti", maintain_order="left")
+    elsewhere = kept.join(moved, on="index").select("place", *ROWS)
+    return arrange(stay, pl.concat([added.select("place", *ROWS), elsewhere]))
+
+
+def _say_unfitting(row: dict[str, object]) -> str:
+    if row["path_there"] is None:
+        return f"the patch does not fit: the list has no row with the id {row['index']}"
+    found = f"{row['label_there']} {row['path_there']}".replace("\t", " ")
+    return f"the patch does not fit: the row {row['index']} of the list is {found!r}"
+
+
+# What a difference means for each class
+
+
+class ClassChange(NamedTuple):
+    """What became of a class."""
+
+    number: int  # the class number
+    name: str | None  # its name; None if there are no names, or none for the number
+    before: int  # its rows in the old list
+    after: int  # its rows in the new one
+    added: int  # new rows of it
+    removed: int  # rows of it that are gone
+    gained: int  # rows that had another label before
+    lost: int  # rows that have another label now
+
+
+class OtherName(NamedTuple):
+    """A class number that has two names; None stands for no name."""
+
+    number: int
+    before: str | None
+    after: str | None
+
+
+def other_names(
+    before: tuple[str, ...] | None, after: tuple[str, ...] | None
+) -> Sequence[OtherName]:
+    """Find class numbers that do not have the same name; none if one side has no names at all."""
+    if before is None or after is None:
+        return ()
+    pairs = enumerate(zip_longest(before, after))
+    return [OtherName(number, old, new) for number, (old, new) in pairs if old != new]
+
+
+def class_changes(
+    a: pl.DataFrame, b: pl.DataFrame, diff: Diff, names: Sequence[str] | None
+) -> list[ClassChange]:
+    """Count what became of each class whose rows were added, removed or relabeled."""
+    relabeled = diff.changed_in("label")
+    parts = (diff.added["label"], diff.removed["label"], relabeled["new_label"], relabeled["label"])
+    changes = [_rows_by_class(labels) for labels in parts]
+    if not any(changes):
+        return []
+    counts = [_rows_by_class(a["label"]), _rows_by_class(b["label"]), *changes]
+    return [
+        ClassChange(number, _name(number, names), *(rows.get(number, 0) for rows in counts))
+        for number in sorted(set().union(*changes))
+    ]
+
+
+def relabelings(diff: Diff, names: Sequence[str] | None) -> list[Move]:
+    """Count rows by the class that they had and the one that they have, the most first."""
+    pairs = diff.changed_in("label").group_by("label", "new_label").len("rows")
+    moves = pairs.select(
+        old=pairs.select(class_numbers()).to_series(),
+        new=pairs.select(label="new_label").select(class_numbers()).to_series(),
+        rows="rows",
+    )
+    moves = moves.drop_nulls().sort(["rows", "old", "new"], descending=[True, False, False])
+    return [
+        Move(_name(old, names) or str(old), _name(new, names) or str(new), rows)
+        for old, new, rows in moves.iter_rows()
+    ]
+
+
+def _rows_by_class(labels: pl.Series) -> dict[int, int]:
+    counts = labels.alias("label").to_frame().group_by("label").len()
+    return dict(counts.select(class_numbers(), "len").drop_nulls().iter_rows())
+
+
+def _name(number: int, names: Sequence[str] | None) -> str | None:
+    return names[number] if names is not None and 0 <= number < len(names) else None

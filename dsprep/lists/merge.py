@@ -1,7 +1,7 @@
-"""Two people's edits of one list, made one: a three-way merge, row by row and field by field.
+"""A three-way merge of two edits of one list, row by row and field by field.
 
-What one of them changed is as that one left it. Where both changed the same in different ways there
-is a conflict, and the row has a candidate of each.
+A change of one side is kept. If both sides changed the same in different ways, there is a conflict,
+and the row has a candidate of each side.
 """
 
 from __future__ import annotations
@@ -13,15 +13,14 @@ from typing import Literal, NamedTuple
 import polars as pl
 
 from dsprep.errors import SourceError
-from dsprep.lists.matching import match_paths, match_rows, unpaired
-from dsprep.lists.rows import ROWS
+from dsprep.lists.diff import Edits, match_rows, unpaired
+from dsprep.lists.rows import LARGEST_ID, ROWS
 
 Side = Literal["ours", "theirs"]
 Row = tuple[int, str, str]
 """Id, label and path."""
 
 _SIDES: Sequence[Side] = ("ours", "theirs")
-_LARGEST_ID = 10**18 - 1
 
 
 class Conflict(NamedTuple):
@@ -36,28 +35,20 @@ class Conflict(NamedTuple):
 
 
 class Renumbered(NamedTuple):
-    """A row of theirs that got another id, because ours has given its id to another row."""
+    """A row of theirs that got another id, because ours gave its id to another row."""
 
     path: str
     old: int
     new: int
 
 
-class Edits(NamedTuple):
-    """How many rows a side added, removed and changed."""
-
-    added: int
-    removed: int
-    changed: int
-
-
 @dataclass(frozen=True, eq=False)
 class Merged:
-    """What became of two edits."""
+    """The result of a merge."""
 
-    agreed: pl.DataFrame  # the rows that there is no conflict about, with their `place`
-    # the rows that there is one about: their `place`, `what` it is about, and the columns of a list
-    # twice, with `ours_` and `theirs_` before their names, null where that side has removed the row
+    agreed: pl.DataFrame  # the rows without a conflict, with their `place`
+    # the rows with one: their `place`, `what` the conflict is about, and the columns of a list
+    # twice, with `ours_` and `theirs_` before their names, null where that side removed the row
     contested: pl.DataFrame
     conflicts: Sequence[Conflict]  # the same in the order of places, as the sides had them
     renumbered: Sequence[Renumbered]  # rows of theirs that got other ids
@@ -79,24 +70,26 @@ def merge_rows(base: pl.DataFrame, ours: pl.DataFrame, theirs: pl.DataFrame) -> 
 
     Rows are those of the base by path or id. Files that both sides add, or move to one path, are
     one if their labels are equal, and else a conflict. Ids stay different: a row of theirs whose id
-    ours has given to another gets the next that is free. The order is that of the side which
-    changed it, ours if both did; rows that only the other side has stand at the end.
+    ours gave to another row gets the next free one. The order is that of the side which changed it,
+    ours if both did; rows that only the other side has stand at the end.
     """
     tables = {"base": base, "ours": ours, "theirs": theirs}
-    ours_pairs, theirs_pairs = match_rows(base, ours), match_rows(base, theirs)
-    main = _whose_order(ours_pairs, ours, theirs_pairs, theirs)
-    items = _items(base, ours, theirs, ours_pairs, theirs_pairs)
-    same = _unchanged(base, ours, ours_pairs) & _unchanged(base, theirs, theirs_pairs)
+    pairs = {side: match_rows(base, tables[side]) for side in _SIDES}
+    order = next((side for side in _SIDES if _has_changed_order(pairs[side])), None)
+    items = _items(tables, pairs)
+    same = _unchanged(base, ours, pairs["ours"]) & _unchanged(base, theirs, pairs["theirs"])
     same = same.extend(pl.repeat(False, items.height - base.height, dtype=pl.Boolean, eager=True))
     rows = _with_fields(items.filter(~same), tables)
     edits = [_count_edits(rows, side) for side in _SIDES]
     rows = _join_brought(_merge_fields(rows))
-    last = max(
-        (int(str(each["index"].max())) for each in tables.values() if each.height), default=-1
-    )
+    last = max(int(str(table["index"].max())) if len(table) else -1 for table in tables.values())
     rows, renumbered = _renumber(rows, last)
-    rows = _placed(rows, main or "ours", tables).sort("place")
-    settled = _placed(items.filter(same), main or "ours", tables)
+    # Rows stand where one list has them, and after all of these what only the other has.
+    main = order or "ours"
+    other = pl.col(_SIDES[main == "ours"]) + tables[main].height
+    place = pl.coalesce(main, other).alias("place")
+    rows = rows.with_columns(place).sort("place")
+    settled = items.filter(same).with_columns(place)
     agreed = rows.filter(pl.col("what").is_null() & pl.col("ours_path").is_not_null())
     contested = rows.filter(pl.col("what").is_not_null())
     return Merged(
@@ -113,12 +106,12 @@ def merge_rows(base: pl.DataFrame, ours: pl.DataFrame, theirs: pl.DataFrame) -> 
         renumbered=renumbered,
         ours=edits[0],
         theirs=edits[1],
-        order=main,
+        order=order,
     )
 
 
 def format_merged(merged: Merged) -> str:
-    """Write the list with each conflict between markers as git's, to be decided by hand."""
+    """Write the list with each conflict between markers like git's, to be decided by hand."""
     row = pl.concat_str(*ROWS, separator="\t")
     ours, theirs = (
         pl.concat_str(*(f"{side}_{name}" for name in ROWS), separator="\t") + "\n"
@@ -141,49 +134,28 @@ def format_merged(merged: Merged) -> str:
     return str(text.item())
 
 
-def _whose_order(
-    ours_pairs: pl.DataFrame,
-    ours: pl.DataFrame,
-    theirs_pairs: pl.DataFrame,
-    theirs: pl.DataFrame,
-) -> Side | None:
-    if _has_changed_order(ours_pairs, ours):
-        return "ours"
-    return "theirs" if _has_changed_order(theirs_pairs, theirs) else None
-
-
-def _has_changed_order(pairs: pl.DataFrame, side: pl.DataFrame) -> bool:
+def _has_changed_order(pairs: pl.DataFrame) -> bool:
     """Whether a side has old rows in another order, or new ones before old ones."""
     in_order = pairs["a"].is_sorted()
     return not in_order or (pairs.height > 0 and pairs["b"][-1] != pairs.height - 1)
 
 
-def _items(
-    base: pl.DataFrame,
-    ours: pl.DataFrame,
-    theirs: pl.DataFrame,
-    ours_pairs: pl.DataFrame,
-    theirs_pairs: pl.DataFrame,
-) -> pl.DataFrame:
+def _items(tables: dict[str, pl.DataFrame], pairs: dict[Side, pl.DataFrame]) -> pl.DataFrame:
     """List all samples by the row number that each has in the three lists, null for none."""
-    old = pl.DataFrame(
-        {
-            "base": pl.int_range(base.height, dtype=pl.Int64, eager=True),
-            "ours": _partners(ours_pairs, base.height),
-            "theirs": _partners(theirs_pairs, base.height),
-        }
-    )
-    new = [
-        pl.int_range(table.height, dtype=pl.Int64, eager=True)
-        .filter(unpaired(table.height, pairs["b"]))
-        .to_frame(side)
-        for side, table, pairs in (("ours", ours, ours_pairs), ("theirs", theirs, theirs_pairs))
+    numbers = pl.int_range(tables["base"].height, dtype=pl.Int64, eager=True)
+    partners = [
+        pl.repeat(None, len(numbers), dtype=pl.Int64, eager=True)
+        .scatter(found["a"], found["b"])
+        .alias(side)
+        for side, found in pairs.items()
     ]
-    return pl.concat([old, *new], how="diagonal")
-
-
-def _partners(pairs: pl.DataFrame, rows: int) -> pl.Series:
-    return pl.repeat(None, rows, dtype=pl.Int64, eager=True).scatter(pairs["a"], pairs["b"])
+    new = [
+        pl.int_range(tables[side].height, dtype=pl.Int64, eager=True)
+        .filter(unpaired(tables[side].height, found["b"]))
+        .to_frame(side)
+        for side, found in pairs.items()
+    ]
+    return pl.concat([pl.DataFrame([numbers.alias("base"), *partners]), *new], how="diagonal")
 
 
 def _unchanged(base: pl.DataFrame, side: pl.DataFrame, pairs: pl.DataFrame) -> pl.Series:
@@ -289,7 +261,7 @@ def _join_brought(rows: pl.DataFrame) -> pl.DataFrame:
         agreed.filter(f"brought_{side}").rename({"ours_index": "index", "ours_path": "path"})
         for side in _SIDES
     )
-    pairs = match_paths(ours, theirs)
+    pairs = match_rows(ours, theirs, by_path_alone=True)
     if pairs.is_empty():
         return rows
     ours, theirs = ours[pairs["a"]], theirs[pairs["b"]]
@@ -307,7 +279,7 @@ def _join_brought(rows: pl.DataFrame) -> pl.DataFrame:
 
 
 def _renumber(rows: pl.DataFrame, last: int) -> tuple[pl.DataFrame, list[Renumbered]]:
-    """Give rows of theirs other ids where ours has given theirs away; ``last`` is the largest."""
+    """Give rows of theirs ids above ``last``, the largest, where ours gave theirs to others."""
     is_ours = pl.any_horizontal(
         (pl.col(f"{side}_index") == pl.col("ours_id")).fill_null(False) for side in _SIDES
     )
@@ -317,13 +289,11 @@ def _renumber(rows: pl.DataFrame, last: int) -> tuple[pl.DataFrame, list[Renumbe
     clashing = rows.filter(clash).sort("theirs")
     if clashing.is_empty():
         return rows, []
-    if last + clashing.height > _LARGEST_ID:
+    if last + clashing.height > LARGEST_ID:
         raise SourceError(f"no ids are left above {last}: renumber the lists before merging them")
     clashing = clashing.with_columns(new=pl.int_range(last + 1, last + 1 + pl.len()))
-    renumbered = [
-        Renumbered(*each)
-        for each in clashing.select("theirs_path", "theirs_index", "new").iter_rows()
-    ]
+    changes = clashing.select("theirs_path", "theirs_index", "new").iter_rows()
+    renumbered = [Renumbered(*change) for change in changes]
     rows = rows.join(clashing.select("item", "new"), on="item", how="left", maintain_order="left")
     rows = rows.with_columns(
         ours_index=pl.when(pl.col("ours_index") == index)
@@ -334,17 +304,9 @@ def _renumber(rows: pl.DataFrame, last: int) -> tuple[pl.DataFrame, list[Renumbe
     return rows.drop("new"), renumbered
 
 
-def _placed(items: pl.DataFrame, main: Side, tables: dict[str, pl.DataFrame]) -> pl.DataFrame:
-    """Say where items stand: as in one list, and after all of them what only the other has."""
-    other: Side = "theirs" if main == "ours" else "ours"
-    return items.with_columns(place=pl.coalesce(main, pl.col(other) + tables[main].height))
-
-
 def _conflicts(contested: pl.DataFrame, tables: dict[str, pl.DataFrame]) -> list[Conflict]:
-    sides = [_rows_at(table, contested[key]) for key, table in tables.items()]
-    return [Conflict(*each) for each in zip(contested["what"], *sides, strict=True)]
-
-
-def _rows_at(table: pl.DataFrame, numbers: pl.Series) -> list[Row | None]:
-    fields = (table[name].gather(numbers).to_list() for name in ROWS)
-    return [row if row[0] is not None else None for row in zip(*fields, strict=True)]
+    sides = []
+    for key, table in tables.items():
+        fields = (table[name].gather(contested[key]).to_list() for name in ROWS)
+        sides.append([row if row[0] is not None else None for row in zip(*fields, strict=True)])
+    return [Conflict(*row) for row in zip(contested["what"], *sides, strict=True)]

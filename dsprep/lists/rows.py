@@ -1,42 +1,51 @@
-"""A ``.lst`` as a table: ``id<TAB>label[<TAB>label…]<TAB>path``, a line a sample.
+"""A ``.lst`` as a table: ``id<TAB>label[<TAB>label…]<TAB>path``, a line per sample.
 
-As ``read_list`` in MXNet's ``tools/im2rec.py`` reads it: fields are separated by tabs and stripped,
-labels are any numbers. What it would pass over or misread is an error here.
+It is read as ``read_list`` in MXNet's ``tools/im2rec.py`` reads it: tabs separate fields, blanks
+around a field do not count, and labels are any numbers. A line that im2rec would skip or misread is
+an error here.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from typing import TypeVar
 
 import polars as pl
 from polars.exceptions import PolarsError
 
-from dsprep.errors import SourceError
-from dsprep.lists.canonical import canonical_label, canonical_labels
+from dsprep.catalog import Catalog
+from dsprep.errors import DestinationError, SourceError
+from dsprep.findings import Reject
+from dsprep.formats.lst import format_number
 from dsprep.text import Problem, refuse
 from dsprep.units import quoted
 
 ROWS = pl.Schema({"index": pl.Int64(), "label": pl.String(), "path": pl.String()})
-"""The columns of a list: id, labels as text (see :func:`parse_rows`), and path."""
+"""The columns of a list: id, labels as text with tabs (see :func:`canonical_label`), and path."""
 
-_PARSED = pl.Schema({"line": pl.Int64(), **ROWS})
+LARGEST_ID = 10**18 - 1
+PARSED = pl.Schema({"line": pl.Int64(), **ROWS})
 _PIECE = 1 << 22
+_LARGEST_EXACT = 2**53  # 64-bit floats hold every whole number below it
 _NUMBER = r"^[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?$"
-_CANONICAL = r"^(?:0|-?[1-9][0-9]{0,14})$"
-_LARGEST_EXACT = 2**53
-_LARGEST_ID = 10**18 - 1
+_WHOLE = r"(?:0|-?[1-9][0-9]{0,14})"
+# Up to 15 digits tell one float from all others, so these are the shortest decimals of theirs.
+_BELOW_ONE = r"-?0\.0{0,3}(?:[1-9][0-9]{0,13})?[1-9]"
+_DECIMAL = r"-?[1-9][0-9]{0,6}\.[0-9]{0,6}[1-9]"
+_SHORTEST = rf"(?:{_WHOLE}|{_BELOW_ONE}|{_DECIMAL})"
 _LEAST_HEADER, _LEAST_OBJECT = 2, 5
-Texts = TypeVar("Texts", pl.Expr, pl.Series)
+_OBJECT = ("cls", "xmin", "ymin", "xmax", "ymax")
 _CONFLICT = ("<<<<<<<", "=======", ">>>>>>>")
+Texts = TypeVar("Texts", pl.Expr, pl.Series)
 
 
 def parse_rows(text: str, source: str, duplicates: str | None = None) -> pl.DataFrame:
-    """Read the lines of a ``.lst``."""
-    rows = _parse_plain(text)
+    """Read the lines of a ``.lst``: the columns of a list, and ``line``, from 1."""
+    rows = parse_plain(text)
     is_plain = rows is not None
     if rows is None:
-        rows = pl.concat([_PARSED.to_frame(), *_parse_pieces(text, source)])
+        rows = _parse_all(text, source)
         _refuse_ragged_labels(rows, source)
     if rows.is_empty():
         raise SourceError(f"{source}: names no files")
@@ -49,127 +58,121 @@ def parse_rows(text: str, source: str, duplicates: str | None = None) -> pl.Data
 
 def format_rows(rows: pl.DataFrame) -> str:
     """Write a list: what :func:`parse_rows` reads as the same rows."""
-    if rows.is_empty():
-        return ""
-    lines = rows.select(pl.concat_str("index", "label", "path", separator="\t"))
-    return str(lines.to_series().str.join("\n").item()) + "\n"
+    return join_lines(rows.select(pl.concat_str(*ROWS, separator="\t")).to_series())
 
 
-def class_numbers() -> pl.Expr:
-    """The label as a class number, where it is one whole number; else null."""
-    label = pl.col("label")
-    return pl.when(label.str.contains(_CANONICAL)).then(label).cast(pl.Int64)
+def join_lines(lines: pl.Series) -> str:
+    """Join lines, each with a line break at its end."""
+    return "" if lines.is_empty() else str(lines.str.join("\n").item()) + "\n"
 
 
-def leads_outside(path: pl.Expr) -> pl.Expr:
-    """Whether a path is absolute, or goes up, or cannot be one."""
-    return path.str.contains(r"^/|(?:^|/)\.\.(?:/|$)|\x00")
-
-
-def _parse_plain(text: str) -> pl.DataFrame | None:
+def parse_plain(text: str) -> pl.DataFrame | None:
     """Read a list of one label a line in the usual spelling, fast; None if it is another."""
     try:
         rows = pl.read_csv(
-            text.encode(),
-            has_header=False,
-            schema=ROWS,
-            separator="\t",
-            quote_char=None,
+            text.encode(), has_header=False, schema=ROWS, separator="\t", quote_char=None
         )
     except PolarsError:
         return None
     if sum(rows.null_count().row(0)):
         return None
     spelled = rows["label"].unique()
-    are_plain = is_number(spelled) & ~is_too_large(spelled)
     path = pl.col("path")
-    as_usual = pl.col("index").is_between(0, _LARGEST_ID) & (path.str.strip_chars() == path)
+    as_usual = pl.col("index").is_between(0, LARGEST_ID) & (path.str.strip_chars() == path)
+    are_plain = is_number(spelled) & ~is_too_large(spelled)
     if not are_plain.all() or not rows.select(as_usual.all()).item():
         return None
-    if not spelled.str.contains(_CANONICAL).all():
+    if not spelled.str.contains(rf"^{_WHOLE}$").all():
         plain = [canonical_label([word]) for word in spelled.to_list()]
         rows = rows.with_columns(pl.col("label").replace_strict(spelled, plain))
     line = pl.int_range(1, pl.len() + 1, dtype=pl.Int64).alias("line")
-    return rows.select(line, "index", "label", "path")
+    return rows.select(line, *ROWS)
 
 
-def _parse_pieces(text: str, source: str) -> Iterator[pl.DataFrame]:
-    """Parse some megabytes at a time: what lies between text and table is ten times as large."""
+def _parse_all(text: str, source: str) -> pl.DataFrame:
+    pieces = [PARSED.to_frame()]
+    for fields in split_lines(text):
+        readable, problems = check_fields(fields, 1)
+        for line, problem in sorted(problems)[:1]:
+            raise SourceError(f"{source}:{line}: {problem}")
+        pieces.append(rows_of_fields(readable))
+    return pl.concat(pieces)
+
+
+def split_lines(text: str) -> Iterator[pl.DataFrame]:
+    """Split lines into fields, some megabytes at a time: these take ten times as much memory."""
     start, line = 0, 1
     while start < len(text):
         stop = text.find("\n", start + _PIECE) + 1 or len(text)
-        yield _parse_lines(text[start:stop], line, source)
+        lines = pl.DataFrame({"raw": [text[start:stop]]})
+        lines = lines.select(pl.col("raw").str.split("\n").explode())
+        lines = lines.with_row_index("line", offset=line)
+        lines = lines.with_columns(text=pl.col("raw").str.strip_chars()).filter(
+            pl.col("text") != ""
+        )
+        fields = pl.col("text").str.split("\t")
+        count = fields.list.len().cast(pl.Int64)
+        words = fields.list.slice(1, (count - 2).clip(0)).list.eval(pl.element().str.strip_chars())
+        if not lines.is_empty():
+            yield lines.select(
+                pl.col("line").cast(pl.Int64),
+                pl.col("raw").str.strip_chars_end("\r"),
+                count=count,
+                id=fields.list.first().str.strip_chars(),
+                words=words,
+                path=fields.list.last().str.strip_chars(),
+            )
         line += text.count("\n", start, stop)
         start = stop
 
 
-def _parse_lines(text: str, first_line: int, source: str) -> pl.DataFrame:
-    rows = split_lines(text, first_line)
-    if rows.is_empty():
-        return _PARSED.to_frame()
-    for wrong, problem in wrong_lines():
-        refuse(source, rows, wrong, problem)
-    labels = canonical_labels(rows["words"])
-    return rows.select("line", pl.col("id").cast(pl.Int64).alias("index"), labels, "path")
-
-
-def split_lines(text: str, first_line: int = 1) -> pl.DataFrame:
-    """Take lines apart, whatever is in them."""
-    lines = pl.DataFrame({"text": [text]}).select(pl.col("text").str.split("\n").explode())
-    lines = lines.with_row_index("line", offset=first_line)
-    lines = lines.with_columns(pl.col("text").str.strip_chars()).filter(pl.col("text") != "")
-    fields = pl.col("text").str.split("\t")
-    return lines.select(
-        pl.col("line").cast(pl.Int64),
-        count=fields.list.len().cast(pl.Int64),
-        id=fields.list.first().str.strip_chars(),
-        words=fields.list.slice(1, (fields.list.len().cast(pl.Int64) - 2).clip(0)).list.eval(
-            pl.element().str.strip_chars()
-        ),
-        path=fields.list.last().str.strip_chars(),
-    )
-
-
-def wrong_lines() -> Iterator[tuple[pl.Expr, Problem]]:
-    """What can be wrong with a line that :func:`split_lines` made, and how to say so."""
+def check_fields(
+    fields: pl.DataFrame, most: int | None = None
+) -> tuple[pl.DataFrame, list[tuple[int, str]]]:
+    """Return the lines that can be read, and what is wrong with (the first of) the others."""
+    problems = []
     word = pl.element()
-    yield pl.col("id").str.slice(0, 7).is_in(_CONFLICT), lambda row: "an undecided merge conflict"
-    yield (
-        pl.col("count") < 3,
-        lambda row: "fewer than 3 columns: a line is an id, labels and a path, separated by tabs",
-    )
-    yield (
-        ~pl.col("id").str.contains(r"^\+?0*[0-9]{1,18}$"),
-        lambda row: f"{quoted(row['id'])} is not an id: a whole number from 0 up",
-    )
-    yield (
-        ~pl.col("words").list.eval(is_number(word)).list.all(),
-        lambda row: f"not all of the labels {quoted(row['words'])} are numbers",
-    )
-    yield (
-        pl.col("words").list.eval(is_too_large(word)).list.any(),
-        lambda row: f"the labels {quoted(row['words'])}: whole numbers have to be below 2^53",
-    )
+    wrong_lines: list[tuple[pl.Expr, Problem]] = [
+        (pl.col("id").str.slice(0, 7).is_in(_CONFLICT), lambda row: "an undecided merge conflict"),
+        (
+            pl.col("count") < 3,
+            lambda row: (
+                "fewer than 3 columns: a line is an id, labels and a path, separated by tabs"
+            ),
+        ),
+        (
+            ~pl.col("id").str.contains(r"^\+?0*[0-9]{1,18}$"),
+            lambda row: f"{quoted(row['id'])} is not an id: a whole number from 0 up",
+        ),
+        (
+            ~pl.col("words").list.eval(is_number(word)).list.all(),
+            lambda row: f"not all of the labels {quoted(row['words'])} are numbers",
+        ),
+        (
+            pl.col("words").list.eval(is_too_large(word)).list.any(),
+            lambda row: f"the labels {quoted(row['words'])}: whole numbers have to be below 2^53",
+        ),
+    ]
+    for wrong, say in wrong_lines:
+        is_wrong = fields.select(wrong.fill_null(False)).to_series()
+        found = fields.filter(is_wrong).head(fields.height if most is None else most)
+        problems += [(row["line"], say(row)) for row in found.iter_rows(named=True)]
+        fields = fields.filter(~is_wrong)
+    return fields, problems
 
 
-def is_number(text: Texts) -> Texts:
-    """Whether a text is a finite number."""
-    finite = text.cast(pl.Float64, strict=False).is_finite().fill_null(False)
-    return text.str.contains(_NUMBER) & finite
-
-
-def is_too_large(text: Texts) -> Texts:
-    """Whether a text is a whole number of 2^53 or more, which 64-bit floats may not hold."""
-    number = text.cast(pl.Float64, strict=False)
-    return text.str.contains(r"^[+-]?[0-9]{16,}(\.0*)?$") & (number.abs() >= _LARGEST_EXACT)
+def rows_of_fields(fields: pl.DataFrame) -> pl.DataFrame:
+    """Make rows of the fields of lines that can be read."""
+    index, labels = pl.col("id").cast(pl.Int64).alias("index"), canonical_labels(fields["words"])
+    return fields.select("line", index, labels, "path")
 
 
 def _refuse_repeated_ids(rows: pl.DataFrame, source: str, duplicates: str | None) -> None:
     if rows["index"].n_unique() == rows.height:
         return
-    first = pl.col("line").first().over("index")
     rows = rows.with_columns(
-        first=first, same=pl.col("path") == pl.col("path").first().over("index")
+        first=pl.col("line").first().over("index"),
+        same=pl.col("path") == pl.col("path").first().over("index"),
     )
     advice = "; give --duplicates first to use only the first row of each image"
     refuse(
@@ -184,16 +187,16 @@ def _refuse_repeated_ids(rows: pl.DataFrame, source: str, duplicates: str | None
 
 
 def _refuse_ragged_labels(rows: pl.DataFrame, source: str) -> None:
-    """Let labels differ in length for detection alone."""
+    """Let only detection labels differ in length."""
     rows = rows.with_columns(count=label_count())
     if rows["count"].n_unique() < 2:
         return
     usual = rows["count"][0]
-    all_should_be = any_objects(rows) and rows.head(1).select(is_detection()).item()
+    for_detection = any_objects(rows) and rows.head(1).select(is_detection()).item()
     refuse(
         source,
         rows,
-        ~is_detection() if all_should_be else pl.col("count") != usual,
+        ~is_detection() if for_detection else pl.col("count") != usual,
         lambda row: (
             f"{row['count']} labels, where the first line has {usual}: only detection labels may "
             "differ in length (A, B, A - 2 more values, then B values for each object, if there "
@@ -202,9 +205,64 @@ def _refuse_ragged_labels(rows: pl.DataFrame, source: str) -> None:
     )
 
 
+# Labels
+
+
+def canonical_label(words: Sequence[str]) -> str:
+    """Write numbers as labels are compared: in their shortest form, whole ones without a point."""
+    return "\t".join(format_number(float(word)) for word in words)
+
+
+def canonical_labels(words: pl.Series) -> pl.Series:
+    """Do the same for many labels, given as lists of texts that are numbers."""
+    texts = words.list.join("\t").alias("label")
+    is_other = ~texts.str.contains(rf"^{_SHORTEST}(?:\t{_SHORTEST})*$")
+    if not is_other.any():
+        return texts
+    others = [canonical_label(label) for label in words.filter(is_other).to_list()]
+    return texts.scatter(is_other.arg_true(), others)
+
+
+def is_number(text: Texts) -> Texts:
+    """Whether a text is a finite number."""
+    finite = text.cast(pl.Float64, strict=False).is_finite().fill_null(False)
+    return text.str.contains(_NUMBER) & finite
+
+
+def is_too_large(text: Texts) -> Texts:
+    """Whether a text is a whole number of 2^53 or more, which 64-bit floats may not hold."""
+    number = text.cast(pl.Float64, strict=False)
+    return text.str.contains(r"^[+-]?[0-9]{16,}(\.0*)?$") & (number.abs() >= _LARGEST_EXACT)
+
+
+def class_numbers() -> pl.Expr:
+    """The label as a class number if it is one whole number, else null."""
+    label = pl.col("label")
+    return pl.when(label.str.contains(rf"^{_WHOLE}$")).then(label).cast(pl.Int64)
+
+
 def label_count() -> pl.Expr:
     """How many numbers a label has."""
     return pl.col("label").str.count_matches("\t", literal=True).cast(pl.Int64) + 1
+
+
+def label_numbers() -> pl.Expr:
+    """The numbers of a label, as a list."""
+    return pl.col("label").str.split("\t").cast(pl.List(pl.Float64))
+
+
+def is_detection() -> pl.Expr:
+    """Whether a label is one for detection.
+
+    Such a label is A, B, A - 2 more header values, and B values per object, as MXNet's
+    ``ImageDetIter`` reads it. An image without objects has the header alone; only in a list with
+    :func:`any_objects` is a label like that one for detection.
+    """
+    words = pl.col("label").str.split("\t")
+    header, width = (words.list.get(place, null_on_oob=True).cast(pl.Float64) for place in (0, 1))
+    size = label_count() - header
+    large_enough = (header >= _LEAST_HEADER) & (width >= _LEAST_OBJECT) & (size >= 0)
+    return (large_enough & (width % 1 == 0) & (size % width == 0)).fill_null(False)
 
 
 def any_objects(rows: pl.DataFrame) -> bool:
@@ -214,19 +272,127 @@ def any_objects(rows: pl.DataFrame) -> bool:
 
 
 def all_detection(rows: pl.DataFrame) -> bool:
-    """Whether all labels are ones for detection; told at once where they are too short for that."""
+    """Whether all labels are ones for detection; short labels are told by their length, fast."""
     return any_objects(rows) and bool(rows.select(is_detection().all()).item())
 
 
-def is_detection() -> pl.Expr:
-    """Whether a label is one for detection.
+def objects_of(rows: pl.DataFrame) -> pl.DataFrame:
+    """List the objects of detection labels: the number of their ``row``, class and box."""
+    values = (
+        rows.select(
+            pl.int_range(pl.len(), dtype=pl.Int64).alias("row"),
+            number=label_numbers(),
+            place=pl.int_ranges(label_count()),
+        )
+        .with_columns(
+            header=pl.col("number").list.get(0).cast(pl.Int64),
+            width=pl.col("number").list.get(1).cast(pl.Int64),
+        )
+        .explode("number", "place")
+    )
+    within = pl.col("place") - pl.col("header")
+    values = values.filter((within >= 0) & (within % pl.col("width") < len(_OBJECT)))
+    # The same number of values is left of each object, so every fifth one begins an object.
+    columns = {
+        name: values["number"].gather_every(len(_OBJECT), at) for at, name in enumerate(_OBJECT)
+    }
+    return pl.DataFrame({"row": values["row"].gather_every(len(_OBJECT)), **columns})
 
-    These are A, B, A - 2 more header values, and B values for each object, as MXNet's
-    ``ImageDetIter`` reads them. An image without objects has the header alone; only in a list with
-    :func:`any_objects` is a label like that one for detection.
-    """
-    words = pl.col("label").str.split("\t")
-    header, width = (words.list.get(place, null_on_oob=True).cast(pl.Float64) for place in (0, 1))
-    objects = label_count() - header
-    large_enough = (header >= _LEAST_HEADER) & (width >= _LEAST_OBJECT) & (objects >= 0)
-    return (large_enough & (width % 1 == 0) & (objects % width == 0)).fill_null(False)
+
+# Paths
+
+
+def leads_outside(path: pl.Expr) -> pl.Expr:
+    """Whether a path is absolute, goes up, or holds a NUL, which no path can."""
+    return path.str.contains(r"^/|(?:^|/)\.\.(?:/|$)|\x00")
+
+
+def plain_path(path: pl.Expr) -> pl.Expr:
+    """A path without ``./`` and doubled slashes: two that are equal then name one file."""
+    return path.str.replace_all(r"(^|/)(?:\.?/)+", "${1}")
+
+
+def plain_paths(paths: pl.Series) -> pl.Series:
+    """Do the same for many paths, most of which are plain already: the way a scan writes them."""
+    odd = paths.str.contains(r"(?:^|/)\.?/").any()
+    return paths.to_frame().select(plain_path(pl.col(paths.name))).to_series() if odd else paths
+
+
+def _fits(path: pl.Expr) -> pl.Expr:
+    """Whether a list can hold a path: readers split lines at tabs, and strip each field."""
+    blank = r"[\s\x1c-\x1f]"
+    return ~path.str.contains(rf"[\t\n\r]|^{blank}|{blank}$|^$") & ~leads_outside(path)
+
+
+def require_fitting(rows: pl.DataFrame, source: str) -> None:
+    """Refuse to write paths that could not be read again."""
+    wrong = rows.filter(~_fits(pl.col("path")))["path"]
+    if len(wrong):
+        raise DestinationError(
+            f"{source}: {wrong[0]!r} cannot be in a list: its paths lead nowhere outside, and "
+            "have no tab, no line break, and no blank at an end"
+        )
+
+
+def require_one_kind(old: pl.DataFrame, new: pl.DataFrame, source: str) -> None:
+    """Refuse rows with more or fewer labels than those of the list, except for detection."""
+    both = pl.concat([old.select("label", "path"), new.select("label", "path")])
+    counts = both.select(label_count()).to_series()
+    if counts.n_unique() < 2 or all_detection(both):
+        return
+    other = both.filter(counts != counts[0])
+    raise SourceError(
+        f"{source}: has {counts[0]} labels a row, but the label of {other['path'][0]!r} would be "
+        f"{other['label'][0]!r}"
+    )
+
+
+def require_list(rows: pl.DataFrame, source: str, old: pl.DataFrame | None = None) -> None:
+    """Refuse to write rows that could not be read again, or are of another kind than the old."""
+    if rows.is_empty():
+        raise SourceError(f"{source}: no row would be left")
+    require_one_kind(rows.clear() if old is None else old, rows, source)
+    require_fitting(rows, source)
+
+
+# The samples of a catalog
+
+
+def listable(catalog: Catalog) -> tuple[Catalog, list[Reject]]:
+    """Return the samples that a list can name; their paths are what the list calls them."""
+    table = catalog.table.with_columns(catalog.names().alias("path"))
+    odd = table.select(odd=~_fits(pl.col("path")))["odd"]
+    reason = (
+        "a .lst cannot hold a name with a tab, a line break, blanks at its ends, or / or .. first"
+    )
+    rejects = [Reject(name, reason) for name in table["path"].filter(odd)]
+    if rejects and len(rejects) == len(catalog):
+        raise SourceError(f"{catalog.root}: {rejects[0].path!r}: {reason}")
+    return replace(catalog, table=table.filter(~odd)), rejects
+
+
+def note_unlabeled(count: int) -> str:
+    """Say that the labels in the rows of a list are placeholders."""
+    have = "sample has" if count == 1 else "samples have"
+    return (
+        f"{count:,} {have} no label, and get the label 0, as each row of a list needs one; give "
+        "--labels FILE or --list FILE, or put the images of each class into a directory of its own"
+    )
+
+
+def rows_of(catalog: Catalog) -> pl.DataFrame:
+    """List all samples with their ids, in their order; if none has a label, each gets a 0."""
+    table, column = catalog.table, catalog.label_column
+    if catalog.is_labeled and column is None:
+        raise SourceError(
+            f"{catalog.root}: some of {len(catalog):,} samples have no number as label, and each "
+            "row of a list needs one: label these samples, or leave them out"
+        )
+    if column == "cls":
+        label = table["cls"].cast(pl.String)
+    elif column == "label":
+        texts = ["\t".join(map(format_number, values)) for values in table["label"].to_list()]
+        label = pl.Series(texts, dtype=pl.String)
+    else:
+        label = pl.Series(["0"], dtype=pl.String).new_from_index(0, table.height)
+    return table.select("index", label.alias("label"), "path")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import io
 import os
 import struct
 import tempfile
@@ -10,11 +9,11 @@ import zlib
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import IO, BinaryIO
+from typing import NamedTuple
 
 from dsprep.errors import BadSample, DamagedShard, DestinationError, SourceError
+from dsprep.formats.stream import ShardStream
 from dsprep.readers.base import Reader
-from dsprep.readers.compressed import open_compressed
 from dsprep.readers.places import asked_ahead, read_at
 from dsprep.rows import Rows
 from dsprep.storage.opened import OpenFile, open_file
@@ -70,7 +69,12 @@ class ZipReader(ArchiveReader):
         assert rows.offsets is not None and rows.stored is not None
         places = zip(rows.offsets, rows.stored, rows.sizes, strict=True)
         with self.open() as file:
-            for place in _ahead(file, places, _BESIDES):
+
+            def ask(place: tuple[int, int, int]) -> int:
+                file.ahead(place[0], place[1] + _BESIDES)
+                return place[1]
+
+            for place in asked_ahead(places, ask):
                 try:
                     member: bytes | BadSample = _read_member(file, *place)
                 except BadSample as error:
@@ -87,9 +91,14 @@ class TarReader(ArchiveReader):
     def read(self, rows: Rows) -> Iterator[bytes | BadSample]:
         """Read members, one after the other."""
         assert rows.offsets is not None
-        places = zip(rows.offsets, rows.sizes, rows.sizes, strict=True)
+        places = zip(rows.offsets, rows.sizes, strict=True)
         with self.open() as file:
-            for offset, size, _ in _ahead(file, places):
+
+            def ask(place: tuple[int, int]) -> int:
+                file.ahead(*place)
+                return place[1]
+
+            for offset, size in asked_ahead(places, ask):
                 try:
                     data = read_at(file, size, offset)
                 except OSError as error:
@@ -107,29 +116,30 @@ class CompressedTarReader(ArchiveReader):
     def read(self, rows: Rows) -> Iterator[bytes]:
         """Decompress the archive up to the last of the members.
 
-        Where they are not asked for in the order of the archive, that is done before the first is
-        yielded, and a temporary file keeps them meanwhile. So this is for a few members, or for all
-        in their order; for others there are the spools.
+        If the rows are not in the order of the archive, this is done before the first is yielded,
+        and a temporary file keeps the members meanwhile. So this is for a few members, or for all
+        in their order; a shuffled run reads from spools.
         """
         assert rows.offsets is not None
         places = list(zip(rows.offsets, rows.sizes, strict=True))
         wanted = sorted(set(places))
-        with self.open() as file, open_compressed(self.path) as tar:
-            found = self._members(tar, wanted)
-            if places == wanted:
-                yield from found
-            else:
-                yield from _reordered(found, wanted, places)
-            self.require_same(file)
+        found = self._members(wanted)
+        yield from found if places == wanted else _reordered(found, wanted, places)
 
-    def _members(self, tar: BinaryIO, places: Iterable[tuple[int, int]]) -> Iterator[bytes]:
-        at = 0
-        for offset, size in places:
-            self._copy(tar, offset - at, None)
-            content = io.BytesIO()
-            self._copy(tar, size, content)
-            at = offset + size
-            yield content.getvalue()
+    def _members(self, places: Iterable[tuple[int, int]]) -> Iterator[bytes]:
+        with self._decompressed() as tar:
+            for offset, size in places:
+                tar.skip(offset - tar.offset, "what precedes a member")
+                yield tar.read(size, "a member")
+
+    @contextmanager
+    def _decompressed(self) -> Iterator[ShardStream]:
+        with self.open() as file, ShardStream.of_archive(self.path) as tar:
+            try:
+                yield tar
+            except DamagedShard as error:
+                raise SourceError(f"{error}; it has changed: give the same command again") from None
+            self.require_same(file)
 
     def spools(self) -> Sequence[int]:
         """The size of the tar."""
@@ -137,30 +147,34 @@ class CompressedTarReader(ArchiveReader):
 
     def write_spool(self, number: int, path: str) -> None:
         """Decompress the tar."""
-        with (
-            self.open() as file,
-            open_compressed(self.path) as tar,
-            open(path, "wb") as spool,
-        ):
-            self._copy(tar, self.unpacked, spool)
-            self.require_same(file)
+        with self._decompressed() as tar, open(path, "wb") as spool:
+            while tar.offset < self.unpacked:
+                spool.write(tar.read(min(_BLOCK, self.unpacked - tar.offset), "the tar"))
 
     def spooled(self, directory: str) -> Reader:
         """The reader of the decompressed tar."""
         return TarReader(os.path.join(directory, "0"), self.unpacked, None)
 
-    def _copy(self, tar: BinaryIO, count: int, out: IO[bytes] | None) -> None:
-        """Pass over some bytes, writing them if there is a file for them."""
-        try:
-            while count:
-                block = tar.read(min(count, _BLOCK))
-                if not block:
-                    raise SourceError(f"{self.path}: has changed; give the same command again")
-                if out is not None:
-                    out.write(block)
-                count -= len(block)
-        except DamagedShard as error:
-            raise SourceError(f"{error}; it has changed: give the same command again") from None
+
+class ArchiveMember(NamedTuple):
+    """A file in an archive."""
+
+    archive: ArchiveReader
+    offset: int  # where it lies, as rows of the archive have it
+    stored: int  # how many bytes it takes there
+    size: int
+
+
+def read_members(members: Sequence[ArchiveMember]) -> Iterator[bytes]:
+    """Read members of one archive whole, in the order of their offsets."""
+    archives, offsets, stored, sizes = zip(
+        *sorted(members, key=lambda member: member.offset), strict=True
+    )
+    rows = Rows([0] * len(sizes), [""] * len(sizes), sizes, None, None, offsets, stored)
+    for data in archives[0].read(rows):
+        if not isinstance(data, bytes):
+            raise SourceError(f"{archives[0].path}: a file in it cannot be read: {data}")
+        yield data
 
 
 def _reordered(
@@ -183,21 +197,6 @@ def _reordered(
         for place in wanted:
             file.seek(kept[place])
             yield file.read(place[1])
-
-
-def _ahead(
-    file: OpenFile, places: Iterable[tuple[int, int, int]], besides: int = 0
-) -> Iterator[tuple[int, int, int]]:
-    """The places as they come, some being asked for before they are read.
-
-    Samples that are shuffled lie scattered; some are then fetched while another is worked on.
-    """
-
-    def ask(place: tuple[int, int, int]) -> int:
-        file.ahead(place[0], place[1] + besides)
-        return place[1]
-
-    return asked_ahead(places, ask)
 
 
 def _read_member(file: OpenFile, offset: int, stored: int, size: int) -> bytes:

@@ -4,30 +4,31 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
-from dsprep.dataset.manifest import FileReceipt, Manifest, read_rejects
+from dsprep.dataset.manifest import FileReceipt, Manifest, parse_manifest, parse_rejects
 from dsprep.errors import DestinationError, SourceError
+from dsprep.findings import Reject
 from dsprep.formats.base import ShardFacts
-from dsprep.formats.folder import Folder
-from dsprep.formats.listing import LISTING
+from dsprep.formats.folder import LISTING
 from dsprep.plan.destination import Destination
 from dsprep.plan.packing import Packing
 from dsprep.plan.plan import Plan
 from dsprep.run.folder import (
-    join_units,
+    finish_folder,
     require_free,
     require_own_files,
     write_companions,
 )
-from dsprep.run.place import Place, data_set_to_replace
 from dsprep.run.run import Outcome
-from dsprep.run.state import RunState, differences
+from dsprep.run.state import RunState, differences, withdraw
+from dsprep.run.target import Target
 from dsprep.schema import Schema
 from dsprep.storage.crc import crc32c
-from dsprep.storage.local import write_whole
+from dsprep.storage.local import destination_errors
 from dsprep.storage.paths import read_bytes
 
 _MOST_CLASSES = 10_000_000
@@ -52,7 +53,33 @@ def identity_of(plan: Plan) -> dict[str, Any]:
     return identity
 
 
-def require_same(plan: Plan, place: Place, finished: Manifest, identity: dict[str, Any]) -> None:
+def finished_manifest(
+    target: Target, advice: str = "give --overwrite to replace it"
+) -> Manifest | None:
+    """Return the manifest of the data set that is at a target; None if there is none."""
+    if not target.stamps([target.manifest]):
+        return None
+    try:
+        data = target.read(target.manifest)
+        return parse_manifest(data, target.destination.url(target.manifest))
+    except SourceError as error:
+        raise DestinationError(f"{error}; {advice}") from None
+
+
+def rejects_of(
+    target: Target, finished: Manifest, advice: str = "give --overwrite to pack again"
+) -> list[Reject]:
+    """Return the rejects of a finished run, from its report."""
+    if not finished.rejected:
+        return []
+    name = target.destination.companion("rejects.jsonl").name
+    try:
+        return parse_rejects(target.read(name), target.destination.url(name))
+    except SourceError as error:
+        raise DestinationError(f"{error}; {advice}") from None
+
+
+def require_same(plan: Plan, target: Target, finished: Manifest, identity: dict[str, Any]) -> None:
     """Accept a destination that holds what this command would write."""
     packing = plan.packing
     _require_own(packing.destination, finished)
@@ -64,7 +91,7 @@ def require_same(plan: Plan, place: Place, finished: Manifest, identity: dict[st
             "give --overwrite to replace it, or another destination"
         )
     names = [file.name for file in finished.every_file()]
-    missing = set(names).difference(place.there(names))
+    missing = set(names).difference(target.stamps(names))
     if missing:
         raise DestinationError(
             f"{packing.destination.url(min(missing))}: is in the manifest but not there, as "
@@ -72,50 +99,67 @@ def require_same(plan: Plan, place: Place, finished: Manifest, identity: dict[st
         )
 
 
-def begin(plan: Plan, place: Place, state: RunState, overwrite: bool) -> None:
-    """Begin a run, or go on with it: refuse before the first byte what would end badly."""
-    destination = plan.packing.destination
+def begin(
+    plan: Plan, state: RunState, *, overwrite: bool = False, base: Manifest | None = None
+) -> None:
+    """Begin a run, or go on with it: refuse what would end badly before the first byte.
+
+    ``base`` is the data set to which shards are added.
+    """
+    destination, target = plan.packing.destination, state.target
     if state.other and not overwrite:
+        advice = "" if base else ", or --overwrite to start over"
         raise DestinationError(
             f"{destination}: an unfinished run of another command is there ({state.other}); "
-            "give that command again to finish it, or --overwrite to start over"
+            f"give that command again to finish it{advice}"
         )
-    is_finished = bool(place.there([destination.manifest.name]))
+    is_finished = base is None and bool(target.stamps([target.manifest]))
     if is_finished and not overwrite:
         raise DestinationError(
             f"{destination}: another run has just finished a data set there; give the same command "
             "again to compare it with that"
         )
-    replaced = data_set_to_replace(place) if overwrite else None
-    _spare_inputs(plan, replaced)
-    _require_room(plan, place, state, replaced)
-    if overwrite and is_folder(plan):
-        require_own_files(destination)
-    place.withdraw(overwrite)
-    if overwrite and (state.other or is_finished):
-        state.forget()
-    _refuse_files_of_others(plan, place, state.resumed or overwrite)
+    replaced = None
+    if overwrite:
+        with suppress(DestinationError):  # a manifest that dsprep did not write names no files
+            replaced = finished_manifest(target)
+    if base is None:
+        _spare_inputs(plan, replaced)
+    _require_room(plan, state, replaced)
+    if base is None:
+        if overwrite and is_folder(plan):
+            require_own_files(destination)
+        withdraw(target, overwrite)
+        if overwrite and (state.other or is_finished):
+            state.forget()
+    names = list(plan.files())
+    there = [] if state.resumed else sorted(target.stamps(names))
+    if not overwrite:
+        _refuse_files_of_others(plan, target, there, base)
+        names = [name for name in names if name not in there]
     if is_folder(plan) and not state.resumed:
         require_free(destination)
-    state.begin()
+    state.begin(names)
 
 
-def begin_append(plan: Plan, place: Place, state: RunState) -> None:
-    """Begin to add shards to a data set, or go on with it."""
-    destination = plan.packing.destination
-    if state.other:
+def _refuse_files_of_others(
+    plan: Plan, target: Target, there: Sequence[str], base: Manifest | None
+) -> None:
+    """Refuse to write over a file that is not known to be this command's."""
+    shards = {shard.name for shard in plan.shards}
+    for name in there:
+        if base is not None and name not in shards:
+            continue
+        if name.endswith("classes.txt") and target.read(name) == _classes(plan.catalog.classes):
+            continue
+        advice = "give --overwrite to replace it, or another destination"
         raise DestinationError(
-            f"{destination}: an unfinished run of another command is there ({state.other}); "
-            "give that command again to finish it"
+            f"{plan.packing.destination.url(name)}: is there already, and not in the manifest; "
+            "move it away first"
+            if base
+            else f"{plan.packing.destination.url(name)}: is there already, and not by this "
+            f"command; {advice}"
         )
-    _require_room(plan, place, state, None)
-    for shard in plan.shards:
-        path = destination.directory / shard.name
-        if path.exists() and not state.resumed:
-            raise DestinationError(
-                f"{path}: is there already, and not in the manifest; move it away first"
-            )
-    state.begin()
 
 
 def _spare_inputs(plan: Plan, replaced: Manifest | None) -> None:
@@ -145,23 +189,12 @@ def _require_own(destination: Destination, finished: Manifest) -> None:
         )
 
 
-def _require_room(plan: Plan, place: Place, state: RunState, replaced: Manifest | None) -> None:
-    """Refuse to begin what there is no room for, where its size is known."""
+def _require_room(plan: Plan, state: RunState, replaced: Manifest | None) -> None:
+    """Refuse to begin if there is no room, as far as sizes are known."""
     if not plan.estimated:
         sizes = [shard.bytes for shard in plan.shards if shard.name not in state.done]
         freed = sum(file.bytes for file in replaced.every_file()) if replaced else 0
-        place.require_room(sizes, freed)
-
-
-def _refuse_files_of_others(plan: Plan, place: Place, may_replace: bool) -> None:
-    """Refuse to write over a file that is not known to be this command's."""
-    for name in () if may_replace else place.there(plan.files()):
-        if name.endswith("classes.txt") and place.read(name) == _classes(plan.catalog.classes):
-            continue
-        raise DestinationError(
-            f"{plan.packing.destination.url(name)}: is there already, and not by this command; "
-            "give --overwrite to replace it, or another destination"
-        )
+        state.target.require_room(sizes, freed)
 
 
 def commit(
@@ -172,7 +205,7 @@ def commit(
     base: Manifest | None = None,
 ) -> Manifest:
     """Write what stands beside the shards, and last of all the manifest."""
-    packing, destination = plan.packing, plan.packing.destination
+    packing, destination, target = plan.packing, plan.packing.destination, state.target
     classes = plan.catalog.classes or _listed_classes(outcome.class_names)
     rejects = [*plan.lost, *outcome.rejects]
     samples = sum(shard.samples for shard in outcome.shards)
@@ -185,18 +218,22 @@ def commit(
         )
     shards = [*(base.shards if base else ()), *outcome.shards]
     size = sum(shard.bytes for shard in shards)
-    if base is not None and base.rejected:
-        rejects = [*read_rejects(destination.companion("rejects.jsonl")), *rejects]
+    if base is not None:
+        rejects = [
+            *rejects_of(target, base, "dsprep shard index writes another manifest"),
+            *rejects,
+        ]
     files: list[FileReceipt] = []
 
     def write(name: str, data: bytes) -> None:
-        state.announce(name)
-        write_whole(destination.directory / name, data, state.partial)
-        files.append(FileReceipt(name, len(data), crc32c(data)))
+        partial, receipt = target.partial(name), FileReceipt(name, len(data), crc32c(data))
+        with destination_errors(partial):
+            partial.write_bytes(data)
+        target.publish([(partial, name, receipt.crc32c)])
+        files.append(receipt)
 
     if is_folder(plan):
-        joined = join_units(plan, state)
-        shards, size = [], joined.bytes
+        shards, size = [], finish_folder(plan, state)
         files.append(FileReceipt.of(destination.companion(LISTING)))
         write_companions(plan, classes, write)
     if classes:
@@ -206,17 +243,14 @@ def commit(
     facts = [ShardFacts(shard.name, shard.samples, shard.bytes) for shard in shards]
     for name, data in packing.layout.dataset_index(packing.name, facts).items():
         write(name, data)
-    for name, entries in (
-        ("rejects.jsonl", [reject._asdict() for reject in rejects]),
-        ("skipped.jsonl", [finding._asdict() for finding in plan.skipped]),
-    ):
-        path = destination.companion(name)
-        if base is not None and name == "skipped.jsonl":
-            continue
+    skipped = [] if base else [each.to_json() for each in plan.skipped]
+    reports = {"rejects.jsonl": [each.to_json() for each in rejects], "skipped.jsonl": skipped}
+    for name, entries in reports.items():
+        name = destination.companion(name).name
         if entries:
-            write(path.name, _lines(json.dumps(entry, ensure_ascii=False) for entry in entries))
-        else:
-            path.unlink(missing_ok=True)
+            write(name, _lines(entries))
+        elif base is None and target.stamps([name]):
+            target.delete([name])
     manifest = Manifest(
         format=packing.layout.name,
         name=packing.name,
@@ -231,7 +265,7 @@ def commit(
         schema=_schema(plan, classes) if base is None else base.schema,
         enforced=not packing.raw and (base is None or base.enforced),
     )
-    state.publish(manifest)
+    state.finish(manifest)
     return manifest
 
 
@@ -251,11 +285,11 @@ def _kept(base: Manifest | None, files: Sequence[FileReceipt]) -> list[FileRecei
 
 def is_folder(plan: Plan) -> bool:
     """Whether what is written is a folder of files, and no shards."""
-    return isinstance(plan.packing.layout, Folder)
+    return plan.packing.layout.is_tree
 
 
 def _classes(classes: Sequence[str] | None) -> bytes:
-    from dsprep.sources.classes import format_classes  # not before polars is there
+    from dsprep.lists.store import format_classes  # not before polars is there
 
     return format_classes(classes or ()).encode()
 
@@ -274,5 +308,5 @@ def _schema(plan: Plan, classes: tuple[str, ...] | None) -> Schema | None:
     return schema.with_names(classes) if schema is not None and is_named and classes else schema
 
 
-def _lines(lines: Iterable[str]) -> bytes:
-    return "".join(f"{line}\n" for line in lines).encode()
+def _lines(entries: Iterable[dict[str, str]]) -> bytes:
+    return "".join(json.dumps(each, ensure_ascii=False) + "\n" for each in entries).encode()

@@ -1,27 +1,35 @@
-"""What makes a folder complete: one tree of all units' files, and what stands beside it."""
+"""A folder of files as a target: one tree, which takes its name by one rename.
+
+Workers write each file under its final path in a tree beside the target. The path of a sample's
+files depends on that sample alone, so two samples of one name are refused, and never numbered. A
+unit of work is a run of samples; its listing names its files.
+"""
 
 from __future__ import annotations
 
+import ctypes
+import errno
 import os
-from collections.abc import Callable
-from itertools import groupby
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import suppress
+from itertools import chain, groupby
 from operator import itemgetter
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import google_crc32c
 
+from dsprep.dataset.manifest import FileReceipt
 from dsprep.errors import BadSample, DestinationError, SourceError
-from dsprep.formats.folder import AugmentedFolder, Folder
-from dsprep.formats.listing import LISTING, File, read_listing
+from dsprep.formats.folder import LISTING, File, Listed, read_listing
+from dsprep.formats.lst import fits_lst, format_lst
 from dsprep.plan.destination import Destination
 from dsprep.plan.plan import Plan
-from dsprep.run.names import format_list
-from dsprep.run.state import RunState
-from dsprep.run.tree import Joined, join_tree, publish_tree
-from dsprep.storage.local import destination_errors, publish
+from dsprep.storage.local import destination_errors, publish, sync_directory
 
-COMPANIONS = (LISTING, "lst", "manifest")
-"""What may stand beside a folder, besides what stands beside every data set."""
+if TYPE_CHECKING:
+    from dsprep.run.state import RunState
+    from dsprep.run.target import DirectoryTarget, Written
 
 
 def folder_of(destination: Destination) -> Path:
@@ -45,73 +53,186 @@ def require_own_files(destination: Destination) -> None:
     if not (folder.is_dir() and listing.exists()):
         return
     own = {file.path for sample in read_listing(listing) for file in sample.files}
-    for directory, _, names in os.walk(folder):
-        for name in names:
-            path = os.path.relpath(os.path.join(directory, name), folder)
-            if path not in own:
-                raise DestinationError(
-                    f"{folder / path}: lies in the folder that is to be replaced, and dsprep did "
-                    "not write it; move it away, or choose another destination"
-                )
+    for path, _ in _walk(folder):
+        if path not in own:
+            raise DestinationError(
+                f"{folder / path}: dsprep did not write this file, and it lies in the folder to "
+                "replace; move it away, or choose another destination"
+            )
 
 
-def join_units(plan: Plan, state: RunState) -> Joined:
-    """Make the folder of its units, and the listing beside it."""
-    destination = plan.packing.destination
-    listing = destination.companion(LISTING)
-    state.announce(listing.name)
-    units = [(state.path_of(unit.name), state.done[unit.name].crc32c) for unit in plan.shards]
-    joined = join_tree(units, state.tree, listing)
-    if state.tree.is_dir() and isinstance(plan.packing.layout, Folder):
-        add_metadata(plan.packing.layout, state.tree, listing, joined)
-    publish_tree(state.tree, folder_of(destination))
-    return joined
+def whole_units(pieces: DirectoryTarget, destination: Destination) -> dict[str, Written]:
+    """Return the units and pieces on this machine that are as their receipts tell.
 
-
-def add_metadata(layout: Folder, tree: Path, listing: Path, joined: Joined) -> None:
-    """Write the files ``metadata.jsonl`` into a tree that needs them.
-
-    The listing names them among the files of the last sample. Doing this again changes nothing.
+    Files in the tree of a folder that are in no whole unit are removed: they are written again.
     """
+    found = dict(pieces.receipts())
+    is_published = not pieces.tree.is_dir()
+    tree = folder_of(destination) if is_published else pieces.tree
+    sizes = dict(_walk(tree)) if tree.is_dir() and any(map(_is_unit, found)) else {}
+    for name in filter(_is_unit, list(found)):
+        listing = pieces.path(name)
+        is_whole = FileReceipt.of(listing).crc32c == found[name].crc32c
+        files = (
+            [file for sample in read_listing(listing) for file in sample.files] if is_whole else []
+        )
+        if not is_whole or any(sizes.get(file.path) != file.bytes for file in files):
+            del found[name]
+            continue
+        for file in files:
+            del sizes[file.path]
+    for path in () if is_published else sizes:
+        (tree / path).unlink()
+    return found
+
+
+def _is_unit(name: str) -> bool:
+    return name.startswith("units/")
+
+
+def finish_folder(plan: Plan, state: RunState) -> int:
+    """Give the tree its name, and write the listing beside it; returns the bytes of its files."""
+    destination, tree = plan.packing.destination, state.pieces.tree
+    layout, listing = plan.packing.layout, destination.companion(LISTING)
+    units = [state.pieces.path(unit.name) for unit in plan.shards]
+    if tree.is_dir() or not listing.exists():
+        with destination_errors(tree):
+            tree.mkdir(exist_ok=True)
+
+        def samples() -> Iterator[Listed]:
+            return chain.from_iterable(map(read_listing, units))
+
+        metadata = _write_metadata(layout.metadata_lines(samples), tree)
+        partial = state.target.partial(listing.name)
+        with destination_errors(partial), partial.open("wb") as file:
+            last: Listed | None = None
+            for sample in samples():
+                if last is not None:
+                    file.write(last.to_json())
+                last = sample
+            if last is not None:  # which the files of all samples are listed with
+                file.write(last._replace(files=(*last.files, *metadata)).to_json())
+        publish(partial, listing)
+        _publish_tree(tree, folder_of(destination))
+    return sum(file.bytes for sample in read_listing(listing) for file in sample.files)
+
+
+def _write_metadata(lines: Iterable[tuple[str, str]], tree: Path) -> list[File]:
+    """Write the files ``metadata.jsonl`` into a tree that needs them."""
     found: dict[str, tuple[int, int]] = {}
     with destination_errors(tree):
-        for path, lines in groupby(layout.metadata(lambda: read_listing(listing)), itemgetter(0)):
+        for path, group in groupby(lines, itemgetter(0)):
             size, checksum = found.get(path, (0, 0))
             with (tree / path).open("ab" if path in found else "wb") as file:
-                for _, line in lines:
+                for _, line in group:
                     # What is no Unicode becomes the escape that JSON has for it.
                     data = line.encode("utf-8", "backslashreplace")
                     file.write(data)
                     size, checksum = size + len(data), google_crc32c.extend(checksum, data)
             found[path] = size, checksum
-    if not found:
-        return
-    metadata = [File(path, *facts) for path, facts in found.items()]
-    partial = listing.with_name(listing.name + ".partial")
-    with destination_errors(listing), partial.open("wb") as file:
-        for number, sample in enumerate(read_listing(listing), 1):
-            files = [each for each in sample.files if each.path not in found]
-            is_new = len(files) == len(sample.files)
-            files += metadata * (number == joined.samples)
-            file.write(sample._replace(files=tuple(files)).to_json())
-    publish(partial, listing)
-    if is_new:
-        joined.files += len(metadata)
-        joined.bytes += sum(each.bytes for each in metadata)
+    return [File(path, *facts) for path, facts in found.items()]
 
 
 def write_companions(
     plan: Plan, classes: tuple[str, ...] | None, write: Callable[[str, bytes], None]
 ) -> None:
-    """Write the list of a folder, and its augmented manifest if it is to have one."""
+    """Write the list of a folder, and its augmented manifest if that is the format."""
     packing = plan.packing
     listing = packing.destination.companion(LISTING)
-    text, _ = format_list(read_listing(listing))
-    if text:
+    if text := _format_list(read_listing(listing)):
         write(packing.destination.companion("lst").name, text.encode())
-    if isinstance(packing.layout, AugmentedFolder):
-        try:
-            lines = packing.layout.manifest(read_listing(listing), classes)
-        except BadSample as error:
-            raise SourceError(f"{error}; --to folder needs no such labels") from None
+    try:
+        lines = packing.layout.references(read_listing(listing), classes)
+    except BadSample as error:
+        raise SourceError(f"{error}; --to folder needs no such labels") from None
+    if lines is not None:
         write(packing.destination.companion("manifest").name, lines.encode())
+
+
+def _format_list(samples: Iterable[Listed]) -> str:
+    """Return the ``.lst`` of a folder; nothing if no sample has a label."""
+    rows = [
+        (each.id, (each.label,) if isinstance(each.label, int) else each.label, path)
+        for each in samples
+        if each.label is not None and fits_lst(path := each.files[0].path)
+    ]
+    ids = [id for id, _, _ in rows]
+    if len(set(ids)) < len(ids):
+        ids = list(range(len(ids)))
+    return format_lst(ids, [label for _, label, _ in rows], [path for _, _, path in rows])
+
+
+def _publish_tree(tree: Path, final: Path) -> None:
+    with destination_errors(final):
+        _flush(tree)
+        try:
+            os.rename(tree, final)
+        except OSError as error:
+            if error.errno not in (errno.ENOTEMPTY, errno.EEXIST, errno.ENOTDIR):
+                raise
+            what = "holds files already" if final.is_dir() else "is there and is no directory"
+            what = "is a link" if final.is_symlink() else what
+            raise DestinationError(f"{final}: {what}; choose another destination") from None
+        sync_directory(final.parent)
+
+
+def _flush(tree: Path) -> None:
+    """Flush the file system of a directory to the disk.
+
+    It is one flush for all: asking for each of a million files takes a disk that others write to
+    milliseconds every time. Linux reports what it could not write since (from 5.8 on).
+    """
+    descriptor = os.open(tree, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
+    try:
+        syncfs = getattr(ctypes.CDLL(None, use_errno=True), "syncfs", None)
+        if syncfs is None:
+            os.sync()
+        elif syncfs(descriptor):
+            code = ctypes.get_errno()
+            raise OSError(code, os.strerror(code), str(tree))
+    finally:
+        os.close(descriptor)
+
+
+def remove_tree(final: Path, listing: Path) -> None:
+    """Remove the files of a folder that its listing names, and the directories that are then empty.
+
+    Nothing else that lies there is removed, and no link is followed.
+    """
+    real = {""}
+    linked: set[str] = set()
+
+    def is_real(directory: str) -> bool:
+        """Whether a directory below the folder exists, and no part of it is a link."""
+        if directory not in real | linked:
+            path = final / directory
+            is_one = is_real(directory.rpartition("/")[0]) and path.is_dir()
+            (real if is_one and not path.is_symlink() else linked).add(directory)
+        return directory in real
+
+    with destination_errors(final):
+        for path in _listed_paths(listing) if listing.exists() and not final.is_symlink() else ():
+            if is_real(path.rpartition("/")[0]):
+                (final / path).unlink(missing_ok=True)
+        for directory in sorted(real, key=len, reverse=True):
+            with suppress(OSError):
+                os.rmdir(final / directory)
+
+
+def _listed_paths(listing: Path) -> Iterator[str]:
+    try:
+        for sample in read_listing(listing):
+            for file in sample.files:
+                if ".." in file.path.split("/") or file.path[:1] == "/":
+                    raise ValueError("names a file elsewhere")
+                yield file.path
+    except ValueError as error:
+        raise DestinationError(f"{listing}: {error}; remove the folder yourself") from None
+
+
+def _walk(folder: Path) -> Iterator[tuple[str, int]]:
+    """Return the files below a folder, links not followed, with their sizes."""
+    for directory, _, names in os.walk(folder):
+        for name in names:
+            path = os.path.join(directory, name)
+            yield os.path.relpath(path, folder), os.lstat(path).st_size

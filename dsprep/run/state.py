@@ -1,258 +1,215 @@
-"""The state of an unfinished run, in a hidden directory at its destination.
-
-``run.json`` tells which command is running. ``receipts.jsonl`` gets a line for each shard, and each
-other file, before it gets its final name; files that have none yet are in a ``partial-*``
-directory. ``replaced.json`` is the manifest of a data set that is being removed. All of it goes
-when the manifest is written.
-"""
+"""An unfinished run: what the notes at a target tell of it, and how it begins and ends."""
 
 from __future__ import annotations
 
 import json
 import os
 import shutil
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from contextlib import suppress
-from dataclasses import asdict
-from pathlib import Path
-from typing import Any, TextIO
+from typing import Any
 
-from dsprep.dataset.manifest import Manifest
-from dsprep.errors import DestinationError
-from dsprep.findings import Reject
+from dsprep.dataset.manifest import Manifest, parse_manifest
+from dsprep.errors import DestinationError, SourceError
+from dsprep.formats.folder import LISTING
 from dsprep.plan.destination import Destination
-from dsprep.run.shard import Written
-from dsprep.run.tree import is_whole
-from dsprep.storage.local import (
-    APPEND,
-    LARGEST_TABLE,
-    ScratchLock,
-    destination_errors,
-    free_bytes,
-    open_regular,
-    read_whole,
-    sync_directory,
-    write_whole,
+from dsprep.progress import Progress
+from dsprep.run.folder import folder_of, remove_tree, whole_units
+from dsprep.run.target import (
+    RECEIPTS,
+    REPLACED,
+    RUN,
+    DirectoryTarget,
+    Hold,
+    Target,
+    Written,
+    target_of,
 )
-from dsprep.units import format_count, format_size
+from dsprep.storage.local import destination_errors
+from dsprep.units import format_count
 
 
 class RunState:
-    """An unfinished run: locked against others, and telling what is done already."""
+    """An unfinished run: it keeps others out, and knows which shards and pieces are done.
 
-    def __init__(self, destination: Destination, identity: dict[str, Any]) -> None:
-        """Lock a destination, and see what an earlier run left there."""
-        self._destination, self._identity = destination, identity
-        self._scratch = destination.scratch
-        self._receipts = self._scratch / "receipts.jsonl"
-        self.pieces = self._scratch / "pieces"
-        self.tree = self._scratch / "tree"
-        self.partial = self._scratch / f"partial-{os.getpid()}"
+    Pieces of shards, and the tree of a folder, stay on this machine until they are joined. They lie
+    in a directory that is a target of its own, with the same notes.
+    """
+
+    def __init__(
+        self, target: Target, identity: dict[str, Any], files: Sequence[str], progress: Progress
+    ) -> None:
+        """Take a target for a command that may write these files, and see what is done there."""
+        self.target, self._identity, self._files = target, identity, files
         self.done: dict[str, Written] = {}
-        self._noted: set[Path] = set()
-        self._log: TextIO | None = None
-        with destination_errors(destination.directory):
-            above = (destination.directory, *destination.directory.parents)
-            self._made = [path for path in above if not path.exists()]
-        guarded = str(destination) if destination.remote else destination.directory
-        self._lock = ScratchLock(self._scratch, guarded)
+        self.other = ""  # how the command of an unfinished run there differs from this one
+        self.hold: Hold = target.hold(files, progress.note)
+        pieces = target.work / "pieces"
+        self.pieces = DirectoryTarget(Destination(pieces), target._run, durable=False)
         try:
-            with destination_errors(self._scratch):
-                known = _read_json(self._scratch / "run.json")
-                self.resumed = self._is_noted = known == identity
-                self.other = "" if known is None else differences(known, identity)
-                self._read_receipts()
+            known = target.noted(RUN)
+            self.other = "" if known is None else differences(known.get("identity"), identity)
+            self.resumed = known is not None and not self.other
+            if self.resumed:
+                self.done |= target.receipts()
+            self._goes_on_here = self._is_same(self.pieces)
+            if self._goes_on_here:
+                self.done |= whole_units(self.pieces, target.destination)
         except BaseException:
-            self._lock.release()
+            self.release()
             raise
 
-    def _read_receipts(self) -> None:
-        if not self._receipts.exists():
-            return
-        text = read_whole(self._receipts, LARGEST_TABLE).decode(errors="replace")
-        lines = text.splitlines(keepends=True)
-        for number, line in enumerate(lines):
-            try:
-                unit, values = json.loads(line)
-                written = written_from(values) if values else None
-            except (ValueError, KeyError, TypeError):
-                # The run was killed while it wrote this line.
-                self._receipts.write_text("".join(lines[:number]))
-                return
-            self._noted.update(self._files(unit, written))
-            if written is not None and self._is_there(unit, written):
-                self.done[unit] = written
+    def _is_same(self, target: Target) -> bool:
+        known = target.noted(RUN)
+        return known is not None and not differences(known.get("identity"), self._identity)
 
-    def begin(self) -> None:
-        """Begin to write, or go on; what has the name of a shard is taken to be one from now on."""
-        with destination_errors(self._scratch):
-            for leftover in self._scratch.glob("partial-*"):
+    def target_for(self, name: str) -> Target:
+        """Return where a shard or, with a slash in its name, a piece of one goes."""
+        return self.pieces if "/" in name else self.target
+
+    def begin(self, files: Iterable[str]) -> None:
+        """Begin to write, or go on; from now on, these files are known as those of this run."""
+        with destination_errors(self.target.work):
+            for leftover in self.target.work.glob("partial-*"):
                 shutil.rmtree(leftover, ignore_errors=True)
-            self.partial.mkdir()
-            self.pieces.mkdir(exist_ok=True)
-            if not self._is_noted:
-                known = json.dumps(self._identity).encode()
-                write_whole(self._scratch / "run.json", known, self.partial)
-            self._log = os.fdopen(open_regular(self._receipts, APPEND), "a")
-
-    def make_spool_directory(self, size: int) -> Path:
-        """The directory for what of the source is laid out anew; a later run finds it there."""
-        directory = self._scratch / "spool"
-        with destination_errors(directory):
-            directory.mkdir(exist_ok=True)
-            there = sum(path.stat().st_size for path in directory.iterdir())
-        free = free_bytes(directory)
-        if size - there > free:
-            raise DestinationError(
-                f"{directory}: the source has to be unpacked, which takes {format_size(size)}, "
-                f"but only {format_size(free)} are free on this disk"
-            )
-        return directory
-
-    def path_of(self, unit: str) -> Path:
-        """The final path of a unit: a piece's has a slash in its name."""
-        if "/" in unit:
-            return self.pieces / unit.replace("/", "-")
-        return self._destination.directory / unit
-
-    def record(self, unit: str, written: Written) -> None:
-        """Note what a unit is that is about to get its final name."""
-        self._note(unit, written)
-        self.done[unit] = written
-
-    def announce(self, name: str) -> None:
-        """Note that a file which is no unit of work is about to get its final name."""
-        self._note(name, None)
-
-    def _note(self, unit: str, written: Written | None) -> None:
-        assert self._log is not None, "begin() comes first"
-        self._noted.update(self._files(unit, written))
-        with destination_errors(self._receipts):
-            self._log.write(json.dumps([unit, written and asdict(written)]) + "\n")
-            self._log.flush()
-
-    def _files(self, unit: str, written: Written | None) -> Iterator[Path]:
-        yield self.path_of(unit)
-        for suffix in written.sidecars if written else ():
-            yield self.path_of(unit).with_suffix(suffix)
-
-    def _is_there(self, unit: str, written: Written) -> bool:
-        if self.path_of(unit).is_dir():
-            return is_whole(self.path_of(unit), written.crc32c)
-        sizes = [written.bytes, *(size for size, _ in written.sidecars.values())]
-        return all(
-            path.exists() and path.stat().st_size == size
-            for path, size in zip(self._files(unit, written), sizes, strict=True)
-        )
+            if not self._goes_on_here:
+                shutil.rmtree(self.pieces.destination.directory, ignore_errors=True)
+            self.pieces.temporary.mkdir(parents=True)
+            self.target.temporary.mkdir()
+        run = json.dumps({"identity": self._identity, "files": sorted(files)}).encode()
+        if not self._goes_on_here:
+            self.pieces.note(RUN, run)
+        if not self.resumed:
+            self.target.note(RUN, run)
 
     def forget(self) -> None:
-        """Remove all that an unfinished run has written: there will be nothing to go on with."""
-        with destination_errors(self._scratch):
-            for path in self._noted:
-                if path.parent != self.pieces:
-                    path.unlink(missing_ok=True)
-            for name in ("run.json", "receipts.jsonl"):
-                (self._scratch / name).unlink(missing_ok=True)
-        for directory in (self.pieces, self.tree, self._scratch / "spool"):
-            shutil.rmtree(directory, ignore_errors=True)
-        self._noted.clear()
+        """Remove all that an unfinished run has written: nothing is left to go on with."""
+        ours = files_of_run(self.target)
+        destination = self.target.destination
+        if (listing := destination.companion(LISTING)).name in ours:
+            remove_tree(folder_of(destination), listing)
+        self.target.delete(ours)
+        self.target.abort_uploads(ours)
+        self.target.delete_notes(RECEIPTS, RUN)
+        shutil.rmtree(self.pieces.destination.directory, ignore_errors=True)
         self.done.clear()
-        self.resumed, self._is_noted, self.other = False, False, ""
+        self.resumed, self._goes_on_here, self.other = False, False, ""
 
     def give_up(self) -> None:
-        """Remove all that is there, as there will be no data set."""
+        """Remove all that is there: there will be no data set."""
         self.forget()
-
-    def may_begin(self, unit: str, size: int) -> bool:
-        """Whether there is room for one more unit of about so many bytes; always, on a disk."""
-        return True
-
-    def has_room_for(self, size: int) -> bool:
-        """Whether so many bytes may lie there before the first shard is finished."""
-        return True
-
-    def finished(self, shard: str) -> None:
-        """A shard has its final name."""
-
-    def check(self) -> None:
-        """See that the run can go on."""
-
-    def settle(self) -> None:
-        """See all shards to where they go."""
+        _remove_replaced(self.target, None)
 
     def kept(self, shards: Sequence[str]) -> str:
-        """What there is of these shards, for who has to stop."""
+        """Say how many of these shards are done."""
         there = sum(name in self.done for name in shards)
-        return f"{there} of {format_count(len(shards), 'shard')} are written"
+        where = "on S3" if self.target.destination.remote else "written"
+        return f"{there} of {format_count(len(shards), 'shard')} are {where}"
 
-    def publish(self, manifest: Manifest) -> None:
-        """Publish the manifest, now that all that it names is there."""
-        directory = self._destination.directory
-        sync_directory(directory)
-        write_whole(self._destination.manifest, manifest.to_json().encode(), self.partial)
-        sync_directory(directory)
-        self.remove()
-
-    def remove(self) -> None:
-        """Remove all traces: the run is finished."""
-        self._lock.remove()
-        self.release()
+    def finish(self, manifest: Manifest) -> None:
+        """Publish the manifest, then remove the notes and what the data set has replaced."""
+        self.hold.check()
+        self.target.publish_manifest(manifest.to_json().encode())
+        tidy_up(self.target, manifest)
+        self.hold.remove()
 
     def release(self) -> None:
-        """Stop, leaving what a later run needs: nothing, if nothing was written."""
-        shutil.rmtree(self.partial, ignore_errors=True)
-        if not (self._noted or self.other or replaced_in(self._destination).exists()):
-            self._lock.remove()
-            with suppress(OSError):  # somebody else has put something there
-                for path in self._made:
-                    path.rmdir()
-        if self._log is not None:
-            with suppress(OSError):  # the disk is full, which was said
-                self._log.close()
-        self._lock.release()
+        """Stop; keep what a later run needs, or nothing if nothing was written."""
+        shutil.rmtree(self.target.temporary, ignore_errors=True)
+        shutil.rmtree(self.pieces.temporary, ignore_errors=True)
+        work = self.target.work
+        keep = self.other != "" or (self.pieces.work / RECEIPTS).exists()
+        if self.target.destination.remote is None:  # the notes lie there as well
+            files = map(self.target.destination.directory.joinpath, self._files)
+            is_begun = (work / RUN).exists() and any(map(os.path.lexists, files))
+            keep = keep or is_begun or (work / REPLACED).exists()
+        self.hold.release(keep)
 
 
-def written_from(values: dict[str, Any]) -> Written:
-    """What a receipt says, from the values that JSON has of it; changes them."""
-    values["rejects"] = [Reject(*each) for each in values["rejects"]]
-    values["listed"] = [
-        (id, tuple(label) if isinstance(label, list) else label, name)
-        for id, label, name in values["listed"]
-    ]
-    values["sidecars"] = {suffix: tuple(each) for suffix, each in values["sidecars"].items()}
-    return Written(**values)
+def files_of_run(target: Target) -> list[str]:
+    """Return the names of the files that the unfinished run at a target may have written."""
+    files = (target.noted(RUN) or {}).get("files")
+    named = files if isinstance(files, list) else []
+    return [name for name in named if isinstance(name, str) and "/" not in name]
 
 
-def _read_json(path: Path) -> Any:
+def withdraw(target: Target, overwrite: bool) -> None:
+    """Let a finished data set make way, its manifest first; or end what a killed run began."""
+    if overwrite and target.stamps([target.manifest]):
+        with suppress(SourceError):  # dsprep did not write what cannot be read
+            target.note(REPLACED, target.read(target.manifest))
+        target.delete([target.manifest])
+        if target.stamps([target.manifest]):
+            url = target.destination.url(target.manifest)
+            raise DestinationError(
+                f"{url}: is a directory; remove it, or choose another destination"
+            )
+    if not target.keeps_replaced:
+        _remove_replaced(target, None)
+
+
+def _remove_replaced(target: Target, finished: Manifest | None) -> None:
+    """Remove the files of a data set that has been replaced, without those of the finished one."""
+    data = None
+    with suppress(DestinationError):  # it is no regular file
+        data = target.read_note(REPLACED)
+    if data is None:
+        return
+    with suppress(SourceError):  # dsprep did not write that manifest, so no other file is its own
+        replaced = parse_manifest(data, REPLACED)
+        names = {file.name for file in replaced.every_file()}
+        listing = target.destination.companion(LISTING)
+        if replaced != finished:
+            if listing.name in names:
+                remove_tree(folder_of(target.destination), listing)
+            kept = {file.name for file in finished.every_file()} if finished else set()
+            target.delete(names - kept)
+    target.delete_notes(REPLACED)
+
+
+def tidy_up(target: Target, finished: Manifest) -> None:
+    """Remove what a run needed whose manifest is published."""
+    _remove_replaced(target, finished)
+    names = (file.name for file in finished.every_file())
+    target.abort_uploads([*files_of_run(target), *names])
+    target.delete_notes(RECEIPTS, RUN)
+
+
+def remove_leftovers(destination: Destination, finished: Manifest) -> None:
+    """Remove what a run left that was killed after it had published this manifest.
+
+    What belongs to a run that has not published its manifest stays: that run can go on.
+    """
+    target = target_of(destination)
+    if not target.has_leftovers():
+        return
+    hold = target.hold((), lambda _: None)
     try:
-        return json.loads(read_whole(path))
-    except (FileNotFoundError, ValueError):
-        return None
+        if has_published(target.noted(RUN), finished):
+            tidy_up(target, finished)
+            hold.remove()
+    finally:
+        hold.release(keep=True)
 
 
-def has_published(scratch: Path, finished: Manifest) -> bool:
-    """Whether the run whose state is in a hidden directory has published this manifest."""
-    run = _read_json(scratch / "run.json")
-    if not isinstance(run, dict):
+def has_published(run: dict[str, Any] | None, finished: Manifest) -> bool:
+    """Whether the run with this note has published this manifest."""
+    identity = (run or {}).get("identity")
+    if not isinstance(identity, dict):
         return True
-    if (base := run.get("appended to")) is None:
+    if (base := identity.get("appended to")) is None:
         known = {**finished.options, "name": finished.name, "source": finished.source}
-        return not differences({**run, **known}, run)
+        return not differences({**identity, **known}, identity)
     added = (finished.options.get("appended") or [None])[-1]
     shards = [shard.name for shard in finished.shards]
     return (
         isinstance(added, dict)
-        and (added.get("source"), added.get("first_shard")) == (run.get("source"), len(base))
+        and (added.get("source"), added.get("first_shard")) == (identity.get("source"), len(base))
         and shards[: len(base)] == base
     )
 
 
-def replaced_in(destination: Destination) -> Path:
-    """Where the manifest of a data set is kept while that is being removed."""
-    return destination.scratch / "replaced.json"
-
-
-def differences(known: dict[str, Any], identity: dict[str, Any]) -> str:
+def differences(known: Any, identity: dict[str, Any]) -> str:
     """How another command differs from this one, in words; empty if it does not."""
     if known == identity:
         return ""

@@ -14,8 +14,7 @@ from dsprep.catalog import Catalog
 from dsprep.errors import SourceError
 from dsprep.findings import Finding
 from dsprep.formats.augmented import Annotated, parse_augmented
-from dsprep.lists.editing import plain_paths
-from dsprep.lists.rows import leads_outside
+from dsprep.lists.rows import leads_outside, plain_paths
 from dsprep.sources.below import scan_below
 from dsprep.sources.classes import number_classes
 from dsprep.sources.files import Files, list_files

@@ -1,113 +1,185 @@
-"""Images as bare pixels: the runs of them that a data set is made of, as a catalog."""
+"""Files of many images as bare pixels, as CIFAR and MNIST have them, and how a worker reads them.
+
+A batch is read whole, and the images are encoded as PNG. For a run in random order the workers
+first write the pixels of each batch to a spool file, where the images lie at equal distances.
+"""
 
 from __future__ import annotations
 
-import re
-from collections.abc import Sequence
-from typing import NamedTuple
+import io
+import os
+from abc import ABC, abstractmethod
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from typing import BinaryIO, ClassVar, NamedTuple
 
-import polars as pl
+from dsprep.errors import BadSample, DamagedShard, SourceError
+from dsprep.formats.compressed import Decompressor, Readable, compression_of
+from dsprep.readers.archive import ArchiveMember, read_members
+from dsprep.readers.base import Reader
+from dsprep.readers.pixels import encode_raw
+from dsprep.readers.places import OpenFiles, read_at
+from dsprep.rows import Rows
+from dsprep.storage.opened import OpenFile, open_file
 
-from dsprep.catalog import Catalog
-from dsprep.errors import SourceError
-from dsprep.readers.pixels import PixelFile, PixelReader
-from dsprep.sources.classes import unknown_classes
-
-PARTS = ("train", "test")
-"""The parts of such a data set, in their order."""
-
-_NAME = re.compile(r"[A-Za-z0-9_-]{1,100}")
-
-
-class Batch(NamedTuple):
-    """A run of images that lie in one file at equal distances."""
-
-    name: str  # what it is called in messages
-    directory: str  # what the paths of its images begin with: the part, or the part and the batch
-    file: PixelFile  # where it lies
-    mtime: int  # when that was last changed, in nanoseconds since 1970
-    start: int  # where the pixels of the first image begin
-    step: int  # how far it is from one image to the next
-    labels: Sequence[int] | None  # the class number of each image; None if they have none
-    images: int  # how many images there are
-    names: Sequence[str] | None = None  # the file name that each image once had, if that is told
+_BLOCK = 1 << 20
 
 
-def catalog_of(
-    batches: Sequence[Batch],
-    root: str,
-    names: tuple[str, ...] | None,
-    classes: tuple[str, ...] | None,
-) -> Catalog:
-    """Make the catalog of some batches, in their order."""
-    labeled = [batch.labels is not None for batch in batches]
-    if any(labeled) and not all(labeled):
-        bare = batches[labeled.index(False)]
-        raise SourceError(f"{bare.name}: has no labels beside it, where others have")
-    if classes is not None and not any(labeled):
-        raise SourceError(f"{root}: has no labels, but a list of {len(classes)} classes was given")
-    files = tuple(dict.fromkeys(batch.file for batch in batches))
-    numbers = {file: number for number, file in enumerate(files)}
-    tables = [_table(batch, numbers[batch.file], names, classes) for batch in batches]
-    table = pl.concat(tables) if tables else pl.DataFrame()
-    if table.is_empty():
-        raise SourceError(f"{root}: holds no images")
-    index = pl.int_range(table.height, dtype=pl.Int64, eager=True).alias("index")
-    table = table.select(index, pl.all())
-    known = classes if classes is not None else names
-    return Catalog(table, root, known if any(labeled) else None, PixelReader(files))
+class BatchFile(NamedTuple):
+    """A file of a known data set: a file of its own, or a member of an archive."""
+
+    name: str  # without a directory
+    directory: str  # the directory in the archive; empty for a file of its own
+    path: str  # the file, or the archive
+    size: int
+    mtime: int  # of the file or the archive, in nanoseconds since 1970
+    member: ArchiveMember | None = None
+
+    def __str__(self) -> str:
+        return self.path if self.path.endswith(self.name) else f"{self.path}: {self.name}"
+
+    def head(self, count: int) -> bytes:
+        """Read the first bytes as they are stored."""
+        with self._open() as file:
+            return file.read(count) or b""
+
+    def blocks(self) -> Iterator[bytes]:
+        """Read the file from front to back, decompressed if it is compressed itself."""
+        with self._open() as file:
+            block = file.read(_BLOCK) or b""
+            stream: Readable = file
+            if compression_of(block):
+                stream = Decompressor(str(self), stream, block)
+                block = stream.read(_BLOCK)
+            while block:
+                yield block
+                block = stream.read(_BLOCK)
+
+    @contextmanager
+    def _open(self) -> Iterator[BinaryIO | OpenFile]:
+        try:
+            if self.member is None:
+                with open_file(self.path) as file:
+                    yield file
+            else:
+                yield io.BytesIO(next(read_members([self.member])))
+        except DamagedShard as damage:
+            raise SourceError(f"{damage}: download it again") from None
+        except OSError as error:
+            raise SourceError(f"{self}: cannot be read ({error.strerror})") from None
 
 
-def _table(
-    batch: Batch, file: int, names: tuple[str, ...] | None, classes: tuple[str, ...] | None
-) -> pl.DataFrame:
-    size = batch.file.width * batch.file.height * len(batch.file.mode)
-    numbers = pl.int_range(batch.images, dtype=pl.Int64, eager=True)
-    digits = numbers.cast(pl.String).str.zfill(max(5, len(str(batch.images - 1))))
-    stems = pl.Series([f"{batch.directory}/".removeprefix("/")]) + digits
-    if batch.names is not None:
-        stems += pl.Series([_suffix(name) for name in batch.names], dtype=pl.String)
+@dataclass(frozen=True)
+class Batch(ABC):
+    """A file of images, all of one size. Plain data: it is pickled for the workers."""
 
-    def same(value: int) -> pl.Series:
-        return pl.repeat(value, batch.images, dtype=pl.Int64, eager=True)
+    file: BatchFile
+    channels: int
+    width: int
+    height: int
+    images: int
 
-    columns = {
-        "path": stems + ".png",
-        "size": same(size),
-        "mtime": same(batch.mtime),
-        "file": same(file),
-        "offset": numbers * batch.step + batch.start,
-        "stored": same(size),
-    }
-    if batch.labels is not None:
-        columns["cls"] = _classes(batch, names, classes)
-    return pl.DataFrame(columns)
+    @property
+    def size(self) -> int:
+        """Bytes of one image."""
+        return self.width * self.height * self.channels
 
+    @property
+    def start(self) -> int | None:
+        """Where pixels begin in a file whose images can be read one by one; else None."""
+        return None
 
-def _suffix(name: str) -> str:
-    """What a path takes over from the file name that an image once had."""
-    stem = name.rpartition(".")[0] or name
-    return f"_{stem}" if _NAME.fullmatch(stem) else ""
+    @abstractmethod
+    def pixels(self) -> Iterator[bytes]:
+        """Read the pixels of all images, one image after another, in blocks of any size."""
 
+    def pick(self, offsets: Sequence[int]) -> dict[int, bytes]:
+        """Read the images at some offsets in the pixels, without keeping others."""
+        found, blocks = {}, self.pixels()
+        block, start = b"", 0
+        for offset in sorted(set(offsets)):
+            while start + len(block) < offset + self.size:
+                passed = min(offset - start, len(block))
+                more = next(blocks, b"")
+                if not more:
+                    raise self.changed()
+                block, start = block[passed:] + more, start + passed
+            found[offset] = block[offset - start : offset - start + self.size]
+        return found
 
-def _classes(
-    batch: Batch, names: tuple[str, ...] | None, classes: tuple[str, ...] | None
-) -> pl.Series:
-    assert batch.labels is not None
-    labels = pl.Series("cls", batch.labels, dtype=pl.Int64)
-    known = names if names is not None else classes
-    if known is None:
-        return labels
-    outside = (~labels.is_between(0, len(known) - 1)).arg_true()
-    if len(outside):
-        raise SourceError(
-            f"{batch.name}: image {outside[0]} has the label {labels[outside[0]]}, which is none "
-            f"of the {len(known)} classes"
+    def changed(self) -> SourceError:
+        """The error for a file that has other pixels than when it was listed."""
+        return SourceError(
+            f"{self.file.path}: has changed since it was listed; give the command again"
         )
-    if names is None or classes is None or names == classes:
-        return labels
-    unknown = [name for name in names if name not in classes]
-    if unknown:
-        raise unknown_classes(batch.name, unknown, classes)
-    renumbered = [classes.index(name) for name in names]
-    return labels.replace_strict(range(len(names)), renumbered, return_dtype=pl.Int64)
+
+
+class LabeledBatch(NamedTuple):
+    """A batch with what a scan finds out about its images."""
+
+    batch: Batch
+    directory: str  # what the paths of its images begin with: the part, or the part and the batch
+    labels: Sequence[int] | None  # the class number of each image; None if they have none
+    names: Sequence[str] | None = None  # the original file name of each image, if known
+
+
+@dataclass(frozen=True)
+class PixelReader(Reader):
+    """Reads the images of batches; the offset of a row counts in the pixels of its batch."""
+
+    encodes: ClassVar[bool] = True
+    batches: tuple[Batch, ...]
+    directory: str | None = None  # the directory of the spools; None if there are none yet
+
+    def sources(self) -> Sequence[str]:
+        """The file of each batch."""
+        return [batch.file.path for batch in self.batches]
+
+    def _spooled(self) -> list[int]:
+        return [number for number, batch in enumerate(self.batches) if batch.start is None]
+
+    def spools(self) -> Sequence[int]:
+        """The bytes of pixels of each batch whose images cannot be read one by one."""
+        return [self.batches[at].images * self.batches[at].size for at in self._spooled()]
+
+    def write_spool(self, number: int, path: str) -> None:
+        """Write the pixels of a batch."""
+        batch = self.batches[self._spooled()[number]]
+        with open(path, "wb") as spool:
+            for block in batch.pixels():
+                spool.write(block)
+            if spool.tell() != batch.images * batch.size:
+                raise batch.changed()
+
+    def spooled(self, directory: str) -> PixelReader:
+        """Return the reader that reads from the spools."""
+        return replace(self, directory=directory)
+
+    def read(self, rows: Rows) -> Iterator[bytes | BadSample]:
+        """Read images in the order of the rows."""
+        assert rows.files is not None and rows.offsets is not None
+        paths = [batch.file.path for batch in self.batches]
+        starts = [batch.start for batch in self.batches]
+        if self.directory is not None:
+            for number, at in enumerate(self._spooled()):
+                paths[at], starts[at] = os.path.join(self.directory, str(number)), 0
+        places = list(zip(rows.files, rows.offsets, strict=True))
+        last = {number: at for at, (number, _) in enumerate(places)}
+        picked: dict[int, dict[int, bytes]] = {}  # images of the batches that were read whole
+        with OpenFiles(tuple(paths)) as opened:
+            for at, (number, offset) in enumerate(places):
+                batch, start = self.batches[number], starts[number]
+                if start is not None:
+                    pixels = read_at(opened[number], batch.size, start + offset)
+                else:
+                    if number not in picked:
+                        offsets = [offset for other, offset in places if other == number]
+                        picked[number] = batch.pick(offsets)
+                    pixels = picked[number][offset]
+                    if at == last[number]:
+                        del picked[number]
+                if len(pixels) == batch.size:
+                    yield encode_raw(pixels, batch.height, batch.width, batch.channels, True)
+                else:
+                    yield BadSample("has changed: its file is shorter than when it was listed")

@@ -160,30 +160,6 @@ def _called(classes: Sequence[str], meanings: Mapping[str, str]) -> list[str]:
     return [] if is_class else sorted(found, key=lambda path: order.index(found[path]))
 
 
-def format_classes(classes: Iterable[str]) -> str:
-    """Write the names one a line, the class number being the line number from 0."""
-    return "".join(f"{name}\n" for name in classes)
-
-
-def read_classes(path: str, gaps: bool = False) -> tuple[str, ...]:
-    """Read what :func:`format_classes` wrote, or anyone did in an editor."""
-    names = [line.removesuffix("\r") for line in read_text(path, LARGEST).split("\n")]
-    while names and not names[-1].strip():
-        names.pop()
-    if not names:
-        raise SourceError(f"{path}: names no class: give a file with one class name a line")
-    first_lines: dict[str, int] = {}
-    for line, name in enumerate(names, 1):
-        if not name.strip():
-            if gaps:
-                continue
-            raise SourceError(f"{path}:{line}: blank; each line before the last names a class")
-        first = first_lines.setdefault(name, line)
-        if first != line:
-            raise SourceError(f"{path}:{line}: {name!r} stands in line {first} already")
-    return tuple(names)
-
-
 _ITEM = re.compile(r"item\s*\{(.*?)\n?\s*\}", re.DOTALL)
 _PAIR = re.compile(r"""(\w+)\s*:\s*(\d+|"(?:[^"\\]|\\.)*"|'(?:[^'\\]|\\.)*')""")
 _NUMBERED = re.compile(r"(\d{1,6}):(.*)")

@@ -11,7 +11,7 @@ import polars as pl
 from dsprep.catalog import Catalog
 from dsprep.findings import Finding
 from dsprep.images.header import NOT_DECODED
-from dsprep.lists.editing import plain_paths
+from dsprep.lists.rows import plain_paths
 from dsprep.readers.base import Reader
 from dsprep.sample import IMAGE_EXTENSIONS, OTHER_IMAGES
 from dsprep.sources.scan import Scanned, printable

@@ -6,8 +6,7 @@ import polars as pl
 
 from dsprep.catalog import Catalog
 from dsprep.findings import Finding
-from dsprep.lists.editing import plain_paths
-from dsprep.lists.rows import parse_rows
+from dsprep.lists.rows import parse_rows, plain_paths
 from dsprep.sources.below import scan_below
 from dsprep.sources.cells import refuse_annotations
 from dsprep.sources.files import Files, list_files

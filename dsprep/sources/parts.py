@@ -18,7 +18,7 @@ from dsprep.readers.base import Reader
 from dsprep.readers.parts import ArchivedParts, SharedStems, stem_of
 from dsprep.sample import IMAGE_EXTENSIONS
 from dsprep.sources.archive import Archive, open_archive
-from dsprep.sources.archived import files_of
+from dsprep.sources.archive_files import files_of
 from dsprep.sources.below import scan_below
 from dsprep.sources.classes import notes_on_directories
 from dsprep.sources.files import Files, list_files

@@ -1,36 +1,45 @@
-"""Data sets of bare pixels: CIFAR-10 and CIFAR-100 as downloaded, and MNIST-style idx files."""
+"""Data sets of bare pixels: which files of CIFAR or MNIST a path names, as a catalog."""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+import re
+from collections.abc import Callable, Sequence
 from typing import TypeAlias
+
+import polars as pl
 
 from dsprep.catalog import Catalog
 from dsprep.errors import SourceError
+from dsprep.readers.archive import ArchiveMember
 from dsprep.sample import image_kind_of
-from dsprep.sources import cifar, idx
-from dsprep.sources.archive import archive_kind, split_path
-from dsprep.sources.batches import PARTS, Batch, catalog_of
-from dsprep.sources.held import Held, files_in, members_in
-from dsprep.storage.paths import exists, is_dir, is_file
+from dsprep.sources import cifar, mnist
+from dsprep.sources.archive import archive_kind, open_archive, split_path
+from dsprep.sources.batches import BatchFile, LabeledBatch, PixelReader
+from dsprep.sources.classes import unknown_classes
+from dsprep.storage.paths import entries, exists, facts, is_dir, is_file
 
-Batches: TypeAlias = tuple[list[Batch], tuple[str, ...] | None]
-"""Batches, and the class names if the data set has them."""
+Names: TypeAlias = tuple[str, ...] | None
+"""The class names, if the data set or the user gives them."""
+
+PARTS = ("train", "test")
+
+_MOST_FILES = 1000
+"""Files in a directory that may still be a known data set."""
+
+_FILE_NAME = re.compile(r"[A-Za-z0-9_-]{1,100}")
 
 
-def read_pixels(
-    paths: Sequence[str], classes: tuple[str, ...] | None, *, may_mix: bool = False
-) -> Catalog | None:
-    """Make the catalog of data sets whose images are bare pixels.
+def read_pixels(paths: Sequence[str], classes: Names, *, may_mix: bool = False) -> Catalog | None:
+    """Make the catalog of data sets whose images are bare pixels; None if a path is of none.
 
     Each path is that of a directory or an archive of CIFAR or of idx files, or of something in it:
     a directory of the archive, one batch, one file of images, or one part (``PATH/train`` or
     ``PATH/test``). Where there are several sets of idx files, such as EMNIST's, a path takes the
     name of one: ``PATH/emnist-letters/train``.
     """
-    batches: list[Batch] = []
-    names: dict[tuple[str, ...] | None, str] = {}
+    batches: list[LabeledBatch] = []
+    names: dict[Names, str] = {}
     for path in paths:
         found = _read(path)
         if found is None:
@@ -42,15 +51,15 @@ def read_pixels(
     if len(names) > 1:
         first, other, *_ = names.values()
         raise SourceError(f"{other}: has other class names than {first}: pack each by itself")
-    again = [each.name for at, each in enumerate(batches) if each in batches[:at]]
+    again = [each.batch.file for at, each in enumerate(batches) if each in batches[:at]]
     if again:
         raise SourceError(f"{again[0]}: is named twice")
-    return catalog_of(batches, paths[0], next(iter(names)), classes)
+    return _catalog(batches, paths[0], next(iter(names)), classes)
 
 
-def _require_one_part(path: str, batches: Sequence[Batch]) -> None:
+def _require_one_part(path: str, batches: Sequence[LabeledBatch]) -> None:
     counts = {
-        part: sum(each.images for each in batches if each.directory.split("/")[0] == part)
+        part: sum(each.batch.images for each in batches if each.directory.split("/")[0] == part)
         for part in PARTS
     }
     if all(counts.values()):
@@ -62,33 +71,36 @@ def _require_one_part(path: str, batches: Sequence[Batch]) -> None:
         )
 
 
-def _read(path: str) -> Batches | None:
+# Files
+
+
+def _read(path: str) -> tuple[list[LabeledBatch], Names] | None:
     """Read what a path names; None if it is something else."""
-    whole, inner = _split(path.rstrip("/") or path)
-    if is_dir(whole):
-        held = files_in(whole, _is_part)
-    elif not is_file(whole):
+    place, inner = _split(path.rstrip("/") or path)
+    if is_dir(place):
+        files = _files_in(place, _is_part)
+    elif not is_file(place):
         return None
-    elif archive_kind(whole) is None:
-        directory, name = os.path.split(whole)
+    elif archive_kind(place) is None:
+        directory, name = os.path.split(place)
         directory = directory or "."
-        beside = files_in(directory, _is_part) or files_in(directory, name.__eq__)
+        beside = _files_in(directory, _is_part) or _files_in(directory, name.__eq__)
         return None if inner else _of_file(beside, name)
     else:
-        held = members_in(whole, lambda name: _is_part(name) or image_kind_of(name) is not None)
-        if any(image_kind_of(each.name) for each in held):
+        files = _members_in(place, lambda name: _is_part(name) or image_kind_of(name) is not None)
+        if any(image_kind_of(file.name) for file in files):
             return None  # images, whatever lies beside them
     directory, name = os.path.split(inner)
-    found = _of_file([each for each in held if each.directory == directory], name)
+    found = _of_file([file for file in files if file.directory == directory], name)
     if found is not None:
         return found
     names = inner.split("/") if inner else []
     for cut in range(len(names), max(len(names) - 3, -1), -1):
-        together = _together(whole, held, "/".join(names[:cut]))
+        together = _together(place, files, "/".join(names[:cut]))
         if together:
-            found = _of_part(whole, together, names[cut:])
+            found = _of_part(place, together, names[cut:])
             if not found[0]:
-                raise SourceError(f"{path}: there is no such part of {whole}")
+                raise SourceError(f"{path}: there is no such part of {place}")
             return found
     return None
 
@@ -106,56 +118,162 @@ def _split(path: str) -> tuple[str, str]:
 
 
 def _is_part(name: str) -> bool:
-    return cifar.is_part(name) or idx.is_part(name)
+    return cifar.is_part(name) or mnist.is_part(name)
 
 
-def _of_file(beside: Sequence[Held], name: str) -> Batches | None:
+def _files_in(directory: str, wanted: Callable[[str], bool]) -> list[BatchFile]:
+    """Return some of the files in a directory; none if it has too many for a known data set."""
+    found: list[BatchFile] = []
+    try:
+        for number, entry in enumerate(entries(directory)):
+            if number >= _MOST_FILES:
+                return []
+            if wanted(entry.name) and entry.is_file():
+                path = os.path.join(directory, entry.name)
+                found.append(BatchFile(entry.name, "", path, *facts(path)))
+    except OSError:
+        return []  # whoever reads it next will say so
+    return sorted(found)
+
+
+def _members_in(path: str, wanted: Callable[[str], bool]) -> list[BatchFile]:
+    """Return some of the files in an archive."""
+    _, _, listing, reader = open_archive(path)
+    for damage in listing.damage:
+        raise SourceError(f"{path}: {damage.detail}: download it again")
+    for name, reason in listing.unreadable:
+        if wanted(os.path.basename(name)):
+            raise SourceError(f"{path}: {name} cannot be read ({reason})")
+    found: dict[tuple[str, str], BatchFile] = {}
+    for at, full_name in enumerate(listing.names):
+        directory, name = os.path.split(os.path.normpath(full_name))
+        if not wanted(name):
+            continue
+        if (directory, name) in found:
+            raise SourceError(f"{path}: holds two files called {name}")
+        size = listing.sizes[at]
+        member = ArchiveMember(reader, listing.offsets[at], listing.stored[at], size)
+        found[directory, name] = BatchFile(name, directory, path, size, reader.mtime or 0, member)
+    return sorted(found.values(), key=lambda file: (file.directory, file.name))
+
+
+def _of_file(beside: Sequence[BatchFile], name: str) -> tuple[list[LabeledBatch], Names] | None:
     """Read one batch, or one file of images, with what lies beside it."""
-    for images in idx.images_files(beside, name):
-        return [idx.read_batch(images)], None
+    for images in mnist.images_files(beside, name):
+        return [mnist.read_batch(images)], None
     version = cifar.version_of(beside, name)
     return None if version is None else cifar.read_batches(beside, version, name)
 
 
-def _together(whole: str, held: Sequence[Held], directory: str) -> list[Held]:
+def _together(place: str, files: Sequence[BatchFile], directory: str) -> list[BatchFile]:
     """Return the files of the data set in a directory of an archive, or below."""
-    found: dict[str, list[Held]] = {}
-    for each in held:
-        if not directory or f"{each.directory}/".startswith(f"{directory}/"):
-            found.setdefault(each.directory, []).append(each)
+    found: dict[str, list[BatchFile]] = {}
+    for file in files:
+        if not directory or f"{file.directory}/".startswith(f"{directory}/"):
+            found.setdefault(file.directory, []).append(file)
     found = {
         path: files
         for path, files in found.items()
-        if idx.images_files(files) or cifar.version_of(files)
+        if mnist.images_files(files) or cifar.version_of(files)
     }
     depths = {path: path.count("/") + bool(path) for path in found}
     first = [path for path in sorted(found) if depths[path] == min(depths.values())]
     if len(first) > 1:
-        raise _several(whole, first)
+        raise _several(place, first)
     return found[first[0]] if first else []
 
 
-def _of_part(whole: str, together: Sequence[Held], names: Sequence[str]) -> Batches:
+def _of_part(
+    place: str, together: Sequence[BatchFile], names: Sequence[str]
+) -> tuple[list[LabeledBatch], Names]:
     """Read the part of a data set, of one of its sets of idx files, or all of it."""
     part = names[-1] if names and names[-1] in PARTS else None
     sets = names if part is None else names[:-1]
-    images = idx.images_files(together)
+    images = mnist.images_files(together)
     if len(sets) > 1 or (sets and not images):
         return [], None
     if not images:
         version = cifar.version_of(together)
         assert version is not None
         return cifar.read_batches(together, version, part)
-    there = sorted({each.set for each in images})
-    if not sets and len(there) > 1:
-        raise _several(whole, there)
-    chosen = [each for each in images if each.set in (sets or there)]
+    known = sorted({each.set for each in images})
+    if not sets and len(known) > 1:
+        raise _several(place, known)
+    chosen = [each for each in images if each.set in (sets or known)]
     chosen = [each for each in chosen if part in (None, each.part)]
-    chosen.sort(key=lambda each: (each.part == "test", each.held.path, each.held.name))
-    return [idx.read_batch(each) for each in chosen], None
+    chosen.sort(key=lambda each: (each.part == "test", each.file.path, each.file.name))
+    return [mnist.read_batch(each) for each in chosen], None
 
 
-def _several(whole: str, names: Sequence[str]) -> SourceError:
+def _several(place: str, names: Sequence[str]) -> SourceError:
     return SourceError(
-        f"{whole}: holds several data sets: name one of them, such as {whole}/{names[-1]}"
+        f"{place}: holds several data sets: name one of them, such as {place}/{names[-1]}"
     )
+
+
+# The catalog
+
+
+def _catalog(batches: Sequence[LabeledBatch], root: str, names: Names, classes: Names) -> Catalog:
+    labeled = [each.labels is not None for each in batches]
+    if any(labeled) and not all(labeled):
+        bare = batches[labeled.index(False)].batch.file
+        raise SourceError(f"{bare}: has no labels beside it, where others have")
+    if classes is not None and not any(labeled):
+        raise SourceError(f"{root}: has no labels, but a list of {len(classes)} classes was given")
+    tables = [_table(each, number, names, classes) for number, each in enumerate(batches)]
+    table = pl.concat(tables) if tables else pl.DataFrame()
+    if table.is_empty():
+        raise SourceError(f"{root}: holds no images")
+    index = pl.int_range(table.height, dtype=pl.Int64, eager=True).alias("index")
+    table = table.select(index, pl.all())
+    known = classes if classes is not None else names
+    reader = PixelReader(tuple(each.batch for each in batches))
+    return Catalog(table, root, known if any(labeled) else None, reader)
+
+
+def _table(labeled: LabeledBatch, number: int, names: Names, classes: Names) -> pl.DataFrame:
+    batch, directory, labels, file_names = labeled
+    count, size = batch.images, batch.size
+    numbers = pl.int_range(count, dtype=pl.Int64, eager=True)
+    digits = numbers.cast(pl.String).str.zfill(max(5, len(str(count - 1))))
+    stems = pl.Series([f"{directory}/".removeprefix("/")]) + digits
+    if file_names is not None:
+        originals = (name.rpartition(".")[0] or name for name in file_names)
+        suffixes = [f"_{name}" if _FILE_NAME.fullmatch(name) else "" for name in originals]
+        stems += pl.Series(suffixes, dtype=pl.String)
+
+    def same(value: int) -> pl.Series:
+        return pl.repeat(value, count, dtype=pl.Int64, eager=True)
+
+    columns = {
+        "path": stems + ".png",
+        "size": same(size),
+        "mtime": same(batch.file.mtime),
+        "file": same(number),
+        "offset": numbers * size,
+        "stored": same(size),
+    }
+    if labels is not None:
+        series = pl.Series("cls", labels, dtype=pl.Int64)
+        columns["cls"] = _classes(batch.file, series, names, classes)
+    return pl.DataFrame(columns)
+
+
+def _classes(file: BatchFile, labels: pl.Series, names: Names, classes: Names) -> pl.Series:
+    known = names if names is not None else classes
+    if known is None:
+        return labels
+    outside = (~labels.is_between(0, len(known) - 1)).arg_true()
+    if len(outside):
+        raise SourceError(
+            f"{file}: image {outside[0]} has the label {labels[outside[0]]}, which is none "
+            f"of the {len(known)} classes"
+        )
+    if names is None or classes is None or names == classes:
+        return labels
+    unknown = [name for name in names if name not in classes]
+    if unknown:
+        raise unknown_classes(str(file), unknown, classes)
+    renumbered = [classes.index(name) for name in names]
+    return labels.replace_strict(range(len(names)), renumbered, return_dtype=pl.Int64)

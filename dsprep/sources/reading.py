@@ -14,6 +14,7 @@ from dsprep.formats.augmented import MANIFESTS
 from dsprep.options import given_options, require_effect
 from dsprep.sample import IMAGE_EXTENSIONS
 from dsprep.schema import LABEL_TYPES, Choice, Schema
+from dsprep.sources.archive import open_archive
 from dsprep.sources.below import importing_polars, scan_below
 from dsprep.sources.scan import RunAll, Scanned
 from dsprep.storage.objects import asked_once
@@ -268,9 +269,11 @@ def _read(source: Source, run_all: RunAll) -> tuple[Catalog, list[Finding]]:
 
 def _read_tree(source: Source, run_all: RunAll) -> tuple[Catalog, list[Finding]]:
     if not is_dir(source.root):
-        from dsprep.sources.archive import read_archive
+        with importing_polars():
+            archive = open_archive(source.root)
+        from dsprep.sources.archive_files import read_archive  # not before polars is there
 
-        return read_archive(source)
+        return read_archive(source, archive)
     folder = None if source.chooses else _scan_ahead(source, run_all)
     from dsprep.sources.tree import read_tree  # not before polars is there
 

@@ -11,8 +11,7 @@ import polars as pl
 from dsprep.catalog import Catalog
 from dsprep.errors import OptionError
 from dsprep.findings import Finding
-from dsprep.lists.editing import plain_paths
-from dsprep.lists.rows import is_too_large, leads_outside
+from dsprep.lists.rows import is_too_large, leads_outside, plain_paths
 from dsprep.options import require_effect
 from dsprep.sample import IMAGE_EXTENSIONS
 from dsprep.sources.below import scan_below

@@ -119,7 +119,7 @@ def _supervised(info: Any) -> list[str]:
 
 
 def _class_names(directory: str, feature: str) -> tuple[str, ...]:
-    from dsprep.sources.classes import read_classes  # not before polars is there
+    from dsprep.lists.store import read_classes  # not before polars is there
 
     path = os.path.join(directory, f"{feature.replace('/', '-')}.labels.txt")
     return read_classes(path) if is_file(path) else ()

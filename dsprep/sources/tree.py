@@ -6,8 +6,9 @@ import os
 from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING
 
+from dsprep.lists.store import read_classes
 from dsprep.readers.parts import PartReader
-from dsprep.sources.classes import notes_on_directories, read_classes
+from dsprep.sources.classes import notes_on_directories
 from dsprep.sources.folder import read_folder
 from dsprep.sources.lst import read_lst
 from dsprep.sources.scan import RunAll, Scanned

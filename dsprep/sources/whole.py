@@ -18,7 +18,6 @@ from dsprep.findings import Finding
 from dsprep.formats import CONCATENATIVE, format_of_source, shard_stem
 from dsprep.formats.augmented import MANIFESTS
 from dsprep.formats.stream import ShardStream
-from dsprep.formats.tfrecord import TFRecord
 from dsprep.formats.webdataset import WebDataset
 from dsprep.sample import IMAGE_EXTENSIONS, OTHER_IMAGES, image_kind_of
 from dsprep.sources.scan import RunAll
@@ -93,7 +92,7 @@ def _chosen(
     source: Source, catalog: Catalog, findings: list[Finding], run_all: RunAll
 ) -> tuple[Catalog, list[Finding]]:
     """Take the samples that a list or a table names, with the labels that it tells."""
-    from dsprep.sources.archive import read_text_beside
+    from dsprep.sources.archive_files import read_text_beside
     from dsprep.sources.files import Files
     from dsprep.sources.infer import with_schema
     from dsprep.sources.tree import read_tree
@@ -117,7 +116,7 @@ def _require_alone(source: Source) -> None:
 
 
 def _classes(source: Source) -> tuple[str, ...] | None:
-    from dsprep.sources.classes import read_classes
+    from dsprep.lists.store import read_classes
 
     return read_classes(source.classes) if source.classes else None
 
@@ -149,9 +148,7 @@ def shards_of(source: Source) -> ShardSet | None:
             return None
         sets.append(shards)
     found = joined(sets)
-    if source.features is not None and isinstance(found.layout, TFRecord):
-        found = replace(found, layout=replace(found.layout, preset=source.features))
-    return found
+    return replace(found, layout=found.layout.with_options(preset=source.features))
 
 
 def _is_tree(shards: ShardSet, is_chosen_from: bool) -> bool:

@@ -1,4 +1,4 @@
-"""Is this file there already? By its content as far as anybody knows it, and said by what.
+"""Is a file at the destination already? Compared by contents as far as they are known.
 
 =======================================  ==============================================
 what is known                            what decides
@@ -12,11 +12,11 @@ a full checksum that S3 keeps            the crc32c of the other: ``checksum``; 
                                          differ and dsprep has not noted the same: ``download``
 the crc32c that dsprep noted with it     the crc32c of the other: ``metadata``
 an ETag that looks like an MD5           it is sent: ``etag``
-nothing of all that                      sent if the source is the newer one: ``time``
+none of these                           sent if the source is the newer one: ``time``
 =======================================  ==============================================
 
-ETags come with a listing, so that two thousand small files take two requests. What stands below
-them takes a request for each object, which large ones are worth.
+ETags come with a listing: 2,000 small files take two requests. The rows below the ETags take one
+request per object, which is little beside the transfer of a large one.
 """
 
 from __future__ import annotations
@@ -26,48 +26,47 @@ from typing import NamedTuple, Protocol
 
 from dsprep.storage.base import Stored
 
+# What can decide. "withdrawn": a manifest is removed while the files that it names are replaced.
 BY = ("missing", "size", "etag", "checksum", "metadata", "download", "time", "withdrawn")
-"""What can decide; the last, that a manifest is removed as long as what it names is replaced."""
 
 BY_CHECKSUM = ("checksum", "metadata", "download")
-BY_CONTENT = ("etag", *BY_CHECKSUM)
-"""What proves that a file which is not sent is the same; equal sizes and times do not."""
+BY_CONTENT = ("etag", *BY_CHECKSUM)  # what proves equal contents; sizes and times do not
 
 
 class Verdict(NamedTuple):
     """Whether a file is to be sent."""
 
     send: bool  # whether it is
-    by: str  # what decided; one of :data:`BY`
+    by: str  # what decided; one of `BY`
 
 
 class Content(Protocol):
-    """What a file holds, to be learnt as it is needed."""
+    """The contents of a file, found out only as far as needed."""
 
     @property
     def is_read(self) -> bool:
-        """Whether learning it takes reading all bytes, which is then done last."""
+        """Whether this reads all bytes; such a side is asked last."""
 
     @property
     def has_md5(self) -> bool:
-        """Whether the MD5 can be learnt."""
+        """Whether the MD5 is available."""
 
     @property
     def may_be_wrong(self) -> bool:
-        """Whether the crc32c that is told is no proof that the bytes are others."""
+        """Whether a different crc32c does not prove different bytes."""
 
     def md5(self) -> bytes:
-        """The MD5 of all bytes."""
+        """Return the MD5 of all bytes."""
 
     def crc32c(self, told: bool = True) -> tuple[int, str] | None:
-        """The crc32c of all bytes and what told it, ``checksum`` or ``metadata``; or None."""
+        """Return the crc32c and its origin, ``checksum`` or ``metadata``; None if unknown."""
 
     def read_crc32c(self) -> int:
-        """The crc32c of all bytes, by reading them."""
+        """Read all bytes and return their crc32c."""
 
 
 def by_listing(source: Stored, found: Stored | None, size_only: bool = False) -> Verdict | None:
-    """Decide by what listings tell; None if it takes a look at the contents."""
+    """Decide by the listings; None if the contents must be compared."""
     if found is None:
         return Verdict(True, "missing")
     if found.size != source.size:
@@ -85,8 +84,8 @@ def by_content(source: Content, found: Content, newer: bool) -> Verdict:
         return _by_checksum(source, found, told=True) or Verdict(newer, "time")
     if source.md5() == found.md5():
         return Verdict(False, "etag")
-    # Others may be equal all the same: the ETag of what KMS has encrypted is no MD5, and a listing
-    # does not tell which these are. A request more is little beside sending the file.
+    # The files may still be equal: the ETag of an object that KMS encrypted is not an MD5, and a
+    # listing does not show which objects these are. One more request is cheaper than an upload.
     return _by_checksum(source, found, told=False) or Verdict(True, "etag")
 
 
@@ -102,13 +101,13 @@ def has_crc32c(crc32c: int, contents: Iterable[Content]) -> bool:
 
 
 def _by_checksum(source: Content, found: Content, told: bool) -> Verdict | None:
-    """Decide by checksums; None if one is not known."""
+    """Decide by checksums; None if one is unknown."""
     first, last = sorted((source, found), key=lambda content: content.is_read)
     one = first.crc32c(told)
     other = last.crc32c(told) if one else None
     if not one or not other:
         return None
-    # Where MD5s differ as well, no server is doubted.
+    # If the MD5s differ as well, the checksum of the server is believed.
     if told and one[0] != other[0] and (first.may_be_wrong or last.may_be_wrong):
         values = [
             content.read_crc32c() if content.may_be_wrong else known[0]

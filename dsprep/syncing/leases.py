@@ -1,4 +1,4 @@
-"""Places at the destination that ``pack``, ``convert`` or ``shard`` writes to: a lease tells."""
+"""Leases: do not write where ``pack``, ``convert`` or ``shard`` is writing."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Callable, Collection, Mapping
 from os.path import splitext
 
 from dsprep.errors import DestinationError, StoreError
-from dsprep.run.remote.lease import DEAD_AFTER, LONG_AGO
+from dsprep.run.lease import DEAD_AFTER, LONG_AGO
 from dsprep.storage.base import Stored
 from dsprep.storage.local import SCRATCH
 from dsprep.storage.pace import Pace
@@ -23,23 +23,23 @@ def require_idle(
     pace: Pace,
     tell: Callable[[str], object],
 ) -> None:
-    """See that no other command is writing what is to be written."""
+    """Raise if another command is writing files that this one would write."""
     for path, lease in leases.items():
         before = _guarded(path)
         is_old = time.time() - lease.modified > LONG_AGO
-        if not is_old and any(each.startswith(before) for each in paths):
+        if not is_old and any(name.startswith(before) for name in paths):
             _require_dead(destination, path, destination.name(before), pace, tell)
 
 
 def _require_dead(
     destination: Side, path: str, place: str, pace: Pace, tell: Callable[[str], object]
 ) -> None:
-    """Watch a lease that may have been left behind: a run that is alive renews it."""
+    """Watch a lease that a killed run may have left: a live run renews it."""
     try:
         first, began = destination.read(path), time.monotonic()
         tell(
-            f"{place}: another dsprep command was writing there; looking for up to "
-            f"{DEAD_AFTER:.0f} s whether it still is"
+            f"{place}: another dsprep command was writing there; waiting for up to "
+            f"{DEAD_AFTER:.0f} s to see whether it still is"
         )
         while time.monotonic() - began <= DEAD_AFTER:
             pace.wait(_LOOK_EVERY)
@@ -56,7 +56,7 @@ def _require_dead(
 
 
 def _guarded(lease: str) -> str:
-    """What the paths of the files begin with that a lease is for."""
+    """Return the prefix of the paths that a lease protects."""
     above, scratch, _ = f"/{lease}".rsplit("/", 2)
     single = scratch.removesuffix(SCRATCH).removeprefix(".")
     stem, _ = splitext(single)  # train.idx stands beside train.rec

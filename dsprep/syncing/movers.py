@@ -1,4 +1,4 @@
-"""How files get from one side to the other: up to S3, down from it, or across it."""
+"""Transfers of files: up to S3, down from it, or from S3 to S3."""
 
 from __future__ import annotations
 
@@ -26,46 +26,45 @@ from dsprep.syncing.sides import Directory, Prefix
 class Way(NamedTuple):
     """What all transfers of a run share."""
 
-    pace: Pace  # their threads, and what holds them back
-    events: Events  # who wants to know
-    part_size: int = 0  # in bytes; 0 for a good one
-    keep: bool = True  # whether what is unfinished is kept
+    pace: Pace  # threads and limits
+    events: Events  # progress
+    part_size: int = 0  # in bytes; 0 for the default
+    keep: bool = True  # whether unfinished transfers are kept for the next run
 
 
 class Moved(NamedTuple):
     """A file that has arrived."""
 
     size: int  # in bytes
-    resumed: int  # those of them that were there from an earlier run
+    resumed: int  # bytes of it that an earlier run had sent
 
 
 class Mover(Protocol):
     """Moves files in one direction."""
 
     def require_rights(self) -> None:
-        """See that files can be stored at the destination."""
+        """Raise unless files can be stored at the destination."""
 
     def is_newer(self, source: Stored, found: Stored) -> bool:
-        """Whether a file has changed since it was stored at the destination, as times tell."""
+        """Return whether times say that a file changed since it was stored at the destination."""
 
     def parts(self, pair: Pair, way: Way) -> int:
-        """In how many parts a file would go."""
+        """Return the number of parts of a file."""
 
     def requests(self, parts: Sequence[int]) -> Requests:
-        """How many requests files of so many parts each take."""
+        """Estimate the requests for files of these numbers of parts."""
 
     def send(self, pair: Pair, crc32c: int | None, way: Way) -> Moved:
-        """Make a file be at the destination, whole."""
+        """Transfer a file."""
 
     def publish(self, pair: Pair, data: bytes, new: bool, way: Way) -> Moved:
-        """Make a manifest be at the destination.
+        """Publish a manifest that has been read.
 
-        On S3, it takes the place of the one that was seen there, or of none; a local one is
-        replaced by the object if that is what was read.
+        On S3, it replaces only the one that was found there, or none if ``new``.
         """
 
     def delete(self, paths: Sequence[str]) -> list[Failure]:
-        """Delete files at the destination; returns those that could not be."""
+        """Delete files at the destination; return those that could not be deleted."""
 
 
 @dataclass(frozen=True)
@@ -76,19 +75,19 @@ class Up:
     destination: Prefix
 
     def require_rights(self) -> None:
-        """Those of uploads."""
+        """Probe the rights of uploads."""
         require_rights(self.destination.store, self.destination.prefix)
 
     def is_newer(self, source: Stored, found: Stored) -> bool:
-        """By when the file was changed, and the object stored."""
+        """Compare the time of the file with that of the object."""
         return source.modified > found.modified
 
     def parts(self, pair: Pair, way: Way) -> int:
-        """Those of an upload."""
+        """Return the parts of an upload."""
         return len(plan_parts(pair.source.size, way.part_size, pair.path))
 
     def requests(self, parts: Sequence[int]) -> Requests:
-        """Those of uploads: one of several parts is looked for, begun and completed."""
+        """Several parts take a search, a beginning and a completion more."""
         several = sum(count > 1 for count in parts)
         return Requests(sum(parts) + 3 * several, several, sum(parts))
 
@@ -123,18 +122,18 @@ class Down:
     destination: Directory
 
     def require_rights(self) -> None:
-        """None: a directory is made when the first file comes."""
+        """Nothing to check: the first file makes the directory."""
 
     def is_newer(self, source: Stored, found: Stored) -> bool:
-        """By whole seconds, which is how a download is told when its object was stored."""
+        """Compare whole seconds: S3 gives no more to a download."""
         return int(source.modified) > found.modified
 
     def parts(self, pair: Pair, way: Way) -> int:
-        """Those of a download."""
+        """Return the parts of a download."""
         return len(plan_parts(pair.source.size, way.part_size, pair.path))
 
     def requests(self, parts: Sequence[int]) -> Requests:
-        """Those of downloads."""
+        """Several parts take a HEAD more."""
         return Requests(0, sum(parts) + sum(count > 1 for count in parts), sum(parts))
 
     def send(self, pair: Pair, crc32c: int | None, way: Way) -> Moved:
@@ -153,7 +152,7 @@ class Down:
         return Moved(got.size, got.size - got.moved)
 
     def publish(self, pair: Pair, data: bytes, new: bool, way: Way) -> Moved:
-        """Download a manifest, if it still is what was read."""
+        """Download a manifest if it is still the one that was read."""
         return self.send(pair, crc32c_of_bytes(data), way)
 
     def delete(self, paths: Sequence[str]) -> list[Failure]:
@@ -175,24 +174,24 @@ class Across:
     destination: Prefix
 
     def require_rights(self) -> None:
-        """Those of uploads."""
+        """Probe the rights of uploads."""
         require_rights(self.destination.store, self.destination.prefix)
 
     def is_newer(self, source: Stored, found: Stored) -> bool:
-        """By when both were stored."""
+        """Compare the times when both were stored."""
         return source.modified > found.modified
 
     def parts(self, pair: Pair, way: Way) -> int:
-        """Those of a copy."""
+        """Return the parts of a copy."""
         return len(plan_copy(pair.source.size))
 
     def requests(self, parts: Sequence[int]) -> Requests:
-        """Those of copies: both objects are looked at."""
+        """Each copy takes a HEAD of both objects."""
         several = sum(count > 1 for count in parts)
         return Requests(sum(parts) + 3 * several, 2 * len(parts), sum(parts))
 
     def send(self, pair: Pair, crc32c: int | None, way: Way) -> Moved:
-        """Let the server copy an object, if it is what was listed and what its manifest tells."""
+        """Copy an object on the server if it is the one listed, with the crc32c in its manifest."""
         name = self.source.name(pair.path)
         stored = self.source.store.stat(pair.source.key)
         if stored is None or stored.etag != pair.source.etag:
@@ -212,7 +211,7 @@ class Across:
         return Moved(copied.size, 0)
 
     def publish(self, pair: Pair, data: bytes, new: bool, way: Way) -> Moved:
-        """Store a manifest again."""
+        """Store a manifest."""
         return _put(self.destination, pair, data, new, way)
 
     def delete(self, paths: Sequence[str]) -> list[Failure]:
@@ -221,7 +220,7 @@ class Across:
 
 
 def _require(expected: int, side: Prefix, stored: Stored, name: str, proven: bool = False) -> None:
-    """Refuse an object that is not what its manifest tells."""
+    """Raise if an object does not have the crc32c in its manifest."""
     known = crc32c_of(stored)
     doubtful = proven if known is None else known != expected and may_be_wrong(stored)
     if doubtful:
@@ -235,7 +234,7 @@ def _require(expected: int, side: Prefix, stored: Stored, name: str, proven: boo
 
 
 def _put(place: Prefix, pair: Pair, data: bytes, new: bool, way: Way) -> Moved:
-    """Store a manifest in the place of the one that was seen, or of none."""
+    """Store a manifest on condition that no other run has replaced it."""
     guard = "" if new or pair.found is None else pair.found.etag
     place.store.publish(place.key(pair.path), data, guard)
     name = place.name(pair.path)

@@ -1,4 +1,4 @@
-"""Uploads that nobody will finish: found, and aborted, as their parts are billed until then."""
+"""Unfinished uploads: list and abort them, because their parts are billed."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ from dsprep.storage.preflight import probe
 class Orphan:
     """An unfinished upload."""
 
-    url: str  # what it would have become
-    id: str  # the server's name for it
-    seconds: float  # how long ago it was begun
-    initiator: str  # who began it; empty if the server does not tell
-    parts: int  # how many parts are there
+    url: str  # of the object
+    id: str  # upload id
+    seconds: float  # its age
+    initiator: str  # who began it; empty if unknown
+    parts: int  # uploaded parts
     bytes: int  # their size
-    aborted: bool  # whether it was thrown away
+    aborted: bool
 
 
 def abort_uploads(
@@ -29,9 +29,8 @@ def abort_uploads(
 ) -> list[Orphan]:
     """Abort one's own unfinished uploads; those of others are left alone.
 
-    Whose an upload is, the server tells: it is one's own if it has the initiator that an upload
-    begun now has. Where the server does not tell, all below the place are taken for one's own. That
-    upload tells the server's time, too, by which ages are reckoned.
+    An upload is one's own if its initiator is that of an upload begun now, which also shows the
+    server's time. If the server names no initiators, all uploads below the place are one's own.
     """
     below = place if not place or place.endswith("/") else place + "/"
     mine = None if dry_run else probe(store, below)
@@ -52,7 +51,7 @@ def abort_uploads(
 
 
 def _orphan(store: S3Store, upload: Upload, now: float, aborted: bool) -> Orphan | None:
-    """Look what an upload has; None if it has ended meanwhile."""
+    """Describe an upload; None if it has ended meanwhile."""
     try:
         parts = [part for page in store.list_parts(upload) for part in page]
     except StoreError as error:

@@ -44,16 +44,16 @@ class SyncReport:
         source: As it was given.
         destination: As it was given.
         state: ``synced``, ``already there``, ``incomplete`` or ``planned``.
-        sent: The files that went.
+        sent: The files that were sent.
         bytes: Their size.
-        resumed: Bytes of them that were there from an earlier run.
-        same: How many files were there already, by what told so.
+        resumed: Bytes of them that an earlier run had sent.
+        same: Number of files that were there already, by what decided.
         deleted: Paths that were deleted at the destination.
-        verified: How many files --verify has proven, by what.
-        left: What took no part, and why.
+        verified: Number of files that `verify` has proven, by what.
+        left: Files that were left out, and why.
         failures: What failed.
-        requests: An estimate of those that it takes.
-        notes: What else there is to say.
+        requests: An estimate of the requests.
+        notes: Further remarks.
         seconds: How long it took.
     """
 

@@ -1,4 +1,4 @@
-"""The two sides of a sync: a directory, and the objects under a prefix. Listed, and looked into."""
+"""The two sides of a sync: a directory, or the objects under a prefix on S3."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from shlex import quote
 from typing import Protocol
 
 from dsprep.errors import SourceError, StoreError
-from dsprep.run.remote.lease import LEASE
+from dsprep.run.lease import LEASE
 from dsprep.storage.base import Stored
 from dsprep.storage.bucket import S3Store
 from dsprep.storage.crc import crc32c, is_whole
@@ -30,25 +30,19 @@ from dsprep.storage.proof import known_crc32c, may_be_wrong
 from dsprep.storage.readback import read_back, read_small
 from dsprep.syncing.compare import Content
 
-_AT_ONCE = 1 << 20
-"""Bytes read and hashed at once: they are still in the processor's cache when they are hashed."""
-
-_TRIES = 3
-"""How often a small object is read that is not what the store says it is."""
-
-ROOT = "."
-"""The path of what is listed, where it cannot be."""
-
-_BROKEN = (errno.ENOENT, errno.ENOTDIR, errno.ELOOP)
-"""What it means that a link leads nowhere, and not that nobody knows what it leads to."""
+# Bytes read and hashed at once: they are still in the processor's cache when they are hashed.
+_BLOCK = 1 << 20
+_TRIES = 3  # reads of a small object whose bytes do not match its checksum
+ROOT = "."  # the path of a failure to list a side at all
+_BROKEN = (errno.ENOENT, errno.ENOTDIR, errno.ELOOP)  # errors of a link whose target is missing
 
 
 @dataclass(frozen=True)
 class Left:
-    """Something that takes no part."""
+    """Something that is left out."""
 
     path: str  # where it is, relative to its side
-    why: str  # in words
+    why: str  # the reason
 
 
 @dataclass
@@ -56,42 +50,39 @@ class Listing:
     """What a side holds."""
 
     files: dict[str, Stored] = field(default_factory=dict)  # by their path, relative to the side
-    left: list[Left] = field(default_factory=list)  # what cannot take part, or is not to
-    # what could not be looked at, or into, if its path ends with a slash: what lies there is not
-    # known
+    left: list[Left] = field(default_factory=list)  # what is left out
+    # files that could not be read, and directories (with a slash at the end) that could not be
+    # listed: their contents are unknown
     unseen: list[Left] = field(default_factory=list)
-    # paths of links to directories, behind which some of the files lie
-    linked: set[str] = field(default_factory=set)
-    # of other commands that write there, or did until they were killed, by path
-    leases: dict[str, Stored] = field(default_factory=dict)
-    # what runs keep in a directory until they are done, which takes no part
-    unfinished: list[str] = field(default_factory=list)
+    linked: set[str] = field(default_factory=set)  # paths of links to directories
+    leases: dict[str, Stored] = field(default_factory=dict)  # of running or killed commands
+    unfinished: list[str] = field(default_factory=list)  # state of unfinished runs, left out
 
 
 def lies_in(path: str, places: Collection[str]) -> bool:
-    """Whether a path is one of some places, or below one."""
+    """Return whether a path is one of some places, or below one."""
     while path and path not in places:
         path = path.rpartition("/")[0]
     return bool(path)
 
 
 class Side(Protocol):
-    """A place that files are synced from or to."""
+    """A location that files are synced from or to."""
 
     def name(self, path: str) -> str:
-        """What users call a file there."""
+        """Return a file's name for messages."""
 
     def list(self) -> Listing:
-        """Everything that is there."""
+        """List all files."""
 
     def why_empty(self) -> str:
-        """What to say if nothing is there."""
+        """Return what to say if there are no files."""
 
     def read(self, path: str) -> bytes:
-        """A small file."""
+        """Read a small file."""
 
     def content(self, file: Stored, crc32c: int | None) -> Content:
-        """How to learn what a file holds."""
+        """Return what compares a file's contents; ``crc32c`` is that in a manifest."""
 
 
 @dataclass(frozen=True)
@@ -99,20 +90,20 @@ class Directory:
     """A directory, or one file."""
 
     root: Path  # the directory
-    single: str | None = None  # the name of the file in it that is meant; None for all
+    single: str | None = None  # the only file in it that takes part; None for all
     follow: bool = True  # whether links are followed
-    pace: Pace = field(default_factory=Pace)  # what ends reading
+    pace: Pace = field(default_factory=Pace)  # stops reading
 
     def name(self, path: str) -> str:
-        """The path that users would give."""
+        """Return its path."""
         return str(self.root / path)
 
     def path(self, path: str) -> Path:
-        """Where a file is."""
+        """Return its path."""
         return self.root / path
 
     def list(self) -> Listing:
-        """Everything below the directory; nothing, if it is not there."""
+        """List the files below the directory; none if it does not exist."""
         found = Listing()
         try:
             if self.single is not None:
@@ -171,11 +162,11 @@ class Directory:
             self._walk(path, found, above | {(status.st_dev, status.st_ino)})
 
     def why_empty(self) -> str:
-        """What to say if nothing is there."""
+        """Return what to say if there are no files."""
         return "holds nothing"
 
     def read(self, path: str) -> bytes:
-        """A small file."""
+        """Read a small file."""
         try:
             return read_whole(self.path(path))
         except FileNotFoundError:
@@ -184,29 +175,29 @@ class Directory:
             raise SourceError(f"{self.path(path)}: cannot be read ({error.strerror})") from None
 
     def content(self, file: Stored, crc32c: int | None) -> Content:
-        """What a file holds, by reading it."""
+        """Compare by reading the file."""
         return _ReadContent(self.path(file.key), crc32c, self.pace)
 
 
 @dataclass(frozen=True)
 class Prefix:
-    """The objects whose keys begin alike."""
+    """The objects whose keys begin with a prefix."""
 
     store: S3Store  # their bucket
-    prefix: str  # what they begin with; empty, or ending with a slash
-    to_files: bool = False  # whether they are to be files: what can be none is left out
+    prefix: str  # empty, or ending with a slash
+    to_files: bool = False  # whether keys that cannot be file names are left out
     pace: Pace = field(default_factory=Pace)  # the threads that read, and what holds them back
 
     def name(self, path: str) -> str:
-        """The URL of an object."""
+        """Return its URL."""
         return self.store.url(self.key(path))
 
     def key(self, path: str) -> str:
-        """The key of an object."""
+        """Return its key."""
         return self.prefix + path
 
     def list(self) -> Listing:
-        """Everything under the prefix."""
+        """List the objects under the prefix."""
         found = Listing()
         for page in self.store.list(self.prefix):
             for stored in page:
@@ -221,14 +212,14 @@ class Prefix:
                 found.leases[path] = stored
             return
         if path.endswith("/") and not stored.size:
-            return  # what consoles show as a directory
+            return  # S3 consoles make such objects for directories
         if why or not path:
             found.left.append(Left(path or stored.key, why or "is the prefix itself"))
         else:
             found.files[path] = stored
 
     def why_empty(self) -> str:
-        """What to say if nothing is there."""
+        """Return what to say if there are no files."""
         above, _, name = self.prefix.rstrip("/").rpartition("/")
         if not name or self.store.stat(self.prefix.rstrip("/")) is None:
             return "holds nothing"
@@ -238,23 +229,23 @@ class Prefix:
         )
 
     def read(self, path: str) -> bytes:
-        """A small object; again, if what arrives is not what is stored."""
+        """Read a small object, again if the bytes do not match its checksum."""
         for _ in range(_TRIES):
             data, stored = read_small(self.store, self.key(path))
             if is_whole(data, stored):
                 return data
         raise StoreError(
-            f"{self.name(path)}: what arrives is not what is stored there (crc32c or MD5 differ)",
+            f"{self.name(path)}: the bytes do not match the crc32c or MD5 that is stored there",
             "damaged",
         )
 
     def content(self, file: Stored, crc32c: int | None) -> Content:
-        """What an object holds, by asking."""
+        """Compare by what S3 keeps about the object."""
         return _AskedContent(file, self.store, self.pace)
 
 
 def unfit(path: str) -> str:
-    """Why a key cannot be the path of a file; empty if it can."""
+    """Return why a key cannot be the path of a file; empty if it can."""
     names = path.split("/")
     if path.startswith("/") or ".." in names or "." in names or "" in names:
         return "would not be a path below the directory"
@@ -305,8 +296,8 @@ class _ReadContent:
         return value
 
     def pieces(self) -> Iterator[memoryview]:
-        """All bytes, in one buffer that is filled again and again."""
-        buffer = memoryview(bytearray(_AT_ONCE))
+        """Yield all bytes, in one buffer that is filled again and again."""
+        buffer = memoryview(bytearray(_BLOCK))
         try:
             with open(self.path, "rb", buffering=0, opener=open_regular) as file:
                 while got := file.readinto(buffer):

@@ -1,4 +1,4 @@
-"""How far a run is: which files went, and how many parts of others are there for the next run."""
+"""Progress of a run: files sent, and parts of others that are kept for the next run."""
 
 from __future__ import annotations
 
@@ -10,22 +10,22 @@ from dsprep.units import format_count
 
 
 class Tally(Events):
-    """Counts what it hears, and passes it on."""
+    """Counts events and passes them on."""
 
     def __init__(self, events: Events) -> None:
-        """Count, and pass on."""
+        """Pass on to `events`."""
         self._events = events
         self._lock = threading.Lock()
         self._parts: dict[str, int] = {}
         self.planned = self.whole = 0
 
     def so_far(self, keep: bool) -> str:
-        """How far it is, for who is told that it ends here."""
+        """Return the progress, for a message that ends the run."""
         with self._lock:
             begun = [count for count in self._parts.values() if count]
         if not self.whole and not begun:
             return "nothing was sent"
-        text = f"{self.whole:,} of {format_count(self.planned, 'file')} went"
+        text = f"{self.whole:,} of {format_count(self.planned, 'file')} sent"
         if begun and keep:
             parts = format_count(sum(begun), "part")
             text += f", and {parts} of {len(begun):,} more {_are(sum(begun))} kept for the next run"

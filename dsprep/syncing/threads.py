@@ -1,4 +1,4 @@
-"""Files worked on by several threads at once, which keep no process that is to end."""
+"""Calls in several threads, which do not keep a process from ending."""
 
 from __future__ import annotations
 
@@ -16,17 +16,16 @@ from dsprep.storage.pace import Pace
 A = TypeVar("A")
 B = TypeVar("B")
 
-_GRACE = 8.0
-"""Seconds that what is under way has to end when all is to stop."""
+_GRACE = 8.0  # seconds that running calls have to end after a stop or a failure
 
 
 def in_threads(
     do: Callable[[A], B], items: Iterable[A], count: int, pace: Pace
 ) -> Iterator[tuple[A, B]]:
-    """Do something with all items; yields each with its result, as they come.
+    """Call a function for all items; yield items and results as they come.
 
-    After a stop or a failure, which are seen to at once, nothing more begins, and what has begun
-    gets some seconds to end by itself and to abort what is not to be kept.
+    After a stop or a failure no more calls begin, and running ones get some seconds to end and to
+    clean up.
     """
     waiting = deque(items)
     done: SimpleQueue[tuple[A, Future[B]]] = SimpleQueue()

@@ -26,8 +26,8 @@ R = TypeVar("R")
 Report = Callable[..., None]
 """What a running function calls to tell how far it is, in words of its own."""
 
-_ASK_AGAIN = 0.1
-"""Seconds until a worker that may not begin yet is asked for again."""
+_BEAT = 1.0
+"""Seconds."""
 
 
 def available_cores() -> int:
@@ -44,7 +44,9 @@ class Pool:
     """Some worker processes; use it as a context manager, which ends them.
 
     Functions must be importable by name, and their arguments and results picklable. A worker is
-    started when there is a task for it that no other is free for.
+    started when there is a task for it that no other is free for. A call that only waits from some
+    point on, for a disk or the network, says so by `yield_core`: another worker, of up to twice as
+    many, then begins the next task.
     """
 
     def __init__(self, workers: int) -> None:
@@ -97,35 +99,38 @@ class Pool:
         function: Callable[[A, Report], R],
         arguments: Iterable[A],
         report: Report,
-        may_begin: Callable[[int], bool] | None = None,
+        beat: Callable[[], None] | None = None,
     ) -> Iterator[tuple[int, R]]:
-        """Call a function that reports its progress with each of the arguments."""
-        return self._run(function, arguments, report, may_begin)
+        """Call a function that reports its progress with each of the arguments.
+
+        ``beat`` is called about once a second, also while no worker reports anything.
+        """
+        return self._run(function, arguments, report, beat)
 
     def _run(
         self,
         function: Callable[..., R],
         arguments: Iterable[A],
         report: Report | None,
-        may_begin: Callable[[int], bool] | None,
+        beat: Callable[[], None] | None,
     ) -> Iterator[tuple[int, R]]:
         waiting = enumerate(arguments)
-        following: tuple[int, A] | None = None
         idle = list(range(len(self._workers)))
-        busy: dict[int, int] = {}
+        busy: dict[int, int] = {}  # the position of the argument that a worker has
+        yielding: set[int] = set()  # workers that only wait, and use no core
         name = (function.__module__, function.__qualname__)
 
         def hand_out() -> None:
-            nonlocal following
-            while idle or len(self._workers) < self.size:
-                following = following or next(waiting, None)
-                if following is None or not (may_begin is None or may_begin(following[0])):
+            while len(busy) - len(yielding) < self.size:
+                if not (idle or len(self._workers) < 2 * self.size):
+                    return
+                if (following := next(waiting, None)) is None:
                     return
                 if not idle:
                     idle.append(self._start())
                     listen(idle[0])
                 position, argument = following
-                number, following = idle.pop(0), None
+                number = idle.pop(0)
                 busy[number] = position
                 try:
                     send(self._stream(number, "stdin"), (*name, argument, report is not None))
@@ -140,9 +145,12 @@ class Pool:
             for number in idle:
                 listen(number)
             hand_out()
-            while busy or following is not None:
-                for ready, _ in selector.select(None if following is None else _ASK_AGAIN):
-                    number = ready.data
+            while busy:
+                ready = selector.select(None if beat is None else _BEAT)
+                if beat is not None:
+                    beat()
+                for key, _ in ready:
+                    number = key.data
                     kind, answer = self._receive(number)
                     if kind == "progress":
                         if report is not None:
@@ -151,16 +159,19 @@ class Pool:
                     if kind == "waits":
                         WAITS.tell(answer)
                         continue
+                    if kind == "yields":
+                        yielding.add(number)
+                        hand_out()
+                        continue
                     if kind == "error":
                         raise answer
                     if kind == "crash":
                         raise RuntimeError(f"a worker failed:\n{answer}")
                     position = busy.pop(number)
+                    yielding.discard(number)
                     idle.append(number)
                     hand_out()
                     yield position, answer
-                if following is not None:
-                    hand_out()
 
     def _stream(self, number: int, name: str) -> Any:
         return getattr(self._workers[number], name)

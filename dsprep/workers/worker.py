@@ -12,6 +12,7 @@ import struct
 import sys
 import threading
 import traceback
+from collections.abc import Callable
 from contextlib import suppress
 from importlib import import_module
 from typing import Any, BinaryIO, Protocol
@@ -45,6 +46,15 @@ def receive(file: Reader) -> Any:
     return pickle.loads(data)
 
 
+def yield_core() -> None:
+    """Tell the pool that the call of this worker only waits from now on."""
+    if _answer is not None:
+        _answer("yields", None)
+
+
+_answer: Callable[[str, object], None] | None = None
+
+
 def _end_with(alive: int) -> None:
     os.read(alive, 1)
     os._exit(1)
@@ -63,6 +73,9 @@ def main(alive: int) -> None:
     def answer_with(kind: str, content: object) -> None:
         with sending:
             send(results, (kind, content))
+
+    global _answer
+    _answer = answer_with
 
     def report(*progress: object) -> None:
         answer_with("progress", progress)

@@ -217,7 +217,8 @@ def test_a_header_that_is_wrong(tmp_path: Path) -> None:
     path.write_bytes(data)
     catalog, findings = read(path)
     assert samples(catalog) == dict(GOOD[:2])
-    detail = f"at byte {place}: this is no header of a tar: its checksum is wrong"
+    problem = "a tar header's checksum is wrong, or it is no tar header"
+    detail = f"at byte {place}: {problem}"
     assert findings == [Finding("damaged", "x.tar", detail)]
 
 

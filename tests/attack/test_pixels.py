@@ -15,7 +15,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dsprep.errors import SourceError
-from dsprep.sources.pickles import read_pickle
+from dsprep.sources.cifar import read_pickle
 from dsprep.sources.pixels import read_pixels
 from tests.pixels import (
     PIXELS,
@@ -251,7 +251,7 @@ class TestArchives:
             file.truncate(at + 512 + (1 << 32))
             file.seek(0, os.SEEK_END)
             file.write(bytes(10240))
-        refused(path, "has 4294967296 bytes, far more than any")
+        refused(path, "has 4294967296 bytes, far more than a file of CIFAR")
 
 
 class TestIdx:

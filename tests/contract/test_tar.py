@@ -120,7 +120,7 @@ class TestHeaders:
     def test_memory_does_not_follow_the_size(self, size: bytes, kind: bytes) -> None:
         tracemalloc.start()
         try:
-            with pytest.raises(DamagedShard, match=r"the file ends after|is no name"):
+            with pytest.raises(DamagedShard, match=r"the file ends after|is no (name|size)"):
                 read(LAYOUT, header(b"a.jpg", size, kind) + bytes(9000))
             _, peak = tracemalloc.get_traced_memory()
         finally:
@@ -132,7 +132,7 @@ class TestHeaders:
         (entry,) = read(LAYOUT, data)
         assert entry.sample.fields == {"jpg": b"abc"}
 
-    @pytest.mark.parametrize("kind", [b"S", b"D", b"M", b"V", b"X", b"\xff", b"9"])
+    @pytest.mark.parametrize("kind", [b"S", b"D", b"M", b"V", b"\xff", b"9"])
     def test_types_that_are_not_read_are_said(self, kind: bytes) -> None:
         with pytest.raises(DamagedShard, match="type .*, which dsprep does not read"):
             read(LAYOUT, header(b"a.jpg", b"0", kind) + END)
@@ -177,8 +177,9 @@ class TestPax:
             read(LAYOUT, pax(record) + file(b"b.jpg") + END)
         assert caught.value.offset == 0
 
-    def test_the_last_path_counts(self) -> None:
-        data = pax(b"14 path=a.jpg\n15 path=bb.jpg\n") + file(b"x.jpg") + file(b"y.jpg") + END
+    @pytest.mark.parametrize("kind", [b"x", b"X"])  # and as Solaris wrote it
+    def test_the_last_path_counts(self, kind: bytes) -> None:
+        data = pax(b"14 path=a.jpg\n15 path=bb.jpg\n", kind) + file(b"x.jpg") + file(b"y.jpg") + END
         assert names(data) == ["bb", "y"]
 
     def test_a_size_is_that_of_the_next_member_alone(self) -> None:

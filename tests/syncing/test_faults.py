@@ -162,7 +162,7 @@ def test_expired_credentials_say_how_far_it_is(ceph: Bucket, proxy: Proxy, tmp_p
         run(tmp_path / "set", ceph.url, proxy.endpoint, concurrency=1)
     assert "the credentials have expired; renew them and give the same command" in str(caught.value)
     assert str(caught.value).endswith(
-        "of 4 files went, and 1 part of 1 more is kept for the next run"
+        "of 4 files sent, and 1 part of 1 more is kept for the next run"
     )
     assert "manifest.json" not in ceph.contents()
     again = run(tmp_path / "set", ceph.url, ceph.endpoint)

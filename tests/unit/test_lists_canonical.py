@@ -6,7 +6,7 @@ import polars as pl
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dsprep.lists.canonical import canonical_label, canonical_labels
+from dsprep.lists.rows import canonical_label, canonical_labels
 
 _decimals = st.builds(
     "{}{}.{}{}".format,

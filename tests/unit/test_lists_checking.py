@@ -15,12 +15,10 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from dsprep.commands.inspect_lists import CheckReport, check_list
 from dsprep.errors import SourceError
-from dsprep.listing import looking
-from dsprep.listing.inspecting import CheckReport, check_list
-from dsprep.lists.checking import check_rows
-from dsprep.lists.lenient import read_leniently
-from dsprep.lists.requirements import READERS
+from dsprep.lists import files
+from dsprep.lists.check import READERS, check_rows, read_leniently
 from dsprep.lists.rows import ROWS, format_rows, parse_rows
 from dsprep.text import decode_text
 from tests.lists import tables
@@ -276,7 +274,7 @@ class TestFiles:
     def test_are_found_at_their_lines_however_many_there_are(
         self, tmp_path: Path, root: Path, monkeypatch: pytest.MonkeyPatch, local: int
     ) -> None:
-        monkeypatch.setattr("dsprep.listing.looking._LOCAL", local)
+        monkeypatch.setattr("dsprep.lists.files._LOCAL", local)
         lines = [b"%d\t0\tphotos/%d.jpg" % (number, number) for number in range(3500)]
         faults = found(tmp_path, b"\n".join(lines), root=str(root))
         assert faults == [(line, "missing") for line in range(10, 3501)]
@@ -298,11 +296,11 @@ class TestFiles:
                 ending.wait(60)
             return stat(path, **options)
 
-        monkeypatch.setattr(looking, "ThreadPoolExecutor", Threads)
-        monkeypatch.setattr(looking, "_LOCAL", 60)
+        monkeypatch.setattr(files, "ThreadPoolExecutor", Threads)
+        monkeypatch.setattr(files, "_LOCAL", 60)
         rows = pl.DataFrame({"line": range(9000), "path": [f"{number}" for number in range(9000)]})
         monkeypatch.setattr(os, "stat", slow)
-        faults = looking.look_up(str(tmp_path), rows, "x.lst")
+        faults = files.find_missing(str(tmp_path), rows)
         assert next(fault.line for fault in faults if fault.line == 1000) == 1000
         faults.close()
         assert asked <= {b"%d" % number for number in range(2001)}

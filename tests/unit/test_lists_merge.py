@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 from polars.testing import assert_frame_equal
 
 from dsprep.errors import SourceError
+from dsprep.lists.diff import Edits
 from dsprep.lists.merge import Merged, Side, format_merged, merge_rows
 from dsprep.lists.rows import format_rows, parse_rows
 from tests.edits import edits
@@ -207,8 +208,8 @@ def test_order(
 
 def test_what_each_side_did_is_counted() -> None:
     merged = merge(((0, "9", "cat/1"), DOG3, (5, "0", "x")), (CAT1, CAT2))
-    assert merged.ours == (1, 1, 1)
-    assert merged.theirs == (0, 1, 0)
+    assert merged.ours == Edits(added=1, removed=1, changed=1)
+    assert merged.theirs == Edits(removed=1)
 
 
 def test_without_a_base_both_have_added_everything() -> None:

@@ -11,8 +11,7 @@ from hypothesis import strategies as st
 from polars.testing import assert_frame_equal
 
 from dsprep.errors import SourceError
-from dsprep.lists.diff import diff_rows, format_diff
-from dsprep.lists.patch import parse_patch, patch_rows
+from dsprep.lists.diff import diff_rows, format_diff, parse_patch, patch_rows
 from dsprep.lists.rows import ROWS, format_rows, parse_rows
 from tests.edits import edits
 from tests.lists import rows, tables
@@ -23,7 +22,7 @@ LIST = rows((0, "0", "cat/1"), (1, "0", "cat/2"), (2, "1", "dog/3"), (3, "1", "d
 
 
 def patched(table: pl.DataFrame, text: str) -> pl.DataFrame:
-    return patch_rows(table, parse_patch(text, "p"))
+    return patch_rows(table, parse_patch(text, "p"), "p")
 
 
 @properties

@@ -7,7 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dsprep.errors import SourceError
-from dsprep.lists.relabeling import Change, Move, parse_map, relabel
+from dsprep.lists.diff import Move
+from dsprep.lists.relabel import Change, parse_map, relabel
 from tests.lists import rows
 
 CLASSES = ("cat", "dog", "wolf")
@@ -78,7 +79,7 @@ def test_numbers_may_get_names() -> None:
 @pytest.mark.parametrize(
     ("pairs", "message"),
     [
-        ([("cat", "x")], "says nothing of 3 rows, 'b/2.jpg' of class 'dog'"),
+        ([("cat", "x")], "does not match 3 rows, such as 'b/2.jpg' of class 'dog'"),
         ([("cow", "x")], "m:1: 'cow' is no class of the list"),
     ],
 )

@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dsprep.lists.objects import objects
-from dsprep.lists.statistics import ClassCount, Spread, count_list
+from dsprep.lists.rows import objects_of
+from dsprep.lists.stats import ClassCount, Spread, count_list
 from tests.lists import rows, tables
 
 BOX = "0\t0.25\t0.5\t1"
@@ -101,7 +101,7 @@ def detection_labels(draw: st.DrawFn) -> list[float]:
 @given(st.lists(detection_labels(), min_size=1, max_size=5))
 def test_objects_are_those_of_a_loop(labels: list[list[float]]) -> None:
     texts = ["\t".join(f"{value:g}" for value in label) for label in labels]
-    found = objects(rows(*((place, text, f"{place}") for place, text in enumerate(texts))))
+    found = objects_of(rows(*((place, text, f"{place}") for place, text in enumerate(texts))))
     assert found.rows() == [
         (place, *label[start : start + 5])
         for place, label in enumerate(labels)

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from dsprep import liststore
 from dsprep.errors import DestinationError, SourceError
-from dsprep.liststore import editing, read_list, write_files
+from dsprep.lists import store
+from dsprep.lists.store import editing, read_list, write_files
 
 TEXT = b"1\t0\ta.jpg\n"
 
@@ -99,13 +99,13 @@ def test_a_journal_that_dsprep_did_not_write_is_left_alone(tmp_path: Path, journ
     path = tmp_path / "train.lst"
     path.write_bytes(TEXT)
     (tmp_path / ".train.lst.journal").write_bytes(journal)
-    with pytest.raises(DestinationError, match=r"\.train\.lst\.journal: is not what dsprep left"):
+    with pytest.raises(DestinationError, match=r"\.train\.lst\.journal: dsprep did not write it"):
         read_list(str(path))
     assert path.read_bytes() == TEXT
 
 
 def test_two_writers_wait_for_each_other(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(liststore, "_PATIENCE", 0)
+    monkeypatch.setattr(store, "_PATIENCE", 0)
     path = str(tmp_path / "train.lst")
     with editing(path), pytest.raises(DestinationError, match="another dsprep run"), editing(path):
         pass

@@ -121,7 +121,6 @@ def test_parameters_of_functions_are_options(function: Callable[..., Any]) -> No
         ("pack IMAGES x.tar --name a", "--name a has no effect: the name is that of .*x.tar"),
         ("pack IMAGES x.tar --shards 3", "--shards 3 has no effect: .*x.tar is not cut"),
         ("pack IMAGES x.tar --seed 3 --no-shuffle", "--seed 3 has no effect: nothing is shuffled"),
-        ("pack IMAGES x.tar --spool 1GB", "--spool 1000000000 has no effect: it is for"),
         ("pack IMAGES x.tar --max-errors 3 --on-error fail", "--max-errors 3 has no effect"),
         ("pack IMAGES x.tar --check none --max-pixels 9", "--max-pixels 9 has no effect: images"),
         ("pack IMAGES x.tar --path-column x", "give the table with --labels"),

@@ -16,19 +16,11 @@ import polars as pl
 import pytest
 
 from dsprep.errors import SourceError
-from dsprep.readers.compressed import compression_of
-from dsprep.sources.archive import (
-    archive_kind,
-    is_archive,
-    open_archive,
-    read_text_beside,
-    split_path,
-)
-from dsprep.sources.archived import files_of
+from dsprep.formats.compressed import compression_of
+from dsprep.sources.archive import archive_kind, is_archive, open_archive, split_path
+from dsprep.sources.archive_files import files_of, read_text_beside
 from dsprep.sources.files import Files
 from dsprep.sources.reading import make_source, read_source
-from dsprep.sources.tarred import PlainTar, StreamedTar, list_tar
-from dsprep.storage.opened import open_file
 
 EXTENSIONS = frozenset({"jpg"})
 
@@ -160,11 +152,9 @@ def test_tars_are_listed_alike_from_disk_and_stream(tmp_path: Path, size: int) -
             inner.seek(0)
             outer.addfile(member, inner)
         outer.addfile(tarfile.TarInfo("last.jpg"))
-    path = tmp_path / "x.tar"
-    path.write_bytes(data.getvalue())
-    with path.open("rb") as file, open_file(str(path)) as opened:
-        plain = list_tar(PlainTar(opened), "x.tar")
-        streamed = list_tar(StreamedTar(file), "x.tar")
+    (tmp_path / "x.tar").write_bytes(data.getvalue())
+    (tmp_path / "x.tar.gz").write_bytes(gzip.compress(data.getvalue(), 1))
+    plain, streamed = (open_archive(f"{tmp_path}/{name}").listing for name in ("x.tar", "x.tar.gz"))
     assert plain == streamed
     assert len(plain.names) == 13
     assert not plain.damage

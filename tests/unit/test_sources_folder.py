@@ -13,8 +13,9 @@ from hypothesis import strategies as st
 from dsprep.catalog import Catalog
 from dsprep.errors import SourceError
 from dsprep.findings import Finding
+from dsprep.lists.store import format_classes, read_classes
 from dsprep.sample import IMAGE_EXTENSIONS
-from dsprep.sources.classes import format_classes, number_classes, read_classes
+from dsprep.sources.classes import number_classes
 from dsprep.sources.folder import read_folder
 
 

@@ -1,0 +1,392 @@
+"""What is wrong with a list: all of it, for every reader or for one, not only the first fault."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import polars as pl
+
+from dsprep.lists.rows import (
+    PARSED,
+    any_objects,
+    check_fields,
+    class_numbers,
+    is_detection,
+    label_count,
+    label_numbers,
+    leads_outside,
+    objects_of,
+    parse_plain,
+    plain_paths,
+    rows_of_fields,
+    split_lines,
+)
+from dsprep.text import Problem
+
+
+class Fault(NamedTuple):
+    """One thing that is wrong with a list; there is at most one of a kind per line.
+
+    ===================  =======================================================================
+    kind                 what it means
+    ===================  =======================================================================
+    ``encoding``         the line is not UTF-8
+    ``unreadable``       it is not an id, labels and a path; or the list has no lines
+    ``carriage-return``  the line has a carriage return inside, where some readers end it
+    ``blank``            there are blanks around the path, or inside it where they must not be
+    ``duplicate-id``     another line has the id
+    ``duplicate-path``   another line has the file
+    ``outside``          the path is absolute or leads out of the root
+    ``width``            the label has more or fewer numbers than those of most lines
+    ``not-a-class``      the label is not the number of a class
+    ``gap``              class numbers below this one are not used
+    ``missing``          the file is missing, or cannot be reached
+    ``not-a-file``       it is a directory, or something else that is not a file
+    ``empty``            the file has no bytes
+    ``float32``          the label changes if it is stored as a 32-bit float
+    ``detection``        the label does not have the layout of a detection label
+    ``box``              an object of it has an impossible class or box
+    ``columns``          there are more than three columns
+    ``extension``        the reader does not read files of this extension
+    ===================  =======================================================================
+    """
+
+    line: int  # where, from 1
+    kind: str  # one of the above
+    message: str  # what is wrong, for people
+
+
+def _faults(wrong: pl.DataFrame, kind: str, problem: Problem) -> Iterator[Fault]:
+    """Make faults of rows that are wrong."""
+    for row in wrong.iter_rows(named=True):
+        yield Fault(row["line"], kind, problem(row))
+
+
+# Text
+
+
+def read_leniently(data: bytes) -> tuple[pl.DataFrame, list[Fault]]:
+    """Read the lines of a list that can be read, and what is wrong with the text of the others.
+
+    The rows have the columns of :func:`dsprep.lists.rows.parse_rows`; the faults have no order.
+    """
+    text, faults = _decode(data)
+    plain = parse_plain(text) if text.count("\r") == text.count("\r\n") else None
+    if plain is not None and len(plain):
+        return plain, faults
+    pieces = [PARSED.to_frame()]
+    for fields in split_lines(text):
+        faults += _faults(
+            fields.filter(pl.col("raw").str.contains("\r", literal=True)),
+            "carriage-return",
+            lambda row: "a carriage return in the line, where im2rec ends it: remove it",
+        )
+        readable, problems = check_fields(fields)
+        faults += [Fault(line, "unreadable", problem) for line, problem in problems]
+        faults += _faults(
+            readable.filter(pl.col("raw").str.split("\t").list.last() != pl.col("path")),
+            "blank",
+            lambda row: (
+                f"blanks around the path {row['path']!r}: readers take them away, and do not find "
+                "a file that has them in its name"
+            ),
+        )
+        pieces.append(rows_of_fields(readable))
+    if len(pieces) == 1 and not faults:
+        faults.append(Fault(1, "unreadable", "the list names no files"))
+    return pl.concat(pieces), faults
+
+
+def _decode(data: bytes) -> tuple[str, list[Fault]]:
+    """Return the text, with empty lines for those that are not UTF-8."""
+    try:
+        return data.decode("utf-8-sig"), []
+    except UnicodeDecodeError:
+        pass
+    lines, faults = data.split(b"\n"), []
+    for place, line in enumerate(lines):
+        try:
+            line.decode()
+        except UnicodeDecodeError as error:
+            lines[place] = b""
+            wrong = line[error.start : error.end].hex(" ")
+            message = f"not UTF-8 text: the bytes {wrong} at column {error.start + 1}"
+            faults.append(Fault(place + 1, "encoding", message))
+    return b"\n".join(lines).decode("utf-8-sig"), faults
+
+
+# Rows
+
+
+def check_rows(
+    rows: pl.DataFrame, classes: Sequence[str] | None, numbered: bool = False
+) -> Iterator[Fault]:
+    """Compare the rows of a list with each other and with its classes."""
+    yield from _repeated_ids(rows)
+    yield from _repeated_paths(rows)
+    yield from _faults(
+        rows.filter(leads_outside(pl.col("path"))),
+        "outside",
+        lambda row: f"{row['path']!r} is not a path below the folder",
+    )
+    if rows.is_empty():
+        return
+    for_detection = _mostly_detection(rows)
+    counted = rows.with_columns(count=label_count())
+    if counted["count"].n_unique() > 1:
+        width = _usual(counted["count"])
+        yield from (
+            _undetected(rows)
+            if for_detection
+            else _faults(
+                counted.filter(pl.col("count") != width),
+                "width",
+                lambda row: f"{_labels(row['count'])}, where most lines have {width}",
+            )
+        )
+    if for_detection and classes is not None:
+        yield from _unknown_objects(rows, classes)
+    elif not for_detection and _mostly(rows, label_count() == 1):
+        yield from _wrong_classes(rows, classes, numbered)
+
+
+def _mostly(rows: pl.DataFrame, expr: pl.Expr) -> bool:
+    """Whether something is so for more than half of the rows."""
+    return bool(rows.select(expr.sum() * 2 > pl.len()).item())
+
+
+def _mostly_detection(rows: pl.DataFrame) -> bool:
+    return any_objects(rows) and _mostly(rows, is_detection())
+
+
+def _usual(column: pl.Series) -> int:
+    """Return the most frequent number, or the first of several that are equally frequent."""
+    counts = column.to_frame("number").group_by("number", maintain_order=True).len()
+    return int(counts.sort("len", descending=True, maintain_order=True)["number"][0])
+
+
+def _repeated_ids(rows: pl.DataFrame) -> Iterator[Fault]:
+    if rows["index"].n_unique() == rows.height:
+        return
+    repeated = rows.filter(pl.col("index").is_duplicated())
+    firsts = repeated.with_columns(first=pl.col("line").first().over("index"))
+    yield from _faults(
+        firsts.filter(pl.col("line") != pl.col("first")),
+        "duplicate-id",
+        lambda row: f"the id {row['index']} stands in line {row['first']} already",
+    )
+
+
+def _repeated_paths(rows: pl.DataFrame) -> Iterator[Fault]:
+    files = plain_paths(rows["path"])
+    if files.n_unique() == files.len():
+        return
+    firsts = (
+        rows.with_columns(files.alias("file"))
+        .filter(pl.col("file").is_duplicated())
+        .with_columns(pl.col("line", "path", "label").first().over("file").name.prefix("first_"))
+    )
+
+    def say(row: dict[str, object]) -> str:
+        spelled = f" as {row['first_path']!r}" if row["path"] != row["first_path"] else ""
+        label = str(row["first_label"]).replace("\t", " ")
+        labeled = f", with the label {label}" if row["label"] != row["first_label"] else ""
+        start = f"the file {row['path']!r} stands in line {row['first_line']} already"
+        return f"{start}{spelled}{labeled}"
+
+    yield from _faults(firsts.filter(pl.col("line") != pl.col("first_line")), "duplicate-path", say)
+
+
+def _labels(count: int) -> str:
+    return "1 label" if count == 1 else f"{count} labels"
+
+
+def _undetected(rows: pl.DataFrame) -> Iterator[Fault]:
+    """Find the rows whose labels are not ones for detection."""
+
+    def why(row: dict[str, str]) -> str:
+        values = [float(word) for word in row["label"].split("\t")]
+        if len(values) < 2:
+            return "1 label, where most lines have one for detection"
+        header, width = values[:2]
+        size = len(values) - header
+        of_header = f"A, the width of the header, is {header:g}"
+        if header < 2 or header % 1:
+            return f"{of_header}: it has to be 2 or more"
+        if width < 5 or width % 1:
+            return f"B, the values of an object, is {width:g}: it has to be 5 or more"
+        if size < 0:
+            return f"{of_header}, but there are only {len(values)} values"
+        return f"{size:g} values after the header are no multiple of B, which is {width:g}"
+
+    yield from _faults(rows.filter(~is_detection()), "detection", why)
+
+
+def _wrong_classes(
+    rows: pl.DataFrame, classes: Sequence[str] | None, numbered: bool
+) -> Iterator[Fault]:
+    rows = rows.filter(label_count() == 1).with_columns(number=class_numbers())
+    number = pl.col("number")
+    if classes is not None:
+        count = len(classes)
+        yield from _faults(
+            rows.filter(~number.is_between(0, count - 1).fill_null(False)),
+            "not-a-class",
+            lambda row: f"{row['label']} is none of the {count} classes",
+        )
+    elif rows["number"].has_nulls() and not numbered:
+        return  # there are fractions among the labels: they measure something
+    else:
+        yield from _faults(
+            rows.filter(~(number >= 0).fill_null(False)),
+            "not-a-class",
+            lambda row: f"{row['label']} is not a class number: these are whole, from 0 on",
+        )
+    if classes is not None and not numbered:
+        return
+    # The first row of each class whose number does not follow that of another.
+    firsts = rows.filter(number >= 0).group_by("number").agg(pl.col("line").min()).sort("number")
+    gaps = firsts.with_columns(below=number.shift(fill_value=-1) + 1, last=number - 1).filter(
+        pl.col("below") < number
+    )
+    yield from _faults(gaps, "gap", _say_gap)
+
+
+def _say_gap(row: dict[str, int]) -> str:
+    first, last = row["below"], row["last"]
+    span = f"the class {first}" if first == last else f"the classes {first} to {last}"
+    return f"the class {row['number']}, while no line has {span}"
+
+
+def _unknown_objects(rows: pl.DataFrame, classes: Sequence[str]) -> Iterator[Fault]:
+    rows = rows.filter(is_detection())
+    count, number = len(classes), pl.col("cls")
+    wrong = objects_of(rows).filter(~((number % 1 == 0) & number.is_between(0, count - 1)))
+    wrong = wrong.unique("row", keep="first", maintain_order=True)
+    yield from _faults(
+        wrong.with_columns(rows["line"].gather(wrong["row"])),
+        "not-a-class",
+        lambda row: f"an object of the class {row['cls']:g}, which is none of the {count}",
+    )
+
+
+# Readers
+
+
+@dataclass(frozen=True)
+class Reader:
+    """A program that reads lists."""
+
+    title: str  # its name, for people
+    check: Callable[[pl.DataFrame], Iterator[Fault]]  # yields what is wrong with rows for it
+    numbered: bool = False  # whether labels have to be class numbers without a gap
+
+
+def _check_for_sagemaker(rows: pl.DataFrame) -> Iterator[Fault]:
+    """Check a list for the image classification that SageMaker has built in.
+
+    Its documentation ("Train with Image Format") asks for three columns, unique image indices,
+    classes numbered from 0 without a gap, paths relative to the channel, and images in .jpg or
+    .png; .jpeg is the same content type, image/jpeg.
+    """
+    counted = rows.with_columns(count=label_count())
+    yield from _faults(
+        counted.filter(pl.col("count") != 1),
+        "columns",
+        lambda row: f"{row['count'] + 2} columns: an id, one class number and a path are three",
+    )
+    yield from _faults(
+        rows.filter(~pl.col("path").str.contains(r"(?i)\.(?:jpe?g|png)$")),
+        "extension",
+        lambda row: f"{row['path']!r} is neither .jpg nor .png",
+    )
+
+
+def _check_for_mxnet(rows: pl.DataFrame) -> Iterator[Fault]:
+    """Check a list for im2rec, ``ImageIter``, ``ImageRecordIter`` and ``ImageDetIter``.
+
+    They store labels as 32-bit floats. For detection, ``ImageDetIter`` (mxnet 1.9.1,
+    ``image/detection.py``) needs A of at least 2, B of at least 5 and the same in all records, and
+    one object or more; it skips objects of a negative class or an empty box. Its C++ counterpart
+    splits the lines of a list at any blank.
+    """
+    number = pl.element().cast(pl.Float64)
+    kept = number.cast(pl.Float32).cast(pl.Float64)
+    changes = ((number % 1 == 0) & (number != kept)) | kept.is_infinite()
+    # Short labels do not change: they are not split.
+    long = rows.filter(pl.col("label").str.contains(r"[0-9]{8}|e"))
+    yield from _faults(
+        long.filter(pl.col("label").str.split("\t").list.eval(changes).list.any()),
+        "float32",
+        lambda row: (
+            f"the label {' '.join(row['label'].split())} changes as a 32-bit float, exact up to "
+            "2^24"
+        ),
+    )
+    if not rows.is_empty() and (_mostly_detection(rows) or _resembles_detection(rows)):
+        yield from _check_detection(rows)
+
+
+READERS: Mapping[str, Reader] = {
+    "sagemaker": Reader("SageMaker's image classification", _check_for_sagemaker, numbered=True),
+    "mxnet": Reader("MXNet", _check_for_mxnet),
+}
+"""The readers that a list can be checked for."""
+
+
+def _resembles_detection(rows: pl.DataFrame) -> bool:
+    """Whether most labels have the layout of detection labels, even with a wrong A or B."""
+    if not _mostly(rows, label_count() > 2):
+        return False
+    header, width = (label_numbers().list.get(place, null_on_oob=True) for place in (0, 1))
+    size = label_count() - header
+    loosely = (header >= 2) & (width >= 2) & (width % 1 == 0) & (size > 0) & (size % width == 0)
+    return _mostly(rows, loosely.fill_null(False))
+
+
+def _check_detection(rows: pl.DataFrame) -> Iterator[Fault]:
+    yield from _faults(
+        rows.filter(pl.col("path").str.contains(r"\s")),
+        "blank",
+        lambda row: f"a blank in {row['path']!r}, where MXNet's detection reader splits the line",
+    )
+    is_right = rows.select(is_detection()).to_series()
+    yield from _undetected(rows.filter(~is_right))
+    rows = rows.filter(is_right).with_columns(width=label_numbers().list.get(1).cast(pl.Int64))
+    if rows.is_empty():
+        return
+    width = _usual(rows["width"])
+    yield from _faults(
+        rows.filter(pl.col("width") != width),
+        "detection",
+        lambda row: f"B, the values of an object, is {row['width']}; most lines have {width}",
+    )
+    yield from _faults(
+        rows.filter(label_count() == label_numbers().list.get(0)),
+        "detection",
+        lambda row: "no object: MXNet's ImageDetIter and ImageDetRecordIter stop at this image",
+    )
+    # The first wrong object of each row.
+    found = objects_of(rows).with_columns(object=pl.int_range(1, pl.len() + 1).over("row"))
+    wrong = pl.any_horizontal([expr for expr, _ in _BOX_FAULTS])
+    first = found.filter(wrong).unique("row", keep="first", maintain_order=True)
+    said = pl.coalesce([pl.when(expr).then(pl.lit(text)) for expr, text in _BOX_FAULTS])
+    yield from _faults(
+        first.with_columns(rows["line"].gather(first["row"]), said=said),
+        "box",
+        lambda row: f"object {row['object']}: " + row["said"].format(**row),
+    )
+
+
+_BOX_FAULTS = [
+    ((pl.col("cls") < 0) | (pl.col("cls") % 1 != 0), "{cls:g} is not a class number"),
+    *(
+        (~pl.col(name).is_between(0, 1), f"{name} is {{{name}:g}}, not within 0 and 1")
+        for name in ("xmin", "ymin", "xmax", "ymax")
+    ),
+    (pl.col("xmin") >= pl.col("xmax"), "xmin, {xmin:g}, is not below xmax, {xmax:g}"),
+    (pl.col("ymin") >= pl.col("ymax"), "ymin, {ymin:g}, is not below ymax, {ymax:g}"),
+]
+"""What can be wrong with an object, and the message for it."""

@@ -1,0 +1,147 @@
+"""What is in a list, counted, and samples of it, drawn by the hash of paths.
+
+A row's chance is :func:`~dsprep.lists.hashing.hash_unit` of its path, with the purpose ``sample``.
+So the same rows are drawn wherever they stand, and a larger sample has all rows of a smaller one
+with its seed. When a list grows, only new rows come in: a fraction keeps its other rows, a number
+of rows gives up some.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Literal, NamedTuple
+
+import polars as pl
+
+from dsprep.errors import OptionError
+from dsprep.lists.hashing import hash_unit
+from dsprep.lists.rows import all_detection, class_numbers, label_count, objects_of
+
+_NAMES = pl.Schema({"number": pl.Int64(), "name": pl.String()})
+
+
+class ClassCount(NamedTuple):
+    """How much a list has of a class."""
+
+    number: int  # the class number
+    name: str | None  # its name; None if there are no names, or none for the number
+    rows: int  # how many rows have it
+    objects: int | None = None  # how many objects have it, in a list for detection
+
+    @property
+    def weight(self) -> int:
+        """The number that classes are compared by: objects, or else rows."""
+        return self.rows if self.objects is None else self.objects
+
+
+class Spread(NamedTuple):
+    """The least of some numbers, their mean, and the most."""
+
+    least: int
+    mean: float
+    most: int
+
+
+@dataclass(frozen=True)
+class Statistics:
+    """What is in a list."""
+
+    list: str  # its name
+    rows: int  # its rows
+    # what its labels are: one class number each, objects for detection, or other numbers
+    kind: Literal["classes", "detection", "numbers"]
+    widths: Mapping[int, int]  # how many rows there are by the count of numbers in their label
+    distinct: int  # how many different labels there are
+    # the classes in the order of their numbers, with those that have a name and no rows; none for
+    # labels of other numbers
+    classes: Sequence[ClassCount]
+    largest: ClassCount | None  # the class with the most rows, or objects
+    smallest: ClassCount | None  # the class with the fewest that has any
+    imbalance: float | None  # how many times as large the largest is
+    unused: int  # how many classes have a name and no rows
+    objects: int | None  # how many objects there are, in a list for detection
+    objects_per_row: Spread | None  # how many of them a row has
+
+
+def count_list(rows: pl.DataFrame, names: Sequence[str] | None, source: str) -> Statistics:
+    """Count what is in a list."""
+    widths = rows.select(width=label_count()).group_by("width").len().sort("width")
+    numbers = rows.select(number=class_numbers()).to_series()
+    found = objects_of(rows) if all_detection(rows) else None
+    counts = None
+    if found is not None:
+        # A wrong class number counts as one that is near; `check` finds it.
+        number = pl.col("cls").floor().clip(-(2**53), 2**53).cast(pl.Int64).alias("number")
+        counts = found.group_by(number).agg(rows=pl.col("row").n_unique(), objects=pl.len())
+    elif not numbers.has_nulls():
+        counts = numbers.to_frame().group_by("number").len("rows")
+    classes = [] if counts is None else _named(counts, names)
+    used = [one for one in classes if one.weight]
+    largest = max(used, key=lambda one: one.weight, default=None)
+    smallest = min(used, key=lambda one: one.weight, default=None)
+    return Statistics(
+        list=source,
+        rows=rows.height,
+        kind="numbers" if counts is None else "classes" if found is None else "detection",
+        widths=dict(widths.iter_rows()),
+        distinct=rows["label"].n_unique(),
+        classes=classes,
+        largest=largest,
+        smallest=smallest,
+        imbalance=largest.weight / smallest.weight if largest and smallest else None,
+        unused=len(classes) - len(used),
+        objects=None if found is None else found.height,
+        objects_per_row=None if found is None else _spread(found["row"], rows.height),
+    )
+
+
+def _named(counts: pl.DataFrame, names: Sequence[str] | None) -> list[ClassCount]:
+    """Put the counts of classes in order, and those of classes without any among them."""
+    names = names or ()
+    all_named = pl.DataFrame({"number": range(len(names)), "name": names}, schema=_NAMES)
+    table = counts.join(all_named, on="number", how="full", coalesce=True).sort("number")
+    filled = table.with_columns(pl.exclude("number", "name").fill_null(0))
+    return [ClassCount(**row) for row in filled.iter_rows(named=True)]
+
+
+def _spread(places: pl.Series, rows: int) -> Spread:
+    counts = places.value_counts()["count"].to_list()
+    counts += [0] * (rows - len(counts))
+    return Spread(min(counts), sum(counts) / len(counts), max(counts))
+
+
+def sample_fraction(rows: pl.DataFrame, fraction: float, seed: int) -> pl.DataFrame:
+    """Take the rows whose hash is below a number, which are about this share of them."""
+    if not 0 < fraction <= 1:
+        raise OptionError(f"--fraction {fraction:g}: give a number above 0 and at most 1")
+    return rows.filter(hash_unit(rows["path"], seed, "sample") < fraction)
+
+
+def sample_count(rows: pl.DataFrame, count: int, seed: int) -> pl.DataFrame:
+    """Take a number of rows, those of the smallest hashes; all, if there are fewer."""
+    return _in_order(_by_chance(rows, seed).head(count))
+
+
+def sample_per_class(rows: pl.DataFrame, count: int | None, seed: int) -> pl.DataFrame:
+    """Take a number of rows of each class, by default as many as the smallest class has."""
+    if rows.select(class_numbers().has_nulls()).item():
+        raise OptionError("only lists with one class number a row can be sampled class by class")
+    if count is None:
+        count = min(class_sizes(rows).values())
+    return _in_order(_by_chance(rows, seed).filter(pl.int_range(pl.len()).over("label") < count))
+
+
+def class_sizes(rows: pl.DataFrame) -> dict[str, int]:
+    """Count the rows of each class, in the order of their numbers."""
+    return dict(rows.group_by("label").len().sort(class_numbers()).iter_rows())
+
+
+def _by_chance(rows: pl.DataFrame, seed: int) -> pl.DataFrame:
+    """Order rows by their hash."""
+    chances = hash_unit(rows["path"], seed, "sample").alias("chance")
+    return rows.with_row_index("place").with_columns(chances).sort("chance", "path", "index")
+
+
+def _in_order(drawn: pl.DataFrame) -> pl.DataFrame:
+    return drawn.sort("place").drop("place", "chance")

@@ -1,0 +1,316 @@
+"""The files of lists, and of class names: read whole, replaced whole, by one writer at a time.
+
+A list lies on a shared file system, and several people edit it. A writer holds the lock of the list
+from reading it to writing it, so that no edit is lost. What it writes gets its name when it is on
+the disk, so readers, which need no lock, see the old list or the new one. Files that belong
+together, a list and its ``classes.txt``, are replaced together: if a writer was killed while it
+renamed them, the next command that opens the list finishes that.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import sys
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from pathlib import Path
+from stat import S_IMODE
+
+import polars as pl
+
+from dsprep.errors import DestinationError, OptionError, SourceError
+from dsprep.lists.rows import ROWS, format_rows, parse_rows
+from dsprep.storage.local import (
+    LARGEST,
+    LARGEST_TABLE,
+    Lock,
+    destination_errors,
+    holds,
+    publish,
+    read_whole,
+    sync_directory,
+    sync_file,
+)
+from dsprep.storage.paths import is_file
+from dsprep.storage.urls import is_s3, require_disk
+from dsprep.text import decode_text, read_stdin, read_text
+
+STREAM = "-"
+"""The name of a list that comes from stdin, or goes to stdout."""
+
+CLASSES = "classes.txt"
+
+_MARK = "user.dsprep.written"
+"""The attribute of a file that tells which command wrote it, and with which other files."""
+
+_PATIENCE = 60.0
+"""Seconds to wait for another writer; an edit takes one."""
+
+
+# Reading
+
+
+@dataclass(frozen=True, eq=False)
+class ListFile:
+    """A list that was read."""
+
+    path: str  # its path, for messages
+    table: pl.DataFrame  # its rows, with the columns of :data:`~dsprep.lists.rows.ROWS`
+    classes: tuple[str, ...] | None = None  # the names of its classes, if any file has them
+
+
+def read_list(path: str, classes: str | None = None, duplicates: str | None = None) -> ListFile:
+    """Read a list, and the names of its classes."""
+    if path != STREAM and _journal(real_path(path)).exists():
+        with editing(path):
+            pass
+    text, source = read_input(path)
+    rows = parse_rows(text, source, duplicates).select(*ROWS)
+    return ListFile(source, rows, classes_of(path, classes))
+
+
+def require_one_stream(*paths: str) -> None:
+    """Refuse to read stdin twice."""
+    if paths.count(STREAM) > 1:
+        raise OptionError('only one file can be "-", which is stdin')
+
+
+def read_input(path: str) -> tuple[str, str]:
+    """Read a file or stdin; return its text, and its name for messages."""
+    if path == STREAM:
+        return decode_text(read_stdin(), "<stdin>"), "<stdin>"
+    return read_text(path), path
+
+
+def classes_of(path: str, classes: str | None = None) -> tuple[str, ...] | None:
+    """Return the class names of a list: from the given file, or from ``classes.txt`` beside it."""
+    if classes is None and path != STREAM and is_file(beside := classes_path(path)):
+        classes = beside
+    return None if classes is None else read_classes(classes)
+
+
+def classes_path(path: str) -> str:
+    """Return the path of ``classes.txt`` beside a list."""
+    if is_s3(path):
+        return os.path.join(os.path.dirname(path), CLASSES)
+    return str(real_path(path).with_name(CLASSES))
+
+
+def read_classes(path: str, gaps: bool = False) -> tuple[str, ...]:
+    """Read the names of classes, one a line, whose numbers are the line numbers from 0."""
+    names = [line.removesuffix("\r") for line in read_text(path, LARGEST).split("\n")]
+    while names and not names[-1].strip():
+        names.pop()
+    if not names:
+        raise SourceError(f"{path}: names no class: give a file with one class name a line")
+    first_lines: dict[str, int] = {}
+    for line, name in enumerate(names, 1):
+        if not name.strip():
+            if gaps:
+                continue
+            raise SourceError(f"{path}:{line}: blank; each line before the last names a class")
+        first = first_lines.setdefault(name, line)
+        if first != line:
+            raise SourceError(f"{path}:{line}: {name!r} stands in line {first} already")
+    return tuple(names)
+
+
+def format_classes(classes: Iterable[str]) -> str:
+    """Write what :func:`read_classes` reads."""
+    return "".join(f"{name}\n" for name in classes)
+
+
+# Writing
+
+
+@contextmanager
+def editing(path: str, *, new: bool = False) -> Iterator[None]:
+    """Be the only writer of a list, from before it is read; ``new`` makes its directory."""
+    if path == STREAM:
+        yield
+        return
+    require_disk(path)
+    real = real_path(path)
+    guard = real.with_name(f".{real.name}.lock")
+    if new:
+        with destination_errors(real.parent):
+            real.parent.mkdir(parents=True, exist_ok=True)
+    lock = Lock(guard, real, _PATIENCE)
+    try:
+        _finish(real)
+        yield
+    finally:
+        # Removed under the lock: a writer that waits sees that the file is gone, and makes another.
+        with suppress(OSError):
+            guard.unlink()
+        lock.release()
+
+
+def write_text(path: str, text: str, command: str = "") -> None:
+    """Write a list or another text to a file, which the caller is :func:`editing`, or to stdout."""
+    if path != STREAM:
+        write_files(path, {real_path(path).name: text.encode()}, command)
+        return
+    try:
+        sys.stdout.flush()
+        sys.stdout.buffer.write(text.encode())
+        sys.stdout.buffer.flush()
+    except BrokenPipeError:
+        raise
+    except OSError as error:
+        # Exit code 1, that of any other failure, would stand for a conflict or a difference.
+        raise DestinationError(f"<stdout>: cannot be written: {error.strerror}") from None
+
+
+def write_new(
+    lists: Mapping[str, pl.DataFrame],
+    classes: Sequence[str] | None,
+    overwrite: bool,
+    advice: str,
+    dry_run: bool = False,
+) -> bool:
+    """Write lists of one directory and their classes; return False if they are there already.
+
+    Without ``overwrite``, other files of these names are an error; ``advice`` says what else to do
+    about another ``classes.txt``.
+    """
+    files = {real_path(path).name: format_rows(rows).encode() for path, rows in lists.items()}
+    first = next(iter(lists))
+    directory = real_path(first).parent
+    same_names = classes is None
+    if classes is not None:
+        with suppress(SourceError):  # what is there may be no file of classes
+            same_names = classes_of(first) == tuple(classes)
+    if not overwrite:
+        if not dry_run and same_names and all(holds(directory / n, d) for n, d in files.items()):
+            return False
+        for path in lists:
+            if os.path.exists(path):
+                raise DestinationError(f"{path}: exists; give --overwrite to replace it")
+        if not same_names and (beside := directory / CLASSES).exists():
+            advice = advice.format(beside)
+            raise DestinationError(f"{beside}: names other classes; give {advice}")
+    if not same_names and classes is not None:
+        files[CLASSES] = format_classes(classes).encode()
+    if not dry_run:
+        write_files(first, files)
+    return True
+
+
+def write_files(path: str, files: Mapping[str, bytes], command: str = "") -> None:
+    """Replace a list, and files beside it, together; the caller is :func:`editing` the list."""
+    real = real_path(path)
+    partials = {_partial(real, name): real.with_name(name) for name in files}
+    digests = {name: _digest(data) for name, data in files.items()}
+    try:
+        for (partial, final), data in zip(partials.items(), files.values(), strict=True):
+            with destination_errors(final):
+                partial.unlink(missing_ok=True)  # also a link or a pipe that somebody put there
+                partial.write_bytes(data)
+                _keep_mode(partial, final)
+            if command:
+                with suppress(AttributeError, OSError):  # not all file systems have attributes
+                    os.setxattr(partial, _MARK, json.dumps([command, digests]).encode())
+    except BaseException:
+        for partial in partials:
+            partial.unlink(missing_ok=True)
+        raise
+    if len(files) == 1:
+        ((partial, final),) = partials.items()
+        publish(partial, final)
+    else:
+        _publish_together(real, partials)
+    with destination_errors(real):
+        sync_directory(real.parent)
+
+
+def command_text(*words: object) -> str:
+    """Identify an edit by its name and all that its result depends on except the list."""
+    return _digest(json.dumps(words, default=str).encode())
+
+
+def was_done(path: str, command: str) -> bool:
+    """Whether a list is as this very command left it, perhaps when it was killed at its end.
+
+    Some edits cannot be repeated: rows that were removed are not there to be removed again. So a
+    list has an attribute that says which command wrote it, and the digests of what that wrote.
+    Whoever changes the file changes its digest. Only an edit that fails asks this.
+    """
+    real = real_path(path)
+    try:
+        known, digests = json.loads(os.getxattr(real, _MARK))
+        return (
+            known == command
+            and real.name in digests  # not so in a copy under another name
+            and all(
+                _digest(read_whole(real.with_name(name), LARGEST_TABLE)) == digest
+                for name, digest in digests.items()
+            )
+        )
+    except (AttributeError, OSError, ValueError, TypeError):  # no mark, or one of another program
+        return False
+
+
+def _digest(data: bytes) -> str:
+    return hashlib.sha256(data).hexdigest()
+
+
+def real_path(path: str) -> Path:
+    """Follow a link, so that it stays a link when the file is replaced."""
+    return Path(os.path.realpath(path))
+
+
+def _journal(real: Path) -> Path:
+    return real.with_name(f".{real.name}.journal")
+
+
+def _partial(real: Path, name: str) -> Path:
+    return real.with_name(f".{real.name}.{name}.partial")
+
+
+def _publish_together(real: Path, partials: Mapping[Path, Path]) -> None:
+    """Rename files by a journal, so that a kill leaves none of it done, or all to be finished."""
+    begun = real.with_name(f".{real.name}.journal.partial")
+    with destination_errors(real):
+        for partial in partials:
+            sync_file(partial)
+        begun.unlink(missing_ok=True)
+        begun.write_text(json.dumps([final.name for final in partials.values()]), "utf-8")
+    publish(begun, _journal(real))
+    _finish(real)
+
+
+def _finish(real: Path) -> None:
+    """Rename the files that a journal names, and remove the journal."""
+    journal = _journal(real)
+    try:
+        names = json.loads(read_whole(journal))
+    except FileNotFoundError:
+        return
+    except (OSError, ValueError):
+        names = None
+    if not isinstance(names, list) or not all(_is_plain(name) for name in names):
+        raise DestinationError(f"{journal}: dsprep did not write it like this; check and delete it")
+    with destination_errors(real):
+        for name in names:
+            partial = _partial(real, name)
+            if partial.exists():
+                partial.replace(real.with_name(name))
+        journal.unlink()
+
+
+def _is_plain(name: object) -> bool:
+    return isinstance(name, str) and name not in ("", ".", "..") and "/" not in name
+
+
+def _keep_mode(partial: Path, final: Path) -> None:
+    """Let those read and write a new file who could with the old one."""
+    if not final.exists():
+        return
+    status = final.stat()
+    partial.chmod(S_IMODE(status.st_mode))
+    with suppress(OSError):  # only root gives files away
+        os.chown(partial, status.st_uid, status.st_gid)

@@ -1,0 +1,180 @@
+"""One run at a time at a place on S3: an object that a run renews while it is alive.
+
+A run that was killed leaves its lease behind. Another run watches it: if nobody renews it for a
+while, the first run is taken to be dead. That time is measured here, because clocks of machines
+differ.
+"""
+
+from __future__ import annotations
+
+import json
+import threading
+import time
+from collections.abc import Callable
+from contextlib import closing, suppress
+from dataclasses import replace
+from pathlib import Path
+from uuid import uuid4
+
+from dsprep.errors import DestinationError, DsprepError, StoreError
+from dsprep.storage.flag import Flag
+from dsprep.storage.local import LARGEST, destination_errors, read_whole
+from dsprep.storage.retries import Retries
+from dsprep.storage.s3.bucket import S3Store
+from dsprep.storage.store import Stored, read_all
+
+LEASE = "lease.json"
+"""The name of the object."""
+
+RENEWED_EVERY = 10.0
+"""Seconds between two renewals."""
+
+DEAD_AFTER = 60.0
+"""Seconds without a renewal after which a run is taken to be dead."""
+
+LONG_AGO = 1800.0
+"""Seconds without a renewal after which nobody needs to watch: more than clocks differ, because S3
+refuses requests of a clock that is fifteen minutes off."""
+
+_ANSWERED_WITHIN = 10.0
+"""Seconds that a renewal waits for an answer: the minute of other requests is too long."""
+
+_LOOK_EVERY = 2.0
+_PATIENCE = 3.0
+"""Seconds that giving a lease back may take."""
+
+
+class Lease:
+    """The right of a run to write to a place."""
+
+    def __init__(self, store: S3Store, key: str, place: str) -> None:
+        """Prepare; `take` takes it."""
+        self._store = self._impatient = store
+        self._key, self._place = key, place
+        self._holder, self._renewals, self._etag = "", 0, ""
+        self._said = 0.0
+        self._lost: DsprepError | None = None
+        self._over, self._renewing = Flag(), threading.Lock()
+
+    def take(self, known: Path, tell: Callable[[str], None]) -> None:
+        """Take it, from a dead run if need be, and renew it from now on.
+
+        ``known`` is a file with the name of the holder: who goes on with a run on the same machine
+        need not wait.
+        """
+        with destination_errors(known):
+            if not known.exists():
+                known.write_text(uuid4().hex)
+            self._holder = read_whole(known).decode("ascii", "replace")
+        self._seize(tell)
+        try:
+            find_lease(self._store, self._key)
+        except StoreError:  # a right that is missing now would be missing later
+            self._store.delete([self._key])
+            raise
+        threading.Thread(target=self._keep, name="lease", daemon=True).start()
+
+    def _seize(self, tell: Callable[[str], None]) -> None:
+        first, seen = "", 0.0
+        while not self._put():
+            found = find_lease(self._store, self._key)
+            if found is None:
+                continue
+            holder, lease = found
+            if not first:
+                first, seen = lease.etag, time.monotonic()
+                long_ago = time.time() - lease.modified > LONG_AGO
+                if (long_ago or holder == self._holder) and self._put(first):
+                    return
+                tell(
+                    f"{self._place}: another run was writing there; looking for up "
+                    f"to {DEAD_AFTER:.0f} s whether it still is"
+                )
+            if lease.etag != first:
+                raise DestinationError(
+                    f"{self._place}: another dsprep run is writing there; wait for it to end"
+                )
+            if time.monotonic() - seen > DEAD_AFTER and self._put(first):
+                return
+            time.sleep(_LOOK_EVERY)
+
+    def check(self) -> None:
+        """See that this run still holds it, which it can be sure of for a while after a renewal."""
+        if time.monotonic() - self._said > DEAD_AFTER - 2 * RENEWED_EVERY:
+            self._renew()
+        if self._lost is not None:
+            raise self._lost
+
+    def _keep(self) -> None:
+        if self._over.wait(RENEWED_EVERY):
+            return
+        config = replace(self._store.config, read_timeout=_ANSWERED_WITHIN)
+        retries = Retries(attempts=2)
+        with closing(S3Store(self._store.bucket, config, retries=retries)) as self._impatient:
+            while self._lost is None and not self._over.is_set:
+                with suppress(DsprepError):  # the network may be there again next time
+                    self._renew()
+                self._over.wait(RENEWED_EVERY)
+
+    def _renew(self) -> None:
+        with self._renewing:
+            if self._over.is_set or self._lost is not None or self._put(self._etag):
+                return
+            found = find_lease(self._impatient, self._key)
+            if found is not None and found[0] == self._holder and self._put(found[1].etag):
+                return  # the last renewal was ours: only its answer was lost
+            self._lost = lost_lease(self._place)
+
+    def give_back(self) -> None:
+        """Let other runs in, if S3 can be reached now; otherwise they will find out."""
+        if self._over.is_set or not self._etag:
+            return
+        self._over.set()
+
+        def delete() -> None:
+            with self._renewing, suppress(DsprepError):
+                found = find_lease(self._impatient, self._key)
+                if found is not None and found[0] == self._holder:
+                    self._store.delete([self._key])
+
+        thread = threading.Thread(target=delete, name="lease", daemon=True)
+        thread.start()
+        thread.join(_PATIENCE)
+
+    def _put(self, etag: str = "") -> bool:
+        """Store a renewal, unless another run has stored one meanwhile."""
+        self._renewals += 1
+        now = time.monotonic()
+        said = json.dumps({"holder": self._holder, "renewals": self._renewals}).encode()
+        try:
+            self._etag = self._impatient.put(self._key, said, new=not etag, etag=etag).etag
+        except StoreError as error:
+            if error.kind == "exists" or (etag and error.kind == "missing"):
+                return False
+            raise
+        self._said = now
+        return True
+
+
+def find_lease(store: S3Store, key: str) -> tuple[str, Stored] | None:
+    """Return the holder of a lease, and the object that tells it."""
+    try:
+        with store.open(key) as reading:
+            return str(json.loads(read_all(reading, LARGEST))["holder"]), reading.stored
+    except StoreError as error:
+        if error.kind != "missing":
+            raise
+        return None
+    except (ValueError, LookupError, TypeError):
+        raise DestinationError(
+            f"{store.url(key)}: is not what dsprep writes there; delete it if no run is writing "
+            "there"
+        ) from None
+
+
+def lost_lease(place: str) -> DestinationError:
+    """Return the error for a run whose lease another run has taken."""
+    return DestinationError(
+        f"{place}: another dsprep run has gone on with this one, which gave no sign "
+        "of life; wait for it to end"
+    )

@@ -1,0 +1,568 @@
+"""Where a data set goes, a directory or a prefix on S3, and the notes of an unfinished run there.
+
+The notes lie in a hidden directory beside the files, on S3 under a prefix of that name.
+``run.json`` tells which command is running and which files it may write, ``receipts/`` has a file
+for each shard that has its final name, and ``replaced.json`` is the manifest of a data set that
+makes way for another. On S3, ``lease.json`` says that the run is alive.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field
+from functools import cache
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from dsprep.errors import DestinationError, OptionError, SourceError, StoreError
+from dsprep.findings import MisfitReject, Reject
+from dsprep.plan.destination import Destination
+from dsprep.storage.local import (
+    ScratchLock,
+    destination_errors,
+    free_bytes,
+    make_stage,
+    publish,
+    read_whole,
+    remove_all_but,
+    sync_directory,
+    write_whole,
+)
+from dsprep.storage.location import LONGEST_KEY
+from dsprep.units import format_size
+from dsprep.workers.worker import yield_core
+
+if TYPE_CHECKING:
+    from dsprep.run.lease import Lease
+    from dsprep.storage.pace import Pace
+    from dsprep.storage.s3.bucket import S3Store
+
+RUN, RECEIPTS, REPLACED, _HOLDER = "run.json", "receipts", "replaced.json", "holder"
+
+
+@dataclass
+class Written:
+    """What a shard, or a piece of one, holds: its receipt."""
+
+    samples: int = 0
+    bytes: int = 0  # its size on disk
+    crc32c: int = 0  # of its bytes on disk
+    rejects: list[Reject] = field(default_factory=list)  # its samples that were not packed
+    # size and crc32c of each file beside it, by suffix
+    sidecars: dict[str, tuple[int, int]] = field(default_factory=dict)
+    lost_frames: int = 0  # how many images are the first frame of an animation
+    # the names of classes, by their numbers as text, that samples themselves tell
+    class_names: dict[str, str] = field(default_factory=dict)
+    unlabeled: int = 0  # how many samples lack the label that others have
+    # of a piece, for the index of its shard: the positions of the rejects among its rows, the bytes
+    # of each sample, and the id, label and name of each if they were not known before
+    rejected: list[int] = field(default_factory=list)
+    sizes: Sequence[int] = ()
+    listed: Sequence[tuple[int, int | tuple[float, ...] | None, str]] = ()
+
+    def files(self, name: str) -> Iterator[tuple[str, int, int]]:
+        """Return name, size and crc32c of the files beside it, and last its own."""
+        for suffix, facts in self.sidecars.items():
+            yield str(Path(name).with_suffix(suffix)), *facts
+        yield name, self.bytes, self.crc32c
+
+    def to_json(self) -> dict[str, Any]:
+        """Return what a receipt says."""
+        return {
+            "samples": self.samples,
+            "bytes": self.bytes,
+            "crc32c": self.crc32c,
+            "rejects": [
+                [each.path, each.reason, isinstance(each, MisfitReject)] for each in self.rejects
+            ],
+            "sidecars": self.sidecars,
+            "lost_frames": self.lost_frames,
+            "class_names": self.class_names,
+            "unlabeled": self.unlabeled,
+            "rejected": self.rejected,
+            "sizes": list(self.sizes),
+            "listed": list(self.listed),
+        }
+
+    @classmethod
+    def from_json(cls, values: dict[str, Any]) -> Written:
+        """Read a receipt; anything that is none raises a LookupError, TypeError or ValueError."""
+        return cls(
+            samples=int(values["samples"]),
+            bytes=int(values["bytes"]),
+            crc32c=int(values["crc32c"]),
+            rejects=[
+                (MisfitReject if misfit else Reject)(path, reason)
+                for path, reason, misfit in values["rejects"]
+            ],
+            sidecars={name: (size, crc) for name, (size, crc) in dict(values["sidecars"]).items()},
+            lost_frames=int(values["lost_frames"]),
+            class_names=dict(values["class_names"]),
+            unlabeled=int(values["unlabeled"]),
+            rejected=list(values["rejected"]),
+            sizes=list(values["sizes"]),
+            listed=[
+                (id, tuple(label) if isinstance(label, list) else label, name)
+                for id, label, name in values["listed"]
+            ],
+        )
+
+
+@dataclass(frozen=True)
+class Target(ABC):
+    """Where a data set goes. It is plain data: a worker that gets it publishes what it wrote.
+
+    Methods raise `DestinationError` if the target refuses.
+    """
+
+    destination: Destination
+    _run: int = field(default_factory=os.getpid)
+
+    @property
+    def work(self) -> Path:
+        """The directory on this machine for files that are not whole yet."""
+        return self.destination.scratch
+
+    @property
+    def temporary(self) -> Path:
+        """The directory for the temporary files of this run, which no later run needs."""
+        return self.work / f"partial-{self._run}"
+
+    @property
+    def tree(self) -> Path:
+        """The directory with the files of a folder, until it gets its name."""
+        return self.destination.directory / "tree"
+
+    def partial(self, name: str) -> Path:
+        """Return the temporary path of a file."""
+        return self.temporary / file_name(name)
+
+    @property
+    def manifest(self) -> str:
+        """The file name of the manifest."""
+        return self.destination.manifest.name
+
+    def leave(self, name: str, written: Written) -> None:
+        """Publish a shard after its sidecars, then leave its receipt."""
+        yield_core()
+        partial, final = self.partial(name), file_name(name)
+        suffixes = [*written.sidecars, ""]
+        etags = self.publish(
+            [
+                (Path(f"{partial}{suffix}"), file, crc32c)
+                for suffix, (file, _, crc32c) in zip(suffixes, written.files(final), strict=True)
+            ]
+        )
+        receipt = {"shard": name, "written": written.to_json(), "etags": etags}
+        self.note(f"{RECEIPTS}/{final}.json", json.dumps(receipt).encode())
+
+    def receipts(self) -> Iterator[tuple[str, Written]]:
+        """Return the receipts of those files that are there as they tell."""
+        found: dict[str, tuple[Written, dict[str, tuple[int, str]]]] = {}
+        for data in self._read_all(self._below(self._note(f"{RECEIPTS}/"))):
+            with suppress(LookupError, TypeError, ValueError, AttributeError):  # it is cut short
+                receipt = json.loads(data)
+                written = Written.from_json(receipt["written"])
+                files = written.files(file_name(receipt["shard"]))
+                stamps = {name: (size, receipt["etags"].get(name, "")) for name, size, _ in files}
+                found[receipt["shard"]] = written, stamps
+        there = self.stamps([name for _, stamps in found.values() for name in stamps])
+        for shard, (written, stamps) in found.items():
+            if stamps.items() <= there.items():
+                yield shard, written
+
+    def _note(self, name: str = "") -> str:
+        return f"{self.work.name}/{name}"
+
+    def note(self, name: str, data: bytes) -> None:
+        """Write a note."""
+        self._write(self._note(name), data)
+
+    def read_note(self, name: str) -> bytes | None:
+        """Read a note; None if there is none."""
+        try:
+            return self._read(self._note(name))
+        except OSError as error:
+            raise DestinationError(
+                f"{self.destination.url(self._note(name))}: cannot be read ({error.strerror})"
+            ) from None
+
+    def noted(self, name: str) -> dict[str, Any] | None:
+        """Return what a note says; None if there is none, or it is not one of ours."""
+        with suppress(ValueError):
+            found = json.loads(self.read_note(name) or b"null")
+            return found if isinstance(found, dict) else None
+        return None
+
+    def delete_notes(self, *names: str) -> None:
+        """Delete notes, or all of a kind."""
+        for name in names:
+            self.delete([self._note(name), *self._below(self._note(f"{name}/"))])
+
+    def has_leftovers(self) -> bool:
+        """Whether a run is writing there, or has left something."""
+        return self.work.is_dir() or bool(self._below(self._note()))
+
+    def read(self, name: str) -> bytes:
+        """Read a small file; raises `SourceError`."""
+        url = self.destination.url(name)
+        try:
+            data = self._read(name)
+        except DestinationError as error:
+            raise SourceError(str(error)) from None
+        except OSError as error:
+            raise SourceError(f"{url}: cannot be read ({error.strerror})") from None
+        if data is None:
+            raise SourceError(f"{url}: does not exist")
+        return data
+
+    keeps_replaced = False
+    """Whether the files of a replaced data set stay until the new one is there."""
+
+    @abstractmethod
+    def stamps(self, names: Iterable[str]) -> dict[str, tuple[int, str]]:
+        """Return the size and the ETag, if there are such, of those of these files that exist."""
+
+    @abstractmethod
+    def publish(self, files: Sequence[tuple[Path, str, int]]) -> dict[str, str]:
+        """Give temporary files, with their crc32c, their final names; returns ETags."""
+
+    @abstractmethod
+    def publish_manifest(self, data: bytes) -> None:
+        """Publish the manifest: everything that it names is there."""
+
+    @abstractmethod
+    def delete(self, names: Iterable[str]) -> None:
+        """Delete those of these files that exist."""
+
+    @abstractmethod
+    def _read(self, name: str) -> bytes | None:
+        """Read a small file; None if there is none."""
+
+    @abstractmethod
+    def _read_all(self, names: Sequence[str]) -> list[bytes]:
+        """Read small files that exist."""
+
+    @abstractmethod
+    def _write(self, name: str, data: bytes) -> None:
+        """Write a small file."""
+
+    @abstractmethod
+    def _below(self, prefix: str) -> list[str]:
+        """Return the names of the files below a prefix, which ends in a slash."""
+
+    @abstractmethod
+    def hold(self, names: Iterable[str], tell: Callable[[str], None]) -> Hold:
+        """Keep other runs out; ``names`` are the files that this one may write."""
+
+    @abstractmethod
+    def require_room(self, sizes: Sequence[int], freed: int) -> None:
+        """Refuse shards of these sizes if there is no room, once so many bytes have made way."""
+
+    @abstractmethod
+    def abort_uploads(self, names: Iterable[str]) -> None:
+        """Abort unfinished uploads of these files, which killed runs have left."""
+
+
+class Hold:
+    """The right to write to a target, which one run at a time has."""
+
+    def __init__(self, work: Path, guarded: Path | str) -> None:
+        """Take it."""
+        with destination_errors(work.parent):
+            above = (work.parent, *work.parent.parents)
+            self._made = [path for path in above if not path.exists()]
+        self.lock = ScratchLock(work, guarded)
+
+    def check(self) -> None:
+        """See that this run still has it."""
+
+    def remove(self) -> None:
+        """Remove the hidden directory, then let other runs in."""
+        self.lock.remove()
+
+    def release(self, keep: bool) -> None:
+        """Let other runs in; keep what a later run needs, or remove it all."""
+        if not keep:
+            self.remove()
+            with suppress(OSError):  # another program has put something there
+                for path in self._made:
+                    path.rmdir()
+        self.lock.release()
+
+
+@dataclass(frozen=True)
+class DirectoryTarget(Target):
+    """A directory on this machine."""
+
+    # whether files that have their names survive a power cut; if not, their checksum is compared
+    durable: bool = True
+
+    def path(self, name: str) -> Path:
+        """Return the final path of a file."""
+        return self.destination.directory / file_name(name)
+
+    def stamps(self, names: Iterable[str]) -> dict[str, tuple[int, str]]:
+        """Look at each."""
+        found = {}
+        with destination_errors(self.destination.directory):
+            for name in names:
+                with suppress(FileNotFoundError, NotADirectoryError):
+                    found[name] = self.path(name).stat().st_size, ""
+        return found
+
+    def publish(self, files: Sequence[tuple[Path, str, int]]) -> dict[str, str]:
+        """Flush each to the disk and rename it."""
+        for temporary, name, _ in files:
+            if self.durable:
+                publish(temporary, self.path(name))
+            else:
+                with destination_errors(self.path(name)):
+                    temporary.replace(self.path(name))
+        return {}
+
+    def publish_manifest(self, data: bytes) -> None:
+        """Write it when the names of all other files are on the disk."""
+        directory = self.destination.directory
+        sync_directory(directory)
+        write_whole(self.destination.manifest, data, self.temporary)
+        sync_directory(directory)
+
+    def delete(self, names: Iterable[str]) -> None:
+        """Unlink them."""
+        for path in map(self.destination.directory.joinpath, names):
+            with destination_errors(path), suppress(IsADirectoryError):
+                path.unlink(missing_ok=True)
+
+    def _read(self, name: str) -> bytes | None:
+        with suppress(FileNotFoundError, NotADirectoryError):
+            return read_whole(self.destination.directory / name)
+        return None
+
+    def _read_all(self, names: Sequence[str]) -> list[bytes]:
+        found = []
+        for name in names:
+            with suppress(OSError):  # it is no regular file, or has just gone
+                found.append(read_whole(self.destination.directory / name))
+        return found
+
+    def _write(self, name: str, data: bytes) -> None:
+        path = self.destination.directory / name
+        with destination_errors(path):
+            path.parent.mkdir(parents=True, exist_ok=True)
+            if RECEIPTS in path.parts:  # it need not be on the disk: what has none is written again
+                path.write_bytes(data)
+            else:
+                write_whole(path, data, path.parent)
+
+    def _below(self, prefix: str) -> list[str]:
+        directory = self.destination.directory / prefix
+        if not directory.is_dir():
+            return []
+        return [f"{prefix}{each.name}" for each in sorted(directory.iterdir()) if each.is_file()]
+
+    def abort_uploads(self, names: Iterable[str]) -> None:
+        """Do nothing: temporary files go with their directory."""
+
+    def hold(self, names: Iterable[str], tell: Callable[[str], None]) -> Hold:
+        """Lock the directory."""
+        return Hold(self.work, self.destination.directory)
+
+    def require_room(self, sizes: Sequence[int], freed: int) -> None:
+        """Compare with what is free on the disk."""
+        free, needed = free_bytes(self.destination.directory) + freed, sum(sizes)
+        if needed > free:
+            raise DestinationError(
+                f"{self.destination.directory}: the shards need {format_size(needed)}, but only "
+                f"{format_size(free)} are free on the disk"
+            )
+
+
+@dataclass(frozen=True)
+class PrefixTarget(Target):
+    """A prefix on S3.
+
+    A worker writes a shard to the stage, a directory on this machine, uploads it, and removes it
+    there. Only this machine can go on with pieces of shards, which stay in the stage.
+    """
+
+    keeps_replaced = True
+
+    def _connected(self) -> tuple[S3Store, Pace]:
+        assert self.destination.remote is not None
+        return _connect(self.destination.remote.bucket)
+
+    def _key(self, name: str) -> str:
+        assert self.destination.remote is not None
+        return self.destination.remote.key + name
+
+    def stamps(self, names: Iterable[str]) -> dict[str, tuple[int, str]]:
+        """List the files that begin as this data set's do."""
+        store, before = self._connected()[0], len(self._key(""))
+        with _refusals():
+            there = {
+                each.key[before:]: (each.size, each.etag)
+                for level in store.levels(self._key(self.destination.stem))
+                for each in level.files
+            }
+        return {name: there[name] for name in names if name in there}
+
+    def publish(self, files: Sequence[tuple[Path, str, int]]) -> dict[str, str]:
+        """Upload each, if this run still holds the lease."""
+        from dsprep.run.lease import LEASE, find_lease, lost_lease
+        from dsprep.storage.upload import upload
+
+        store, pace = self._connected()
+        etags = {}
+        with _refusals():
+            lease = find_lease(store, self._key(self._note(LEASE)))
+            if lease is None or lease[0].encode() != read_whole(self.work / _HOLDER):
+                raise lost_lease(str(self.destination))
+            for path, name, crc32c in files:
+                sent = upload(path, store, self._key(name), crc32c=crc32c, pace=pace)
+                etags[name] = sent.etag
+                path.unlink()
+        return etags
+
+    def publish_manifest(self, data: bytes) -> None:
+        """Store it on the condition that there is none."""
+        with _refusals():
+            self._connected()[0].publish(self._key(self.manifest), data)
+
+    def delete(self, names: Iterable[str]) -> None:
+        """Delete objects; those that are not there are no failure."""
+        with _refusals():
+            for refused in self._connected()[0].delete([self._key(name) for name in names]):
+                raise refused.error
+
+    def _read(self, name: str) -> bytes | None:
+        from dsprep.storage.readback import read_small
+
+        with _refusals():
+            try:
+                return read_small(self._connected()[0], self._key(name))[0]
+            except StoreError as error:
+                if error.kind != "missing":
+                    raise
+                return None
+
+    def _read_all(self, names: Sequence[str]) -> list[bytes]:
+        found = self._connected()[1].each(self._read, names)
+        return [data for data in found if data is not None]
+
+    def _write(self, name: str, data: bytes) -> None:
+        with _refusals():
+            self._connected()[0].put(self._key(name), data)
+
+    def _below(self, prefix: str) -> list[str]:
+        before = len(self._key(""))
+        with _refusals():
+            pages = self._connected()[0].list(self._key(prefix))
+            return [each.key[before:] for page in pages for each in page]
+
+    def hold(self, names: Iterable[str], tell: Callable[[str], None]) -> Hold:
+        """Take the lease; the lock of the stage keeps out other runs on this machine."""
+        longest = max((self._key(name).encode() for name in names), key=len, default=b"")
+        if len(longest) > LONGEST_KEY:
+            raise OptionError(
+                f"{self.destination}: the name is too long: keys on S3 have at most "
+                f"{LONGEST_KEY:,} bytes"
+            )
+        with _refusals():
+            return self._take(tell)
+
+    def _take(self, tell: Callable[[str], None]) -> Hold:
+        from dsprep.run.lease import LEASE, Lease
+        from dsprep.storage.preflight import require_rights
+
+        make_stage(self.destination.directory)
+        store = self._connected()[0]
+        lease = Lease(store, self._key(self._note(LEASE)), str(self.destination))
+        hold = _StageHold(self.work, str(self.destination), lease)
+        try:
+            require_rights(store, self._key(""), deleting=True)
+            lease.take(self.work / _HOLDER, tell)
+        except BaseException:
+            hold.release(keep=any(path.is_dir() for path in self.work.iterdir()))
+            raise
+        return hold
+
+    def require_room(self, sizes: Sequence[int], freed: int) -> None:
+        """Compare the shards that are in the stage at once with what is free on its disk."""
+        stage = self.destination.directory
+        free, needed = free_bytes(stage), max(sizes, default=0)
+        if needed > free:
+            raise DestinationError(
+                f"{stage}: a shard of {format_size(needed)} has to wait there for its upload, but "
+                f"only {format_size(free)} are free on the disk; set TMPDIR to a directory on "
+                "another disk, or make smaller shards"
+            )
+
+    def abort_uploads(self, names: Iterable[str]) -> None:
+        """Abort them, as far as this run may look for them."""
+        store, keys = self._connected()[0], {self._key(name) for name in names}
+        with suppress(StoreError):
+            for page in store.list_uploads(self._key(self.destination.stem)):
+                for upload in page:
+                    if upload.key in keys:
+                        store.abort(upload)
+
+
+class _StageHold(Hold):
+    """The lock of a stage, and the lease of what is on S3."""
+
+    def __init__(self, work: Path, guarded: str, lease: Lease) -> None:
+        super().__init__(work, guarded)
+        self._lease, self._work = lease, work
+
+    def check(self) -> None:
+        """See that no other run has gone on with this one."""
+        with _refusals():
+            self._lease.check()
+
+    def remove(self) -> None:
+        """Remove the stage, and give the lease back."""
+        self._lease.give_back()
+        with suppress(OSError):
+            remove_all_but(self._work.parent, self._work.name)
+        super().remove()
+        with suppress(OSError):
+            self._work.parent.rmdir()
+
+    def release(self, keep: bool) -> None:
+        """Give the lease back."""
+        self._lease.give_back()
+        super().release(keep)
+
+
+def file_name(name: str) -> str:
+    """Return the file name of a shard, or of a piece, whose name has a slash."""
+    return name.replace("/", "-")
+
+
+def target_of(destination: Destination) -> Target:
+    """Return where a data set goes; nothing is looked at yet."""
+    remote = destination.remote is not None
+    return PrefixTarget(destination) if remote else DirectoryTarget(destination)
+
+
+@cache
+def _connect(bucket: str) -> tuple[S3Store, Pace]:
+    """Return the connection of this process, and the threads that move parts."""
+    from dsprep.storage.pace import Pace
+    from dsprep.storage.s3.bucket import store_of  # a run on a disk needs no S3
+
+    return store_of(bucket), Pace()
+
+
+@contextmanager
+def _refusals() -> Iterator[None]:
+    """Turn what S3 refuses into an error of the destination, as for any other."""
+    try:
+        yield
+    except StoreError as error:
+        raise DestinationError(str(error)) from None
