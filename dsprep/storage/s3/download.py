@@ -15,7 +15,8 @@ from dsprep.errors import DestinationError, StoreError
 from dsprep.storage.checksums import combine_all, confirmed_by, crc32c, said_mtime_ns
 from dsprep.storage.local import LONGEST_NAME, SCRATCH, destination_errors, open_regular, read_whole
 from dsprep.storage.pool import Pace
-from dsprep.storage.store import Store, Stored
+from dsprep.storage.s3.bucket import S3Store
+from dsprep.storage.store import Stored
 from dsprep.storage.transfer import Events, PartPlan, Range, plan_parts
 
 _AT_ONCE = 1 << 20
@@ -40,7 +41,7 @@ class Received:
 
 
 def download(
-    store: Store,
+    store: S3Store,
     key: str,
     path: Path,
     *,
@@ -81,7 +82,7 @@ class _Task:
 
     def __init__(
         self,
-        store: Store,
+        store: S3Store,
         stored: Stored,
         landing: Landing,
         plan: PartPlan,

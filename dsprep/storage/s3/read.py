@@ -64,19 +64,19 @@ class Facts(NamedTuple):
 
 
 def facts_of(stored: Stored) -> Facts:
-    """The facts of an object."""
+    """Return the facts of an object."""
     mark = crc32(stored.etag.encode()) % _SECOND
     return Facts(stored.size, int(stored.modified) * _SECOND + mark)
 
 
 def no_object(url: str) -> FileNotFoundError:
-    """The error where there should be an object."""
+    """Return the error for a missing object."""
     return FileNotFoundError(errno.ENOENT, "there is no such object", url)
 
 
 @contextmanager
 def as_source(url: str, *, is_object: bool = False) -> Iterator[None]:
-    """Tell what a store refuses as what is wrong with a source."""
+    """Raise what a store refuses as an error of the source."""
     try:
         yield
     except StoreError as error:
@@ -90,7 +90,7 @@ def as_source(url: str, *, is_object: bool = False) -> Iterator[None]:
 
 
 def bucket_and_key(url: str) -> tuple[S3Store, str]:
-    """The bucket of an object or a prefix, connected, and its key."""
+    """Return the connected bucket of an object or a prefix, and its key."""
     from dsprep.storage.s3.bucket import store_of  # slow to load; not where nothing is on S3
 
     location = parse_url(url)
@@ -102,10 +102,7 @@ _answers: ContextVar[dict[tuple[str, str], Any] | None] = ContextVar("answers", 
 
 @contextmanager
 def asked_once() -> Iterator[None]:
-    """Ask S3 only once what is at a place, for as long as this lasts: nothing is to change there.
-
-    What a user named is looked at by all that may know it, one after the other.
-    """
+    """Ask S3 only once what is at a location: each kind of source looks at what the user named."""
     before = _answers.set({})
     try:
         yield
@@ -124,7 +121,7 @@ def _once(what: str, url: str, ask: Callable[[], T]) -> T:
 
 
 def look_up(url: str) -> Stored | None:
-    """What is known about an object; None if there is none."""
+    """Look an object up; None if there is none."""
 
     def ask() -> Stored | None:
         with as_source(url):
@@ -135,12 +132,12 @@ def look_up(url: str) -> Stored | None:
 
 
 def prefix_of(key: str) -> str:
-    """What the keys of all objects begin with that lie below a place, as in a directory."""
+    """Return the prefix of all keys below a location, as in a directory."""
     return key.rstrip("/") + "/" if key.strip("/") else ""
 
 
 def levels(url: str) -> Iterator[Level]:
-    """What lies right below a place, page by page."""
+    """List what lies directly below a location, page by page."""
     first = _once("level", url, lambda: next(_levels(url)))
     yield first
     if not first.is_last:
@@ -154,16 +151,16 @@ def _levels(url: str) -> Iterator[Level]:
 
 
 def object_sizes(url: str) -> dict[str, int]:
-    """The size of every object below a place, by its path from there."""
+    """Return the size of every object below a location, by relative path."""
     with as_source(url):
         store, key = bucket_and_key(url)
         prefix = prefix_of(key)
         pages = store.list(prefix)
-        return {each.key[len(prefix) :]: each.size for page in pages for each in page}
+        return {file.key[len(prefix) :]: file.size for page in pages for file in page}
 
 
 def read_range(url: str, start: int, size: int, etag: str) -> bytes:
-    """Some bytes of an object that must still have this ETag."""
+    """Read a range of an object that must still have this ETag."""
     with as_source(url, is_object=True):
         store, key = bucket_and_key(url)
         with store.open(key, start, size, etag) as reading:
@@ -174,7 +171,7 @@ def read_range(url: str, start: int, size: int, etag: str) -> bytes:
 
 
 def read_object(url: str, size: int | None = None, limit: int | None = None) -> bytes | None:
-    """All of an object, in one request."""
+    """Read an object in one request; None if it has another size."""
     with as_source(url, is_object=True):
         store, key = bucket_and_key(url)
         failed = 0
@@ -334,32 +331,28 @@ class ObjectFile(io.RawIOBase):
         return _Range(start, stop, submit(call))
 
     def readable(self) -> bool:
-        """It is."""
+        """Return True."""
         return True
 
-    def seekable(self) -> bool:
-        """It is."""
-        return True
+    seekable = readable
 
     def tell(self) -> int:
-        """Where the next byte is read."""
+        """Return the offset of the next byte."""
         return self._at
 
     def seek(self, offset: int, whence: int = io.SEEK_SET) -> int:
-        """Go to a place."""
+        """Go to an offset."""
         self._at = offset + (0, self._at, self._size)[whence]
         return self._at
 
     def read(self, size: int | None = -1) -> bytes:
-        """Read so many bytes, or fewer at the end; without a number, all that follow."""
+        """Read so many bytes, or fewer at the end; all that follow without a number."""
         count = self._size if size is None or size < 0 else size
         data = self.pread(count, self._at)
         self._at += len(data)
         return data
 
-    def readall(self) -> bytes:
-        """Read all that follow."""
-        return self.read()
+    readall = read
 
     def readinto(self, buffer: WriteableBuffer) -> int:
         """Fill a buffer, or less of it at the end."""
