@@ -48,7 +48,6 @@ ALLOWED_IN = {
     "click": ["cli", "cli.*"],
     "tqdm": ["cli.*", "progress"],
     "boto3": [],
-    "urllib3": ["storage.s3.client"],
     "botocore": ["storage.s3.client"],
     "mxnet": ["verifying.loaders"],
     "tensorflow": ["verifying.loaders"],
@@ -76,9 +75,7 @@ WORKER = [
 SLOW = {"polars", "PIL", *ALLOWED_IN}
 
 # What pyproject.toml promises to install, by the name that is imported.
-DEPENDENCIES = {
-    *("boto3", "botocore", "click", "google_crc32c", "PIL", "polars", "tqdm", "urllib3"),
-}
+DEPENDENCIES = {"boto3", "botocore", "click", "google_crc32c", "PIL", "polars", "tqdm"}
 EXTRAS = {"imagehash", "mxnet", "numpy", "pyarrow", "tensorflow", "webdataset"}
 
 
