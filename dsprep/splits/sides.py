@@ -7,9 +7,9 @@ from dataclasses import dataclass
 
 import polars as pl
 
-from dsprep.catalog import key_expr
 from dsprep.errors import OptionError, SourceError
 from dsprep.lists.rows import class_numbers, plain_path
+from dsprep.sample import key_expr
 from dsprep.splits.groups import assign_sides, draw, merge_groups, stable_sides
 from dsprep.splits.leaks import Copies
 from dsprep.splits.ratios import Ratios, require_side_names

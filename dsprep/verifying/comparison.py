@@ -49,8 +49,6 @@ class Matched:
     fields: tuple[Field, ...]  # the fields of the shards that are compared
     names: Mapping[str, str]  # the names in the source of those that have another name there
     roles: Mapping[str, str]  # the roles of fields, by their names in the shards
-    # fields whose values are in other fields of the shards; they are not compared
-    rewritten: tuple[str, ...]
     untold: tuple[str, ...]  # fields that only the shards have; they are not compared
     unheld: tuple[str, ...]  # fields that only the source has
 
@@ -178,7 +176,7 @@ def match_fields(
     names: dict[str, str] = {}
     for field in base.fields:
         role = roles.get(field.name, "")
-        if not field.places or (transformed and (role == IMAGE or field.name in FACTS)):
+        if transformed and (role == IMAGE or field.name in FACTS):
             continue
         name = field.name if field.name in source.by_name else own.get(role)
         if name is None and not (role == LABEL and known) and field.name not in FACTS:
@@ -193,12 +191,7 @@ def match_fields(
     told |= {own[role] or "" for name, role in roles.items() if name}
     unheld = [field.name for field in source.fields if field.name not in told | FACTS]
     shown = {name: role for name, role in roles.items() if name}
-    rewritten = tuple(field.name for field in base.fields if not field.places)
-    if rewritten:
-        untold = []  # these hold them
-    return Matched(
-        transformed, tuple(fields), names, shown, rewritten, tuple(untold), tuple(unheld)
-    )
+    return Matched(transformed, tuple(fields), names, shown, tuple(untold), tuple(unheld))
 
 
 def _schema_problems(shards: Shards, matched: Matched, catalog: Catalog) -> Iterator[Problem]:
@@ -401,8 +394,6 @@ def _hints(other: pl.DataFrame, compared: int, matched: Matched) -> Iterator[str
     """Say what is not compared, and what to pass if all labels differ, as those of another list."""
     if matched.transformed:
         yield "images not compared, because they were transformed"
-    if matched.rewritten:
-        yield f"not compared, as other fields hold it: {format_some(matched.rewritten)}"
     if matched.untold:
         yield f"not compared, as the source does not tell them: {format_some(matched.untold)}"
     label = matched.slice_of(LABEL)

@@ -12,7 +12,7 @@ import google_crc32c
 
 from dsprep.errors import BadImage, BadSample, DamagedShard, SourceError
 from dsprep.formats.base import Format, path_of
-from dsprep.formats.listing import Listed
+from dsprep.formats.folder import Listed
 from dsprep.formats.stream import ShardStream
 from dsprep.images.check import make_check
 from dsprep.plan.recipe import Recipe, make_samples

@@ -16,7 +16,7 @@ from dsprep.dataset.manifest import FileReceipt, parse_manifest
 from dsprep.dataset.recorded import recorded_options
 from dsprep.errors import SourceError, StoreError
 from dsprep.formats import format_of_file
-from dsprep.formats.listing import LISTING, Listed
+from dsprep.formats.folder import LISTING, Listed
 from dsprep.plan.destination import Destination
 from dsprep.progress import Progress
 from dsprep.storage.checksums import crc32c, is_whole, known_crc32c

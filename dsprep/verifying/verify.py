@@ -16,7 +16,7 @@ from dsprep.arguments import AnyPath, public
 from dsprep.dataset.manifest import UNFINISHED, FileReceipt
 from dsprep.errors import DestinationError, OptionError, RunStopped, SourceError
 from dsprep.findings import notes_of
-from dsprep.formats.listing import LISTING, read_listing
+from dsprep.formats.folder import LISTING, read_listing
 from dsprep.options import given_options, require_effect
 from dsprep.progress import Progress
 from dsprep.readers.pixels import RawPixels

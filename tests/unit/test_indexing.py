@@ -18,7 +18,7 @@ from dsprep.formats.recordio import RecordIO
 from dsprep.formats.stream import ShardStream
 from dsprep.formats.tar import Member
 from dsprep.formats.tfrecord import TFRecord
-from dsprep.formats.webdataset import WebDataset, groups
+from dsprep.formats.webdataset import WebDataset
 from dsprep.plan.destination import Destination
 from dsprep.verifying.indexes import (
     dali_line,
@@ -51,7 +51,7 @@ def tar_file(path: Path, names: list[str], **options: Any) -> Path:
 
 def dali_index(path: Path) -> bytes:
     with ShardStream.of_headers(str(path)) as stream:
-        lines = [dali_line(each.key, each.members.values()) for each in groups(stream, False)]
+        lines = [dali_line(each.key, each.members.values()) for each in WebDataset().groups(stream)]
     return dali_webdataset(lines)
 
 
