@@ -109,7 +109,7 @@ def split(
         class_order: How class names are put in the order of their numbers otherwise: ``name``, or
             ``natural``, in which numbers in names count as numbers.
         extensions: File name extensions of images.
-        kind: What the source is, where that does not show; see :mod:`dsprep.sources.whole`.
+        kind: What the source is, where that does not show; see :mod:`dsprep.sources.kinds`.
         parts: Whether files that share a stem are one sample.
         pairs: Patterns of files, by the field that they are: those that match alike are one sample.
         root: The directory that the paths of a ``.lst`` start from.

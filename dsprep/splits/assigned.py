@@ -9,9 +9,8 @@ import polars as pl
 
 from dsprep.errors import OptionError, SourceError
 from dsprep.lists.rows import plain_path
-from dsprep.sources.cells import parse_cells
 from dsprep.sources.match import find_spelled, more_than_names
-from dsprep.sources.table import find_columns
+from dsprep.sources.table import find_columns, parse_cells
 from dsprep.text import refuse
 from dsprep.units import quoted_names
 

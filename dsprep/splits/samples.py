@@ -13,9 +13,9 @@ from dsprep.lists.rows import listable, plain_paths, rows_of
 from dsprep.lists.store import STREAM, classes_path, read_classes, read_list
 from dsprep.options import require_effect
 from dsprep.sources.archive_files import read_text_beside
-from dsprep.sources.cells import parse_cells
 from dsprep.sources.match import settle_duplicates
 from dsprep.sources.reading import Source, read_source
+from dsprep.sources.table import parse_cells
 from dsprep.splits.assigned import assigned_values, class_labels, parse_assignment
 from dsprep.splits.groups import group_by_pattern, require_groups
 from dsprep.splits.materialize import WAYS

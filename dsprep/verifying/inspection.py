@@ -16,8 +16,7 @@ from dsprep.formats.folder import Listed
 from dsprep.formats.stream import ShardStream
 from dsprep.images.check import make_check
 from dsprep.plan.recipe import Recipe, make_samples
-from dsprep.readers.pixels import RawPixels
-from dsprep.rows import Rows
+from dsprep.rows import Pixels, Rows
 from dsprep.run.shard import Report
 from dsprep.sample import IMAGE_EXTENSIONS, Sample, key_of
 from dsprep.schema import Reading
@@ -39,7 +38,7 @@ class Task(NamedTuple):
     path: str  # the file, or the top of the tree
     layout: Format  # the format
     reading: Reading | None  # makes samples of the schema; None if the schema is unknown
-    pixels: RawPixels | None  # where samples have their image as bare pixels; None if nowhere
+    pixels: Pixels | None  # where samples have their image as bare pixels; None if nowhere
     enforced: bool  # whether a sample that does not fit the schema is a problem
     decode: bool  # whether to decode every image
     max_pixels: int  # the maximum number of pixels of an image

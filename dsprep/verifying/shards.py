@@ -13,8 +13,7 @@ from dsprep.dataset.recorded import Recorded, recorded_options
 from dsprep.errors import OtherVersion, SourceError
 from dsprep.formats import FORMATS, SUFFIXES, format_of_file, format_of_source
 from dsprep.plan.destination import Destination
-from dsprep.sources.shardset import expand
-from dsprep.sources.sides import located
+from dsprep.sources.names import expand, located
 from dsprep.storage.local import is_scratch
 from dsprep.storage.paths import absent
 from dsprep.units import format_count

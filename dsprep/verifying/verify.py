@@ -19,7 +19,7 @@ from dsprep.findings import notes_of
 from dsprep.formats.folder import LISTING, read_listing
 from dsprep.options import given_options, require_effect
 from dsprep.progress import Progress
-from dsprep.readers.pixels import RawPixels
+from dsprep.rows import Pixels
 from dsprep.run.state import remove_leftovers
 from dsprep.schema import IMAGE, LABEL, Choice, Reading, Schema
 from dsprep.sources.reading import Source, make_source, read_source, source_of
@@ -63,7 +63,7 @@ class Understood(NamedTuple):
     enforced: bool = False
     notes: tuple[str, ...] = ()  # remarks, a line each
     # where samples have their image as bare pixels; None if nowhere
-    pixels: RawPixels | None = None
+    pixels: Pixels | None = None
 
 
 @public
