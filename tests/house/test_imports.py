@@ -66,10 +66,9 @@ WORKER = [
     *("plan", "plan.geometry", "plan.recipe"),
     *("run", "run.shard", "run.target"),
     *("verifying", "verifying.indexes", "verifying.inspection", "verifying.loaders"),
-    *("sources", "sources.archive_reader", "sources.batches", "sources.described"),
-    *("sources.folder", "sources.infer", "sources.parquet_rows", "sources.parts"),
+    *("sources", "sources.archive_reader", "sources.cifar", "sources.described", "sources.folder"),
+    *("sources.infer", "sources.mnist", "sources.parquet_rows", "sources.parts"),
     *("sources.pixel_reader", "sources.prefetch", "sources.scan", "sources.shards"),
-    "sources.spans",
     *("splits", "splits.near"),
 ]
 
