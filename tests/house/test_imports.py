@@ -66,7 +66,17 @@ ALLOWED_IN = {
 
 # What a worker process imports: it starts in tens of milliseconds, and polars is not fork-safe.
 WORKER = [
-    *("arguments", "errors", "findings", "options", "rows", "sample", "schema", "units"),
+    *(
+        "arguments",
+        "errors",
+        "findings",
+        "options",
+        "rows",
+        "sample",
+        "schema",
+        "schema.*",
+        "units",
+    ),
     "waits",
     *("workers", "workers.worker"),
     *("formats", "formats.*", "images", "images.*", "readers", "readers.*", "storage", "storage.*"),
