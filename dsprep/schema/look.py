@@ -224,6 +224,7 @@ class Choice:
     schema: Schema | None = None  # the schema, which then is not settled by a look
     look_all: bool = False  # whether all samples are looked at
     no_image: bool = False  # whether samples need no image
+    unlabeled: bool = False  # whether no field is the label, as the schema says
 
     def __post_init__(self) -> None:
         """Refuse what contradicts itself."""

@@ -130,8 +130,15 @@ class Reading:
 def _converter(column: Field, is_number: bool = False) -> Callable[[Value], Value | None]:
     """Return what makes a typed value of a raw one."""
     convert = column.kind.convert
-    if column.type == "text" and column.names:
-        return lambda value: to_text(value if _is_text(value) else column.names[_index(value)])
+    if column.type == "text" and (column.names or is_number):
+
+        def to_label(value: Value) -> str | None:
+            is_name = not column.names or _is_text(value)
+            text = to_text(value if is_name else column.names[_index(value)])
+            # The text of a label ends in a line break if it is a file of its own.
+            return text.strip() if text and is_number else text
+
+        return to_label
     if column.type != "class" or not column.names:
         return convert
     numbers = {name: number for number, name in enumerate(column.names)}

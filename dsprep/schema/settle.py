@@ -150,6 +150,8 @@ def _with_label(
     source: str,
 ) -> Schema:
     """Find the label, and give it the type that the user wants."""
+    if choice.unlabeled and choice.label is None:
+        return schema
     label = None
     if choice.label is not None:
         label = schema.named(choice.label)
