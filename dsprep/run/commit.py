@@ -9,7 +9,13 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
-from dsprep.dataset.manifest import FileReceipt, Manifest, parse_manifest, parse_rejects
+from dsprep.dataset.manifest import (
+    FileReceipt,
+    Manifest,
+    ShardReceipt,
+    parse_manifest,
+    parse_rejects,
+)
 from dsprep.errors import DestinationError, SourceError
 from dsprep.findings import Reject
 from dsprep.formats.base import ShardFacts
@@ -24,9 +30,8 @@ from dsprep.run.folder import (
     require_own_files,
     write_companions,
 )
-from dsprep.run.run import Outcome
 from dsprep.run.state import RunState, differences, withdraw
-from dsprep.run.target import Target
+from dsprep.run.target import Target, Written
 from dsprep.schema import Schema
 from dsprep.storage.crc import crc32c
 from dsprep.storage.local import destination_errors
@@ -201,7 +206,7 @@ def _require_room(plan: Plan, state: RunState, replaced: Manifest | None) -> Non
 def commit(
     plan: Plan,
     state: RunState,
-    outcome: Outcome,
+    outcome: Written,
     identity: dict[str, Any],
     base: Manifest | None = None,
 ) -> Manifest:
@@ -209,15 +214,15 @@ def commit(
     packing, destination, target = plan.packing, plan.packing.destination, state.target
     classes = plan.catalog.classes or _listed_classes(outcome.class_names)
     rejects = [*plan.lost, *outcome.rejects]
-    samples = sum(shard.samples for shard in outcome.shards)
-    if not samples:
+    if not outcome.samples:
         state.give_up()
         first = rejects[0]
         raise SourceError(
             f"{packing.source.root}: all {len(rejects):,} samples were rejected, the first "
             f"one being {first.path}: {first.reason}"
         )
-    shards = [*(base.shards if base else ()), *outcome.shards]
+    shards = [*(base.shards if base else ())]
+    shards += [_receipt(shard.name, state.done[shard.name]) for shard in plan.shards]
     size = sum(shard.bytes for shard in shards)
     if base is not None:
         rejects = [
@@ -256,7 +261,7 @@ def commit(
         format=packing.layout.name,
         name=packing.name,
         classes=classes or (base.classes if base else None),
-        samples=samples + (base.samples if base else 0),
+        samples=outcome.samples + (base.samples if base else 0),
         rejected=len(rejects),
         bytes=size,
         source=base.source if base else identity["source"],
@@ -268,6 +273,12 @@ def commit(
     )
     state.finish(manifest)
     return manifest
+
+
+def _receipt(name: str, written: Written) -> ShardReceipt:
+    *sidecars, (_, size, crc32c) = written.files(Path(name).name)
+    files = tuple(FileReceipt(*facts) for facts in sidecars)
+    return ShardReceipt(name, size, crc32c, written.samples, files)
 
 
 def _with_appended(base: Manifest, packing: Packing, identity: dict[str, Any]) -> dict[str, Any]:
@@ -295,8 +306,9 @@ def _classes(classes: Sequence[str] | None) -> bytes:
     return format_classes(classes or ()).encode()
 
 
-def _listed_classes(names: Mapping[int, str]) -> tuple[str, ...] | None:
+def _listed_classes(told: Mapping[str, str]) -> tuple[str, ...] | None:
     """Return names of classes in the order of their numbers; a number without a name has none."""
+    names = {int(number): name for number, name in told.items()}
     if not names or min(names) < 0 or max(names) > _MOST_CLASSES:
         return None
     return tuple(names.get(number, "") for number in range(max(names) + 1))

@@ -4,11 +4,9 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
-from pathlib import Path
+from dataclasses import replace
 from typing import NamedTuple
 
-from dsprep.dataset.manifest import FileReceipt, ShardReceipt
 from dsprep.errors import DestinationError, RunStopped
 from dsprep.findings import MisfitReject, Reject
 from dsprep.plan.cuts import PlannedShard, cut_pieces
@@ -16,7 +14,7 @@ from dsprep.plan.plan import Plan
 from dsprep.plan.recipe import Recipe
 from dsprep.progress import Progress
 from dsprep.readers.base import Reader
-from dsprep.run.shard import JoinTask, ShardTask, join_pieces, merge_class_names, write_shard
+from dsprep.run.shard import JoinTask, ShardTask, join_pieces, write_shard
 from dsprep.run.state import RunState
 from dsprep.run.target import Written
 from dsprep.storage.local import destination_errors, free_bytes
@@ -34,18 +32,6 @@ _MOST_MISFITS = 1000
 
 _PIECES = 32
 """Into about how many pieces a run of few shards is cut, so that all workers end together."""
-
-
-@dataclass
-class Outcome:
-    """What a run wrote, over all its attempts."""
-
-    # receipts, in the order of the plan; a shard is empty if all of its samples were rejected
-    shards: list[ShardReceipt]
-    rejects: list[Reject]  # in the order of the catalog, shard by shard
-    lost_frames: int  # how many images are the first frame of an animation
-    class_names: dict[int, str]  # the names of classes that samples themselves tell, by number
-    unlabeled: int  # how many samples lack the label that others have
 
 
 class _Unit(NamedTuple):
@@ -86,8 +72,8 @@ class Run:
         self._rejects = self._misfits = 0
         self._max_misfits = min(_MOST_MISFITS, max(1, len(self._sizes) // 100))
 
-    def carry_out(self, pool: Pool, progress: Progress) -> Outcome:
-        """Write everything that is not done yet."""
+    def carry_out(self, pool: Pool, progress: Progress) -> Written:
+        """Write everything that is not done yet; returns what all shards hold together."""
         self._progress, done = progress, self._state.done
         self._unpack(pool)
         may_cut = self._may_cut()
@@ -117,15 +103,7 @@ class Run:
                     self._state.pieces.path(unit.name).unlink(missing_ok=True)
         finally:
             progress.end()
-        parts = [done[shard.name] for shard in self._shards]
-        names = merge_class_names(parts, self._plan.catalog.root)
-        return Outcome(
-            [_receipt(shard.name, done[shard.name]) for shard in self._shards],
-            [reject for part in parts for reject in part.rejects],
-            sum(part.lost_frames for part in parts),
-            {int(number): name for number, name in names.items()},
-            sum(part.unlabeled for part in parts),
-        )
+        return Written.merged([done[each.name] for each in self._shards], self._plan.catalog.root)
 
     def _unpack(self, pool: Pool) -> None:
         """Unpack what cannot be read at random, as far as no earlier run did."""
@@ -236,10 +214,3 @@ def _needs_pieces(shards: int, workers: int, recipe: Recipe, mean_size: float) -
     if recipe.reader.whole and not recipe.copies:
         return shards < workers
     return shards == 1 and mean_size < _SMALL_FILE
-
-
-def _receipt(name: str, written: Written) -> ShardReceipt:
-    """What the manifest says of a shard."""
-    *sidecars, (_, size, crc32c) = written.files(Path(name).name)
-    files = tuple(FileReceipt(*facts) for facts in sidecars)
-    return ShardReceipt(name, size, crc32c, written.samples, files)
