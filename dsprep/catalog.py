@@ -20,7 +20,7 @@ from dsprep.findings import Finding as Finding
 from dsprep.readers.base import Reader
 from dsprep.readers.files import FileReader
 from dsprep.rows import Rows
-from dsprep.sample import UNKNOWN_IMAGE, image_kind_of
+from dsprep.sample import UNKNOWN_IMAGE, image_kind_of, key_expr
 from dsprep.schema import Reading, Schema, Settled
 from dsprep.storage.paths import short_names
 
@@ -275,16 +275,6 @@ class Catalog:
         for content in _content(self.table["mtime"]):
             sha.update(content)
         return sha.hexdigest()
-
-
-def key_expr(path: str = "path") -> pl.Expr:
-    """What [`key_of`][dsprep.sample.key_of] computes, for a whole column of paths."""
-    name = pl.col(path).str.split("/").list.last()
-    stem = name.str.replace(r"\.[^.]*$", "")
-    undotted = (
-        pl.when(stem == "").then(name).otherwise(stem).str.replace_all(".", "_", literal=True)
-    )
-    return pl.col(path).str.strip_suffix(name) + undotted
 
 
 def _random_numbers(seed: int) -> pl.Expr:

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+if TYPE_CHECKING:
+    import polars as pl
 
 Value: TypeAlias = Any
 """A value of a field.
@@ -105,6 +108,18 @@ def key_of(path: str) -> str:
     directory, slash, name = path.rpartition("/")
     stem = name.rpartition(".")[0] or name
     return directory + slash + stem.replace(".", "_")
+
+
+def key_expr(path: str = "path") -> pl.Expr:
+    """Return what :func:`key_of` computes, for a whole column of paths."""
+    import polars as pl
+
+    name = pl.col(path).str.split("/").list.last()
+    stem = name.str.replace(r"\.[^.]*$", "")
+    undotted = (
+        pl.when(stem == "").then(name).otherwise(stem).str.replace_all(".", "_", literal=True)
+    )
+    return pl.col(path).str.strip_suffix(name) + undotted
 
 
 def image_kind_of(path: str) -> str | None:

@@ -25,7 +25,7 @@ from tests.conftest import Finished
 
 USERS = (
     *("dsprep.commands.write", "dsprep.commands.append", "dsprep.indexing.index"),
-    *("dsprep.verifying.verify", "dsprep.commands.lists"),
+    *("dsprep.verifying.verify", "dsprep.commands.edit_lists"),
 )
 """The modules that start workers for what these tests call."""
 

@@ -16,12 +16,11 @@ from dsprep.dataset.manifest import FileReceipt
 from dsprep.errors import DestinationError, OptionError
 from dsprep.formats import Format
 from dsprep.formats.base import ShardFacts
-from dsprep.formats.webdataset import WebDataset
 from dsprep.indexes import wids
 from dsprep.indexing.files import Settled, settle
 from dsprep.indexing.manifests import data_set_name, is_of, mismatches, new_manifest, with_indexes
 from dsprep.indexing.place import clash, locked_scratch, require_own_name
-from dsprep.indexing.shard import KINDS, IndexedShard, IndexTask, index_name, make_index
+from dsprep.indexing.shard import IndexedShard, IndexTask, index_name, make_index
 from dsprep.options import given_options, require_effect
 from dsprep.progress import Progress
 from dsprep.storage.local import sync_directory
@@ -153,7 +152,7 @@ def _index(shards: Shards, run: _Run) -> IndexReport:
     kinds = _suitable(run.kinds, layout)
     if run.overwrite and shards.manifest and not is_of(shards.manifest, shards.directory):
         shards = shards_of_others(shards)
-    kind = KINDS.get(layout.name, "")
+    kind = layout.shard_index
     taken = clash(shards) if kind in kinds else ""
     if taken and (kind in run.kinds or kind == "mxnet"):
         raise DestinationError(taken)
@@ -202,10 +201,10 @@ def _index(shards: Shards, run: _Run) -> IndexReport:
 def _suitable(asked: Sequence[str], layout: Format) -> frozenset[str]:
     """The kinds that are to be written."""
     possible = ["manifest"]
-    if isinstance(layout, WebDataset):
+    if layout.dataset_index("", []):
         possible.insert(0, "wids")
-    if layout.name in KINDS:
-        possible.insert(0, KINDS[layout.name])
+    if layout.shard_index:
+        possible.insert(0, layout.shard_index)
     for kind in asked:
         if kind not in possible:
             raise OptionError(
@@ -219,7 +218,7 @@ def _index_shards(
 ) -> list[tuple[str, IndexedShard]]:
     """Go through the shards that are there, and settle the index of each."""
     directory, layout = shards.directory, shards.made.layout
-    indexed = KINDS.get(layout.name) in kinds
+    indexed = layout.shard_index in kinds
     names = [name for name in shards.names if (directory / name).is_file()]
     tasks = [
         IndexTask(

@@ -11,7 +11,6 @@ from pathlib import Path
 from dsprep.dataset.manifest import FileReceipt, Manifest, ShardReceipt
 from dsprep.dataset.recorded import options_of_others
 from dsprep.formats import shard_stem
-from dsprep.formats.recordio import RecordIO
 from dsprep.indexing.shard import IndexedShard, index_name
 from dsprep.lists.store import read_classes
 from dsprep.verifying.inspection import Problem
@@ -87,9 +86,11 @@ def new_manifest(
 def _receipt(shards: Shards, name: str, shard: IndexedShard) -> ShardReceipt:
     assert shard.crc32c is not None
     sidecars = [shard.index.receipt] if shard.index else []
-    listed = shards.directory / f"{name.removesuffix(RecordIO.suffix)}.lst"
-    if isinstance(shards.made.layout, RecordIO) and listed.is_file():
-        sidecars.append(FileReceipt.of(listed))
+    layout = shards.made.layout
+    for suffix in layout.sidecar_suffixes:
+        beside = shards.directory / f"{name.removesuffix(layout.suffix)}{suffix}"
+        if beside.name != index_name(name, layout) and beside.is_file():
+            sidecars.append(FileReceipt.of(beside))
     return ShardReceipt(name, shard.bytes, shard.crc32c, shard.samples, tuple(sidecars))
 
 

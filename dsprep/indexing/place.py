@@ -9,7 +9,7 @@ from dsprep.errors import DestinationError
 from dsprep.formats import format_of_file
 from dsprep.indexes import wids
 from dsprep.indexing.manifests import data_set_name
-from dsprep.indexing.shard import KINDS, index_name
+from dsprep.indexing.shard import index_name
 from dsprep.run.state import remove_leftovers
 from dsprep.storage.local import ScratchLock, read_whole
 from dsprep.verifying.shards import Shards
@@ -22,7 +22,7 @@ def clash(shards: Shards) -> str:
     ours = {file.name for file in shards.manifest.every_file()} if shards.manifest else set()
     for name in sorted(each.name for each in directory.iterdir()):
         other = format_of_file(name)
-        if other is None or other is type(layout) or other.name not in KINDS:
+        if other is None or other is type(layout) or not other.shard_index:
             continue
         path = directory / index_name(name, other())
         if path.name in owners and path.name not in ours:

@@ -10,12 +10,9 @@ from pathlib import Path
 from typing import NamedTuple, TypeVar
 
 from dsprep.errors import DamagedShard, SourceError
-from dsprep.formats.base import Format
-from dsprep.formats.recordio import RecordIO
+from dsprep.formats.base import Format, Group
 from dsprep.formats.stream import ShardStream
 from dsprep.formats.tar import MAX_NAME
-from dsprep.formats.tfrecord import TFRecord
-from dsprep.formats.webdataset import WebDataset, groups
 from dsprep.indexes import dali, mxnet
 from dsprep.indexing.files import Settled, settle
 from dsprep.verifying.inspection import Problem
@@ -25,9 +22,6 @@ T = TypeVar("T")
 
 _REPORT_EVERY = 1024
 """Samples between two progress reports."""
-
-KINDS: dict[str, str] = {WebDataset.name: "dali", TFRecord.name: "dali", RecordIO.name: "mxnet"}
-"""The kind of index that each shard of a format can have."""
 
 
 def index_name(name: str, layout: Format) -> str:
@@ -90,7 +84,7 @@ def make_index(task: IndexTask, report: Report) -> IndexedShard:
         if task.index_path is None:
             found.without = ""
         elif draft is not None:
-            kind = KINDS[task.layout.name]
+            kind = task.layout.shard_index
             found.index = settle(Path(task.index_path), kind, *draft, task.scratch)
     return found
 
@@ -103,8 +97,9 @@ def _draft(
     task: IndexTask, stream: ShardStream, found: IndexedShard, report: Report
 ) -> _Draft | None:
     """Read a shard to its end; returns its index if it can have one, else says why not."""
-    if isinstance(task.layout, WebDataset):
-        draft = _of_members(stream, found, report)
+    groups = task.layout.groups(stream)
+    if groups is not None:
+        draft = _of_members(groups, stream, found, report)
     else:
         draft = _of_records(task, stream, found, report)
     if found.compressed:
@@ -113,9 +108,11 @@ def _draft(
     return draft
 
 
-def _of_members(stream: ShardStream, found: IndexedShard, report: Report) -> _Draft | None:
+def _of_members(
+    groups: Iterator[Group], stream: ShardStream, found: IndexedShard, report: Report
+) -> _Draft | None:
     lines = []
-    for group in _counted(groups(stream, with_data=False), stream, found, report):
+    for group in _counted(groups, stream, found, report):
         members = group.members.values()
         found.long_names += sum(len(each.name.encode()) > MAX_NAME for each in members)
         if group.key.endswith("/"):  # a hidden file, which DALI passes over and webdataset does not
@@ -137,7 +134,7 @@ def _of_records(
         offsets.append(offset)
         sizes.append(size)
         ids.append(id)
-    kind = KINDS.get(task.layout.name)
+    kind = task.layout.shard_index
     if kind == "dali":
         return _Draft(dali.tfrecord_index(offsets, sizes))
     if kind == "mxnet":

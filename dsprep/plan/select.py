@@ -6,11 +6,12 @@ from dataclasses import replace
 
 import polars as pl
 
-from dsprep.catalog import COPY_COLUMNS, LABEL_COLUMNS, Catalog, key_expr
+from dsprep.catalog import COPY_COLUMNS, LABEL_COLUMNS, Catalog
 from dsprep.errors import SourceError
 from dsprep.plan.balance import balance
 from dsprep.plan.filter import filter_catalog, judge
 from dsprep.plan.selection import Chosen, Selection
+from dsprep.sample import key_expr
 from dsprep.sources.cells import parse_cells
 from dsprep.sources.table import PATH_COLUMNS
 from dsprep.text import read_text

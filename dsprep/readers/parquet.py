@@ -18,8 +18,7 @@ from functools import cached_property
 from typing import Any, ClassVar, NamedTuple
 
 from dsprep.errors import BadSample, SourceError
-from dsprep.formats.arrow_rows import Columns, decode, plain_batch
-from dsprep.formats.arrow_types import arrow, kept_columns
+from dsprep.formats.arrow import Columns, arrow, decode, kept_columns, plain_batch
 from dsprep.formats.parquet import ROWS_OF_BATCH, Parquet, columns_of, first_line, open_parquet
 from dsprep.readers.base import Reader
 from dsprep.readers.places import OpenFiles, read_at

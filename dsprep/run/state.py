@@ -11,7 +11,7 @@ from typing import Any
 
 from dsprep.dataset.manifest import Manifest, parse_manifest
 from dsprep.errors import DestinationError, SourceError
-from dsprep.formats.listing import LISTING
+from dsprep.formats.folder import LISTING
 from dsprep.plan.destination import Destination
 from dsprep.progress import Progress
 from dsprep.run.folder import folder_of, remove_tree, whole_units

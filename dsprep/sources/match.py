@@ -9,11 +9,12 @@ from functools import partial
 
 import polars as pl
 
-from dsprep.catalog import LABEL_COLUMNS, Catalog, key_expr
+from dsprep.catalog import LABEL_COLUMNS, Catalog
 from dsprep.errors import SourceError
 from dsprep.findings import REJECT_KINDS, Finding
 from dsprep.lists.rows import plain_paths
 from dsprep.readers.files import FileReader
+from dsprep.sample import key_expr
 from dsprep.schema import Field, Settled
 from dsprep.sources.files import FILES, Files
 from dsprep.storage.ahead import ahead

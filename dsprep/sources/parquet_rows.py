@@ -11,9 +11,16 @@ from itertools import compress
 from typing import Any, NamedTuple
 
 from dsprep.errors import BadSample, SourceError
-from dsprep.formats.arrow_rows import Cell, Columns, cells_of, file_parts, plain_batch
-from dsprep.formats.arrow_types import arrow, is_file
-from dsprep.formats.beside import find_beside
+from dsprep.formats.arrow import (
+    Cell,
+    Columns,
+    arrow,
+    cells_of,
+    file_parts,
+    find_beside,
+    is_file,
+    plain_batch,
+)
 from dsprep.formats.parquet import ROWS_OF_BATCH, first_line, open_parquet
 from dsprep.images.header import sniff
 from dsprep.sample import UNKNOWN_IMAGE

@@ -18,7 +18,6 @@ from dsprep.findings import Finding
 from dsprep.formats import CONCATENATIVE, format_of_source, shard_stem
 from dsprep.formats.augmented import MANIFESTS
 from dsprep.formats.stream import ShardStream
-from dsprep.formats.tfrecord import TFRecord
 from dsprep.formats.webdataset import WebDataset
 from dsprep.sample import IMAGE_EXTENSIONS, OTHER_IMAGES, image_kind_of
 from dsprep.sources.scan import RunAll
@@ -149,9 +148,7 @@ def shards_of(source: Source) -> ShardSet | None:
             return None
         sets.append(shards)
     found = joined(sets)
-    if source.features is not None and isinstance(found.layout, TFRecord):
-        found = replace(found, layout=replace(found.layout, preset=source.features))
-    return found
+    return replace(found, layout=found.layout.with_options(preset=source.features))
 
 
 def _is_tree(shards: ShardSet, is_chosen_from: bool) -> bool:

@@ -7,9 +7,9 @@ from dataclasses import dataclass
 
 import polars as pl
 
-from dsprep.catalog import key_expr
 from dsprep.errors import OptionError, SourceError
 from dsprep.lists.rows import class_numbers, plain_path
+from dsprep.sample import key_expr
 from dsprep.splits.asked import Asked
 from dsprep.splits.assignment import assign_sides, draw, stable_sides
 from dsprep.splits.groups import merge_groups

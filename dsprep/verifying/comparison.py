@@ -55,7 +55,6 @@ class Matched:
     fields: tuple[Field, ...]  # the fields of the shards that are compared
     names: Mapping[str, str]  # what the source calls those that it calls otherwise
     roles: Mapping[str, str]  # the roles of fields, by their names in the shards
-    rewritten: tuple[str, ...]  # fields that others hold in the shards, and that are not compared
     untold: tuple[str, ...]  # fields that only the shards have, and that are not compared
     unheld: tuple[str, ...]  # fields that only the source has
 
@@ -89,7 +88,7 @@ def match_fields(
     names: dict[str, str] = {}
     for each in base.fields:
         role = roles.get(each.name, "")
-        if not each.places or (transformed and (role == IMAGE or each.name in FACTS)):
+        if transformed and (role == IMAGE or each.name in FACTS):
             continue
         name = each.name if each.name in source.by_name else own.get(role)
         if name is None and not (role == LABEL and known) and each.name not in FACTS:
@@ -104,12 +103,7 @@ def match_fields(
     told |= {own[role] or "" for name, role in roles.items() if name}
     unheld = [each.name for each in source.fields if each.name not in told | FACTS]
     shown = {name: role for name, role in roles.items() if name}
-    rewritten = tuple(each.name for each in base.fields if not each.places)
-    if rewritten:
-        untold = []  # these hold them
-    return Matched(
-        transformed, tuple(fields), names, shown, rewritten, tuple(untold), tuple(unheld)
-    )
+    return Matched(transformed, tuple(fields), names, shown, tuple(untold), tuple(unheld))
 
 
 @dataclass(frozen=True)
@@ -312,8 +306,6 @@ def _hints(other: pl.DataFrame, compared: int, matched: Matched) -> Iterator[str
     """Say what to give if all labels differ, as they do from those of another list."""
     if matched.transformed:
         yield "images not compared, because they were transformed"
-    if matched.rewritten:
-        yield f"not compared, as other fields hold it: {format_some(matched.rewritten)}"
     if matched.untold:
         yield f"not compared, as the source does not tell them: {format_some(matched.untold)}"
     at = matched.label

@@ -13,8 +13,7 @@ import google_crc32c
 
 from dsprep.errors import BadSample
 from dsprep.formats.base import Format
-from dsprep.formats.folder import Folder
-from dsprep.formats.listing import LISTING, Listed, read_listing
+from dsprep.formats.folder import LISTING, Listed, read_listing
 from dsprep.images.check import make_check
 from dsprep.run.shard import Report
 from dsprep.sample import IMAGE_EXTENSIONS
@@ -38,7 +37,7 @@ class FolderTask(NamedTuple):
     samples: Sequence[Listed]  # what its listing says of them
     decode: bool  # whether to decode the images
     max_pixels: int  # the most pixels that an image may have
-    layout: Folder  # the format, with the schema of the samples
+    layout: Format  # the format, with the schema of the samples
     # says what every sample holds, for a comparison; None if that is not wanted
     digester: Digester | None
 
@@ -56,7 +55,6 @@ def look_at_folder(
     folder = shards.directory / (shards.destination.single or "")
     whole = Inspected()
     layout = shards.made.layout
-    assert isinstance(layout, Folder)
     named: set[str] = set()
     try:
         tasks = [
@@ -135,7 +133,7 @@ def _note(
     assert task.digester is not None
     digest = None
     try:
-        digest = task.digester(reading(task.layout.raw_sample(listed, files)))
+        digest = task.digester(reading(task.layout.listed_sample(listed, files)))
     except (BadSample, ValueError) as error:
         found.reasons[len(found.digests)] = str(error)
     found.names.append(listed.key)

@@ -7,7 +7,7 @@ from io import BytesIO
 
 from dsprep.dataset.manifest import FileReceipt
 from dsprep.errors import StoreError
-from dsprep.formats.listing import LISTING, File, Listed
+from dsprep.formats.folder import LISTING, File, Listed
 from dsprep.storage.crc import crc32c
 from dsprep.storage.readback import read_small
 from dsprep.verifying.inspection import Problem

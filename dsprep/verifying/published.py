@@ -11,7 +11,6 @@ from dsprep.dataset.manifest import FileReceipt, Manifest, parse_manifest
 from dsprep.dataset.recorded import recorded_options
 from dsprep.errors import SourceError
 from dsprep.formats import Format, format_of_file
-from dsprep.formats.folder import Folder
 from dsprep.storage.bucket import S3Store
 from dsprep.storage.connected import store_of
 from dsprep.storage.crc import is_whole
@@ -128,7 +127,7 @@ def _of_prefix(place: Place) -> list[Published | Problem]:
     beside = f"{name}.{_MANIFEST}"
     if name and place.store.stat(above + slash + beside) is not None:
         folder = _read(_look_at(place.store, above + slash), beside)
-        if isinstance(folder, Problem) or isinstance(folder.layout, Folder):
+        if isinstance(folder, Problem) or folder.layout.is_tree:
             return [folder]
     singles = [each for each in place.names if each.endswith(f".{_MANIFEST}") and each[0] != "."]
     return [_read(place, each) for each in sorted(singles)]

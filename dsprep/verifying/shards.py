@@ -11,7 +11,6 @@ from dsprep.dataset.manifest import Manifest, read_manifest
 from dsprep.dataset.recorded import Recorded, recorded_options
 from dsprep.errors import OtherVersion, SourceError
 from dsprep.formats import FORMATS, SUFFIXES, format_of_file
-from dsprep.formats.folder import Folder
 from dsprep.plan.destination import Destination
 from dsprep.storage.local import is_scratch
 from dsprep.units import format_count
@@ -66,7 +65,7 @@ def _look(path: Path) -> list[Shards]:
     if (path / "manifest.json").exists():
         return [_with_manifest(path / "manifest.json")]
     with suppress(OtherVersion):
-        if beside.exists() and isinstance((found := _recorded(beside)).made.layout, Folder):
+        if beside.exists() and (found := _recorded(beside)).made.layout.is_tree:
             return [found]
     singles = sorted(path.glob("[!.]*.manifest.json"))
     return [_with_manifest(each) for each in singles] or [_without_manifest(path)]

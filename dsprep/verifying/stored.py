@@ -10,7 +10,6 @@ from dataclasses import dataclass
 from itertools import chain
 
 from dsprep.errors import StoreError
-from dsprep.formats.folder import Folder
 from dsprep.progress import Progress
 from dsprep.storage.base import FATAL, Stored, ignore
 from dsprep.storage.pace import Pace
@@ -123,7 +122,7 @@ def _verify(published: Published, download: bool, pace: Pace, progress: Progress
     """Verify one data set."""
     problems = list(_problems_of_set(published))
     files = [_File(claim) for claim in published.claims()]
-    is_folder = isinstance(published.layout, Folder)
+    is_folder = published.layout.is_tree
     if is_folder:
         claims, wrong = claims_of_folder(published)
         files += map(_File, claims)
@@ -175,7 +174,7 @@ def _problems_of_set(published: Published) -> Iterator[Problem]:
     if published.scratch in place.deeper:
         message = "an unfinished run is there: give its command again"
         yield Problem(place.url(published.scratch + "/"), None, "", message)
-    if not isinstance(published.layout, Folder):
+    if not published.layout.is_tree:
         for message in false_totals(published.manifest):
             yield Problem(place.url(published.manifest_name), None, "", message)
 

@@ -15,7 +15,6 @@ from typing import TYPE_CHECKING
 from dsprep.arguments import AnyPath, public
 from dsprep.dataset.manifest import FileReceipt, Manifest, read_rejects
 from dsprep.errors import DestinationError, OptionError, RunStopped, SourceError
-from dsprep.formats.folder import Folder
 from dsprep.loaders import count_samples, require_loader
 from dsprep.options import given_options, require_effect
 from dsprep.progress import Progress
@@ -130,7 +129,7 @@ def _require_sense(
     """Refuse what makes no sense for the shards that were found."""
     if against is not None and len(found) > 1:
         raise OptionError(f"{dest}: --against goes with one data set; name one of these manifests")
-    if loader is not None and any(isinstance(each.made.layout, Folder) for each in found):
+    if loader is not None and any(each.made.layout.is_tree for each in found):
         raise OptionError(f"{dest}: is a folder of files; --loader goes with shards")
     if choice != Choice() and any(each.manifest and each.manifest.schema for each in found):
         raise OptionError(
@@ -145,7 +144,7 @@ def _require_sense(
 
 def _verify(shards: Shards, asked: _Asked) -> VerifyReport:
     """Verify one data set."""
-    if isinstance(shards.made.layout, Folder):
+    if shards.made.layout.is_tree:
         return _verify_folder(shards, asked)
     began = time.monotonic()
     manifest, pool, progress = shards.manifest, asked.pool, asked.progress
@@ -292,7 +291,7 @@ def _task(
         decode=asked.decode,
         max_pixels=shards.made.max_pixels if asked.max_pixels is None else asked.max_pixels,
         readable=layout.readable_images,
-        idx=str(index) if layout.has_sidecars and index.exists() else None,
+        idx=str(index) if ".idx" in layout.sidecar_suffixes and index.exists() else None,
         digester=digester,
     )
 
@@ -305,7 +304,7 @@ def _compare_files(shards: Shards) -> list[Problem]:
         problems.append(Problem(scratch.name, None, "", UNFINISHED))
     if shards.manifest is None:
         return problems
-    if not isinstance(shards.made.layout, Folder):
+    if not shards.made.layout.is_tree:
         name = shards.manifest_name
         problems += [Problem(name, None, "", wrong) for wrong in false_totals(shards.manifest)]
     known = {file.name: file for file in shards.manifest.every_file()}

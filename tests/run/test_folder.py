@@ -15,8 +15,7 @@ from typing import Any
 import pytest
 
 from dsprep.errors import BadSample, DestinationError, SourceError
-from dsprep.formats.folder import Folder
-from dsprep.formats.listing import read_listing
+from dsprep.formats.folder import Folder, read_listing
 from dsprep.run.folder import finish_folder
 from dsprep.sample import Sample
 from dsprep.schema import Field, Schema

@@ -11,8 +11,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dsprep.catalog import COLUMNS, LABEL_COLUMNS, Catalog, key_expr
-from dsprep.sample import key_of
+from dsprep.catalog import COLUMNS, LABEL_COLUMNS, Catalog
+from dsprep.sample import key_expr, key_of
 
 WRAP = 2**64 - 1
 

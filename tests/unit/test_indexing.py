@@ -18,7 +18,7 @@ from dsprep.formats.recordio import RecordIO
 from dsprep.formats.stream import ShardStream
 from dsprep.formats.tar import Member
 from dsprep.formats.tfrecord import TFRecord
-from dsprep.formats.webdataset import WebDataset, groups
+from dsprep.formats.webdataset import WebDataset
 from dsprep.indexes import dali, mxnet, wids
 from dsprep.indexing.files import settle
 from dsprep.indexing.manifests import data_set_name
@@ -44,7 +44,8 @@ def tar_file(path: Path, names: list[str], **options: Any) -> Path:
 def dali_index(path: Path) -> bytes:
     with ShardStream.of_headers(str(path)) as stream:
         lines = [
-            dali.sample_line(each.key, each.members.values()) for each in groups(stream, False)
+            dali.sample_line(each.key, each.members.values())
+            for each in WebDataset().groups(stream)
         ]
     return dali.webdataset_index(lines)
 
