@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from importlib.metadata import version
 from pathlib import Path
@@ -41,10 +41,7 @@ _MOST_CLASSES = 10_000_000
 
 
 def identity_of(plan: Plan) -> dict[str, Any]:
-    """What tells this command from others.
-
-    The times of files, and the library that encodes images, end up in ``run.json`` only.
-    """
+    """Return what identifies a command; file times and Pillow's version stay in ``run.json``."""
     packing = plan.packing
     identity = {
         **json.loads(json.dumps(packing.options())),
@@ -132,7 +129,7 @@ def begin(
         _spare_inputs(plan, replaced)
     _require_room(plan, state, replaced)
     if base is None:
-        if overwrite and is_folder(plan):
+        if overwrite and plan.packing.layout.is_tree:
             require_own_files(destination)
         withdraw(target, overwrite)
         if overwrite and (state.other or is_finished):
@@ -142,7 +139,7 @@ def begin(
     if not overwrite:
         _refuse_files_of_others(plan, target, there, base)
         names = [name for name in names if name not in there]
-    if is_folder(plan) and not state.resumed:
+    if plan.packing.layout.is_tree and not state.resumed:
         require_free(destination)
     state.begin(names)
 
@@ -237,7 +234,7 @@ def commit(
         target.publish([(partial, name, receipt.crc32c)])
         files.append(receipt)
 
-    if is_folder(plan):
+    if plan.packing.layout.is_tree:
         shards, size = [], finish_folder(plan, state)
         files.append(FileReceipt.of(destination.companion(LISTING)))
         write_companions(plan, classes, write)
@@ -253,9 +250,12 @@ def commit(
     for name, entries in reports.items():
         name = destination.companion(name).name
         if entries:
-            write(name, _lines(entries))
+            lines = (json.dumps(each, ensure_ascii=False) + "\n" for each in entries)
+            write(name, "".join(lines).encode())
         elif base is None and target.stamps([name]):
             target.delete([name])
+    written = {file.name for file in files}
+    kept = [file for file in base.files if file.name not in written] if base else []
     manifest = Manifest(
         format=packing.layout.name,
         name=packing.name,
@@ -266,7 +266,7 @@ def commit(
         source=base.source if base else identity["source"],
         options=_with_appended(base, packing, identity) if base else packing.options(),
         shards=shards,
-        files=[*_kept(base, files), *files],
+        files=[*kept, *files],
         schema=_schema(plan, classes) if base is None else base.schema,
         enforced=not packing.raw and (base is None or base.enforced),
     )
@@ -288,17 +288,6 @@ def _with_appended(base: Manifest, packing: Packing, identity: dict[str, Any]) -
     return {**base.options, "appended": [*base.options.get("appended", []), {**added, **other}]}
 
 
-def _kept(base: Manifest | None, files: Sequence[FileReceipt]) -> list[FileReceipt]:
-    """The other files of a data set that have not been written anew."""
-    written = {file.name for file in files}
-    return [file for file in base.files if file.name not in written] if base else []
-
-
-def is_folder(plan: Plan) -> bool:
-    """Whether what is written is a folder of files, and no shards."""
-    return plan.packing.layout.is_tree
-
-
 def _classes(classes: Sequence[str] | None) -> bytes:
     from dsprep.lists.store import format_classes  # not before polars is there
 
@@ -318,7 +307,3 @@ def _schema(plan: Plan, classes: tuple[str, ...] | None) -> Schema | None:
     schema = plan.packing.schema
     is_named = schema is not None and schema.label_field is not None and classes
     return schema.with_names(classes) if schema is not None and is_named and classes else schema
-
-
-def _lines(entries: Iterable[dict[str, str]]) -> bytes:
-    return "".join(json.dumps(each, ensure_ascii=False) + "\n" for each in entries).encode()
