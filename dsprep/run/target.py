@@ -368,7 +368,7 @@ class DirectoryTarget(Target):
         path = self.destination.directory / name
         with destination_errors(path):
             path.parent.mkdir(parents=True, exist_ok=True)
-            if RECEIPTS in path.parts:  # it need not be on the disk: what has none is written again
+            if f"/{RECEIPTS}/" in name:  # a shard without one is written again
                 path.write_bytes(data)
             else:
                 write_whole(path, data, path.parent)
