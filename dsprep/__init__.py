@@ -29,8 +29,6 @@ if TYPE_CHECKING:
     from dsprep.errors import SourceError as SourceError
     from dsprep.errors import StoreError as StoreError
     from dsprep.images.transform import Transform as Transform
-    from dsprep.indexing.index import IndexReport as IndexReport
-    from dsprep.indexing.index import index as index
     from dsprep.progress import Progress as Progress
     from dsprep.sources.reading import Source as Source
     from dsprep.sources.reading import make_source as make_source
@@ -40,6 +38,8 @@ if TYPE_CHECKING:
     from dsprep.syncing.report import SyncReport as SyncReport
     from dsprep.syncing.sync import clean_uploads as clean_uploads
     from dsprep.syncing.sync import sync as sync
+    from dsprep.verifying.indexing import index as index
+    from dsprep.verifying.report import IndexReport as IndexReport
     from dsprep.verifying.report import VerifyReport as VerifyReport
     from dsprep.verifying.verify import verify as verify
 
@@ -48,7 +48,7 @@ __version__ = "0.1.0"
 _PUBLIC = {
     "DestinationError": "dsprep.errors",
     "DsprepError": "dsprep.errors",
-    "IndexReport": "dsprep.indexing.index",
+    "IndexReport": "dsprep.verifying.report",
     "OptionError": "dsprep.errors",
     "Progress": "dsprep.progress",
     "Rule": "dsprep.syncing.plan",
@@ -70,7 +70,7 @@ _PUBLIC = {
     "create_list": "dsprep.commands.edit_lists",
     "diff_lists": "dsprep.commands.inspect_lists",
     "edit_list": "dsprep.commands.edit_lists",
-    "index": "dsprep.indexing.index",
+    "index": "dsprep.verifying.indexing",
     "list_stats": "dsprep.commands.inspect_lists",
     "make_source": "dsprep.sources.reading",
     "merge_lists": "dsprep.commands.inspect_lists",

@@ -1,7 +1,7 @@
 """The catalog: the table of a data set's samples, one row each, without their bytes.
 
-Every source makes a catalog and everything else is planned from one. All work on it is done on
-whole columns, so that a million samples take fractions of a second.
+Every source makes a catalog and every command plans from one. All work on it is done on whole
+columns, so that a million samples take fractions of a second.
 """
 
 from __future__ import annotations
@@ -16,34 +16,24 @@ from typing import Any
 
 import polars as pl
 
-from dsprep.findings import Finding as Finding
-from dsprep.readers.base import Reader
-from dsprep.readers.files import FileReader
-from dsprep.rows import Rows
+from dsprep.rows import Reader, Rows
 from dsprep.sample import UNKNOWN_IMAGE, image_kind_of, key_expr
 from dsprep.schema import Reading, Schema, Settled
 from dsprep.storage.paths import short_names
 
+# The columns of every catalog, in their order.
 COLUMNS: dict[str, pl.DataType] = {
     "index": pl.Int64(),
     "path": pl.String(),
     "size": pl.Int64(),
     "mtime": pl.Int64(),
 }
-"""The columns of every catalog, in their order."""
-
-PLACE_COLUMNS: dict[str, pl.DataType] = {
-    "file": pl.Int64(),
-    "offset": pl.Int64(),
-    "stored": pl.Int64(),
-}
-"""The columns of a catalog whose samples lie in files of many, after those."""
-
+# Then, if samples lie in files of many, where each lies.
+PLACE_COLUMNS: dict[str, pl.DataType] = dict.fromkeys(("file", "offset", "stored"), pl.Int64())
+# Then, if some samples are repeated, which copy each row is.
 COPY_COLUMNS: dict[str, pl.DataType] = {"copy": pl.Int64()}
-"""The column of a catalog in which some samples stand more than once, after those."""
-
+# Then one of these, or none.
 LABEL_COLUMNS: dict[str, pl.DataType] = {"cls": pl.Int64(), "label": pl.List(pl.Float64())}
-"""The columns of which a catalog has at most one, as its last."""
 
 _ROWS_PER_HASH = 1 << 16
 
@@ -52,7 +42,7 @@ _ROWS_PER_HASH = 1 << 16
 class Catalog:
     """The samples of a data set, in an order.
 
-    The columns of the table, in this order, none of which holds nulls:
+    The columns of the table, in this order, without nulls:
 
     =========  =============  ==============================================================
     column     type           value
@@ -76,24 +66,17 @@ class Catalog:
 
     table: pl.DataFrame  # the samples
     root: str  # the directory that the paths start from, or what else the source is called
-    # the class names, `cls` being a position among them; None if there are none
-    classes: tuple[str, ...] | None = None
-    # how workers read the samples; by default, as files below the root
-    reader: Reader = None  # type: ignore[assignment] # set below
-    schema: Schema | None = None  # what the source says of its fields by itself; None if nothing
-    is_told: bool = False  # whether that is all, so that no look at samples is needed
-    settled: Settled | None = None  # the schema of the samples, settled by a look; None before that
-    # whether the samples' keys follow from the paths; if not, the samples tell them when they are
-    # read
-    keys_known: bool = True
-    # what whole samples have to take from the table, because a list or a table of labels tells it
-    # in another way than they do: `label`, `id`
+    classes: tuple[str, ...] | None  # the class names, by number; None if there are none
+    reader: Reader  # how workers read the samples
+    schema: Schema | None = None  # the fields, as far as the source declares them
+    is_told: bool = False  # whether it declares all of them, so that no sample has to be looked at
+    settled: Settled | None = None  # the schema of the samples; None before a look settles it
+    keys_known: bool = True  # whether the paths give the keys; if not, only the samples have them
+    # what whole samples take from the table, because a list says otherwise: `label`, `id`
     told: frozenset[str] = frozenset()
 
     def __post_init__(self) -> None:
         """Check the rules, as far as that is cheap."""
-        if self.reader is None:
-            object.__setattr__(self, "reader", FileReader(self.root))
         columns = dict(self.table.schema)
         label = [name for name in LABEL_COLUMNS if name in columns][:1]
         wanted = dict(COLUMNS)
@@ -112,11 +95,11 @@ class Catalog:
                 raise ValueError(f"a catalog of {len(self.classes)} classes has others in it")
 
     def __len__(self) -> int:
-        """The number of samples."""
+        """Return the number of samples."""
         return self.table.height
 
     def slice(self, start: int, length: int) -> Catalog:
-        """Some of the samples, in their order: ``length`` of them from row ``start`` on."""
+        """Return ``length`` samples from row ``start`` on."""
         return replace(self, table=self.table.slice(start, length))
 
     @property
@@ -125,7 +108,7 @@ class Catalog:
         return "file" in self.table.columns
 
     def keeps_files_together(self) -> bool:
-        """Whether samples lie in files of many, and those of each file follow each other."""
+        """Return whether samples lie in files of many, and those of each file are neighbors."""
         if not (self.has_places and self.reader.sources()):
             return False
         file = self.table["file"]
@@ -136,29 +119,28 @@ class Catalog:
         """``"cls"``, ``"label"``, or None for samples without labels."""
         return next((name for name in LABEL_COLUMNS if name in self.table.columns), None)
 
-    def image_kinds(self) -> list[str]:
-        """Return the kinds of image that the extensions of paths promise, sorted."""
-        endings = self.table["path"].str.extract("([^./]*)$").unique()
-        return sorted({image_kind_of(ending) or UNKNOWN_IMAGE for ending in endings})
-
-    def with_settled(self, settled: Settled) -> Catalog:
-        """Return the catalog with another schema, its reader making samples of that."""
-        reader = self.reader
-        if reader.whole:
-            fields = tuple(each for each in settled.schema.fields if each.places)
-            schema = replace(settled.schema, fields=fields)
-            reading = Reading(schema, reader.table, settled.ignored)
-            reader = replace(reader, reading=reading)
-        return replace(self, settled=settled, reader=reader)
-
     @property
     def is_labeled(self) -> bool:
         """Whether samples have labels."""
         has_field = self.settled is not None and self.settled.schema.label is not None
         return self.label_column is not None or has_field
 
+    def image_kinds(self) -> list[str]:
+        """Return the kinds of image that the extensions of paths promise, sorted."""
+        endings = self.table["path"].str.extract("([^./]*)$").unique()
+        return sorted({image_kind_of(ending) or UNKNOWN_IMAGE for ending in endings})
+
+    def with_settled(self, settled: Settled) -> Catalog:
+        """Return the catalog with this schema, which its reader converts samples to."""
+        reader = self.reader
+        if reader.whole:
+            fields = tuple(each for each in settled.schema.fields if each.places)
+            schema = replace(settled.schema, fields=fields)
+            reader = replace(reader, reading=Reading(schema, reader.table, settled.ignored))
+        return replace(self, settled=settled, reader=reader)
+
     def rows(self) -> Rows:
-        """The samples as the plain lists that workers take."""
+        """Return the samples as the plain lists that workers take."""
         labels: list[Any] | None = None
         if self.label_column:
             labels = self.table[self.label_column].to_list()
@@ -172,16 +154,16 @@ class Catalog:
         return Rows(ids, paths, sizes, labels, files, offsets, stored, copies)
 
     def with_ids_from(self, first: int) -> Catalog:
-        """The same samples, their ids larger by ``first``."""
+        """Add ``first`` to all ids."""
         return replace(self, table=self.table.with_columns(pl.col("index") + first))
 
     def shuffle(self, seed: int) -> Catalog:
         """Put the samples into a random order that depends on their order and the seed alone.
 
-        The order is part of what makes shards reproducible, so it is defined here and not left to a
-        library: sample ``i`` of the present order goes where the ``i``-th number drawn from the
-        SplitMix64 generator stands when the numbers are sorted; the generator's state starts as the
-        number that ``seed`` (modulo 2^64) mixes to. No two of the numbers are equal.
+        The order is part of what makes shards reproducible, so it is defined here, not by a
+        library: the samples are sorted by the numbers of a SplitMix64 generator, the ``i``-th of
+        which belongs to sample ``i``. The generator's state starts as the number that ``seed``
+        (modulo 2^64) mixes to. All numbers are different.
         """
         order = self.table.select(_random_numbers(seed).arg_sort()).to_series()
         return replace(self, table=self.table[order])
@@ -192,11 +174,10 @@ class Catalog:
             return {}
         counted = self.table.filter(~pl.col("path").is_in(list(without)))
         counts = counted.group_by("cls").len().sort("cls")
-        every_class = dict.fromkeys(range(len(self.classes or ())), 0)
-        return every_class | dict(counts.iter_rows())
+        return dict.fromkeys(range(len(self.classes or ())), 0) | dict(counts.iter_rows())
 
     def without_objects(self) -> int:
-        """Count the samples that have no objects, if labels are ones for detection."""
+        """Count the samples without objects, if the labels are detection labels."""
         if self.label_column != "label":
             return 0
         label, count = pl.col("label"), pl.col("label").list.len()
@@ -207,7 +188,7 @@ class Catalog:
         return int(counts[0]) if counts[1] else 0
 
     def keys(self) -> pl.Series:
-        """The key of every sample."""
+        """Return the key of every sample."""
         return self._stream(key_expr().alias("key"))
 
     def names(self) -> pl.Series:
@@ -219,7 +200,7 @@ class Catalog:
     def long_names(self) -> pl.Series:
         """Return ``FILE/PATH`` for each sample, with ``~1`` after the second of one such name.
 
-        Only a file that the source names twice gives equal names, as its samples are the same.
+        Names are equal only if the source names a file twice.
         """
         files = pl.Series(short_names(self.reader.sources()), dtype=pl.String)
         rows = self.table.select("file", "path", prefix=files.gather(self.table["file"]) + "/")
@@ -231,11 +212,10 @@ class Catalog:
         ).to_series()
 
     def collisions(self) -> list[tuple[str, list[str]]]:
-        """Find samples that would have the same key."""
+        """Find keys that several samples would have, with the names of these samples."""
         if "copy" in self.table.columns:
-            return replace(
-                self, table=self.table.filter(pl.col("copy") == 0).drop("copy")
-            ).collisions()
+            table = self.table.filter(pl.col("copy") == 0).drop("copy")
+            return replace(self, table=table).collisions()
         hashes = self._stream(key_expr().hash())  # equal keys have equal hashes
         if hashes.n_unique() == len(hashes):
             return []
@@ -250,7 +230,7 @@ class Catalog:
         return list(groups.iter_rows())
 
     def _stream(self, expression: pl.Expr) -> pl.Series:
-        """Evaluate row by row, some thousand rows at a time, which takes half the memory."""
+        # Some thousand rows at a time take half the memory.
         return self.table.lazy().select(expression).collect(engine="streaming").to_series()
 
     def digest(self) -> str:
@@ -260,7 +240,9 @@ class Catalog:
         The digest is over values (64-bit little-endian numbers, UTF-8 text), not over a library's
         memory or file layout, so it stays the same from version to version.
         """
-        sha = hashlib.sha256(_header(self.label_column, self.classes, self.table.height))
+        # The header makes it clear where in the rest a column ends.
+        header = ["dsprep catalog 1", self.label_column, self.classes, self.table.height]
+        sha = hashlib.sha256(json.dumps(header).encode() + b"\n")
         columns = self.table.select(*COLUMNS).drop("mtime").get_columns()
         if self.label_column:
             columns.append(self.table[self.label_column])
@@ -278,10 +260,10 @@ class Catalog:
 
 
 def _random_numbers(seed: int) -> pl.Expr:
-    """The first numbers of SplitMix64, one for each row, as wrapping UInt64 arithmetic."""
-    gamma = 0x9E3779B97F4A7C15
+    """Return the first numbers of SplitMix64, one for each row, in wrapping UInt64 arithmetic."""
     start = pl.select(_mix(_u64(seed % 2**64))).item()
-    return _mix(_u64(start) + (pl.int_range(pl.len(), dtype=pl.UInt64) + _u64(1)) * _u64(gamma))
+    steps = pl.int_range(pl.len(), dtype=pl.UInt64) + _u64(1)
+    return _mix(_u64(start) + steps * _u64(0x9E3779B97F4A7C15))
 
 
 def _mix(z: pl.Expr) -> pl.Expr:
@@ -294,33 +276,18 @@ def _u64(number: int) -> pl.Expr:
     return pl.lit(number, dtype=pl.UInt64)
 
 
-def _header(label: str | None, classes: tuple[str, ...] | None, rows: int) -> bytes:
-    """What a digest is of, which also makes it unambiguous where in the rest a column ends."""
-    return json.dumps(["dsprep catalog 1", label, classes, rows]).encode() + b"\n"
-
-
 def _content(column: pl.Series) -> Iterator[bytes]:
-    """The values of a column as bytes, text ended by NUL (which no path can hold)."""
-    if column.dtype == pl.String:
-        for part in _slices(column):
-            yield part.str.join("\0").item().encode() + b"\0"
-    elif column.dtype == pl.Int64:
-        for part in _slices(column):
-            yield _little_endian(array("q", part.to_list()))
-    elif column.dtype == pl.Float64:
-        for part in _slices(column):
-            yield _little_endian(array("d", part.to_list()))
-    else:
+    """Return the values of a column as bytes; NUL, which no path holds, ends each text."""
+    if isinstance(column.dtype, pl.List):
         yield from _content(column.list.len().cast(pl.Int64))
         yield from _content(column.explode())
-
-
-def _slices(column: pl.Series) -> Iterator[pl.Series]:
+        return
     for start in range(0, len(column), _ROWS_PER_HASH):
-        yield column.slice(start, _ROWS_PER_HASH)
-
-
-def _little_endian(numbers: array[int] | array[float]) -> bytes:
-    if sys.byteorder == "big":
-        numbers.byteswap()
-    return numbers.tobytes()
+        part = column.slice(start, _ROWS_PER_HASH)
+        if column.dtype == pl.String:
+            yield part.str.join("\0").item().encode() + b"\0"
+        else:
+            numbers = array("q" if column.dtype == pl.Int64 else "d", part.to_list())
+            if sys.byteorder == "big":
+                numbers.byteswap()
+            yield numbers.tobytes()

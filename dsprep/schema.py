@@ -657,6 +657,7 @@ class Choice:
     schema: Schema | None = None  # the schema, which then is not settled by a look
     look_all: bool = False  # whether all samples are looked at
     no_image: bool = False  # whether samples need no image
+    unlabeled: bool = False  # whether no field is the label, as the schema says
 
     def __post_init__(self) -> None:
         """Refuse what contradicts itself."""
@@ -808,6 +809,8 @@ def _with_label(
     source: str,
 ) -> Schema:
     """Find the label, and give it the type that the user wants."""
+    if choice.unlabeled and choice.label is None:
+        return schema
     label = None
     if choice.label is not None:
         label = schema.named(choice.label)
@@ -1048,8 +1051,15 @@ class Reading:
 def _converter(column: Field, is_number: bool = False) -> Callable[[Value], Value | None]:
     """Return what makes a typed value of a raw one."""
     convert = column.kind.convert
-    if column.type == "text" and column.names:
-        return lambda value: _to_text(value if _is_text(value) else column.names[_index(value)])
+    if column.type == "text" and (column.names or is_number):
+
+        def to_text(value: Value) -> str | None:
+            is_name = not column.names or _is_text(value)
+            text = _to_text(value if is_name else column.names[_index(value)])
+            # The text of a label ends in a line break if it is a file of its own.
+            return text.strip() if text and is_number else text
+
+        return to_text
     if column.type != "class" or not column.names:
         return convert
     numbers = {name: number for number, name in enumerate(column.names)}

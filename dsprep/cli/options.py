@@ -22,7 +22,7 @@ SOURCE_KINDS = (
     *("webdataset", "tfrecord", "recordio", "recordio-protobuf"),
     *("images", "parts", "pixels", "parquet", "manifest"),
 )
-"""What ``--from`` takes: as :data:`dsprep.sources.whole.KINDS`, which is slow to import."""
+"""What ``--from`` takes: as :data:`dsprep.sources.kinds.KINDS`, which is slow to import."""
 
 
 class Size(click.ParamType[int]):

@@ -87,7 +87,7 @@ def append(
     Args:
         sources: What :func:`dsprep.pack` takes, or shards.
         dest: The directory of the data set.
-        kind: What the sources are, where that does not show; see :mod:`dsprep.sources.whole`.
+        kind: What the sources are, where that does not show; see :mod:`dsprep.sources.kinds`.
         parts: Whether files that share a stem are one sample.
         pairs: Patterns of files, by the field that they are: those that match alike are one sample.
         list_file: As for :func:`dsprep.pack`.

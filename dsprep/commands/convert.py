@@ -84,7 +84,7 @@ def convert(
             anything that :func:`dsprep.pack` takes.
         dest: A directory, or one file; either may be on S3: ``s3://bucket/shards/``.
         to: The format to write; may be left out for a single file.
-        kind: What the sources are, where that does not show; see :mod:`dsprep.sources.whole`.
+        kind: What the sources are, where that does not show; see :mod:`dsprep.sources.kinds`.
         parts: Whether files that share a stem are one sample.
         pairs: Patterns of files, by the field that they are: those that match alike are one sample.
         list_file: As for :func:`dsprep.pack`.

@@ -22,9 +22,9 @@ from dsprep.lists.rows import ROWS, format_rows, require_list
 from dsprep.lists.stats import Statistics, class_sizes
 from dsprep.lists.store import STREAM, editing, read_list, write_text
 from dsprep.sources.files import Files
+from dsprep.sources.kinds import detect, holds_images
 from dsprep.sources.match import find_samples
 from dsprep.sources.reading import make_source
-from dsprep.sources.whole import holds_images, read_whole
 from dsprep.storage.local import LARGEST_TABLE
 from dsprep.storage.paths import is_dir, read_bytes
 from dsprep.text import read_stdin
@@ -274,7 +274,7 @@ def _look_up(root: str, rows: pl.DataFrame, source: str) -> Iterator[Fault]:
     rows = rows.filter(~tables.leads_outside(pl.col("path")))
     samples = None
     if not (is_dir(root) and holds_images(root)):
-        samples = read_whole(make_source(root, whole=True))
+        samples = detect(make_source(root, whole=True))
     if samples is None:
         yield from find_missing(root, rows)
         return

@@ -81,7 +81,7 @@ def pack(
             ``train.tfrecord``; either may be on S3: ``s3://bucket/shards/``.
         parts: Whether files that share a stem are one sample.
         pairs: Patterns of files, by the field that they are: those that match alike are one sample.
-        kind: What the source is, where that does not show; see :mod:`dsprep.sources.whole`.
+        kind: What the source is, where that does not show; see :mod:`dsprep.sources.kinds`.
         list_file: An MXNet ``.lst`` that tells which samples to pack, and their labels.
         labels: A CSV or TSV file that tells the same.
         path_column: Its column of paths or ids.

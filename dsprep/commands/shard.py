@@ -23,9 +23,9 @@ from dsprep.plan.selection import Selection
 from dsprep.progress import Progress
 from dsprep.schema import Schema
 from dsprep.sources.archive import require_there
+from dsprep.sources.kinds import shards_of
 from dsprep.sources.reading import Source, make_choice, make_source
 from dsprep.sources.shardset import require_no_index
-from dsprep.sources.whole import shards_of
 from dsprep.units import parse_size
 
 
@@ -87,7 +87,7 @@ def shard(
             anything that :func:`dsprep.pack` takes.
         dest: A directory, or one file; either may be on S3: ``s3://bucket/shards/``.
         to: The format to write; by default that of the shards.
-        kind: What the sources are, where that does not show; see :mod:`dsprep.sources.whole`.
+        kind: What the sources are, where that does not show; see :mod:`dsprep.sources.kinds`.
         parts: Whether files that share a stem are one sample.
         pairs: Patterns of files, by the field that they are: those that match alike are one sample.
         list_file: An MXNet ``.lst``, or an augmented manifest, of images below the source.

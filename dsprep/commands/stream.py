@@ -19,10 +19,10 @@ from dsprep.options import given_options, require_effect
 from dsprep.plan.geometry import kept_fields
 from dsprep.plan.layouts import make_layout
 from dsprep.plan.recipe import Recipe, sample_finisher
-from dsprep.readers.shards import ShardReader
 from dsprep.sample import Sample
 from dsprep.schema import FACTS, LABEL, Choice, Reading, Schema, observe, select, settle
 from dsprep.sources.reading import make_choice
+from dsprep.sources.shards import ShardReader
 from dsprep.units import format_some
 
 _LOOKED_AT = 64

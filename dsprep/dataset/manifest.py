@@ -18,6 +18,9 @@ from dsprep.storage.paths import read_bytes
 
 VERSION = 2
 
+UNFINISHED = "a run is writing there, or was stopped: wait for it, or give its command again"
+"""What to say of a directory that a run keeps its notes in."""
+
 _CRC32C = re.compile("[0-9a-f]{8}")
 
 _JSON = {

@@ -16,8 +16,7 @@ from dsprep.images.check import make_check, require_readable
 from dsprep.images.transform import FACTS_OF, Encoded, Transform, is_turned
 from dsprep.plan.copies import key_of_copy
 from dsprep.plan.geometry import dependent_fields, label_depends, refusal, why_not_turned
-from dsprep.readers.base import Reader
-from dsprep.rows import Rows
+from dsprep.rows import Reader, Rows
 from dsprep.sample import (
     UNKNOWN_IMAGE,
     Blobs,

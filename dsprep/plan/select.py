@@ -12,8 +12,7 @@ from dsprep.plan.balance import balance
 from dsprep.plan.filter import filter_catalog, judge
 from dsprep.plan.selection import Chosen, Selection
 from dsprep.sample import key_expr
-from dsprep.sources.cells import parse_cells
-from dsprep.sources.table import PATH_COLUMNS
+from dsprep.sources.table import PATH_COLUMNS, parse_cells
 from dsprep.text import read_text
 from dsprep.units import quoted_names
 

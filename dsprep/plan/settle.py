@@ -11,8 +11,8 @@ from dsprep.formats.tfrecord import TFRecord
 from dsprep.options import require_effect
 from dsprep.plan.cuts import ShardSize
 from dsprep.plan.packing import Packing
-from dsprep.readers.shards import ShardReader
 from dsprep.schema import FACTS, LABEL, Schema, Settled
+from dsprep.sources.shards import ShardReader
 from dsprep.units import format_count, format_some
 
 if TYPE_CHECKING:

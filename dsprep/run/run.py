@@ -13,7 +13,7 @@ from dsprep.plan.cuts import PlannedShard, cut_pieces
 from dsprep.plan.plan import Plan
 from dsprep.plan.recipe import Recipe
 from dsprep.progress import Progress
-from dsprep.readers.base import Reader
+from dsprep.rows import Reader
 from dsprep.run.shard import JoinTask, ShardTask, join_pieces, write_shard
 from dsprep.run.state import RunState
 from dsprep.run.target import Written

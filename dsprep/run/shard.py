@@ -18,10 +18,10 @@ from dsprep.errors import BadSample, RunStopped
 from dsprep.findings import Reject, reject_of
 from dsprep.formats.base import Format, path_of
 from dsprep.plan.recipe import Recipe, make_samples
-from dsprep.readers.shards import ShardReader
 from dsprep.rows import Rows
 from dsprep.run.target import Target, Written, two_names
 from dsprep.sample import Sample
+from dsprep.sources.shards import ShardReader
 from dsprep.storage.local import destination_errors, open_regular
 
 _BUFFER = 1 << 18

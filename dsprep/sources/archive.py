@@ -21,15 +21,15 @@ from dsprep.errors import DamagedShard, SourceError
 from dsprep.findings import Finding
 from dsprep.formats import tar
 from dsprep.formats.stream import ShardStream, is_bomb
-from dsprep.readers.archive import (
+from dsprep.rows import Rows
+from dsprep.sources.archive_reader import (
     LOCAL_HEADER,
     ArchiveReader,
     CompressedTarReader,
     TarReader,
     ZipReader,
 )
-from dsprep.readers.places import read_at
-from dsprep.rows import Rows
+from dsprep.sources.prefetch import read_at
 from dsprep.storage.opened import OpenFile, open_file
 from dsprep.storage.paths import exists, facts, is_dir, is_file
 

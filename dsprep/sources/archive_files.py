@@ -13,8 +13,8 @@ import polars as pl
 from dsprep.catalog import Catalog
 from dsprep.errors import SourceError
 from dsprep.findings import Finding
-from dsprep.readers.archive import ZipReader
 from dsprep.sources.archive import Archive, Listing, is_archive, open_archive
+from dsprep.sources.archive_reader import ZipReader
 from dsprep.sources.files import Files
 from dsprep.sources.scan import LEFT_BEHIND
 from dsprep.sources.tree import read_tree

@@ -16,11 +16,10 @@ from typing import BinaryIO, ClassVar, NamedTuple
 
 from dsprep.errors import BadSample, DamagedShard, SourceError
 from dsprep.formats.compressed import Decompressor, Readable, compression_of
-from dsprep.readers.archive import ArchiveMember, read_members
-from dsprep.readers.base import Reader
-from dsprep.readers.pixels import encode_raw
-from dsprep.readers.places import OpenFiles, read_at
-from dsprep.rows import Rows
+from dsprep.rows import Reader, Rows
+from dsprep.sources.archive_reader import ArchiveMember, read_members
+from dsprep.sources.pixel_reader import encode_raw
+from dsprep.sources.prefetch import OpenFiles, read_at
 from dsprep.storage.opened import OpenFile, open_file
 
 _BLOCK = 1 << 20

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from dsprep.errors import SourceError
-from dsprep.readers.archive import read_members
+from dsprep.sources.archive_reader import read_members
 from dsprep.sources.batches import Batch, BatchFile, LabeledBatch
 
 SIDE = 32

@@ -12,20 +12,19 @@ import polars as pl
 from dsprep.catalog import Catalog
 from dsprep.errors import OptionError, SourceError, UnknownClass
 from dsprep.findings import Finding
-from dsprep.sources.sides import SIDES
+from dsprep.sources.names import SPLITS
 from dsprep.storage.local import LARGEST
 from dsprep.text import read_text
 from dsprep.units import format_count, format_some
 
-_SHOWN = 5
-"""Names that show what an order is."""
+_SHOWN = 5  # names that show what an order is
 
+# Directories that hold one kind of file, in lower case, by that kind.
 _FILE_KINDS = dict.fromkeys(("images", "image", "imgs", "img", "jpegimages", "pngimages"), "image")
 _FILE_KINDS |= dict.fromkeys(("masks", "mask", "segmentationclass"), "mask")
 _FILE_KINDS |= {
     name: name for name in ("labels", "annotations", "segmentationobject", "depth", "gt", "json")
 }
-"""What directories are called that hold one kind of file, in lower case, and which that is."""
 
 
 def number_classes(names: Iterable[str], source: str, order: str | None = None) -> tuple[str, ...]:
@@ -45,6 +44,33 @@ def unknown_classes(place: str, names: Sequence[str], classes: Sequence[str]) ->
     more = f" and {len(names) - 3:,} more" if len(names) > 3 else ""
     shown = ", ".join(map(repr, names[:3]))
     return UnknownClass(f"{place}: {shown}{more} {be} not among the {count}")
+
+
+def classes_of_directories(
+    paths: pl.Series, root: str, classes: tuple[str, ...] | None
+) -> tuple[pl.Series | None, tuple[str, ...] | None]:
+    """Number the directories that images lie in."""
+    directories = paths.str.replace(r"/?[^/]*$", "")
+    in_root = paths.filter(directories == "")
+    if len(in_root) == len(paths):
+        if classes is not None:
+            raise SourceError(
+                f"{root}: its images lie in no directory and so have no class, "
+                f"but a list of {len(classes)} classes was given"
+            )
+        return None, None
+    if not in_root.is_empty():
+        raise SourceError(
+            f"{root}: {len(in_root)} of {len(paths)} images lie in no directory and so have no "
+            f"class, {in_root[0]!r} among them: move them into the directory of their "
+            "class or out of the folder, or give the labels in a list"
+        )
+    found = number_classes(directories.unique(), root)
+    classes = found if classes is None else classes
+    if unknown := sorted(set(found).difference(classes)):
+        raise unknown_classes(root, unknown, classes)
+    numbers = directories.replace_strict(classes, range(len(classes)), return_dtype=pl.Int64)
+    return numbers.alias("cls"), classes
 
 
 def natural_order(names: Iterable[str]) -> tuple[str, ...]:
@@ -118,16 +144,16 @@ def notes_on_order(classes: Sequence[str]) -> list[Finding]:
 
 
 def notes_on_directories(classes: Sequence[str], root: str) -> Iterator[Finding]:
-    """Say which directories are hardly classes: sides of a split, or kinds of files."""
+    """Say which directories are probably no classes: splits, or kinds of files."""
     root = root.rstrip("/")
-    if sides := _called(classes, SIDES):
-        names = format_some([f"{side}/" for side in sides])
-        if _lie_together(sides):
-            advice = f"to read one side, name it as the source: dsprep pack {root}/{sides[0]}"
-            advice += "".join(f", or {root}/{side}" for side in sides[1:])
+    if splits := _called(classes, SPLITS):
+        names = format_some([f"{split}/" for split in splits])
+        if _lie_together(splits):
+            advice = f"to read one split, name it as the source: dsprep pack {root}/{splits[0]}"
+            advice += "".join(f", or {root}/{split}" for split in splits[1:])
         else:
-            advice = "to read one side, move it to a directory of its own, or list it with --list"
-        detail = f"{names} look like sides of a split, and are part of the names of classes here"
+            advice = "to read one split, move it to a directory of its own, or list it with --list"
+        detail = f"{names} look like splits, and are part of the names of classes here"
         yield Finding("note", "", f"{detail}; {advice}")
     kinds = _called(classes, _FILE_KINDS)
     if kinds and _lie_together(kinds):

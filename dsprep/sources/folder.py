@@ -1,90 +1,120 @@
-"""A folder of images: each directory that holds images is a class."""
+"""A folder that dsprep wrote, by the manifest and the listing beside it.
+
+They tell the fields of a sample that its files and ``metadata.jsonl`` alone do not: JSON and bytes
+beside the image, the numbers of classes. A folder with other files than in the listing has been
+edited: it is read as any other folder.
+"""
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Iterable
+import os
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import TYPE_CHECKING, ClassVar
 
-import polars as pl
-
-from dsprep.catalog import Catalog
-from dsprep.errors import SourceError
+from dsprep.dataset.manifest import read_manifest
+from dsprep.dataset.recorded import recorded_options
+from dsprep.errors import BadSample, SourceError
 from dsprep.findings import Finding
-from dsprep.readers.files import FileReader
-from dsprep.sample import IMAGE_EXTENSIONS
-from dsprep.sources.below import scan_below
-from dsprep.sources.classes import number_classes, unknown_classes
-from dsprep.sources.files import Files, list_files
-from dsprep.sources.scan import Scanned
-from dsprep.units import extension_in, format_extensions
+from dsprep.formats.folder import LISTING, METADATA, Folder, Listed
+from dsprep.rows import Reader, Rows
+from dsprep.sample import Sample, image_kind_of, key_of
+from dsprep.schema import Schema
+from dsprep.sources.prefetch import read_spans
+from dsprep.sources.scan import RunAll, read_all, read_file, scan_below, size_of
+from dsprep.storage.local import LARGEST_TABLE
+from dsprep.storage.paths import exists, is_file, read_bytes
+
+if TYPE_CHECKING:
+    from dsprep.catalog import Catalog
 
 
-def read_folder(
-    root: str,
-    *,
-    classes: tuple[str, ...] | None = None,
-    extensions: frozenset[str],
-    scans: Iterable[Scanned] | None = None,
-    files: Files | None = None,
-) -> tuple[Catalog, list[Finding]]:
-    """Make the catalog of a folder.
+@dataclass(frozen=True)
+class FolderReader(Reader):
+    """Reads samples by their lines in the listing."""
 
-    The class of an image is the path of its directory below the root, and classes are numbered in
-    plain sorted order. Where all images lie in the root itself, they have no class.
-    """
-    if files is None:
-        files = list_files(scan_below(root, extensions) if scans is None else scans)
-    files = files.with_unreadable(extensions)
-    if files.table.is_empty():
-        raise SourceError(f"{root}: holds no images{_what_else(files, extensions)}")
-    table = files.table.sort("path").with_row_index("index")
-    table = table.with_columns(pl.col("index").cast(pl.Int64))
-    numbers, classes = classes_of_directories(table["path"], root, classes)
-    columns = [] if numbers is None else [numbers]
-    reader = files.reader or FileReader(root)
-    return Catalog(table.with_columns(columns), root, classes, reader), files.findings
+    whole: ClassVar[bool] = True
+    root: str
+    listing: str
+    layout: Folder  # with the schema of the folder
+
+    @property
+    def table(self) -> Folder:
+        """The meaning of fields."""
+        return self.layout
+
+    def read(self, rows: Rows) -> Iterator[Sample | BadSample]:
+        """Read the samples, in the order of the rows."""
+        lines = zip(rows.sizes, read_spans((self.listing,), rows), strict=True)
+        calls = ((row[0], partial(self._read, *row)) for row in lines)
+        for id, path, found in zip(rows.ids, rows.paths, read_all(self.root, calls), strict=True):
+            if isinstance(found, Sample):
+                found = replace(found, id=id, key=key_of(path), path=path)
+            yield self.typed(found)
+
+    def _read(self, size: int, line: bytes) -> Sample | BadSample:
+        try:
+            listed = Listed.from_json(line)
+            paths = [file.path for file in listed.files]
+            sizes = [size_of(os.path.join(self.root, path)) for path in paths]
+            if None in sizes or sum(filter(None, sizes)) != size or not all(map(_is_below, paths)):
+                raise BadSample(f"has changed: its files had {size} bytes when they were listed")
+            files = {
+                path: read_file(os.path.join(self.root, path), length or 0)
+                for path, length in zip(paths, sizes, strict=True)
+            }
+            return self.layout.listed_sample(listed, files)
+        except BadSample as error:
+            return error
+        except ValueError:
+            return BadSample("has changed: its line in the listing is another one")
 
 
-def _what_else(files: Files, extensions: frozenset[str]) -> str:
-    """Say what is in a folder without images, from a blank or a comma on."""
-    if not files.findings:
-        return ", nor anything else"
-    counts = Counter(extension_in(each.path) for each in files.findings if each.kind != "hidden")
-    hidden = len(files.findings) - counts.total()
-    counted = [format_extensions(counts)] if counts else []
-    counted += [f"{hidden:,} hidden"] if hidden else []
-    unreadable = next((each.detail for each in files.findings if each.kind == "unreadable"), "")
-    found = f" that dsprep reads, but {' and '.join(counted)}"
-    if unreadable:
-        return f"{found} ({unreadable})"
-    is_chosen = extensions != frozenset(IMAGE_EXTENSIONS)
-    return f"{found} (images are .{', .'.join(sorted(extensions))})" if is_chosen else found
+def _is_below(path: str) -> bool:
+    return not path.startswith("/") and ".." not in path.split("/") and "\0" not in path
 
 
-def classes_of_directories(
-    paths: pl.Series, root: str, classes: tuple[str, ...] | None
-) -> tuple[pl.Series | None, tuple[str, ...] | None]:
-    """Number the directories that images lie in."""
-    directories = paths.str.replace(r"/?[^/]*$", "")
-    in_root = paths.filter(directories == "")
-    if len(in_root) == len(paths):
-        if classes is not None:
-            raise SourceError(
-                f"{root}: its images lie in no directory and so have no class, "
-                f"but a list of {len(classes)} classes was given"
-            )
-        return None, None
-    if not in_root.is_empty():
-        raise SourceError(
-            f"{root}: {len(in_root)} of {len(paths)} images lie in no directory and so have no "
-            f"class, {in_root[0]!r} among them: move them into the directory of their "
-            "class or out of the folder, or give the labels in a list"
-        )
-    found = number_classes(directories.unique(), root)
-    if classes is None:
-        classes = found
-    unknown = sorted(set(found).difference(classes))
-    if unknown:
-        raise unknown_classes(root, unknown, classes)
-    numbers = directories.replace_strict(classes, range(len(classes)), return_dtype=pl.Int64)
-    return numbers.alias("cls"), classes
+def read_written(root: str, run_all: RunAll = map) -> tuple[Catalog, list[Finding]] | None:
+    """Make the catalog of a folder that dsprep wrote; None if it is another one, or edited."""
+    manifest_path, listing = (f"{root.rstrip('/')}.{end}" for end in ("manifest.json", LISTING))
+    if not exists(manifest_path) or not is_file(listing):
+        return None
+    try:
+        manifest = read_manifest(manifest_path)
+        layout = recorded_options(manifest).layout
+        data = read_bytes(listing, LARGEST_TABLE)
+    except (SourceError, OSError):
+        return None
+    schema = manifest.schema
+    if not isinstance(layout, Folder) or schema is None:
+        return None
+    import polars as pl
+
+    from dsprep.catalog import COLUMNS, PLACE_COLUMNS, Catalog
+    from dsprep.sources.files import list_files
+
+    there = list_files(scan_below(root, None, run_all))
+    files = {path: facts for path, *facts in there.table.iter_rows()}
+    left = dict.fromkeys(path for path in files if os.path.basename(path) != METADATA)
+    rows, offset = [], 0
+    for index, line in enumerate(data.splitlines(keepends=True)):
+        try:
+            paths = [file.path for file in Listed.from_json(line).files]
+            sizes, mtimes = zip(*(files[path] for path in paths), strict=True)
+        except (ValueError, KeyError):
+            return None
+        rows.append((index, paths[0], sum(sizes), max(mtimes), 0, offset, len(line)))
+        offset += len(line)
+        for path in paths:
+            left.pop(path, None)
+    if any(map(image_kind_of, left)):
+        return None
+    table = pl.DataFrame(rows, schema=COLUMNS | PLACE_COLUMNS, orient="row")
+    # The values of raw samples have the names of the fields.
+    fields = tuple(replace(field, places=((field.name,),)) for field in schema.fields)
+    schema = Schema(fields, schema.image, schema.label, layout.name)
+    reader = FolderReader(root, listing, replace(layout, schema=schema))
+    findings = [*(Finding("not-an-image", path) for path in sorted(left)), *there.findings]
+    catalog = Catalog(table, root, manifest.classes, reader, schema, is_told=manifest.enforced)
+    return catalog, findings

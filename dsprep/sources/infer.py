@@ -1,8 +1,10 @@
-"""Settling the schema of a source: what it says of itself, then a look at some of its samples.
+"""The schema of a source: what it declares, completed by a look at some of its samples.
 
 The look is the same for any number of workers: the first 64 samples of the set, then the first and
-the second of every shard, in source order, as far as 64 MB go. Class names and labels that only
-samples tell are gathered from all of them, where they have to be known before the first byte.
+the second of every shard, in source order, within 64 MB. Class names and labels that only samples
+have are gathered from all of them, if they have to be known before the first byte is written.
+
+Workers call the functions at the end, so that polars is imported only where it is used.
 """
 
 from __future__ import annotations
@@ -11,14 +13,13 @@ import re
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from itertools import chain, compress
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
-import polars as pl
-
+from dsprep.errors import SourceError
 from dsprep.findings import Finding
 from dsprep.formats.base import Format
-from dsprep.readers.pixels import RawPixels
-from dsprep.sample import key_of
+from dsprep.rows import Pixels, Reader, Rows
+from dsprep.sample import Sample, key_of
 from dsprep.schema import (
     IMAGE_NAMES,
     Choice,
@@ -26,59 +27,55 @@ from dsprep.schema import (
     Observed,
     Schema,
     Settled,
+    observe,
     select,
     settle,
 )
-from dsprep.sources.classes import number_classes
-from dsprep.sources.looking import Gathered, Look, add_names, find_pixels, gather, look_at
-from dsprep.sources.match import label_kind, with_label
+from dsprep.sources.pixel_reader import raw_pixels
 from dsprep.sources.scan import RunAll
 from dsprep.units import format_count
 
 if TYPE_CHECKING:
+    import polars as pl
+
     from dsprep.catalog import Catalog
 
-_FIRST = 64
-"""Samples of the set that are looked at."""
-
-_OF_SHARD = 2
-"""Samples of each shard."""
-
-_MOST_BYTES = 64_000_000
-"""Bytes of all of these."""
-
+_FIRST = 64  # samples of the set that are looked at
+_OF_SHARD = 2  # samples of each shard
+_MOST_BYTES = 64_000_000  # bytes of all of these
 _TASKS = 16
+_AT_ONCE = 1000  # samples that a worker reads before it takes more
 _NUMBER = re.compile(r"\s*-?[0-9]{1,18}\s*")
-
-_MOST_CLASSES = 10_000_000
-"""More than any data set has; samples may say anything."""
-
-_AT_ONCE = 1000
-"""Samples that a worker reads before it takes more."""
+_MOST_CLASSES = 10_000_000  # more than any data set has: samples may hold any number
 
 
 def with_schema(
     catalog: Catalog, choice: Choice, every: bool, order: str | None, run_all: RunAll
 ) -> tuple[Catalog, list[Finding]]:
-    """Settle the schema of a catalog."""
+    """Settle the schema of a catalog; ``every`` asks for the labels of all samples."""
+    from dsprep.sources.match import with_label
+
     if not catalog.reader.whole:
         settled = Settled(_of_images(catalog, choice))
     else:
         observed = Observed()
         if not catalog.is_told or choice.schema or choice.look_all or choice.paths:
-            observed = look(catalog, choice, run_all)
+            observed = _look(catalog, choice, run_all)
             if pixels := _pixels(catalog, observed, run_all):
                 catalog = replace(catalog, reader=replace(catalog.reader, pixels=pixels))
-                observed = look(catalog, choice, run_all)
-        table, told_schema = catalog.reader.table, catalog.schema
+                observed = _look(catalog, choice, run_all)
+        table, declared = catalog.reader.table, catalog.schema
         unread = frozenset[str]()
-        if isinstance(table, Format) and told_schema is not None and told_schema.format:
-            unread = table.placeholders(told_schema)
+        if isinstance(table, Format) and declared is not None and declared.format:
+            unread = table.placeholders(declared)
         for name in unread:
             observed.places.pop((name,), None)
-        settled = settle(observed, table, choice, catalog.root, told_schema)
+        settled = settle(observed, table, choice, catalog.root, declared)
         settled = settled._replace(ignored=settled.ignored | unread)
         settled = _with_width(settled, catalog, choice, run_all)
+        if choice.unlabeled and catalog.label_column is not None:
+            rows = catalog.table.drop(catalog.label_column)
+            catalog = replace(catalog, table=rows, classes=None)
     label = settled.schema.label_field
     classes = catalog.classes
     if label is not None:
@@ -101,6 +98,8 @@ def _of_images(catalog: Catalog, choice: Choice) -> Schema:
     fields = [Field("image", "image", told="the files")]
     column = catalog.label_column
     if column is not None:
+        from dsprep.sources.match import label_kind
+
         kind = label_kind(catalog.table[column])
         if choice.label_type == "text" and catalog.classes:
             kind = "text"
@@ -115,12 +114,12 @@ def _with_width(settled: Settled, catalog: Catalog, choice: Choice, run_all: Run
     label = settled.schema.label_field
     if label is None or not label.kind.is_list or label.width or not len(catalog):
         return settled
-    seen = look(catalog.slice(0, 1), choice, run_all).places
+    seen = _look(catalog.slice(0, 1), choice, run_all).places
     width = max((seen[place].width for place in label.places if place in seen), default=0)
     return settled._replace(schema=settled.schema.with_field(replace(label, width=width)))
 
 
-def look(catalog: Catalog, choice: Choice, run_all: RunAll) -> Observed:
+def _look(catalog: Catalog, choice: Choice, run_all: RunAll) -> Observed:
     """Look at samples: at some of each shard, or at all."""
     table = catalog.table
     if not choice.look_all:
@@ -131,12 +130,12 @@ def look(catalog: Catalog, choice: Choice, run_all: RunAll) -> Observed:
         for start in range(0, table.height, share)
     ]
     found = Observed()
-    for each in run_all(look_at, tasks):
-        found.add(each)
+    for part in run_all(look_at, tasks):
+        found.add(part)
     return found
 
 
-def _pixels(catalog: Catalog, observed: Observed, run_all: RunAll) -> RawPixels | None:
+def _pixels(catalog: Catalog, observed: Observed, run_all: RunAll) -> Pixels | None:
     """Find the image among raw bytes, if no field is an image."""
     kinds = {place[0]: seen.kinds for place, seen in observed.places.items()}
     if any("image" in each for each in kinds.values()):
@@ -144,20 +143,21 @@ def _pixels(catalog: Catalog, observed: Observed, run_all: RunAll) -> RawPixels 
     if not any("bytes" in kinds.get(name, ()) for name in IMAGE_NAMES):
         return None
     (found,) = run_all(find_pixels, [(catalog.reader, catalog.slice(0, _FIRST).rows())])
-    pixels: RawPixels | None = found
+    pixels: Pixels | None = found
     return pixels
 
 
 def _looked_at(table: pl.DataFrame) -> pl.Series:
-    """Return which rows are looked at."""
-    place = pl.int_range(pl.len())
-    of_shard = place.over("file") if "file" in table.columns else place
-    rank = pl.when(place < _FIRST).then(0).otherwise(1 + of_shard)
-    ranked = table.select(rank=rank, place=place, size="size").sort("rank", "place")
+    import polars as pl
+
+    row = pl.int_range(pl.len())
+    of_shard = row.over("file") if "file" in table.columns else row
+    rank = pl.when(row < _FIRST).then(0).otherwise(1 + of_shard)
+    ranked = table.select(rank=rank, row=row, size="size").sort("rank", "row")
     fits = (pl.col("rank") <= _OF_SHARD) & (
         (pl.col("size").cum_sum() <= _MOST_BYTES) | (pl.int_range(pl.len()) == 0)
     )
-    return ranked.with_columns(fits=fits).sort("place")["fits"]
+    return ranked.with_columns(fits=fits).sort("row")["fits"]
 
 
 def _with_classes(
@@ -185,6 +185,8 @@ def _with_classes(
         return _with_labels(catalog, _gather(catalog, run_all), findings)
     gathered = None
     if is_named and catalog.label_column is None:
+        from dsprep.sources.classes import number_classes
+
         gathered = _gather(catalog, run_all)
         names = {str(each) for each in gathered.labels if each is not None}
         # Numbers in texts are class numbers: sorted as names, they would be others.
@@ -232,10 +234,9 @@ def _gather(catalog: Catalog, run_all: RunAll) -> Gathered:
 
 
 def _with_labels(catalog: Catalog, gathered: Gathered, findings: list[Finding]) -> Catalog:
-    """Return the catalog with the labels and the keys that its samples tell.
+    """Return the catalog with the labels and the keys of its samples, without unreadable ones."""
+    import polars as pl
 
-    Samples that cannot be read are left out, and added to the findings.
-    """
     table, unread = catalog.table, gathered.unread
     findings += [Finding("unreadable", table["path"][at], why) for at, why in unread.items()]
     is_read = [at not in unread for at in range(table.height)]
@@ -252,6 +253,8 @@ def _with_labels(catalog: Catalog, gathered: Gathered, findings: list[Finding]) 
 
 def _column(catalog: Catalog, labels: Sequence[Any]) -> pl.Series | None:
     """Return labels as a column of a catalog; None unless all samples have numbers."""
+    import polars as pl
+
     assert catalog.settled is not None
     label = catalog.settled.schema.label_field
     if label is None or any(each is None or isinstance(each, str) for each in labels):
@@ -284,3 +287,61 @@ def table_of(settled: Settled, schema: Schema, samples: int) -> Iterator[tuple[s
         seen = f"{count:,} of {settled.samples:,}" if settled.samples else f"{samples:,}"
         told = each.told or "the manifest"
         yield each.name, kind, roles.get(each.name, ""), told, places, seen
+
+
+class Look(NamedTuple):
+    """Samples to look at."""
+
+    reader: Reader
+    rows: Rows
+    choice: Choice
+
+
+def look_at(task: Look) -> Observed:
+    """Look at some samples, in a worker."""
+    reader, rows, choice = task
+    samples = (each for each in reader.read(rows) if isinstance(each, Sample))
+    return observe(samples, reader.table, choice)
+
+
+def find_pixels(task: tuple[Reader, Rows]) -> Pixels | None:
+    """Find where samples have bare pixels, in a worker."""
+    reader, rows = task
+    return raw_pixels(each for each in reader.read(rows) if isinstance(each, Sample))
+
+
+class Gathered(NamedTuple):
+    """The labels of samples."""
+
+    keys: list[str]  # the key, or the path of the image, of each sample
+    labels: list[Any]  # its label; None if it has none
+    names: dict[int, str]  # class names that samples have beside their numbers
+    unread: dict[int, str]  # positions of samples that cannot be read, and why
+
+
+def gather(task: tuple[Reader, Rows, str]) -> Gathered:
+    """Read the labels of some samples, in a worker."""
+    reader, rows, name = task
+    found = Gathered([], [], {}, {})
+    for path, sample in zip(rows.paths, reader.read(rows), strict=True):
+        if isinstance(sample, Sample):
+            label = sample.fields.get(name)
+            found.keys.append(sample.path or sample.key)
+            found.labels.append(label)
+            if sample.class_name is not None and isinstance(label, int):
+                add_names(found.names, {label: sample.class_name}, path)
+        else:
+            found.unread[len(found.keys)] = str(sample)
+            found.keys.append(path)
+            found.labels.append(None)
+    return found
+
+
+def add_names(names: dict[int, str], more: dict[int, str], source: str) -> None:
+    """Add names of classes to those that are known."""
+    for number, name in more.items():
+        if names.setdefault(number, name) != name:
+            raise SourceError(
+                f"{source}: the class {number} is called {names[number]!r} and {name!r}: correct "
+                "the samples, or give --drop for the names and --classes FILE"
+            )

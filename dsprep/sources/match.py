@@ -1,4 +1,4 @@
-"""What a list names against what lies on the disk, in an archive, or in shards."""
+"""The rows of a list or a table and the files, or the whole samples, that they name."""
 
 from __future__ import annotations
 
@@ -13,18 +13,17 @@ from dsprep.catalog import LABEL_COLUMNS, Catalog
 from dsprep.errors import SourceError
 from dsprep.findings import REJECT_KINDS, Finding
 from dsprep.lists.rows import plain_paths
-from dsprep.readers.files import FileReader
 from dsprep.sample import key_expr
 from dsprep.schema import Field, Settled
 from dsprep.sources.files import FILES, Files
+from dsprep.sources.scan import FileReader
 from dsprep.storage.ahead import ahead
 from dsprep.storage.paths import Facts, facts
 from dsprep.storage.urls import is_s3
 from dsprep.text import refuse
 from dsprep.units import format_count, quoted
 
-_FILE = "in file"
-"""What a catalog calls ``file`` is called here while ``file`` is what a list names."""
+_FILE = "in file"  # the catalog's column `file`, while `file` is the name in a list
 
 
 def match_files(
@@ -35,7 +34,7 @@ def match_files(
     duplicates: str | None = None,
     advice: str = "",
 ) -> tuple[pl.DataFrame, list[Finding]]:
-    """Give every listed sample its file, and say what is left over on either side."""
+    """Give every listed sample its file, and report what is left over on either side."""
     if files.samples is not None:
         rows = rows.with_columns(file=find_samples(rows, files, files.samples, source))
     matched = _join(rows, files.table)
@@ -45,36 +44,50 @@ def match_files(
         matched = _join(rows, pl.concat([files.table, elsewhere]))
     missing = matched.filter(pl.col("size").is_null())
     found = matched.drop_nulls("size")
-    if found.is_empty() and files.samples is not None:
-        raise SourceError(
-            f"{source}: not one of the {rows.height} samples that it names is in {root}, "
-            f"{rows['path'][0]!r} for one; {root} has names such as {files.table['path'][0]!r}, "
-            "and dsprep lst create lists them all"
-        )
     if found.is_empty():
+        example = rows["path"][0]
+        if files.samples is not None:
+            raise SourceError(
+                f"{source}: not one of the {rows.height} samples that it names is in {root}, "
+                f"{example!r} for one; {root} has names such as {files.table['path'][0]!r}, and "
+                "dsprep lst create lists them all"
+            )
         raise SourceError(
             f"{source}: not one of the {rows.height} files that it names lies below {root}, "
-            f"{rows['path'][0]!r} for one: give the directory that its paths start from"
+            f"{example!r} for one: give the directory that its paths start from"
         )
-    # Findings reach the reports that stand beside the shards, which name no path of this machine.
-    name = os.path.basename(source)
     undecoded = {each.path.rpartition(".")[0]: each for each in files.unreadable()}
     undecoded = {path: undecoded[path] for path in missing["file"] if path in undecoded}
     missing = missing.filter(~pl.col("file").is_in([*undecoded]))
     named = {*missing["file"].to_list(), *elsewhere["path"].to_list()}
     named |= {each.path for each in undecoded.values()}
     found, repeated = settle_duplicates(found, "place", source, duplicates, advice)
+    listed = pl.int_range(pl.len()).is_in(found["place"].cast(pl.Int64).implode())
+    unlisted = files.table.filter(~listed)["path"].sort()
+    # Findings reach the reports beside the shards, which name no path of this machine.
+    kind, name = ("missing" if files.samples is None else "unknown"), os.path.basename(source)
+    detail = "not looked into, as nothing in it is listed"
     return found, [
-        *_missing(missing, name, "missing" if files.samples is None else "unknown"),
+        *(
+            Finding(kind, path, f"{name}:{line}")
+            for path, line in missing.select("path", "line").iter_rows()
+        ),
         *undecoded.values(),
         *repeated,
-        *_unlisted(found, files),
-        *(finding for finding in _of_scan(files.findings) if finding.path not in named),
+        *(Finding("unlisted", path) for path in unlisted.to_list()),
+        *(Finding("unlisted", path + "/", detail) for path in files.passed_by),
+        *(_if_unlisted(finding) for finding in files.findings if finding.path not in named),
     ]
 
 
+def _if_unlisted(finding: Finding) -> Finding:
+    """Return a finding of a scan for a file that no row names: it is not lost."""
+    was_lost = finding.kind in REJECT_KINDS and finding.kind != "damaged"
+    return finding._replace(kind="unlisted") if was_lost else finding
+
+
 def _join(rows: pl.DataFrame, files: pl.DataFrame) -> pl.DataFrame:
-    """Find the file of each row: its size and mtime, and its place among the files."""
+    """Add size and mtime of the file of each row, and its ``place`` among the files."""
     names = {"path": "file", "file": _FILE}
     places = files.lazy().rename(names, strict=False).with_row_index("place")
     # Lazily, so that the column of paths is not copied into a result that has no use for it.
@@ -82,18 +95,35 @@ def _join(rows: pl.DataFrame, files: pl.DataFrame) -> pl.DataFrame:
     return rows.hstack(joined.drop("file").collect())
 
 
+def _look_up(root: str, files: Files, paths: pl.Series) -> pl.DataFrame:
+    """Find files that a scan leaves out because they are hidden or have another extension."""
+    if files.others is not None:
+        return files.others.filter(pl.col("path").is_in(paths.implode()))
+    calls = [partial(_facts, os.path.join(root, path)) for path in paths]
+    results = ahead((0, call) for call in calls) if is_s3(root) else (call() for call in calls)
+    found = [(path, *known) for path, known in zip(paths, results, strict=True) if known]
+    return pl.DataFrame(found, schema=FILES, orient="row")
+
+
+def _facts(path: str) -> Facts | None:
+    try:
+        return facts(path)
+    except OSError:
+        return None
+
+
 def chosen(
     rows: pl.DataFrame,
     files: Files,
     root: str,
     classes: tuple[str, ...] | None,
-    told: Iterable[str] = ("id", "label"),
+    has_ids: bool = True,
 ) -> Catalog:
     """Make the catalog of the samples that a list names, in its order, with its ids and labels.
 
-    Samples that are whole already keep their own labels if these are the same, with the same class
-    names; or if none has a label, and a list without class names has nothing but zeros, which is
-    what lists of samples without labels have.
+    ``has_ids`` tells a list, which has ids, from a table. Whole samples keep their own labels if
+    these are the same, with the same class names; or if no sample has a label, and a list without
+    class names has only zeros, as lists of samples without labels have.
     """
     labels = [rows[name] for name in LABEL_COLUMNS if name in rows.columns]
     if files.samples is None:
@@ -106,10 +136,10 @@ def chosen(
         return Catalog(table, root, classes, files.reader or FileReader(root))
     own = files.samples
     table = own.table[rows["place"]]
-    are_placeholders = "id" in told and classes == own.classes and not own.is_labeled
-    new = {"id": not (table["index"] == rows["index"]).all(), "label": False}
+    are_placeholders = has_ids and classes == own.classes and not own.is_labeled
+    changed = {"id": has_ids and not (table["index"] == rows["index"]).all(), "label": False}
     if labels and (classes != own.classes or _differ(table, labels[0], are_placeholders)):
-        new["label"] = True
+        changed["label"] = True
         table = table.select(pl.exclude(list(LABEL_COLUMNS)), labels[0])
         assert own.settled is not None
         own = own.with_settled(with_label(own.settled, labels[0], classes))
@@ -117,12 +147,12 @@ def chosen(
         own,
         table=table.with_columns(rows["index"]),
         classes=classes,
-        told=frozenset(each for each in told if new[each]),
+        told=frozenset(name for name in changed if changed[name]),
     )
 
 
 def with_label(settled: Settled, labels: pl.Series, classes: tuple[str, ...] | None) -> Settled:
-    """Return a schema whose label rows of a catalog tell, whatever samples say."""
+    """Return a schema whose label comes from rows of a catalog, not from samples."""
     schema = settled.schema
     own = schema.label_field or Field("label", "class")
     kind = label_kind(labels)
@@ -141,7 +171,7 @@ def label_kind(labels: pl.Series) -> str:
 
 
 def _differ(table: pl.DataFrame, labels: pl.Series, zeros_are_none: bool) -> bool:
-    """Whether labels differ from those that samples have."""
+    """Return whether labels differ from those that samples have."""
     new = _as_lists(labels)
     own = [_as_lists(table[name]) for name in LABEL_COLUMNS if name in table.columns]
     if own:
@@ -156,30 +186,29 @@ def _as_lists(labels: pl.Series) -> pl.Series:
 
 
 def find_samples(rows: pl.DataFrame, files: Files, samples: Catalog, source: str) -> pl.Series:
-    """Find what a list means: a sample by its name, by its shard and key, or by its key alone."""
+    """Find the samples of a list: by name, by shard and key, or by key alone."""
     named, names = rows.select("line", name="file"), files.table["path"]
     if names.is_in(named["name"].implode()).sum() == named["name"].n_unique():
         return named["name"]  # nearly always
     spellings = [names]
     if samples.has_places:
         spellings.append(plain_paths(samples.long_names()))
-    found = find_spelled(named, [_spelled(each, names) for each in spellings], source)
+
+    def spelled(spelling: pl.Series) -> pl.DataFrame:
+        return pl.DataFrame({"name": spelling, "path": names})
+
+    found = find_spelled(named, map(spelled, spellings), source)
     others = named.join(found, on="name", how="anti").select("line", "name", key=key_expr("name"))
-    by_key = find_spelled(
-        others.select("line", name="key"), [_spelled(samples.keys(), names)], source
-    )
+    keys = others.select("line", name="key")
+    by_key = find_spelled(keys, [spelled(samples.keys())], source)
     others = others.join(by_key, left_on="key", right_on="name").select("name", "path")
     found = pl.concat([found, others.unique("name")])
     joined = named.join(found, on="name", how="left", maintain_order="left")
     return joined.select(pl.coalesce("path", "name")).to_series()
 
 
-def _spelled(spellings: pl.Series, paths: pl.Series) -> pl.DataFrame:
-    return pl.DataFrame({"name": spellings, "path": paths})
-
-
 def more_than_names(files: pl.DataFrame) -> Iterator[pl.DataFrame]:
-    """What files may be called in a table: without extension, without directories, without both."""
+    """Return the names of files without extension, without directories, and without both."""
     path = pl.col("path")
     bare = path.str.replace(r"\.[^./]*$", "")
     for name in (bare, path.str.split("/").list.last(), bare.str.split("/").list.last()):
@@ -189,7 +218,7 @@ def more_than_names(files: pl.DataFrame) -> Iterator[pl.DataFrame]:
 def find_spelled(
     named: pl.DataFrame, spellings: Iterable[pl.DataFrame], source: str
 ) -> pl.DataFrame:
-    """Find what each name means, by the first spelling that it is."""
+    """Find the path of each name by the first spelling that has it."""
     left = named.select("line", "name").unique("name", keep="first", maintain_order=True)
     found = [pl.DataFrame(schema={"name": pl.String, "path": pl.String})]
     for spelled in spellings:
@@ -209,46 +238,23 @@ def find_spelled(
     return pl.concat(found)
 
 
-def _look_up(root: str, files: Files, paths: pl.Series) -> pl.DataFrame:
-    """Find files that a scan passes by because they are hidden or have another extension."""
-    if files.others is not None:
-        return files.others.filter(pl.col("path").is_in(paths.implode()))
-    calls = [partial(_facts, os.path.join(root, path)) for path in paths]
-    told = ahead((0, call) for call in calls) if is_s3(root) else (call() for call in calls)
-    found = [(path, *each) for path, each in zip(paths, told, strict=True) if each is not None]
-    return pl.DataFrame(found, schema=FILES, orient="row")
-
-
-def _facts(path: str) -> Facts | None:
-    try:
-        return facts(path)
-    except OSError:
-        return None
-
-
-def _missing(rows: pl.DataFrame, source: str, kind: str) -> list[Finding]:
-    lines = rows.select("path", "line").iter_rows()
-    return [Finding(kind, path, f"{source}:{line}") for path, line in lines]
-
-
 def settle_duplicates(
     rows: pl.DataFrame, by: str, source: str, duplicates: str | None, advice: str = ""
 ) -> tuple[pl.DataFrame, list[Finding]]:
-    """Decide about rows that name a file again."""
+    """Keep, drop or refuse rows that name a file again."""
     if rows[by].n_unique() == rows.height:
         return rows, []
     at, word = ("line", "line") if "line" in rows.columns else ("index", "the row of id")
-    labels = [name for name in ("cls", "label") if name in rows.columns]
+    labels = [name for name in LABEL_COLUMNS if name in rows.columns]
     firsts = pl.col(at, *labels).first().over(by).name.prefix("first ")
-    told = rows.with_columns(firsts)
-    is_again = ~told[by].is_first_distinct()
-    again = told.filter(is_again)
+    is_again = ~rows[by].is_first_distinct()
+    again = rows.with_columns(firsts).filter(is_again)
     if duplicates in ("first", "keep"):
         kind = "repeated" if duplicates == "first" else "duplicate"
         name = os.path.basename(source)
         findings = [
-            Finding(kind, path, f"{name}:{place}, and in {word} {first} already")
-            for path, place, first in again.select("path", at, f"first {at}").iter_rows()
+            Finding(kind, path, f"{name}:{row}, and in {word} {first} already")
+            for path, row, first in again.select("path", at, f"first {at}").iter_rows()
         ]
         return (rows.filter(~is_again) if duplicates == "first" else rows), findings
     example = again.row(0, named=True)
@@ -259,20 +265,3 @@ def settle_duplicates(
         f"({format_count(again.height, 'row')} like this): give --duplicates first to use only the "
         "first row of each image, or --duplicates keep to make a sample of each row" + advice
     )
-
-
-def _unlisted(rows: pl.DataFrame, files: Files) -> list[Finding]:
-    listed = pl.int_range(pl.len()).is_in(rows["place"].cast(pl.Int64).implode())
-    images = files.table.filter(~listed)["path"].sort()
-    detail = "not looked into, as nothing in it is listed"
-    return [
-        *(Finding("unlisted", path) for path in images.to_list()),
-        *(Finding("unlisted", path + "/", detail) for path in files.passed_by),
-    ]
-
-
-def _of_scan(findings: Iterable[Finding]) -> Iterable[Finding]:
-    """What a scan could not read was not lost where nobody listed it."""
-    for finding in findings:
-        was_lost = finding.kind in REJECT_KINDS and finding.kind != "damaged"
-        yield finding._replace(kind="unlisted") if was_lost else finding

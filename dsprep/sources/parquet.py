@@ -26,19 +26,25 @@ from dsprep.formats.arrow import (
     type_of_column,
 )
 from dsprep.formats.parquet import ROWS_OF_BATCH, Parquet, columns_of, settled
-from dsprep.readers.parquet import ParquetFile, ParquetReader
 from dsprep.sample import key_of
 from dsprep.schema import Choice, Field, Schema, Settled, is_image, join, select
 from dsprep.sources.classes import number_classes, unknown_classes
-from dsprep.sources.parquet_rows import IndexedRows, RowsTask, index_rows, open_or_refuse
+from dsprep.sources.parquet_rows import (
+    IndexedRows,
+    ParquetFile,
+    ParquetReader,
+    RowsTask,
+    index_rows,
+    open_or_refuse,
+)
 from dsprep.sources.scan import RunAll
+from dsprep.sources.shardset import recorded_schema
 from dsprep.storage.paths import common_path, short_names
 from dsprep.units import format_count
 
 _NO_CHOICE = Choice()
 _LARGEST_EXACT = 1 << 53
-_WITHOUT_CLASS = -1
-"""What Hugging Face writes where the class is not known, as in most test sets."""
+_WITHOUT_CLASS = -1  # Hugging Face's number of an unknown class, as in most test sets
 
 
 def read_parquet(
@@ -49,19 +55,18 @@ def read_parquet(
     order: str | None = None,
     run_all: RunAll = map,
 ) -> tuple[Catalog, list[Finding]]:
-    """Make the catalog of Parquet files.
+    """Make the catalog of Parquet files, with the samples in the order of the files and rows.
 
-    The samples are in the order of the files and their rows. Their keys follow from the images'
-    paths (of a path that leads elsewhere, from the file's name), if every sample has one of its
-    own; else from the file's name and the number of the row in it. Labels that some rows lack are
+    The images' paths give the keys (of a path that leads elsewhere, the file's name) if all are
+    different; otherwise the file's name and the number of the row. Labels that some rows lack are
     in the samples alone, not in the catalog; so are those of a test set whose classes are all -1.
     Rows without an image are no samples, unless samples need none.
     """
     root = paths[0] if len(paths) == 1 else common_path(paths)
     shared = _shared_schema(paths, choice)
-    told, notes = source_schema(shared, root, _images(paths, shared), choice.drop)
-    in_json = bool(choice.label) and told.named(str(choice.label)) is None
-    schema = settled(told, replace(choice, label=None) if in_json else choice, root)
+    declared, notes = source_schema(shared, root, _images(paths, shared), choice.drop)
+    in_json = bool(choice.label) and declared.named(str(choice.label)) is None
+    schema = settled(declared, replace(choice, label=None) if in_json else choice, root)
     if not in_json:  # samples tell it, which then are read whole
         schema = select(Settled(schema), choice)[0].schema
     columns = columns_of(schema)
@@ -76,31 +81,37 @@ def read_parquet(
     if not any(rows.rows for rows in indexed):
         why = f": {findings[0].path}: {findings[0].detail}" if findings else ""
         raise SourceError(f"{root}: holds no rows that can be read{why}")
-    names = _names(paths, indexed)
+
+    def joined(name: str) -> list[Any]:
+        return list(chain.from_iterable(getattr(rows, name) for rows in indexed))
+
+    names = _names(paths, indexed, joined("paths"))
     table = pl.DataFrame(
         {
             "index": range(len(names)),
             "path": names,
-            "size": _joined(indexed, "sizes"),
+            "size": joined("sizes"),
             "mtime": [rows.mtime for rows in indexed for _ in rows.rows],
             "file": [number for number, rows in enumerate(indexed) for _ in rows.rows],
-            "offset": _joined(indexed, "rows"),
+            "offset": joined("rows"),
             "stored": [0] * len(names),
         },
         schema=COLUMNS | PLACE_COLUMNS,
     )
     if label is not None:
-        numbered, series = _number(label, classes, _joined(indexed, "labels"), order, choice, root)
+        numbered, series = _number(label, classes, joined("labels"), order, choice, root)
         if series is not None:
             table = table.with_columns(series)
         if label.names and (numbered.names != label.names or numbered.type == "text"):
             columns = columns._replace(label=label_column, classes=label.names)
         classes = classes or numbered.names or None
         if numbered != label:
-            told = told.with_field(
-                replace(told.by_place[label.places[0]], type=numbered.type, names=numbered.names)
+            declared = declared.with_field(
+                replace(
+                    declared.by_place[label.places[0]], type=numbered.type, names=numbered.names
+                )
             )
-    told, more = _held(told, set(columns.names), indexed, len(names))
+    declared, more = _as_counted(declared, set(columns.names), indexed, len(names))
     findings += [Finding("note", "", note) for note in notes + more]
     files = tuple(
         ParquetFile(path, rows.size, rows.mtime, tuple(rows.groups), rows.spool)
@@ -109,8 +120,20 @@ def read_parquet(
     reader = ParquetReader(Parquet.of(shared), columns, files)
     # Numbers that are others than in the file are no copies of its columns.
     from_table = frozenset({"label"} if columns.label else ())
-    catalog = Catalog(table, root, classes, reader, told, is_told=True, told=from_table)
-    return catalog, findings
+    catalog = Catalog(table, root, classes, reader, declared, is_told=True, told=from_table)
+    return _with_json(catalog, recorded_schema(paths)), findings
+
+
+def _with_json(catalog: Catalog, recorded: Schema | None) -> Catalog:
+    """Mark texts as JSON if a manifest says so: columns of Parquet have no such type."""
+    if recorded is None or catalog.schema is None:
+        return catalog
+    json_fields = {each.places for each in recorded.fields if each.type == "json"}
+    fields = tuple(
+        replace(each, type="json") if each.places in json_fields and each.type == "text" else each
+        for each in catalog.schema.fields
+    )
+    return replace(catalog, schema=replace(catalog.schema, fields=fields))
 
 
 def _findings(paths: Sequence[str], indexed: Sequence[IndexedRows]) -> Iterator[Finding]:
@@ -121,10 +144,6 @@ def _findings(paths: Sequence[str], indexed: Sequence[IndexedRows]) -> Iterator[
             count = format_count(rows.without_image, "row")
             detail = f"{count} without an image, as of downloads that failed; --no-image keeps them"
             yield Finding("keyless", os.path.basename(path), detail)
-
-
-def _joined(indexed: Sequence[IndexedRows], name: str) -> list[Any]:
-    return list(chain.from_iterable(getattr(rows, name) for rows in indexed))
 
 
 def _shared_schema(paths: Sequence[str], choice: Choice) -> Any:
@@ -193,26 +212,23 @@ def _images(paths: Sequence[str], schema: Any) -> set[str]:
     return {name for name, cells in first.items() if cells and all(map(is_image, cells))}
 
 
-def _held(
-    told: Schema, read: set[str], indexed: Sequence[IndexedRows], count: int
+def _as_counted(
+    declared: Schema, read: set[str], indexed: Sequence[IndexedRows], count: int
 ) -> tuple[Schema, list[str]]:
-    """Return which fields rows have, as indexing counted them, and a note on what none has."""
+    """Drop the fields that no row has, with a note, and mark those that some rows lack."""
     counts: Counter[str] = Counter()
     for rows in indexed:
         counts.update(rows.counts)
     fields = [
         replace(each, missing=each.name in read and counts[each.name] < count)
-        for each in told.fields
+        for each in declared.fields
         if each.name not in read or counts[each.name]
     ]
-    gone = [each.name for each in told.fields if each.name in read and not counts[each.name]]
+    gone = [each.name for each in declared.fields if each.name in read and not counts[each.name]]
     left = {each.name for each in fields}
-    image, label = (name if name in left else None for name in (told.image, told.label))
-    schema = replace(told, fields=tuple(fields), image=image, label=label)
+    image, label = (name if name in left else None for name in (declared.image, declared.label))
+    schema = replace(declared, fields=tuple(fields), image=image, label=label)
     return schema, [nulls_note(gone)] if gone else []
-
-
-# Labels
 
 
 def _number(
@@ -283,14 +299,11 @@ def _label_lists(labels: Sequence[Any]) -> pl.Series | None:
     return pl.Series("label", lists, dtype=pl.List(pl.Float64), strict=False)
 
 
-# Keys
-
-
-def _names(paths: Sequence[str], indexed: Sequence[IndexedRows]) -> list[str]:
-    """Return a path for each sample, of which its key follows, and no two of which give one key."""
-    told = [_path(path) for path in _joined(indexed, "paths")]
-    names = [name for name in told if name is not None]
-    if len({key_of(name) for name in names}) == len(told):
+def _names(paths: Sequence[str], indexed: Sequence[IndexedRows], own: Sequence[Cell]) -> list[str]:
+    """Return a path for each sample, no two of which give one key."""
+    plain = [plain_path(path) if isinstance(path, str) else None for path in own]
+    names = [name for name in plain if name is not None]
+    if len({key_of(name) for name in names}) == len(plain):
         return names
     # The key of a path without dots is the path.
     stems = [key_of(f"{name.removesuffix('.parquet')}.") for name in short_names(paths)]
@@ -299,7 +312,3 @@ def _names(paths: Sequence[str], indexed: Sequence[IndexedRows]) -> list[str]:
         for stem, rows in zip(stems, indexed, strict=True)
         for row, kind in zip(rows.rows, rows.kinds, strict=True)
     ]
-
-
-def _path(path: Cell) -> str | None:
-    return plain_path(path) if isinstance(path, str) else None

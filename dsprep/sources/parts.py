@@ -1,46 +1,214 @@
-"""Samples of many parts: files that share a stem, or that lie in parallel folders."""
+"""Samples of several files each: files that share a stem, also in an archive, or parallel folders.
+
+The paths of a sample's files follow from the path of its row, so that a reader is small however
+many samples there are, and one sample is in memory at a time.
+"""
 
 from __future__ import annotations
 
 import re
 import shlex
+from abc import abstractmethod
 from array import array
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+from itertools import chain, combinations
 from operator import attrgetter
+from typing import TYPE_CHECKING, ClassVar, NamedTuple, TypeAlias
 
-import polars as pl
-
-from dsprep.catalog import Catalog
-from dsprep.errors import OptionError, SourceError
+from dsprep.errors import BadSample, OptionError, SourceError
 from dsprep.findings import REJECT_KINDS, Finding
-from dsprep.readers.archive import ArchiveReader
-from dsprep.readers.base import Reader
-from dsprep.readers.parts import ArchivedParts, SharedStems, stem_of
-from dsprep.sample import IMAGE_EXTENSIONS
-from dsprep.sources.archive import Archive, open_archive
-from dsprep.sources.archive_files import files_of
-from dsprep.sources.below import scan_below
-from dsprep.sources.classes import notes_on_directories
-from dsprep.sources.files import Files, list_files
-from dsprep.sources.folder import classes_of_directories
-from dsprep.sources.pairs import parse_pairs, read_pairs
-from dsprep.sources.scan import RunAll
-from dsprep.storage.paths import is_dir
-from dsprep.units import extension_in
+from dsprep.formats.webdataset import WebDataset
+from dsprep.images.header import sniff
+from dsprep.rows import Reader, Rows
+from dsprep.sample import IMAGE_EXTENSIONS, UNKNOWN_IMAGE, Sample, image_kind_of, key_of
+from dsprep.sources.archive_reader import ArchiveReader
+from dsprep.sources.scan import RunAll, read_all, read_file, scan_below, size_of
 
-_MOST_SUFFIXES = 256
-"""A worker looks for each of them, for every sample."""
+if TYPE_CHECKING:
+    import polars as pl
 
-_SHOWN = 5
-"""Parts that a message suggests to name."""
+    from dsprep.catalog import Catalog
+    from dsprep.sources.files import Files
 
-_SUFFIX = r"[^./][.]([^/]+)$"
-"""What follows the first dot of a base name, before which WebDataset's keys end."""
+Members: TypeAlias = dict[str, bytes]
+"""The bytes of a sample's files by field."""
 
+_TABLE = WebDataset()  # files mean what the members of a WebDataset shard mean
+_MOST_SUFFIXES = 256  # a worker looks for each of them, for every sample
+_SHOWN = 5  # parts that a message suggests to name
+_SUFFIX = (
+    r"[^./][.]([^/]+)$"  # what follows the first dot of a base name: WebDataset's keys end there
+)
 _NAME = "/?[^/]*$"
-"""What follows a directory in a path."""
-
 _IMAGE_RANKS = {kind: rank for rank, kind in enumerate(dict.fromkeys(IMAGE_EXTENSIONS.values()))}
+
+
+# Reading
+
+
+def _sample(id: int, path: str, members: Mapping[str, bytes]) -> Sample:
+    return Sample(key_of(path), dict(members), id, path if image_kind_of(path) else "")
+
+
+@dataclass(frozen=True)
+class PartReader(Reader):
+    """Reads samples that are several files."""
+
+    whole: ClassVar[bool] = True
+    root: str  # the directory that the rows' paths start from
+
+    @property
+    def table(self) -> WebDataset:
+        """The meaning of extensions."""
+        return _TABLE
+
+    @abstractmethod
+    def members(self, path: str, size: int) -> Members:
+        """Read the files of a sample, which have ``size`` bytes together."""
+
+    def read(self, rows: Rows) -> Iterator[Sample | BadSample]:
+        """Read the samples, in the order of the rows."""
+        sizes = zip(rows.paths, rows.sizes, strict=True)
+        calls = ((size, partial(self._members, path, size)) for path, size in sizes)
+        for id, path, found in zip(rows.ids, rows.paths, read_all(self.root, calls), strict=True):
+            bad = isinstance(found, BadSample)
+            yield found if bad else self.typed(_sample(id, path, found))
+
+    def _members(self, path: str, size: int) -> Members | BadSample:
+        try:
+            return self.members(path, size)
+        except BadSample as error:
+            return error
+
+
+def _require_size(sizes: Iterable[int], size: int) -> None:
+    if sum(sizes) != size:
+        raise BadSample(f"has changed: its parts had {size} bytes when they were listed")
+
+
+@dataclass(frozen=True)
+class SharedStems(PartReader):
+    """Reads samples whose files share their names up to the first dot."""
+
+    # every field that a sample may have, and the endings of names that mean it: the first file that
+    # exists is taken
+    fields: tuple[tuple[str, tuple[str, ...]], ...]
+
+    def members(self, path: str, size: int) -> Members:
+        """Read the files that exist."""
+        stem = f"{self.root}/{stem_of(path)}."
+        found = {}
+        for field, suffixes in self.fields:
+            for suffix in suffixes:
+                length = size_of(stem + suffix)
+                if length is not None:
+                    found[field] = (stem + suffix, length)
+                    break
+        if not found:
+            raise BadSample("is not on the disk any more")
+        _require_size((length for _, length in found.values()), size)
+        return {field: read_file(*file) for field, file in found.items()}
+
+
+class Pair(NamedTuple):
+    """One part of samples whose parts lie in parallel folders."""
+
+    field: str  # the field that it becomes; for the image, the one that its extension promises
+    before: str  # the path of its file, up to the stem that all parts share
+    after: str  # and after it
+    is_image: bool = False  # whether it is the image, which gets its name from its bytes
+
+
+@dataclass(frozen=True)
+class ParallelFolders(PartReader):
+    """Reads samples whose parts lie in parallel folders; the rows' paths are stem and extension."""
+
+    pairs: tuple[Pair, ...]
+    extension: str  # what the rows' paths end in after the stem, with the dot
+
+    def members(self, path: str, size: int) -> Members:
+        """Read all the parts."""
+        stem = path.removesuffix(self.extension)
+        files = {}
+        for pair in self.pairs:
+            file = f"{self.root}/{pair.before}{stem}{pair.after}"
+            length = size_of(file)
+            if length is None:
+                raise BadSample(f"its part {pair.field} is not on the disk any more")
+            files[pair] = (file, length)
+        _require_size((length for _, length in files.values()), size)
+        members: Members = {}
+        others = {pair.field for pair in self.pairs if not pair.is_image}
+        for pair, listed in files.items():
+            data = read_file(*listed)
+            kind = sniff(data) if pair.is_image else None
+            members[pair.field if kind is None or kind in others else kind] = data
+        return members
+
+
+@dataclass(frozen=True)
+class ArchivedParts(Reader):
+    """Reads samples of several members of an archive; a row's offset is the sample's number."""
+
+    whole: ClassVar[bool] = True
+    archive: ArchiveReader  # reads members
+    names: tuple[str, ...]  # what members are called
+    starts: array[int]  # the number of the first member of each sample, and the number of members
+    kinds: array[int]  # which of the names each member has
+    offsets: array[int]  # where each lies, as the archive's reader wants it
+    sizes: array[int]  # the bytes of each
+    stored: array[int]  # how many bytes each takes in the archive
+
+    @property
+    def table(self) -> WebDataset:
+        """The meaning of extensions."""
+        return _TABLE
+
+    def read(self, rows: Rows) -> Iterator[Sample | BadSample]:
+        """Read the samples, in the order of the rows."""
+        assert rows.offsets is not None
+        runs = [range(self.starts[at], self.starts[at + 1]) for at in rows.offsets]
+        members = list(chain.from_iterable(runs))
+        found = self.archive.read(
+            Rows(
+                ids=members,
+                paths=[self.names[self.kinds[at]] for at in members],
+                sizes=[self.sizes[at] for at in members],
+                labels=None,
+                files=[0] * len(members),
+                offsets=[self.offsets[at] for at in members],
+                stored=[self.stored[at] for at in members],
+            )
+        )
+        for id, path, run in zip(rows.ids, rows.paths, runs, strict=True):
+            parts = {self.names[self.kinds[at]]: next(found) for at in run}
+            bad = next((part for part in parts.values() if isinstance(part, BadSample)), None)
+            yield bad or self.typed(_sample(id, path, parts))  # type: ignore[arg-type]
+
+    def spools(self) -> Sequence[int]:
+        """Return the sizes of the unpacked archive."""
+        return self.archive.spools()
+
+    def write_spool(self, number: int, path: str) -> None:
+        """Unpack the archive."""
+        self.archive.write_spool(number, path)
+
+    def spooled(self, directory: str) -> ArchivedParts:
+        """Return the reader of the unpacked archive."""
+        archive = self.archive.spooled(directory)
+        assert isinstance(archive, ArchiveReader)
+        return replace(self, archive=archive)
+
+
+def stem_of(path: str) -> str:
+    """Return a path up to the first dot of its base name, which is WebDataset's key."""
+    directory, slash, name = path.rpartition("/")
+    return directory + slash + name.partition(".")[0]
+
+
+# Scanning
 
 
 def read_parts(
@@ -53,42 +221,61 @@ def read_parts(
 ) -> tuple[Catalog, list[Finding]]:
     """Make the catalog of a folder whose samples are several files each.
 
-    A row's path is the stem that a sample's files share and the extension of its image; where a
-    sample has no image, the stem alone. Its size is that of all its parts together, so that its
-    digest tells when one comes, goes or changes size.
+    A row's path is the stem that a sample's files share and the extension of its image; without an
+    image, the stem alone. Its size is that of all its files together, so that the digest changes
+    when one is added, removed or changes size. ``downloaded`` is a folder that img2dataset wrote.
     """
-    if not is_dir(root):
-        return read_archived_parts(open_archive(root), classes)
-    patterns = None if pairs is None else parse_pairs(pairs)
+    import polars as pl
+
+    from dsprep.sources.files import list_files
+
+    patterns = None if pairs is None else _parse_pairs(pairs)
     files = list_files(scan_below(root, None, run_all))
-    if downloaded:
+    if downloaded:  # its own tables lie in the root
         files = files._replace(table=files.table.filter(pl.col("path").str.contains("/")))
     if patterns is None:
         return _read_stems(root, files, classes, not downloaded)
-    return read_pairs(root, files, patterns, classes)
+    return _read_pairs(root, files, patterns, classes)
 
 
 def read_archived_parts(
-    archive: Archive, classes: tuple[str, ...] | None = None
+    root: str, files: Files, classes: tuple[str, ...] | None = None
 ) -> tuple[Catalog, list[Finding]]:
     """Make the catalog of an archive whose samples are several members each."""
-    extensions = frozenset(extension_in(name)[1:] for name in archive.listing.names)
-    files = files_of(archive, extensions).below_top()
     findings = [
-        each._replace(kind="no-part") if each.kind == "not-an-image" else each
-        for each in files.findings
+        found._replace(kind="no-part") if found.kind == "not-an-image" else found
+        for found in files.findings
     ]
-    return _read_stems(archive.path, files._replace(findings=findings), classes, True)
+    return _read_stems(root, files._replace(findings=findings), classes, True)
 
 
 def _read_stems(
     root: str, files: Files, classes: tuple[str, ...] | None, by_directory: bool
 ) -> tuple[Catalog, list[Finding]]:
-    named, findings = _named(files.table)
+    import polars as pl
+
+    from dsprep.catalog import Catalog
+    from dsprep.sources.classes import notes_on_directories
+
+    suffix = pl.col("path").str.extract(_SUFFIX).alias("suffix")
+    named = files.table.lazy().with_columns(suffix).collect(engine="streaming")
+    findings = [
+        Finding("no-part", path, "its name has no extension")
+        for path in named.filter(pl.col("suffix").is_null())["path"]
+    ]
+    key = pl.col("path").str.strip_suffix("." + pl.col("suffix"))
+    named = named.drop_nulls("suffix").with_columns(key=key)
     if named.is_empty():
         raise SourceError(f"{root}: holds no files that could be parts of samples")
     fields = _fields_of(named["suffix"].unique(), root)
-    parts, passed_over = _parts(named, fields)
+
+    # Order the files by sample, and number the samples.
+    parts = named.join(fields, on="suffix").sort("key", "order")
+    is_new = (pl.col("key") != pl.col("key").shift()).fill_null(True)
+    is_first = is_new | (pl.col("field") != pl.col("field").shift())
+    parts = parts.with_columns(sample=is_new.cum_sum(), is_first=is_first)
+    again = parts.filter(~pl.col("is_first")).select("path", "field")
+    parts = parts.filter("is_first")
     _require_together(parts, root)
     samples, numbers = _samples(parts), None
     if by_directory and not (fields["field"] == "cls").any():
@@ -100,65 +287,41 @@ def _read_stems(
             for path in parts.filter(~has_class)["path"]
         ]
         parts = parts.filter(has_class)
-    findings += [*passed_over, *_lacking(parts, samples), *_of_samples(files.findings, samples)]
+    findings += [
+        Finding("no-part", path, f"the sample has another file that is its {field}")
+        for path, field in again.iter_rows()
+    ]
+    findings += [*_lacking(parts, samples), *_of_samples(files.findings, samples)]
+    findings.sort(key=attrgetter("path"))
     used = fields.filter(pl.col("suffix").is_in(parts["suffix"].unique().implode()))
     table = samples.select(pl.int_range(pl.len()).alias("index"), "path", "size", "mtime")
     if numbers is not None:
         table = table.with_columns(numbers)
     if files.reader is None:
-        return Catalog(table, root, classes, SharedStems(root, _suffixes(used))), _sorted(findings)
-    table = table.with_columns(file=pl.lit(0, pl.Int64), offset=pl.col("index"))
-    reader = _archive_reader(files.reader, parts, used)
-    catalog = Catalog(table, root, classes, reader)
-    return catalog, _sorted(findings)
-
-
-def _sorted(findings: Iterable[Finding]) -> list[Finding]:
-    return sorted(findings, key=attrgetter("path"))
-
-
-def _archive_reader(archive: Reader, parts: pl.DataFrame, fields: pl.DataFrame) -> ArchivedParts:
-    """Return the reader of samples whose parts lie in an archive, in the order of the parts."""
-    assert isinstance(archive, ArchiveReader)
-    names = fields["field"].unique(maintain_order=True).to_list()
+        grouped = used.group_by("field", maintain_order=True).agg("suffix")
+        suffixes = tuple((field, tuple(endings)) for field, endings in grouped.iter_rows())
+        return Catalog(table, root, classes, SharedStems(root, suffixes)), findings
+    assert isinstance(files.reader, ArchiveReader)
+    names = used["field"].unique(maintain_order=True).to_list()
     counts = parts.group_by("sample", maintain_order=True).len()["len"]
     kinds = parts["field"].replace_strict(names, range(len(names)), return_dtype=pl.Int64)
     columns = (kinds, parts["offset"], parts["size"], parts["stored"])
-    starts = array("q", [0, *counts.cum_sum()])
-    return ArchivedParts(archive, tuple(names), starts, *(array("q", each) for each in columns))
-
-
-def _named(files: pl.DataFrame) -> tuple[pl.DataFrame, list[Finding]]:
-    """Take the names apart: adds ``key`` and ``suffix``."""
-    suffix = pl.col("path").str.extract(_SUFFIX).alias("suffix")
-    named = files.lazy().with_columns(suffix).collect(engine="streaming")
-    findings = [
-        Finding("no-part", path, "its name has no extension")
-        for path in named.filter(pl.col("suffix").is_null())["path"]
-    ]
-    key = pl.col("path").str.strip_suffix("." + pl.col("suffix"))
-    return named.drop_nulls("suffix").with_columns(key=key), findings
-
-
-def _parts(named: pl.DataFrame, fields: pl.DataFrame) -> tuple[pl.DataFrame, list[Finding]]:
-    """Order the files by sample, and number the samples: adds ``field`` and ``sample``."""
-    files = named.join(fields, on="suffix").sort("key", "order")
-    is_new = (pl.col("key") != pl.col("key").shift()).fill_null(True)
-    is_first = is_new | (pl.col("field") != pl.col("field").shift())
-    files = files.with_columns(sample=is_new.cum_sum(), is_first=is_first)
-    findings = [
-        Finding("no-part", path, f"the sample has another file that is its {field}")
-        for path, field in files.filter(~pl.col("is_first")).select("path", "field").iter_rows()
-    ]
-    return files.filter("is_first"), findings
+    reader = ArchivedParts(
+        *(files.reader, tuple(names), array("q", [0, *counts.cum_sum()])),
+        *(array("q", column) for column in columns),
+    )
+    table = table.with_columns(file=pl.lit(0, pl.Int64), offset=pl.col("index"))
+    return Catalog(table, root, classes, reader), findings
 
 
 def _require_together(parts: pl.DataFrame, root: str) -> None:
-    """Refuse samples whose parts lie in different directories, as those of VOC do.
+    """Refuse samples whose files lie in different directories, as those of VOC do.
 
     ``Annotations`` holds parts of the images in ``JPEGImages``, and is no class, if it has no kind
     of file that lies there, and at least half of its files are called like one of the images.
     """
+    import polars as pl
+
     directory = pl.col("directory")
     files = parts.select("path", "key", "field", directory=pl.col("key").str.replace(_NAME, ""))
     is_image = pl.col("field").is_in(list(_IMAGE_RANKS))
@@ -170,7 +333,7 @@ def _require_together(parts: pl.DataFrame, root: str) -> None:
         "images", "files", "kinds", descending=[False, False, True]
     ).row(-1)  # of equally many, jpg rather than png: masks are PNG
     kinds = set(commonest.split(" "))
-    others = [each for each in totals["kinds"] if kinds.isdisjoint(each.split(" "))]
+    others = [text for text in totals["kinds"] if kinds.isdisjoint(text.split(" "))]
     if not others:
         return
 
@@ -178,12 +341,10 @@ def _require_together(parts: pl.DataFrame, root: str) -> None:
         directories = found.filter(pl.col("kinds").is_in(kinds))["directory"]
         return files.filter(directory.is_in(directories.implode()))
 
-    apart, whole = those(others), those([commonest]).filter(is_image if images else True)
+    apart, main = those(others), those([commonest]).filter(is_image if images else True)
     for column, above in (("by name", "^.*/"), ("by path", "^[^/]*/")):
         named = pl.col("key").str.replace(above, "").alias("named")
-        known = whole.select(named, pl.col("path").alias(column)).filter(
-            pl.col("named").is_unique()
-        )
+        known = main.select(named, pl.col("path").alias(column)).filter(pl.col("named").is_unique())
         apart = apart.with_columns(named).join(known, on="named", how="left").drop("named")
     apart = apart.with_columns(image=pl.coalesce("by name", "by path"))
     apart = apart.filter(pl.col("image").is_not_null().mean().over("directory") >= 0.5)
@@ -192,9 +353,7 @@ def _require_together(parts: pl.DataFrame, root: str) -> None:
         return
     firsts = apart.sort("path").unique("directory", keep="first", maintain_order=True)
     pairs = list(firsts.select("image", "path").iter_rows())
-    options = dict.fromkeys(
-        option for image, path in pairs for option in _pair_options(image, path)
-    )
+    options = dict.fromkeys(option for pair in pairs for option in _pair_options(*pair))
     image, path = pairs[0]
     raise OptionError(
         f"{root}: --parts takes files that lie side by side, and {path} lies in another directory "
@@ -203,7 +362,7 @@ def _require_together(parts: pl.DataFrame, root: str) -> None:
 
 
 def _pair_options(image: str, path: str) -> Iterator[str]:
-    """Write the ``--pair`` options of an image and of another part, which lies elsewhere."""
+    """Write the ``--pair`` options of an image and of a part in another directory."""
     ours, theirs = image.split("/"), path.split("/")
     differ = [at for at, (one, other) in enumerate(zip(ours, theirs, strict=False)) if one != other]
     depth = differ[0] if len(ours) == len(theirs) and len(differ) == 2 else -1
@@ -221,8 +380,10 @@ def _pair_options(image: str, path: str) -> Iterator[str]:
 def _fields_of(suffixes: pl.Series, root: str) -> pl.DataFrame:
     """Name the field that each ending of names means: ``suffix``, ``field`` and ``order``.
 
-    Where a sample has several files for one field, the one of the lowest ``order`` is it.
+    If a sample has several files for one field, the one of the lowest ``order`` is taken.
     """
+    import polars as pl
+
     if len(suffixes) > _MOST_SUFFIXES:
         first = suffixes.sort().head(3).to_list()
         raise SourceError(
@@ -237,13 +398,10 @@ def _fields_of(suffixes: pl.Series, root: str) -> pl.DataFrame:
     return fields.with_columns(order=pl.int_range(pl.len()))
 
 
-def _suffixes(fields: pl.DataFrame) -> tuple[tuple[str, tuple[str, ...]], ...]:
-    grouped = fields.group_by("field", maintain_order=True).agg("suffix")
-    return tuple((field, tuple(suffixes)) for field, suffixes in grouped.iter_rows())
-
-
 def _samples(parts: pl.DataFrame) -> pl.DataFrame:
     """Sum parts up: ``sample``, ``key``, ``size``, ``mtime``, ``images`` (a count), ``path``."""
+    import polars as pl
+
     rank = pl.col("field").replace_strict(_IMAGE_RANKS, default=None, return_dtype=pl.Int64)
     images = (
         parts.select("sample", "path", rank=rank)
@@ -266,6 +424,8 @@ def _lacking(parts: pl.DataFrame, samples: pl.DataFrame) -> Iterator[Finding]:
     The one image of a sample may be of any kind; where most samples have several, as where masks
     are images, each kind is a part of its own.
     """
+    import polars as pl
+
     field = pl.col("field")
     parts = parts.select("sample", "field")
     if (samples["images"] < 2).sum() * 2 >= samples.height:
@@ -288,24 +448,26 @@ def _with_classes(
     samples: pl.DataFrame, root: str, classes: tuple[str, ...] | None
 ) -> tuple[pl.DataFrame, pl.Series | None, tuple[str, ...] | None]:
     """Number the directories that the images lie in, as those of a folder of images."""
+    import polars as pl
+
+    from dsprep.sources.classes import classes_of_directories
+
     has_image = samples["images"] > 0
     imaged = samples.filter(has_image if has_image.any() else ~has_image)
     numbers, found = classes_of_directories(imaged["path"], root, classes)
     if numbers is None:
         return samples, None, None
-    directory = pl.col("key").str.replace(r"/?[^/]*$", "").alias("directory")
+    directory = pl.col("key").str.replace(_NAME, "").alias("directory")
     known = imaged.select(directory, numbers).unique("directory")
     samples = samples.with_columns(directory).join(known, on="directory", maintain_order="left")
     return samples, samples["cls"], found
 
 
 def _of_samples(findings: Iterable[Finding], samples: pl.DataFrame) -> Iterator[Finding]:
-    """Say of a file that cannot be had which sample lacks it, or, once, that a sample is lost."""
+    """Say of an unreadable file which sample lacks it, or, once, that a sample is lost."""
     unread = [finding for finding in findings if finding.kind in REJECT_KINDS]
     yield from (finding for finding in findings if finding.kind not in REJECT_KINDS)
-    if not unread:
-        return
-    paths = dict(samples.select("key", "path").iter_rows())
+    paths = dict(samples.select("key", "path").iter_rows()) if unread else {}
     lost = set()
     for finding in unread:
         key = stem_of(finding.path)
@@ -317,3 +479,144 @@ def _of_samples(findings: Iterable[Finding], samples: pl.DataFrame) -> Iterator[
         elif key not in lost:
             lost.add(key)
             yield finding
+
+
+# Parallel folders
+
+_PAIR_NAME = re.compile(r"[a-z0-9_-]+([.][a-z0-9_-]+)*")
+_GLOB = re.compile(r"([^*?\[\]]*)([*]{1,2}(?:/[*]{1,2})*)([^*?\[\]]*)")
+
+
+class _Pattern(NamedTuple):
+    option: str  # the option, for messages
+    part: Pair
+    stems: str  # a regular expression
+
+    @property
+    def literal(self) -> int:
+        """The number of bytes of a path besides the stem."""
+        return len((self.part.before + self.part.after).encode())
+
+
+def _parse_pairs(pairs: Mapping[str, str]) -> list[_Pattern]:
+    if not pairs:
+        raise OptionError("--pair: give each part, as in --pair image=images/*.jpg")
+    patterns = [_parse_pair(name, glob) for name, glob in pairs.items()]
+    for one, other in combinations(patterns, 2):
+        if one.part.field == other.part.field:
+            raise OptionError(f"{one.option} and {other.option} are both the part {one.part.field}")
+        if one.part[1:3] == other.part[1:3] and one.stems == other.stems:
+            raise OptionError(f"{one.option} and {other.option} are the same files")
+    return patterns
+
+
+def _parse_pair(name: str, glob: str) -> _Pattern:
+    option = f"--pair {name}={glob}"
+    if not _PAIR_NAME.fullmatch(name):
+        raise OptionError(f"{option}: a part's name is made of a-z, 0-9, _, - and dots")
+    matched = _GLOB.fullmatch(re.sub(r"^([.]/+)+", "", glob))
+    if not matched:
+        raise OptionError(
+            f"{option}: give a path in which one * stands for what the parts of a sample share, "
+            "or ** where that goes over several directories, as in images/*.jpg"
+        )
+    before, wild, after = matched.groups()
+    extension = after.rpartition(".")[2].lower() if "." in after else ""
+    if not extension or "/" in extension:
+        raise OptionError(
+            f"{option}: let it end in an extension, as in images/*.jpg: what * stands for has to "
+            "be the same in all parts of a sample"
+        )
+    is_image = name == "image"
+    if is_image:
+        field = IMAGE_EXTENSIONS.get(extension, UNKNOWN_IMAGE)
+    else:
+        field = name if "." in name or name in ("cls", extension) else f"{name}.{extension}"
+    # `**/` stands for any number of directories, or none
+    inner = re.sub(r"[*]{2}/", "D", wild).replace("**", "A").replace("*", "N")
+    meanings = {"D": "([^/]+/)*", "A": ".+", "N": "[^/]+", "/": "/"}
+    stems = "(?s)^" + "".join(meanings[mark] for mark in inner) + "$"
+    return _Pattern(option, Pair(field, before, after, is_image), stems)
+
+
+def _read_pairs(
+    root: str, files: Files, patterns: Sequence[_Pattern], classes: tuple[str, ...] | None
+) -> tuple[Catalog, list[Finding]]:
+    """Make the catalog of samples that have all the parts; those that lack one are lost."""
+    import polars as pl
+
+    from dsprep.catalog import Catalog
+
+    fields = [pattern.part.field for pattern in patterns]
+    if classes is not None and "cls" not in fields:
+        raise OptionError(
+            f"{root}: its samples have no class, but a list of {len(classes)} classes was given: "
+            "name the part that holds their numbers, as in --pair cls=labels/*.cls"
+        )
+    matched = _matched(files.table, patterns)
+    for number, pattern in enumerate(patterns):
+        if not (matched["part"] == number).any():
+            raise OptionError(f"{pattern.option}: no file below {root} is such a part")
+    findings = [finding for finding in files.findings if finding.kind not in REJECT_KINDS]
+    findings += [
+        Finding("no-part", path) for path in matched.filter(pl.col("part").is_null())["path"]
+    ]
+
+    # An unreadable file makes its sample lost, once; one with a bad name has no stem to name.
+    unread = [finding for finding in files.findings if finding.kind in REJECT_KINDS]
+    paths = pl.DataFrame({"path": [finding.path for finding in unread]}, {"path": pl.String()})
+    stems = _matched(paths, patterns)["stem"]
+    odd = set()
+    for finding, stem in zip(unread, stems, strict=True):
+        if stem is None:
+            findings.append(finding._replace(kind="no-part"))
+        elif finding.kind == "bad-name" and stem not in odd:
+            odd.add(stem)
+            findings.append(finding)
+    lost_stems = stems.drop_nulls().to_frame().filter(~pl.col("stem").is_in(list(odd)))
+
+    # Rows' paths end in the extension of the image or, without an image, of the first part.
+    main = next((pattern for pattern in patterns if pattern.part.is_image), patterns[0])
+    extension = "." + main.part.after.rpartition(".")[2]
+    parts = matched.drop_nulls("part").select("stem", "size", "mtime", "part")
+    samples = (
+        pl.concat([parts, lost_stems], how="diagonal")
+        .group_by("stem")
+        .agg(pl.col("size").sum(), pl.col("mtime").max(), pl.col("part").drop_nulls())
+        .sort("stem")
+        .with_columns(path=pl.col("stem") + extension)
+    )
+    numbers = set(range(len(patterns)))
+    is_complete = pl.col("part").list.len() == len(patterns)
+    lost = [
+        Finding("missing", path, ", ".join(fields[at] for at in sorted(numbers - set(own))))
+        for path, own in samples.filter(~is_complete).select("path", "part").iter_rows()
+    ]
+    samples = samples.filter(is_complete)
+    if samples.is_empty():
+        raise SourceError(
+            f"{root}: no sample has all of its parts: {lost[0].path} lacks {lost[0].detail}"
+        )
+    reader = ParallelFolders(root, tuple(pattern.part for pattern in patterns), extension)
+    table = samples.select(pl.int_range(pl.len()).alias("index"), "path", "size", "mtime")
+    return Catalog(table, root, classes, reader), sorted(findings + lost, key=attrgetter("path"))
+
+
+def _matched(rows: pl.DataFrame, patterns: Sequence[_Pattern]) -> pl.DataFrame:
+    """Add to each path its ``stem`` and the number of its ``part``, null if there is none.
+
+    A file that matches several patterns is the part of the most specific one: ``a_mask.png``
+    matches ``*_mask.png`` rather than ``*.png``.
+    """
+    import polars as pl
+
+    path, stem, part = pl.col("path"), pl.lit(None, pl.String), pl.lit(None, pl.Int64)
+    for number in sorted(range(len(patterns)), key=lambda at: patterns[at].literal):
+        pattern = patterns[number]
+        _, before, after, _ = pattern.part
+        own = path.str.strip_prefix(before).str.strip_suffix(after)
+        fits = path.str.starts_with(before) & path.str.ends_with(after)
+        fits &= (path.str.len_bytes() > pattern.literal) & own.str.contains(pattern.stems)
+        stem = pl.when(fits).then(own).otherwise(stem)
+        part = pl.when(fits).then(pl.lit(number, pl.Int64)).otherwise(part)
+    return rows.with_columns(stem=stem, part=part)

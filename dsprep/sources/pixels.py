@@ -11,10 +11,10 @@ import polars as pl
 
 from dsprep.catalog import Catalog
 from dsprep.errors import SourceError
-from dsprep.readers.archive import ArchiveMember
 from dsprep.sample import image_kind_of
 from dsprep.sources import cifar, mnist
 from dsprep.sources.archive import archive_kind, open_archive, split_path
+from dsprep.sources.archive_reader import ArchiveMember
 from dsprep.sources.batches import BatchFile, LabeledBatch, PixelReader
 from dsprep.sources.classes import unknown_classes
 from dsprep.storage.paths import entries, exists, facts, is_dir, is_file

@@ -13,10 +13,9 @@ from dsprep.errors import OptionError, SourceError, UnknownClass
 from dsprep.formats.augmented import MANIFESTS
 from dsprep.options import given_options, require_effect
 from dsprep.sample import IMAGE_EXTENSIONS
-from dsprep.schema import LABEL_TYPES, Choice, Schema
+from dsprep.schema import LABEL, LABEL_TYPES, Choice, Schema
 from dsprep.sources.archive import open_archive
-from dsprep.sources.below import importing_polars, scan_below
-from dsprep.sources.scan import RunAll, Scanned
+from dsprep.sources.scan import RunAll, importing_polars, scan_below
 from dsprep.storage.objects import asked_once
 from dsprep.storage.paths import is_dir
 
@@ -24,79 +23,48 @@ if TYPE_CHECKING:
     from dsprep.catalog import Catalog
     from dsprep.findings import Finding
 
-CLASS_ORDERS = ("name", "natural")
-"""How class names can be put into the order that numbers them."""
-
-
+CLASS_ORDERS = ("name", "natural")  # of class names, which are numbered in this order
 DUPLICATES = ("error", "first", "keep")
-"""What ``--duplicates`` takes."""
 
 
 @dataclass(frozen=True)
 class Source:
-    """Images on a disk or on S3, and what tells their labels; or samples that are whole already.
+    """What a user says of the samples to read: where they lie, and where their labels are."""
 
-    Attributes:
-        root: What the user named: the directory that holds the images, shards, a file of samples.
-        others: More of that, if the user named more.
-        kind: What these are, if the user says it; see :mod:`dsprep.sources.whole`.
-        parts: Whether files that share a stem are one sample.
-        pairs: Patterns of files, by the field that they are: those that match alike are one sample.
-        whole: Whether all labels and class names are to be known, also those that only samples
-            tell.
-        choice: What the user says of the fields.
-        features: The preset of feature names that TFRecord shards have, if the user says it.
-        list: An MXNet ``.lst`` with paths below the root, if labels come from one.
-        table: A CSV or TSV file, if labels come from one.
-        path_column: The table's column of paths or ids; None to find it by its name.
-        label_columns: The table's columns of labels; empty to find one by its name.
-        label_separator: Separates several labels in a cell of that column; None if each has one.
-        label_type: What the labels are, if the user says it: one of :data:`LABEL_TYPES`.
-        duplicates: What to do with rows that name an image again, if the user says it: one of
-            :data:`DUPLICATES`.
-        classes: A file of class names, one a line: the list is closed and its order is kept.
-        class_order: Otherwise, the order of the names that numbers them: ``name``, by code point
-            (so is None), or ``natural``, in which numbers in names count as numbers.
-        extensions: Those of images, in lower case.
-        own_state: Where the run that reads this keeps its state, which may be in the root, too.
-    """
-
-    root: str
-    others: tuple[str, ...] = ()
-    kind: str | None = None
-    parts: bool = False
+    root: str  # the directory of images, shards, or a file of samples
+    others: tuple[str, ...] = ()  # more of them
+    kind: str | None = None  # one of `dsprep.sources.kinds.KINDS`; None to detect it
+    parts: bool = False  # whether files that share a stem are one sample
+    # patterns of files, by the field that they are: files that match alike are one sample
     pairs: Mapping[str, str] = field(default_factory=dict)
+    # whether all labels and class names are read, also those that only samples have
     whole: bool = False
-    choice: Choice = Choice()
-    features: str | None = None
-    list: str | None = None
-    table: str | None = None
-    path_column: str | None = None
-    label_columns: tuple[str, ...] = ()
-    label_separator: str | None = None
-    label_type: str | None = None
-    duplicates: str | None = None
-    classes: str | None = None
-    class_order: str | None = None
-    extensions: frozenset[str] = frozenset(IMAGE_EXTENSIONS)
-    own_state: str = ""
+    choice: Choice = Choice()  # the choice of fields
+    features: str | None = None  # the preset of feature names of TFRecord shards
+    list: str | None = None  # an MXNet `.lst` with paths below the root, if labels come from one
+    table: str | None = None  # a CSV or TSV file, if labels come from one
+    path_column: str | None = None  # the table's column of paths or ids; None to find it by name
+    label_columns: tuple[str, ...] = ()  # its columns of labels; empty to find one by name
+    label_separator: str | None = None  # separates several labels in a cell of that column
+    label_type: str | None = None  # one of `LABEL_TYPES`; None to infer it
+    duplicates: str | None = None  # what to do with rows that name an image again: `DUPLICATES`
+    classes: str | None = None  # a file of class names, one a line, which are then all classes
+    class_order: str | None = None  # otherwise their order: `name` (also if None) or `natural`
+    extensions: frozenset[str] = frozenset(IMAGE_EXTENSIONS)  # of images, in lower case
+    own_state: str = ""  # the state of the run that reads this, which may be in the root, too
 
     @property
     def chooses(self) -> bool:
-        """Whether a list or a table tells which samples to take, and their labels."""
+        """Whether a list or a table chooses the samples, and labels them."""
         return self.list is not None or self.table is not None
 
     def files(self) -> tuple[str, ...]:
-        """The local files that are read and are no images: lists, tables, an archive."""
+        """Return the local files among the options: lists, tables, an archive."""
         named = (self.list, self.table, self.classes, self.root)
         return tuple(each for each in named if each and os.path.isfile(each))
 
     def __post_init__(self) -> None:
-        """Refuse what makes no sense.
-
-        Raises:
-            OptionError: If labels would come from two places, or columns are given without a table.
-        """
+        """Refuse options that contradict each other."""
         if self.list and self.table:
             raise OptionError("labels come from --list or from --labels, not from both")
         columns = {
@@ -109,11 +77,8 @@ class Source:
         }
         rows = self.chooses or self.kind == "manifest" or self.root.endswith(MANIFESTS)
         require_effect("", given_options({"labels": self.table, **columns}), rows=rows)
-        self._require_clear_labels()
         if self.parts and self.pairs:
             raise OptionError("give --parts or --pair, not both")
-
-    def _require_clear_labels(self) -> None:
         for option, value, choices in (
             ("--label-type", self.label_type, LABEL_TYPES),
             ("--duplicates", self.duplicates, DUPLICATES),
@@ -151,6 +116,9 @@ def make_choice(
     """Return what a user says of the fields; empty values mean the defaults."""
     if look not in (None, "all"):
         raise OptionError(f"--look {look}: choose all, or leave it out")
+    unlabeled = False
+    if isinstance(schema, str):
+        schema, unlabeled = read_schema(schema)
     return Choice(
         image=image_field,
         label=label_field,
@@ -158,18 +126,21 @@ def make_choice(
         only=tuple(only),
         drop=tuple(drop),
         rename=dict(rename or {}),
-        schema=read_schema(schema) if isinstance(schema, str) else schema,
+        schema=schema,
         look_all=look == "all",
         no_image=no_image,
+        unlabeled=unlabeled,
     )
 
 
-def read_schema(path: str) -> Schema:
-    """Read a schema as ``--schema-out`` writes it."""
+def read_schema(path: str) -> tuple[Schema, bool]:
+    """Read a schema as ``--schema-out`` writes it, and whether it says that there is no label."""
     from dsprep.text import read_text
 
     try:
-        return Schema.from_json(json.loads(read_text(path)))
+        values = json.loads(read_text(path))
+        schema = Schema.from_json(values)
+        return schema, LABEL in values and schema.label is None
     except (ValueError, RecursionError) as error:
         raise SourceError(f"{path}: is not a schema: {error!s:.200}") from None
 
@@ -221,7 +192,7 @@ def make_source(
 
 
 def source_of(given: Source | str) -> Source:
-    """A source as it was made, or the samples that a path names, with all that they tell."""
+    """Return a source, or that of the samples at a path, with all labels."""
     return make_source(given, whole=True) if isinstance(given, str) else given
 
 
@@ -232,10 +203,10 @@ def read_source(source: Source, run_all: RunAll = map) -> tuple[Catalog, list[Fi
             catalog, findings = _read(source, run_all)
             from dsprep.sources.infer import with_schema  # not before polars is there
 
-            order = source.class_order
-            notes: list[Finding] = []
             if catalog.settled is None:
+                order = source.class_order
                 catalog, notes = with_schema(catalog, source.choice, source.whole, order, run_all)
+                findings = [*findings, *notes]
     except UnknownClass as unknown:
         raise SourceError(
             f"{unknown} in {source.classes}: add a line for each to that file, or move its images "
@@ -245,14 +216,14 @@ def read_source(source: Source, run_all: RunAll = map) -> tuple[Catalog, list[Fi
         given = {"--extensions": sorted(source.extensions)}
         reader = catalog.reader
         require_effect("", given, image_files=not (reader.whole or reader.encodes))
-    return catalog, [*findings, *notes]
+    return catalog, findings
 
 
 def _read(source: Source, run_all: RunAll) -> tuple[Catalog, list[Finding]]:
-    from dsprep.sources.whole import read_whole
+    from dsprep.sources.kinds import detect
 
-    found = read_whole(source, run_all)
-    catalog, findings = _read_tree(source, run_all) if found is None else found
+    found = detect(source, run_all)
+    catalog, findings = _read_images(source, run_all) if found is None else found
     if source.table is not None:
         return catalog, findings  # `read_table` has numbered the classes
     is_parts = source.parts or source.kind == "parts"
@@ -267,20 +238,17 @@ def _read(source: Source, run_all: RunAll) -> tuple[Catalog, list[Finding]]:
     return catalog, [*findings, *notes]
 
 
-def _read_tree(source: Source, run_all: RunAll) -> tuple[Catalog, list[Finding]]:
+def _read_images(source: Source, run_all: RunAll) -> tuple[Catalog, list[Finding]]:
     if not is_dir(source.root):
         with importing_polars():
             archive = open_archive(source.root)
         from dsprep.sources.archive_files import read_archive  # not before polars is there
 
         return read_archive(source, archive)
-    folder = None if source.chooses else _scan_ahead(source, run_all)
-    from dsprep.sources.tree import read_tree  # not before polars is there
+    scans = None
+    if not source.chooses:
+        with importing_polars():
+            scans = list(scan_below(source.root, source.extensions, run_all))
+    from dsprep.sources.tree import read_tree
 
-    return read_tree(source, run_all=run_all, scans=folder)
-
-
-def _scan_ahead(source: Source, run_all: RunAll) -> list[Scanned]:
-    """Scan a folder while polars is being imported."""
-    with importing_polars():
-        return list(scan_below(source.root, source.extensions, run_all))
+    return read_tree(source, run_all=run_all, scans=scans)

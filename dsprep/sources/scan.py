@@ -1,7 +1,7 @@
-"""The files below a directory: their paths, sizes and times, found by worker processes.
+"""Files below a directory, on a disk or on S3: how they are found, and how workers read them.
 
-Workers call :func:`scan_directories`, so nothing heavy is imported here and what travels between
-processes is compact.
+Workers call :func:`scan_directories`, so that nothing heavy is imported here, and what travels
+between processes is compact.
 """
 
 from __future__ import annotations
@@ -9,59 +9,73 @@ from __future__ import annotations
 import os
 from array import array
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from functools import partial
+from importlib import import_module
 from stat import S_ISDIR, S_ISREG
-from typing import Any, NamedTuple, TypeAlias
+from threading import Thread
+from typing import Any, Literal, NamedTuple, TypeAlias
 
-from dsprep.errors import SourceError
+from dsprep.errors import BadSample, SourceError
 from dsprep.findings import Finding
+from dsprep.rows import Reader, Rows
+from dsprep.storage.ahead import ahead
+from dsprep.storage.base import Stored
+from dsprep.storage.objects import as_source, bucket_and_key, facts_of, prefix_of, read_object
+from dsprep.storage.paths import facts, is_dir
+from dsprep.storage.urls import is_s3
 
 RunAll: TypeAlias = Callable[[Callable[..., Any], list[Any]], Iterable[Any]]
 """Like ``map``: calls the function with each item of the list and returns the results in order."""
 
 Identity: TypeAlias = tuple[int, int]
-"""What tells a directory from all others, however it was reached: st_dev and st_ino."""
+"""``st_dev`` and ``st_ino``, which are a directory's own, however it was reached."""
 
 LEFT_BEHIND = frozenset({"__MACOSX", "Thumbs.db", "desktop.ini"})
 _MOST_DIRECTORIES_PER_CALL = 16
 _CALLS_PER_LEVEL = 64
-_MOST_DIRECTORIES = 1_000_000
-"""More than any data set has, but links between directories can make up any number."""
+_MOST_DIRECTORIES = 1_000_000  # links between directories can make up any number
 
 
 class Directory(NamedTuple):
     """A directory to scan."""
 
     path: str  # path below the root; empty for the root itself
-    # the directories that it was reached through, from the root on
-    above: tuple[Identity, ...] = ()
+    above: tuple[Identity, ...] = ()  # the directories that it was reached through, root first
 
 
 class ScanTask(NamedTuple):
-    """What one call of a worker scans."""
+    """The directories that one call of a worker scans."""
 
     root: str  # the directory that paths start from
-    directories: Sequence[Directory]  # some of those below it
-    # those of images, in lower case and without the dot; None takes any file
-    extensions: frozenset[str] | None
+    directories: Sequence[Directory]
+    extensions: frozenset[str] | None  # of images, in lower case without the dot; None takes all
 
 
 class Scanned(NamedTuple):
-    """What lies in some directories (and not in those below them)."""
+    """The content of some directories, without that of the directories below them."""
 
     paths: str  # the images' paths below the root, joined by NUL, in no particular order
     sizes: array[int]  # the size of each, in bytes
     mtimes: array[int]  # when each was last changed, in ns since 1970
-    directories: list[Directory]  # the directories that lie there
-    findings: list[Finding]  # what lies there besides
+    directories: list[Directory]  # the directories in them
+    findings: list[Finding]  # everything else
 
 
-def scan(
+def scan_below(
     root: str,
     extensions: frozenset[str] | None,
     run_all: RunAll = map,
     only: Collection[str] | None = None,
 ) -> Iterator[Scanned]:
-    """Find the images below a directory, level by level. Links are followed."""
+    """Find the images below a directory, in any case of the extensions; follow links.
+
+    ``only`` names the directories to look into; without it, these are all.
+    """
+    if is_s3(root):
+        yield from _scan_objects(root, extensions, only)
+        return
     level = [Directory("")]
     seen = 0
     while level:
@@ -69,7 +83,7 @@ def scan(
         if seen > _MOST_DIRECTORIES:
             raise SourceError(
                 f"{root}: holds more than {_MOST_DIRECTORIES:,} directories, the last of them "
-                f"{level[-1].path}; do links lead to and fro?"
+                f"{level[-1].path}; do links lead in circles?"
             )
         count = min(max(len(level) // _CALLS_PER_LEVEL, 1), _MOST_DIRECTORIES_PER_CALL)
         batches = (level[start : start + count] for start in range(0, len(level), count))
@@ -81,20 +95,20 @@ def scan(
 
 
 def scan_directories(task: ScanTask) -> Scanned:
-    """List what lies in some directories."""
+    """List some directories of a disk, in a worker."""
     scanned = Scanned("", array("q"), array("q"), [], [])
     paths: list[str] = []
     for directory in task.directories:
-        place = os.path.join(task.root, directory.path) if directory.path else task.root
+        full = os.path.join(task.root, directory.path) if directory.path else task.root
         try:
-            descriptor = os.open(place, os.O_RDONLY | os.O_DIRECTORY)
+            descriptor = os.open(full, os.O_RDONLY | os.O_DIRECTORY)
             try:
                 _scan_one(directory, descriptor, task.extensions, paths, scanned)
             finally:
                 os.close(descriptor)
         except OSError as error:
             raise SourceError(
-                f"{printable(place)}: cannot be read as a directory: {error.strerror}"
+                f"{printable(full)}: cannot be read as a directory: {error.strerror}"
             ) from None
     return scanned._replace(paths="\0".join(paths))
 
@@ -107,7 +121,8 @@ def _scan_one(
     scanned: Scanned,
 ) -> None:
     _, sizes, mtimes, directories, findings = scanned
-    identity = _identity(descriptor)
+    status = os.fstat(descriptor)
+    identity = status.st_dev, status.st_ino
     if identity in directory.above:
         detail = "a link to a directory that it lies in"
         findings.append(Finding("loop", printable(directory.path) + "/", detail))
@@ -143,13 +158,7 @@ def _scan_one(
             mtimes.append(status.st_mtime_ns)
 
 
-def _identity(descriptor: int) -> Identity:
-    status = os.fstat(descriptor)
-    return status.st_dev, status.st_ino
-
-
 def _why_gone(name: str, descriptor: int, error: OSError) -> str:
-    """Say why something that is listed in a directory is not there."""
     try:
         os.readlink(name, dir_fd=descriptor)
     except OSError:
@@ -160,5 +169,156 @@ def _why_gone(name: str, descriptor: int, error: OSError) -> str:
 
 
 def printable(path: str) -> str:
-    r"""A path as text, the bytes of it that are not UTF-8 written as ``\xff``."""
+    r"""Return a path as text, its bytes that are not UTF-8 written as ``\xff``."""
     return os.fsencode(path).decode("utf-8", "backslashreplace")
+
+
+def _scan_objects(
+    root: str, extensions: frozenset[str] | None, only: Collection[str] | None
+) -> Iterator[Scanned]:
+    """Find the images below a prefix of S3, by one listing."""
+    with as_source(root):
+        store, key = bucket_and_key(root)
+        prefix = prefix_of(key)
+        listing = _Listing(extensions, only)
+        for page in store.list(prefix):
+            yield listing.sort(prefix, page)
+
+
+_NO_PATH = "an empty part, . or .. in the key is no part of a path"
+
+_Verdict = Literal["taken", "hidden", "passed by", "bad"]
+
+
+class _Listing:
+    """A listing of S3 that is sorted page by page: keys have no directories of their own."""
+
+    def __init__(self, extensions: frozenset[str] | None, only: Collection[str] | None) -> None:
+        self._extensions, self._only = extensions, only
+        self._verdicts: dict[str, _Verdict] = {"": "taken"}
+        self._found: list[Directory] = []
+        self._findings: list[Finding] = []
+
+    def sort(self, prefix: str, page: list[Stored]) -> Scanned:
+        self._found, self._findings = [], []
+        paths: list[str] = []
+        sizes, mtimes = array("q"), array("q")
+        for stored in page:
+            path = stored.key[len(prefix) :]
+            if self._takes(path, stored.size):
+                size, mtime = facts_of(stored)
+                paths.append(path)
+                sizes.append(size)
+                mtimes.append(mtime)
+        return Scanned("\0".join(paths), sizes, mtimes, self._found, self._findings)
+
+    def _takes(self, path: str, size: int) -> bool:
+        """Return whether an object is an image; note what it is instead."""
+        directory, _, name = path.rpartition("/")
+        verdict = self._verdicts.get(directory) or self._judge(directory)
+        if verdict in ("hidden", "passed by") or (not name and not size):
+            return False  # an empty object whose key ends in a slash stands for a directory
+        stem, _, extension = name.rpartition(".")
+        is_image = self._extensions is None or (
+            extension.lower() in self._extensions and stem != ""
+        )
+        if verdict == "bad" or path[:1] == "/" or name in (".", "..") or "\0" in name:
+            kind = "bad-name" if is_image else "not-an-image"
+            self._findings.append(Finding(kind, path.replace("\0", "\\x00"), _NO_PATH))
+        elif name[:1] == "." or name in LEFT_BEHIND:
+            self._findings.append(Finding("hidden", path))
+        elif not is_image or not name:
+            self._findings.append(Finding("not-an-image", path))
+        else:
+            return True
+        return False
+
+    def _judge(self, directory: str) -> _Verdict:
+        above, _, name = directory.rpartition("/")
+        verdict = self._verdicts.get(above) or self._judge(above)
+        if verdict == "taken":
+            if directory[0] == "/" or name in ("", ".", "..") or "\0" in name:
+                verdict = "bad"
+            elif name[0] == "." or name in LEFT_BEHIND:
+                verdict = "hidden"
+                self._findings.append(Finding("hidden", directory + "/"))
+            else:
+                self._found.append(Directory(directory))
+                if self._only is not None and directory not in self._only:
+                    verdict = "passed by"
+        self._verdicts[directory] = verdict
+        return verdict
+
+
+@contextmanager
+def importing_polars() -> Iterator[None]:
+    """Import polars in the background, which takes a quarter of a second."""
+
+    def load() -> None:
+        with suppress(BaseException):  # it will fail again where it is used
+            import_module("polars")
+
+    importing = Thread(target=load)
+    importing.start()
+    try:
+        yield
+    finally:
+        importing.join()
+
+
+@dataclass(frozen=True)
+class FileReader(Reader):
+    """Reads images that are files of their own, or objects on S3."""
+
+    root: str  # the directory that the rows' paths start from
+
+    def read(self, rows: Rows) -> Iterator[bytes | BadSample]:
+        """Read the files, in the order of the rows."""
+        root = self.root.rstrip("/") + "/"
+        sizes = zip(rows.paths, rows.sizes, strict=True)
+        return read_all(
+            self.root, ((size, partial(_read_or_reject, root + path, size)) for path, size in sizes)
+        )
+
+
+def read_all(root: str, calls: Iterable[tuple[int, Callable[[], Any]]]) -> Iterator[Any]:
+    """Call functions that read so many bytes below a root, ahead of their turn if it is on S3."""
+    for found in ahead(calls) if is_s3(root) else (call() for _, call in calls):
+        if isinstance(found, BadSample) and not is_dir(root):
+            raise SourceError(f"{root}: is gone; give the same command again when it is back")
+        yield found
+
+
+def _read_or_reject(path: str, size: int) -> bytes | BadSample:
+    try:
+        return read_file(path, size)
+    except BadSample as error:
+        return error
+
+
+def size_of(path: str) -> int | None:
+    """Return the size of a file in bytes; None if it is not there, or is something else."""
+    try:
+        return facts(path).size
+    except OSError:
+        return None
+
+
+def read_file(path: str, size: int) -> bytes:
+    """Read a whole file of a known size; from a disk, with as few system calls as possible."""
+    try:
+        if is_s3(path):
+            data = read_object(path, size)
+        else:
+            fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
+            try:
+                data = os.read(fd, size + 1)
+                while len(data) < size and (more := os.read(fd, size + 1 - len(data))):
+                    data += more
+            finally:
+                os.close(fd)
+    except OSError as error:
+        raise BadSample(f"cannot be read ({error.strerror})") from None
+    if data is None or len(data) != size:
+        raise BadSample(f"has changed: it had {size} bytes when it was listed")
+    return data

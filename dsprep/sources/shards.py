@@ -1,50 +1,261 @@
-"""The catalog of shards."""
+"""Shards of any format: their catalog, and how workers read them."""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
-from dataclasses import replace
+from collections.abc import Iterator, Sequence
+from contextlib import closing
+from dataclasses import dataclass, replace
+from itertools import chain
+from typing import TYPE_CHECKING, ClassVar
 
-import polars as pl
-
-from dsprep.catalog import Catalog
-from dsprep.errors import SourceError
+from dsprep.errors import BadSample, DamagedShard, SourceError
 from dsprep.findings import Finding
 from dsprep.formats import shard_stem
-from dsprep.formats.stream import why_no_shard
-from dsprep.readers.shards import ShardReader
+from dsprep.formats.base import Format
+from dsprep.formats.stream import ShardStream, why_no_shard
+from dsprep.rows import Reader, Rows
+from dsprep.sample import Sample, key_of
+from dsprep.sources.prefetch import OpenFiles, Run, runs
 from dsprep.sources.scan import RunAll
 from dsprep.sources.shardset import ShardSet
 from dsprep.sources.spans import IndexedShard, IndexTask, index_shard
+from dsprep.storage.opened import OpenFile
 from dsprep.storage.paths import is_file, short_names
-from dsprep.text import read_text
 from dsprep.units import format_count, format_extensions
 
-_LARGEST_ID = 2**63 - 1
+if TYPE_CHECKING:
+    import polars as pl
 
-_MOST_MISSING = 1_000_000
-"""Samples that any shard may lack; what its manifest says may come from anywhere."""
+    from dsprep.catalog import Catalog
+
+_LARGEST_ID = 2**63 - 1
+_MOST_MISSING = 1_000_000  # samples that a shard may lack: its manifest may come from anywhere
+_BLOCK = 1 << 18  # few system calls, and it still fits a core's own cache for the checksum
+
+
+@dataclass(frozen=True)
+class ShardReader(Reader):
+    """Reads samples of shards."""
+
+    whole: ClassVar[bool] = True
+    files: tuple[str, ...]  # the shards
+    layout: Format  # their format
+    named: bool = False  # whether the rows' paths are names of images that the shards do not have
+    # position and uncompressed size of each compressed shard
+    unpacked: tuple[tuple[int, int], ...] = ()
+    # size and time of last change of each shard, to notice changes; None for unpacked copies
+    states: tuple[tuple[int, int] | None, ...] = ()
+
+    @property
+    def table(self) -> Format:
+        """The format of the shards."""
+        return self.layout
+
+    def sources(self) -> Sequence[str]:
+        """Return the shards."""
+        return self.files
+
+    def read(self, rows: Rows) -> Iterator[Sample | BadSample]:
+        """Read samples; those that follow one another in a shard are read in one go."""
+        packed = dict(self.unpacked)
+        with OpenFiles(self.files) as files, closing(_Streams(self)) as streams:
+            for run in runs(rows) if packed else files.ahead(runs(rows)):
+                self._require_same(run.file, files[run.file])
+                if run.file in packed:
+                    found = streams.read(run, rows)
+                else:
+                    parts = [run] if self.layout.known_by == "id" else _numbered(run, rows)
+                    found = chain.from_iterable(
+                        self._read_run(files[run.file], part, rows) for part in parts
+                    )
+                for number, sample in zip(range(run.first, run.last), found, strict=True):
+                    if isinstance(sample, Sample):
+                        sample.id = rows.ids[number]
+                        if self.named:
+                            sample.path = rows.paths[number]
+                            sample.key = key_of(sample.path)
+                        elif not sample.key:
+                            sample.key = rows.paths[number]
+                    yield self.typed(sample)
+
+    def _require_same(self, number: int, file: OpenFile) -> None:
+        if self.states[number] not in (None, file.facts()):
+            raise SourceError(f"{self.files[number]}: has changed; give the same command again")
+
+    def _read_run(self, file: OpenFile, run: Run, rows: Rows) -> Iterator[Sample | BadSample]:
+        """Read samples that follow one another; one that is damaged does not spoil the next."""
+        assert rows.offsets is not None
+        path = self.files[run.file]
+        number = run.first
+        while number < run.last:
+            start = rows.offsets[number]
+            with ShardStream.of_part(path, file, start, run.stop, rows.ids[number]) as stream:
+                try:
+                    for entry in self.layout.read(stream):
+                        if (entry.offset, entry.size) != (start, rows.sizes[number]):
+                            break
+                        yield entry.sample
+                        number += 1
+                        if number == run.last:
+                            return
+                        start = rows.offsets[number]
+                    yield BadSample(f"at byte {start}: the shard has changed")
+                except DamagedShard as error:
+                    yield BadSample(f"at byte {error.offset}: {error.problem}")
+                number += 1
+
+    def copy(self, rows: Rows) -> Iterator[tuple[bytes | BadSample, int]]:
+        """Read encoded samples as they are."""
+        with OpenFiles(self.files) as files:
+            for run in files.ahead(runs(rows)):
+                self._require_same(run.file, files[run.file])
+                place = files[run.file], self.files[run.file]
+                if self.layout.is_intact(b"") is None:  # nothing to check in each sample
+                    yield from _blocks(run, rows, *place)
+                else:
+                    yield from _intact(run, rows, *place, self.layout)
+
+    def spools(self) -> Sequence[int]:
+        """Return the uncompressed sizes of compressed shards."""
+        return [size for _, size in self.unpacked]
+
+    def write_spool(self, number: int, path: str) -> None:
+        """Decompress a shard."""
+        with (
+            ShardStream(self.files[self.unpacked[number][0]]) as stream,
+            open(path, "wb") as file,
+        ):
+            left = self.unpacked[number][1]
+            while left:
+                block = min(left, _BLOCK)
+                file.write(stream.read(block, "the shard"))
+                left -= block
+
+    def spooled(self, directory: str) -> ShardReader:
+        """Return the reader of the decompressed shards."""
+        files, states = list(self.files), list(self.states)
+        for number, (position, _) in enumerate(self.unpacked):
+            files[position], states[position] = os.path.join(directory, str(number)), None
+        return replace(self, files=tuple(files), unpacked=(), states=tuple(states))
+
+
+def _numbered(run: Run, rows: Rows) -> Iterator[Run]:
+    """Cut a run where ids do not follow one another: they are the keys of records without names."""
+    first = run.first
+    for number in range(first + 1, run.last):
+        if rows.ids[number] != rows.ids[number - 1] + 1:
+            yield run._replace(first=first, last=number)
+            first = number
+    yield run._replace(first=first)
+
+
+def _blocks(run: Run, rows: Rows, file: OpenFile, path: str) -> Iterator[tuple[bytes, int]]:
+    """Read a run block by block, whole samples at a time as far as they are small."""
+    assert rows.offsets is not None
+    start, samples = run.start, 0
+    for number in range(run.first, run.last):
+        stop = rows.offsets[number] + rows.sizes[number]
+        samples += 1
+        if stop - start < _BLOCK and number + 1 < run.last:
+            continue
+        while start < stop:
+            data = _pread(file, min(stop - start, 2 * _BLOCK), start, path)
+            start += len(data)
+            yield data, samples if start == stop else 0
+        samples = 0
+
+
+def _intact(
+    run: Run, rows: Rows, file: OpenFile, path: str, layout: Format
+) -> Iterator[tuple[bytes | BadSample, int]]:
+    """Read a run sample by sample, and reject those whose checksums are wrong."""
+    assert rows.offsets is not None
+    ahead, at = b"", run.start
+    for number in range(run.first, run.last):
+        start, size = rows.offsets[number], rows.sizes[number]
+        if start + size > at + len(ahead):
+            ahead, at = ahead[start - at :], start
+            while len(ahead) < size:
+                left = max(size, min(run.stop - start, _BLOCK)) - len(ahead)
+                ahead += _pread(file, left, start + len(ahead), path)
+        encoded = ahead[start - at : start - at + size]
+        if layout.is_intact(encoded):
+            yield encoded, 1
+        else:
+            yield BadSample(f"at byte {start}: the checksum of the sample is wrong"), 1
+
+
+def _pread(file: OpenFile, size: int, offset: int, path: str) -> bytes:
+    data = file.pread(size, offset)
+    if not data:
+        raise SourceError(f"{path}: ends before byte {offset + size}: it has changed")
+    return data
+
+
+class _Streams:
+    """A compressed shard that is read from front to back."""
+
+    def __init__(self, reader: ShardReader) -> None:
+        self._reader = reader
+        self._stream: ShardStream | None = None
+        self._file = -1
+        self._last = -1, b""
+
+    def read(self, run: Run, rows: Rows) -> Iterator[Sample | BadSample]:
+        """Read a run, and skip what lies before it."""
+        assert rows.offsets is not None
+        for number in range(run.first, run.last):
+            offset, size, id = rows.offsets[number], rows.sizes[number], rows.ids[number]
+            try:
+                encoded = self._encoded(run.file, offset, size)
+                path = self._reader.files[run.file]
+                stream = ShardStream.of_sample(path, encoded, offset, id)
+                found = list(self._reader.layout.read(stream))
+            except DamagedShard as error:
+                yield BadSample(f"at byte {error.offset}: {error.problem}")
+                continue
+            if [entry.size for entry in found] != [size]:
+                yield BadSample(f"at byte {offset}: the shard has changed")
+            else:
+                yield found[0].sample
+
+    def _encoded(self, file: int, offset: int, size: int) -> bytes:
+        """Return the bytes of a sample; those of the last one are kept, for copies."""
+        if (file, offset) != (self._file, self._last[0]):
+            stream = self._stream
+            if stream is None or file != self._file or offset < stream.offset:
+                self.close()
+                self._file, self._stream = file, ShardStream(self._reader.files[file])
+                stream = self._stream
+            stream.skip(offset - stream.offset, "the shard")
+            self._last = offset, stream.read(size, "a sample")
+        return self._last[1]
+
+    def close(self) -> None:
+        """Close the shard that is open."""
+        if self._stream is not None:
+            self._stream.__exit__(None, None, None)
+        self._stream, self._file, self._last = None, -1, (-1, b"")
 
 
 def read_shards(
-    shards: ShardSet,
-    *,
-    classes: tuple[str, ...] | None = None,
-    run_all: RunAll = map,
+    shards: ShardSet, *, classes: tuple[str, ...] | None = None, run_all: RunAll = map
 ) -> tuple[Catalog, list[Finding]]:
-    """Make the catalog of shards.
+    """Make the catalog of shards, with the samples in the order of the shards.
 
-    The samples are in the order of the shards. Their paths are their keys, or those that a ``.lst``
-    beside a RecordIO shard tells; where headers tell neither, ``STEM-0000012``: the stem of the
-    shard and the number in it.
+    The paths of the samples are their keys, or the names in a ``.lst`` beside a RecordIO shard; if
+    neither exists, ``STEM-0000012``: the stem of the shard and the number of the sample in it.
     """
+    import polars as pl
+
+    from dsprep.catalog import Catalog
+
     tasks = [IndexTask(path, shards.layout) for path in shards.files]
     indexed = list(run_all(index_shard, tasks))
+    pairs = list(zip(shards.files, indexed, strict=True))
     findings = [
-        finding
-        for path, shard in zip(shards.files, indexed, strict=True)
-        for finding in _lost(os.path.basename(path), shard, shards.samples.get(path, 0))
+        finding for path, shard in pairs for finding in _lost(path, shard, shards.samples.get(path))
     ]
     if classes is None and shards.unused_classes:
         detail = (
@@ -52,7 +263,7 @@ def read_shards(
             f"are; if they are those of SOURCE, give --classes {shards.unused_classes}"
         )
         findings.append(Finding("note", "", detail))
-    for path, shard in zip(shards.files, indexed, strict=True):
+    for path, shard in pairs:
         why = why_no_shard(shard.passed_over, shard.members)
         if why and not shards.known:
             raise SourceError(f"{path}: {why}")
@@ -65,13 +276,19 @@ def read_shards(
             detail = f"{count} without an image: they index others, as InsightFace writes them"
             findings.append(Finding("keyless", os.path.basename(path), detail))
     findings += [Finding("note", "", note) for note in shards.notes]
-    stems = [_stem_of(name) for name in short_names(shards.files)]
-    table = pl.concat([_rows(number, stems[number], shard) for number, shard in enumerate(indexed)])
+    names = short_names(shards.files)
+    table = pl.concat([_rows(at, name, indexed[at]) for at, name in enumerate(names)])
     if table.is_empty():
         why = f": {findings[0].path} {findings[0].detail}" if findings else ""
         raise SourceError(f"{shards.name}: holds no samples{why}")
-    table, named = _name(table, shards)
-    table = _number(table)
+    listed = _listed_names(table, shards)
+    if listed is not None:
+        table = table.with_columns(path=listed)
+    # Samples keep their ids if all are different, and get numbers otherwise.
+    ids = table["id"]
+    own = ids.is_unique().all() and (ids.max() or 0) <= _LARGEST_ID  # type: ignore[operator]
+    index = ids.cast(pl.Int64) if own else pl.int_range(table.height, eager=True)
+    table = table.select(index.alias("index"), pl.exclude("id"))
     classes = shards.classes if classes is None else classes
     if shards.schema is None or not shards.layout.placeholders(shards.schema):
         labels = [label for shard in indexed for label in shard.labels]
@@ -82,22 +299,19 @@ def read_shards(
         if shard.compressed and shard.offsets
     )
     states = tuple((shard.size, shard.mtime) for shard in indexed)
-    reader = ShardReader(shards.files, shards.layout, named, unpacked, states)
+    is_named = listed is not None
+    reader = ShardReader(shards.files, shards.layout, is_named, unpacked, states)
     keys_known = all(shard.keys.strip("\x00") or not shard.offsets for shard in indexed)
-    catalog = Catalog(table, shards.name, classes, reader, keys_known=named or keys_known)
+    catalog = Catalog(table, shards.name, classes, reader, keys_known=is_named or keys_known)
     return replace(catalog, schema=shards.schema, is_told=shards.enforced), findings
-
-
-def _stem_of(path: str) -> str:
-    """Return what keys begin with: the stem of a shard, with no dot, as keys end at dots."""
-    directory, slash, name = path.rpartition("/")
-    return directory + slash + shard_stem(name).replace(".", "_")
 
 
 def _with_labels(
     table: pl.DataFrame, labels: list[tuple[float, ...]], classes: tuple[str, ...] | None
 ) -> pl.DataFrame:
-    """Add the labels that headers tell: class numbers, if each is one whole number."""
+    """Add the labels of headers: class numbers, if each is one whole number."""
+    import polars as pl
+
     if len(labels) < table.height:
         return table
     column = pl.Series("label", labels, dtype=pl.List(pl.Float64))
@@ -110,25 +324,31 @@ def _with_labels(
     return table.with_columns(column)
 
 
-def _lost(name: str, shard: IndexedShard, told: int) -> Iterator[Finding]:
-    """What a shard has lost, a finding for each sample as far as that can be known."""
-    missing = told - len(shard.offsets)
+def _lost(path: str, shard: IndexedShard, expected: int | None) -> Iterator[Finding]:
+    """Report what a shard has lost, a finding for each sample as far as that can be known."""
+    name, expected = os.path.basename(path), expected or 0
+    missing = expected - len(shard.offsets)
     is_are = "is" if missing == 1 else "are"
-    said = f"{format_count(missing, 'sample')} of {name} {is_are} missing, as its manifest tells"
+    lack = f"{format_count(missing, 'sample')} of {name} {is_are} missing, as its manifest tells"
     for offset, problem in shard.damage:
         detail = f"at byte {offset}: {problem}"
-        yield Finding("damaged", name, f"{detail}; {said}" if missing > 0 else detail)
+        yield Finding("damaged", name, f"{detail}; {lack}" if missing > 0 else detail)
     first = len(shard.offsets) + len(shard.damage)
-    for number in range(first, min(told, first + _MOST_MISSING)):
-        yield Finding("cut-off", f"{name}/{number}", said)
+    for number in range(first, min(expected, first + _MOST_MISSING)):
+        yield Finding("cut-off", f"{name}/{number}", lack)
 
 
-def _rows(number: int, stem: str, shard: IndexedShard) -> pl.DataFrame:
-    """The samples of a shard, with their ids and without labels."""
+def _rows(number: int, name: str, shard: IndexedShard) -> pl.DataFrame:
+    """Return the samples of a shard, with their ids and without labels."""
+    import polars as pl
+
     count = len(shard.offsets)
     keys = pl.Series("path", [shard.keys] if count else [], dtype=pl.String)
     keys = keys.str.split("\x00").explode()
     if count and not shard.keys.strip("\x00"):
+        # A key has the stem of its shard, with no dot, as keys end at dots.
+        directory, slash, base = name.rpartition("/")
+        stem = directory + slash + shard_stem(base).replace(".", "_")
         keys = f"{stem}-" + pl.Series(shard.numbers).cast(pl.String).str.zfill(7)
     return pl.DataFrame(
         {
@@ -143,41 +363,29 @@ def _rows(number: int, stem: str, shard: IndexedShard) -> pl.DataFrame:
     )
 
 
-def _name(table: pl.DataFrame, shards: ShardSet) -> tuple[pl.DataFrame, bool]:
-    """Name samples by the lists that stand beside RecordIO shards, if these name all of them."""
-    if shards.layout.known_by != "id":
-        return table, False
+def _listed_names(table: pl.DataFrame, shards: ShardSet) -> pl.Series | None:
+    """Return the names in the lists beside RecordIO shards, if they name all samples."""
+    import polars as pl
+
+    from dsprep.text import read_text
+
     beside = [os.path.splitext(path)[0] + ".lst" for path in shards.files]
-    if not all(map(is_file, beside)):
-        return table, False
-    lists = [_listed(path, number) for number, path in enumerate(beside)]
-    joined = table.join(pl.concat(lists), on=["file", "id"], how="left", maintain_order="left")
-    if joined.height != table.height or joined["name"].null_count() or _leads_out(joined["name"]):
-        return table, False
-    return table.with_columns(path=joined["name"]), True
-
-
-def _listed(path: str, number: int) -> pl.DataFrame:
-    """Return the names that a list gives to ids; its labels may be anything."""
-    line = pl.Series("line", read_text(path).split("\n"), pl.String)
-    return (
-        pl.DataFrame([line])
+    if shards.layout.known_by != "id" or not all(map(is_file, beside)):
+        return None
+    line = pl.col("line")
+    lists = [
+        pl.DataFrame([pl.Series("line", read_text(path).split("\n"), pl.String)])
         .select(
             pl.lit(number, dtype=pl.Int64).alias("file"),
-            pl.col("line").str.extract(r"^\s*(\d+)\s*\t").cast(pl.UInt64, strict=False).alias("id"),
-            pl.col("line").str.extract(r"\t\s*([^\t]*[^\t\s])\s*$").alias("name"),
+            line.str.extract(r"^\s*(\d+)\s*\t").cast(pl.UInt64, strict=False).alias("id"),
+            line.str.extract(r"\t\s*([^\t]*[^\t\s])\s*$").alias("name"),
         )
         .drop_nulls()
-    )
-
-
-def _leads_out(names: pl.Series) -> bool:
-    return bool((names.str.starts_with("/") | names.str.contains(r"(^|/)\.\.?(/|$)")).any())
-
-
-def _number(table: pl.DataFrame) -> pl.DataFrame:
-    """Give the samples the ids that they have, if these tell all of them apart, or numbers."""
-    ids = table["id"]
-    own = ids.is_unique().all() and (ids.max() or 0) <= _LARGEST_ID  # type: ignore[operator]
-    index = ids.cast(pl.Int64) if own else pl.int_range(table.height, eager=True)
-    return table.select(index.alias("index"), pl.exclude("id"))
+        for number, path in enumerate(beside)
+    ]
+    joined = table.join(pl.concat(lists), on=["file", "id"], how="left", maintain_order="left")
+    names = joined["name"]
+    if joined.height != table.height or names.null_count():
+        return None
+    leads_out = names.str.starts_with("/") | names.str.contains(r"(^|/)\.\.?(/|$)")
+    return None if leads_out.any() else names

@@ -1,14 +1,12 @@
-"""Which shards a user means: by a name, a pattern, a directory or a manifest."""
+"""The shards that a user names: by a file, a pattern, a directory or a manifest."""
 
 from __future__ import annotations
 
 import os
-import re
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
-from itertools import chain, product
-from math import prod
+from itertools import chain
 
 from dsprep.dataset.manifest import Manifest, read_manifest
 from dsprep.dataset.recorded import recorded_options
@@ -17,38 +15,29 @@ from dsprep.formats import CONCATENATIVE, FORMATS, Format, format_of_source
 from dsprep.formats.stream import ShardStream
 from dsprep.sample import image_kind_of
 from dsprep.schema import IMAGE, LABEL, Schema
-from dsprep.sources.sides import require_one_side
+from dsprep.sources.names import expand, require_one_split
 from dsprep.sources.tfds import read_counts, read_features, require_records
 from dsprep.storage.paths import absent, entries, exists, is_dir, is_file
-from dsprep.storage.patterns import find_files
 from dsprep.units import format_count
 
-_BRACES = re.compile(r"\{([^{}]*)\}")
-_RANGE = re.compile(r"(\d+)\.\.(\d+)")
-_MOST_FILES = 1_000_000
-
+# Files beside records that number class names: Object Detection API's, slim's.
 NUMBERED = ("label_map.pbtxt", "labels.txt")
-"""Files beside records that have class names with their numbers: Object Detection API's, slim's."""
 
 
 @dataclass(frozen=True)
 class ShardSet:
     """Shards of one data set, or of several."""
 
-    name: str  # what the user called them
+    name: str  # the name that the user gave
     files: tuple[str, ...]  # their paths, in order
-    layout: Format  # their format
-    # class names, where a file beside the shards tells them; a number without a name has an empty
-    # one
-    classes: tuple[str, ...] | None = None
+    layout: Format
+    classes: tuple[str, ...] | None = None  # from a file beside them; a gap in numbers is empty
     known: bool = False  # whether a manifest or the user says that these are shards
-    # how many samples a file holds, by its path, where something tells
-    samples: Mapping[str, int] = field(default_factory=dict)
-    unused_classes: str = ""  # A file of class names beside a shard that nothing says it belongs to
-    schema: Schema | None = None  # what the source says of the fields by itself; None if nothing
-    # whether each sample is known to be of this schema, so that no look is needed
-    enforced: bool = False
-    notes: tuple[str, ...] = ()  # what there is to say of it, a line each
+    samples: Mapping[str, int] = field(default_factory=dict)  # known counts, by path
+    unused_classes: str = ""  # a file of class names beside them that may belong to others
+    schema: Schema | None = None  # the fields as far as something beside them declares these
+    enforced: bool = False  # whether every sample was checked by this schema
+    notes: tuple[str, ...] = ()  # for the report, a line each
 
 
 def joined(sets: Sequence[ShardSet], name: str | None = None) -> ShardSet:
@@ -75,11 +64,11 @@ def joined(sets: Sequence[ShardSet], name: str | None = None) -> ShardSet:
     return replace(
         first,
         name=first.name if name is None else name,
-        files=tuple(chain.from_iterable(each.files for each in sets)),
-        samples={path: count for each in sets for path, count in each.samples.items()},
+        files=tuple(chain.from_iterable(one.files for one in sets)),
+        samples={path: count for one in sets for path, count in one.samples.items()},
         schema=first.schema if same else None,
-        enforced=same and all(each.enforced for each in sets),
-        notes=tuple(dict.fromkeys(chain.from_iterable(each.notes for each in sets))),
+        enforced=same and all(one.enforced for one in sets),
+        notes=tuple(dict.fromkeys(chain.from_iterable(one.notes for one in sets))),
     )
 
 
@@ -92,48 +81,8 @@ def _is_unlabeled(shards: ShardSet) -> bool:
     return shards.schema is not None and shards.schema.label is None
 
 
-def expand(pattern: str) -> list[str]:
-    """The files that a name with braces or wildcards means: itself, if it has neither.
-
-    ``train-{000000..000146}.tar`` are all of those names, there or not; ``train-*.tar`` are the
-    files that are there, in plain sorted order.
-    """
-    if exists(pattern):
-        return [pattern]
-    names = _expand_braces(pattern)
-    if not any(mark in pattern for mark in "*?["):
-        return names
-    # Braces take several sides on purpose; a wildcard takes what happens to be there.
-    found = [find_files(name) for name in names]
-    for name, files in zip(names, found, strict=True):
-        require_one_side(name, files)
-    if not any(found):
-        raise SourceError(f"{pattern}: there are no such files")
-    return list(dict.fromkeys(chain.from_iterable(found)))
-
-
-def _expand_braces(pattern: str) -> list[str]:
-    choices = []
-    for inner in _BRACES.findall(pattern):
-        bounds = _RANGE.fullmatch(inner)
-        if bounds is None:
-            choices.append(inner.split(","))
-            continue
-        first, last = int(bounds[1]), int(bounds[2])
-        if not 0 <= last - first < _MOST_FILES:
-            raise SourceError(f"{pattern}: {{{inner}}} is not a range of shards")
-        choices.append([f"{number:0{len(bounds[1])}d}" for number in range(first, last + 1)])
-    if prod(map(len, choices)) > _MOST_FILES:
-        raise SourceError(f"{pattern}: is more than {_MOST_FILES:,} shards")
-    texts = _BRACES.split(pattern)[::2]
-    return [
-        "".join(chain.from_iterable(zip(texts, (*chosen, ""), strict=True)))
-        for chosen in product(*choices)
-    ]
-
-
 def find_shards(source: str, format_name: str | None = None) -> ShardSet | None:
-    """Tell which shards a name means."""
+    """Return the shards that a name means; None if it is something else."""
     if not exists(source):
         files = expand(source)
         if len(files) == 1 and not exists(files[0]):
@@ -149,22 +98,25 @@ def find_shards(source: str, format_name: str | None = None) -> ShardSet | None:
 def _of_files(
     name: str, files: Sequence[str], format_name: str | None, *, alone: bool = False
 ) -> ShardSet | None:
-    """Find out about shards that the user named, those of one directory at a time."""
-    told = {format_of_source(os.path.basename(path)) for path in files}
-    if format_name is None and None in told:
+    """Describe shards that the user named, those of one directory at a time."""
+    formats = {format_of_source(os.path.basename(path)) for path in files}
+    if format_name is None and None in formats:
         return None
     missing = absent(files)
     if missing:
         raise SourceError(f"{missing[0]}: there is no such shard ({name})")
     require_records(files)
     if format_name is None:
-        if len(told) > 1:
-            names = " and ".join(sorted(each.name for each in told if each))
+        if len(formats) > 1:
+            names = " and ".join(sorted(each.name for each in formats if each))
             raise SourceError(f"{name}: shards of {names}; name those of one format")
-        (layout,) = told
+        (layout,) = formats
         assert layout is not None
     else:
-        layout = _known(format_name)
+        if format_name not in CONCATENATIVE:
+            choices = ", ".join(CONCATENATIVE)
+            raise OptionError(f"--from {format_name}: unknown; choose one of {choices}")
+        layout = CONCATENATIVE[format_name]
     directories: dict[str, list[str]] = {}
     for path in files:
         directories.setdefault(os.path.dirname(path), []).append(path)
@@ -176,7 +128,7 @@ def _of_files(
 
 
 def _of_own(directory: str, files: Sequence[str], layout: type[Format], alone: bool) -> ShardSet:
-    """Return shards of one directory: as the manifest there that names all of them says."""
+    """Describe shards of one directory, by a manifest there if it names all of them."""
     notes = []
     names = [f"{os.path.basename(files[0])}.manifest.json"] if alone else []
     for name in (*names, "manifest.json"):
@@ -213,7 +165,7 @@ def recorded_schema(files: Sequence[str]) -> Schema | None:
 
 
 def _recorded(path: str, manifest: Manifest, files: Sequence[str], alone: bool = False) -> ShardSet:
-    """Return shards as their manifest says they were made."""
+    """Describe shards by their manifest."""
     try:
         made = recorded_options(manifest)
     except SourceError as error:
@@ -232,7 +184,7 @@ def _recorded(path: str, manifest: Manifest, files: Sequence[str], alone: bool =
 
 
 def _of_others(directory: str, files: Sequence[str], layout: Format, alone: bool) -> ShardSet:
-    """Return shards that something else wrote, with what stands beside them."""
+    """Describe shards that something else wrote, by the files beside them."""
     found = ShardSet(files[0], tuple(files), layout)
     schema = read_features(directory, files, layout)
     if schema is not None:
@@ -257,13 +209,6 @@ def _of_others(directory: str, files: Sequence[str], layout: Format, alone: bool
     return found
 
 
-def _known(format_name: str) -> type[Format]:
-    if format_name not in CONCATENATIVE:
-        choices = ", ".join(CONCATENATIVE)
-        raise OptionError(f"--from {format_name}: unknown; choose one of {choices}")
-    return CONCATENATIVE[format_name]
-
-
 def _of_directory(directory: str, format_name: str | None) -> ShardSet | None:
     path = os.path.join(directory, "manifest.json")
     if exists(path):
@@ -275,24 +220,20 @@ def _of_directory(directory: str, format_name: str | None) -> ShardSet | None:
             continue
         if image_kind_of(entry.name) or entry.is_dir():
             return None  # a tree of images, however many there are
-        if _is_shard(entry.name, format_name):
+        layout = format_of_source(entry.name)
+        if layout and layout.concatenative and format_name in (None, layout.name):
             names.append(entry.name)
         tables += entry.name.endswith(".parquet")
     if not names:
         return None
     files = [os.path.join(directory, name) for name in sorted(names)]
-    require_one_side(directory, files)
+    require_one_split(directory, files)
     found = _of_files(directory, files, format_name)
     if found is None or not tables:
         return found
     count = format_count(tables, "Parquet table")
     note = f"{count} beside the shards passed over: --from parquet reads the tables"
     return replace(found, notes=(*found.notes, note))
-
-
-def _is_shard(name: str, format_name: str | None) -> bool:
-    layout = format_of_source(name)
-    return layout is not None and layout.concatenative and format_name in (None, layout.name)
 
 
 def _of_manifest(path: str, manifest: Manifest) -> ShardSet | None:
@@ -304,7 +245,7 @@ def _of_manifest(path: str, manifest: Manifest) -> ShardSet | None:
     if missing := absent(files):
         raise SourceError(f"{missing[0]}: there is no such shard ({path})")
     if manifest.options.get("indexed"):
-        require_one_side(path, files)
+        require_one_split(path, files)
     return _recorded(path, manifest, files)
 
 

@@ -2,87 +2,58 @@
 
 from __future__ import annotations
 
+import csv
+import io
 import re
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import polars as pl
 
 from dsprep.catalog import Catalog
-from dsprep.errors import OptionError
+from dsprep.errors import OptionError, SourceError
 from dsprep.findings import Finding
-from dsprep.lists.rows import is_too_large, leads_outside, plain_paths
+from dsprep.lists.rows import leads_outside, plain_paths
 from dsprep.options import require_effect
 from dsprep.sample import IMAGE_EXTENSIONS
-from dsprep.sources.below import scan_below
-from dsprep.sources.cells import parse_cells
 from dsprep.sources.classes import notes_on_order
 from dsprep.sources.files import Files, list_files
-from dsprep.sources.labels import (
-    Known,
-    labels_from_cells,
-    labels_from_names,
-    labels_from_numbers,
-    numbers_in,
-    refuse_fractions,
-    refuse_labels,
-    refuse_mixture,
-    refuse_tags,
-    refuse_two_readings,
-)
+from dsprep.sources.labels import Known, labels_from_table, numbers_in
 from dsprep.sources.match import chosen, find_spelled, match_files, more_than_names
-from dsprep.sources.scan import RunAll
-from dsprep.text import read_text, refuse
+from dsprep.sources.scan import RunAll, scan_below
+from dsprep.text import refuse
 from dsprep.units import quoted, quoted_names
 
+if TYPE_CHECKING:
+    from dsprep.sources.reading import Source
+
+# Names of columns of paths or ids, in any case; of several, the earliest here is taken.
 PATH_COLUMNS = (
     *("path", "filepath", "file_path", "image_path", "img_path"),
     *("filename", "file_name", "image_name", "img_name", "file", "image", "img"),
     *("image_id", "img_id", "id_code", "id", "name"),
 )
-"""What columns of paths or ids are called, in any case; of several, the earliest here counts."""
-
+# Names of columns of labels, in any case; of several, the user has to choose.
 LABEL_COLUMNS = (
     *("label", "labels", "label_id", "class", "class_id", "class_name", "y", "target"),
     *("category", "category_id", "breed", "species", "diagnosis"),
 )
-"""What columns of labels are called, in any case; of several, the user has to choose."""
-
 _BOX_COLUMNS = frozenset(
     ("xmin", "x_min", "xmax", "x_max", "ymin", "y_min", "bbox", "box", "bndbox", "x1", "x2")
 )
-"""What columns of boxes are called, in lower case."""
-
 _FOR_BOXES = "make an MXNet .lst with detection labels, and give it with --list"
-
 _IMAGE_NAME = re.compile(rf"[.](?:{'|'.join(IMAGE_EXTENSIONS)})$", re.IGNORECASE)
-
-_NOT_GIVEN = ("", "nan")
 
 
 class Columns(NamedTuple):
-    """Which columns of a table are used."""
+    """The columns of a table that are used."""
 
     path: str
     labels: tuple[str, ...]
 
 
 def read_table(
-    table_path: str,
-    root: str,
-    *,
-    path_column: str | None = None,
-    label_columns: Sequence[str] = (),
-    label_separator: str | None = None,
-    label_type: str | None = None,
-    classes: tuple[str, ...] | None = None,
-    owner: str | None = None,
-    class_order: str | None = None,
-    extensions: frozenset[str],
-    duplicates: str | None = None,
-    run_all: RunAll = map,
-    text: str | None = None,
-    files: Files | None = None,
+    source: Source, text: str, files: Files | None, known: Known, run_all: RunAll = map
 ) -> tuple[Catalog, list[Finding]]:
     """Make the catalog of a table.
 
@@ -90,40 +61,45 @@ def read_table(
     of one column are whole numbers, fractions or names, which are numbered in plain sorted order;
     those of several columns are numbers.
     """
-    cells, lines = parse_cells(read_text(table_path) if text is None else text, table_path)
-    columns = find_columns(cells.columns, path_column, label_columns, table_path)
-    known = Known(classes, owner, class_order)
-    labels, classes = _labels(
-        cells.select(columns.labels), lines, known, label_separator, label_type, table_path
+    path, root = source.table, source.root
+    assert path is not None
+    cells, lines = parse_cells(text, path)
+    columns = find_columns(cells.columns, source.path_column, source.label_columns, path)
+    # Text is numbered first, as classes are.
+    kind = "class" if source.label_type == "text" else source.label_type
+    labels, classes = labels_from_table(
+        cells.select(columns.labels), lines, known, source.label_separator, kind, path
     )
     named = known.classes is None and classes is not None
-    require_effect("", {"--class-order": class_order}, named=named)
+    require_effect("", {"--class-order": known.order}, named=named)
     rows = pl.DataFrame([lines, cells[columns.path].alias("path"), labels]).with_row_index("index")
-    path = pl.col("path")
-    refuse(table_path, rows, path == "", lambda row: f"no path in the column {columns.path!r}")
-    refuse(
-        table_path,
-        rows,
-        leads_outside(path),
-        lambda row: f"{row['path']!r} is not a path below the folder",
-    )
+    cell = pl.col("path")
+    refuse(path, rows, cell == "", lambda row: f"no path in the column {columns.path!r}")
+    outside = leads_outside(cell)
+    refuse(path, rows, outside, lambda row: f"{row['path']!r} is not a path below the folder")
     if files is None:
-        files = list_files(scan_below(root, extensions, run_all))
-    files = files.fitting(plain_paths(rows["path"]))
-    rows = rows.with_columns(file=_find_files(rows, files.table, table_path))
+        files = list_files(scan_below(root, source.extensions, run_all))
+    names = plain_paths(rows["path"])
+    files = files.fitting(names)
+    # A path means the file of that name, or of more than that name.
+    named_files = rows.select("line", name=names)
+    left = named_files.join(files.table, left_on="name", right_on="path", how="anti")
+    found = find_spelled(left, more_than_names(files.table), path)
+    joined = named_files.join(found, on="name", how="left", maintain_order="left")
+    rows = rows.with_columns(file=joined.select(pl.coalesce("path", "name")).to_series())
     boxes = [name for name in cells.columns if name.lower() in _BOX_COLUMNS]
     advice = f"; for rows of one box each ({quoted_names(boxes)}), {_FOR_BOXES}" if boxes else ""
-    rows, findings = match_files(rows, files, root, table_path, duplicates, advice)
-    if named and classes and class_order is None:
+    rows, findings = match_files(rows, files, root, path, source.duplicates, advice)
+    if named and classes and known.order is None:
         findings += notes_on_order(classes)
     rows = rows.with_columns(pl.col("index").cast(pl.Int64), path="file")
-    return chosen(rows, files, root, classes, told=["label"]), findings
+    return chosen(rows, files, root, classes, has_ids=False), findings
 
 
 def find_columns(
     header: Sequence[str], path: str | None, labels: Sequence[str], source: str
 ) -> Columns:
-    """Find the columns of paths and labels."""
+    """Find the columns of paths and labels, those that the user names or the usual names."""
     columns = quoted_names(header)
     unknown = [name for name in (path, *labels) if name is not None and name not in header]
     if any(map(_IMAGE_NAME.search, header)) and (unknown or path is None):
@@ -152,61 +128,76 @@ def find_columns(
     return Columns(paths[0], tuple(found))
 
 
-def _labels(
-    cells: pl.DataFrame,
-    lines: pl.Series,
-    known: Known,
-    separator: str | None,
-    kind: str | None,
-    source: str,
-) -> tuple[pl.Series, tuple[str, ...] | None]:
-    """Make the labels from the columns that hold them."""
-    for column in cells:
-        _refuse_missing(column, lines, separator is not None, source)
-    first = cells.to_series()
-    if separator is not None:
-        return labels_from_cells(first, lines, separator, kind, known, source)
-    must_be_numbers = cells.width > 1 or kind == "float"
-    classes = known.classes
-    if not must_be_numbers and classes and first.is_in(classes).all():
-        refuse_two_readings(first, lines, known, source)
-        return labels_from_names(pl.DataFrame([lines, first.alias("name")]), known, source)
-    are_numbers = [numbers_in(column) for column in cells]
-    if must_be_numbers:
-        for column, is_number in zip(cells, are_numbers, strict=True):
-            reason = "is not a number, as each of these labels must be"
-            refuse_labels(column, lines, ~is_number, reason, source)
-    elif kind is None and not are_numbers[0].all():
-        refuse_tags(first, lines, source)
-        way_out = "give --label-type class if all labels are names of classes"
-        refuse_mixture(first, lines, are_numbers[0], way_out, source)
-    if not all(each.all() for each in are_numbers):
-        return labels_from_names(pl.DataFrame([lines, first.alias("name")]), known, source)
-    for column in cells:
-        reason = "is too large: whole numbers have to be below 2^53"
-        refuse_labels(column, lines, is_too_large(column), reason, source)
-    labels = cells.select(lines, labels=pl.concat_list(pl.all().cast(pl.Float64)))
-    if kind == "float":
-        return labels["labels"].alias("label"), None
-    label = labels_from_numbers(labels, classes, source, known.owner)
-    if label.name != "cls" and not must_be_numbers:
-        refuse_fractions(first, lines, kind, source)
-    return label, classes
+# Cells
+
+# How files of annotation tools begin.
+_ANNOTATIONS = [
+    (name, re.compile(pattern, re.DOTALL))
+    for name, pattern in (
+        ("COCO's JSON", r'\s*\{\s*"(?=.*"annotations"\s*:)(?=.*"(?:images|categories)"\s*:)'),
+        ("Label Studio's JSON", r'\s*\[\s*\{\s*"(?=.*"(?:annotations|completions)"\s*:)'),
+        ("JSON", r'\s*[\[{]\s*(?:[\[{]\s*)?["\]}]'),
+        ("Pascal VOC's XML", r"\s*<(?:\?xml[^>]*>\s*<)?annotation\b"),
+        ("XML", r"\s*<\?xml\b"),
+        ("a label file of YOLO", r"(?:[0-9]+(?: [0-9.]+){4,}[ \r]*(?:\n|$)){1,20}"),
+    )
+]
+_AUGMENTED = re.compile(r'\s*\{[^\n]*"[^"\n]*-ref"\s*:')
 
 
-def _refuse_missing(column: pl.Series, lines: pl.Series, may_be_empty: bool, source: str) -> None:
-    missing = column.str.to_lowercase().is_in(_NOT_GIVEN[may_be_empty:])
-    rows = pl.DataFrame([lines, missing.alias("missing")])
-    where = f"in the column {column.name!r}"
-    refuse(source, rows, pl.col("missing"), lambda row: f"no label {where}")
+def parse_cells(text: str, source: str) -> tuple[pl.DataFrame, pl.Series]:
+    """Read a CSV (with commas or semicolons) or TSV file; return its cells and their lines."""
+    refuse_annotations(text, source)
+    separator = max(",;\t", key=text.lstrip("\r\n").partition("\n")[0].count)
+    reader = csv.reader(io.StringIO(text, newline=""), delimiter=separator)
+    header = [name.strip() for name in next(filter(None, reader), [])]
+    if len(set(header)) < len(header):
+        raise SourceError(
+            f"{source}:{reader.line_num}: two columns have one name, of {quoted_names(header)}: "
+            "the first line has to name the columns, such as path,label"
+        )
+    try:
+        cells = pl.read_csv(text.encode(), separator=separator, infer_schema=False)
+        cells.columns = header
+    except pl.exceptions.PolarsError:
+        raise SourceError(_what_is_wrong(text, separator, source)) from None
+    cells = cells.with_columns(pl.all().fill_null(""))
+    # Cells in quotes may hold line breaks.
+    breaks = cells.select(pl.sum_horizontal(pl.all().str.count_matches("\n"))).to_series()
+    above = breaks.cast(pl.Int64).cum_sum().shift(1, fill_value=0)
+    lines = pl.int_range(cells.height, eager=True) + above + (reader.line_num + 1)
+    cells = cells.with_columns(pl.all().str.strip_chars())
+    given = cells.select(pl.any_horizontal(pl.all() != "")).to_series()
+    if not given.any():
+        raise SourceError(f"{source}: names no files: there is nothing below its header")
+    return cells.filter(given), lines.alias("line").filter(given)
 
 
-def _find_files(rows: pl.DataFrame, files: pl.DataFrame, source: str) -> pl.Series:
-    """Find the file that each path means: the one of that name, or of more than that name."""
-    cells = rows.select("line", name=plain_paths(rows["path"]))
-    left = cells.join(files, left_on="name", right_on="path", how="anti")
-    found = find_spelled(left, more_than_names(files), source)
-    if found.is_empty():
-        return cells["name"]
-    files_found = cells.join(found, on="name", how="left", maintain_order="left")
-    return files_found.select(pl.coalesce("path", "name")).to_series()
+def refuse_annotations(text: str, source: str) -> None:
+    """Refuse the files of annotation tools that are neither tables nor lists."""
+    if _AUGMENTED.match(text):
+        raise SourceError(
+            f"{source}: is an augmented manifest of SageMaker: give it with --list, or as SOURCE "
+            "with --from manifest"
+        )
+    for name, pattern in _ANNOTATIONS:
+        if pattern.match(text):
+            raise SourceError(
+                f"{source}: is {name}, which dsprep does not read yet: give a CSV or TSV file with "
+                "a header line and a row for each image, such as path,label; for boxes, give an "
+                "MXNet .lst with detection labels with --list"
+            )
+
+
+def _what_is_wrong(text: str, separator: str, source: str) -> str:
+    """Find the line that polars could not read, which the slower parser tells."""
+    reader = csv.reader(io.StringIO(text, newline=""), delimiter=separator, strict=True)
+    try:
+        width = len(next(filter(None, reader), []))
+        for row in reader:
+            if len(row) > width:
+                where = f"{source}:{reader.line_num}"
+                return f"{where}: {len(row)} cells, where the header has {width}"
+    except csv.Error as error:
+        return f"{source}:{reader.line_num}: {error}"
+    return f"{source}: not a table: give a CSV or TSV file with a header"

@@ -1,7 +1,7 @@
-"""What TensorFlow Datasets says of the records in a directory: their features, classes, counts.
+"""TensorFlow Datasets' description of the records in a directory: features, classes, counts.
 
-``features.json`` is a tree; records hold its leaves by their names, with ``/`` between. What it
-leaves open, such as tensors of text and nested sequences, a look at the records tells.
+``features.json`` is a tree; records hold its leaves by their names, with ``/`` between. A look at
+the records settles what it leaves open, such as tensors of text and nested sequences.
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ import json
 import os
 import re
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from typing import Any
 
 from dsprep.errors import SourceError
@@ -21,6 +22,7 @@ FEATURES = "features.json"
 _SHARD = re.compile(r"(?:.*-)?([^-.]+)\.tfrecord-(\d+)-of-\d+")
 _ARRAY_RECORD = re.compile(r"\.array_record(-\d+-of-\d+)?$")
 
+# The type of a feature, by its kind.
 _LEAVES = {
     "image": "image",
     "classLabel": "class",
@@ -28,14 +30,12 @@ _LEAVES = {
     "boundingBox": "list<float32>",
     "video": "bytes",
 }
-"""The type of a feature, by what it is."""
-
+# The type of numbers in a record, by that of a tensor.
 _NUMBERS = {
     **dict.fromkeys(("float16", "bfloat16", "float32", "float64"), "float32"),
     **{f"{sign}int{bits}": "int" for sign in ("", "u") for bits in (8, 16, 32, 64)},
     "bool": "bool",
 }
-"""The type of numbers in a record, by that of a tensor."""
 
 
 def require_records(files: Sequence[str]) -> None:
@@ -63,10 +63,14 @@ def read_features(directory: str, files: Sequence[str], table: Table) -> Schema 
     fields = []
     for name, kind, missing in stated:
         if table.meaning(name).field:
-            names = _class_names(directory, name) if kind == "class" else ()
+            labels = os.path.join(directory, f"{name.replace('/', '-')}.labels.txt")
+            names = _read_names(labels) if kind == "class" and is_file(labels) else ()
             fields.append(Field(name, kind, missing, names, ((name,),), told=FEATURES))
     types = {each.name: each.type for each in fields}
-    keys = _supervised(_read_json(os.path.join(directory, "dataset_info.json")))
+    keys: list[str] = []  # the names of the inputs, and of the target
+    info = _read_json(os.path.join(directory, "dataset_info.json"))
+    with suppress(TypeError, LookupError):
+        keys = [item["featureKey"] for item in info["supervisedKeys"]["tuple"]["items"]]
     image = next((key for key in keys if types.get(key) == "image"), None)
     label = next((key for key in keys if types.get(key, "image") != "image"), None)
     return Schema(tuple(fields), image, label, table.name)
@@ -89,7 +93,7 @@ def leaves(
 
 
 def _type_of(feature: Mapping[str, Any], depth: int) -> str | None:
-    """Return the type of a leaf; None if it is for a look to tell."""
+    """Return the type of a leaf; None if a look has to settle it."""
     stated = [_LEAVES[each] for each in _LEAVES if each in feature]
     kind = stated[0] if stated else _type_of_tensor(feature.get("tensor", {}))
     depth += "video" in feature  # a sequence of images
@@ -110,19 +114,10 @@ def _list_of(kind: str) -> str:
     return kind if kind.startswith("list<") else f"list<{item}>"
 
 
-def _supervised(info: Any) -> list[str]:
-    """Return the names of what to learn from, and of what to learn."""
-    try:
-        return [item["featureKey"] for item in info["supervisedKeys"]["tuple"]["items"]]
-    except (TypeError, LookupError):
-        return []
-
-
-def _class_names(directory: str, feature: str) -> tuple[str, ...]:
+def _read_names(path: str) -> tuple[str, ...]:
     from dsprep.lists.store import read_classes  # not before polars is there
 
-    path = os.path.join(directory, f"{feature.replace('/', '-')}.labels.txt")
-    return read_classes(path) if is_file(path) else ()
+    return read_classes(path)
 
 
 def read_counts(directory: str, files: Sequence[str]) -> dict[str, int]:

@@ -1,27 +1,32 @@
-"""A tree of images, or samples that a list or a table selects, with their labels."""
+"""A tree of images, labeled by their directories, by a list, or by a table."""
 
 from __future__ import annotations
 
 import os
+from collections import Counter
 from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING
 
+import polars as pl
+
+from dsprep.catalog import Catalog
+from dsprep.errors import SourceError
+from dsprep.findings import Finding
+from dsprep.lists.rows import parse_rows, plain_paths
 from dsprep.lists.store import read_classes
-from dsprep.readers.parts import PartReader
-from dsprep.sources.classes import notes_on_directories
-from dsprep.sources.folder import read_folder
-from dsprep.sources.lst import read_lst
-from dsprep.sources.scan import RunAll, Scanned
-from dsprep.sources.table import read_table
+from dsprep.sample import IMAGE_EXTENSIONS
+from dsprep.sources.classes import classes_of_directories, notes_on_directories
+from dsprep.sources.files import Files, list_files
+from dsprep.sources.labels import Known, labels_from_numbers
+from dsprep.sources.match import chosen, match_files
+from dsprep.sources.parts import PartReader
+from dsprep.sources.scan import FileReader, RunAll, Scanned, scan_below
+from dsprep.sources.table import read_table, refuse_annotations
+from dsprep.text import read_text
+from dsprep.units import extension_in, format_extensions
 
 if TYPE_CHECKING:
-    from dsprep.catalog import Catalog
-    from dsprep.findings import Finding
-    from dsprep.sources.files import Files
     from dsprep.sources.reading import Source
-
-_TABLE_TYPES = {"class": "class", "float": "float", "text": "class"}
-"""What a type of labels means for the cells of a table: text is numbered first, as classes are."""
 
 
 def read_tree(
@@ -32,48 +37,91 @@ def read_tree(
     files: Files | None = None,
     text_of: Callable[[str], str | None] = lambda _: None,
 ) -> tuple[Catalog, list[Finding]]:
-    """Make the catalog of a tree by its list, its table or the names of its directories."""
+    """Make the catalog of a directory, or of the files of an archive or whole samples.
+
+    ``text_of`` reads a list or a table that lies in the archive; for others it returns None.
+    """
     classes = read_classes(source.classes) if source.classes else None
     owner = None
     if classes is None and files is not None and files.samples is not None:
-        # Where a table tells the labels, directories do not, as for a folder of images.
+        # If a table has the labels, directories do not, as for a folder of images.
         in_directories = source.table is not None and isinstance(files.reader, PartReader)
         classes = None if in_directories else files.samples.classes
         owner = source.root
-    if source.list:
-        return read_lst(
-            source.list,
-            source.root,
-            classes=classes,
-            owner=owner,
-            extensions=source.extensions,
-            duplicates=source.duplicates,
-            run_all=run_all,
-            text=text_of(source.list),
-            files=files,
-        )
-    if source.table:
-        return read_table(
-            source.table,
-            source.root,
-            path_column=source.path_column,
-            label_columns=source.label_columns,
-            label_separator=source.label_separator,
-            label_type=_TABLE_TYPES.get(source.label_type or ""),
-            class_order=source.class_order,
-            classes=classes,
-            owner=owner,
-            extensions=source.extensions,
-            duplicates=source.duplicates,
-            run_all=run_all,
-            text=text_of(source.table),
-            files=files,
-        )
+    known = Known(classes, owner, source.class_order)
+    path = source.list or source.table
+    if path:
+        text = text_of(path)
+        read = read_lst if source.list else read_table
+        return read(source, read_text(path) if text is None else text, files, known, run_all)
     place = source.root
-    if files is not None:
+    if files is None:
+        scans = scan_below(source.root, source.extensions, run_all) if scans is None else scans
+        files = list_files(scans)
+    else:
         place = os.path.join(place, files.top)
         files = files.below_top()
-    catalog, findings = read_folder(
-        source.root, classes=classes, extensions=source.extensions, scans=scans, files=files
-    )
+    catalog, findings = read_folder(source.root, files, classes, source.extensions)
     return catalog, [*findings, *notes_on_directories(catalog.classes or (), place)]
+
+
+def read_folder(
+    root: str, files: Files, classes: tuple[str, ...] | None, extensions: frozenset[str]
+) -> tuple[Catalog, list[Finding]]:
+    """Make the catalog of images whose class is the path of their directory below the root.
+
+    Classes are numbered in plain sorted order. Images that all lie in the root have no class.
+    """
+    files = files.with_unreadable(extensions)
+    if files.table.is_empty():
+        raise SourceError(f"{root}: holds no images{_what_else(files, extensions)}")
+    table = files.table.sort("path").with_row_index("index")
+    table = table.with_columns(pl.col("index").cast(pl.Int64))
+    numbers, classes = classes_of_directories(table["path"], root, classes)
+    table = table.with_columns([] if numbers is None else [numbers])
+    return Catalog(table, root, classes, files.reader or FileReader(root)), files.findings
+
+
+def _what_else(files: Files, extensions: frozenset[str]) -> str:
+    """Describe the content of a folder without images."""
+    if not files.findings:
+        return ", nor anything else"
+    counts = Counter(extension_in(each.path) for each in files.findings if each.kind != "hidden")
+    hidden = len(files.findings) - counts.total()
+    counted = [format_extensions(counts)] if counts else []
+    counted += [f"{hidden:,} hidden"] if hidden else []
+    unreadable = next((each.detail for each in files.findings if each.kind == "unreadable"), "")
+    found = f" that dsprep reads, but {' and '.join(counted)}"
+    if unreadable:
+        return f"{found} ({unreadable})"
+    is_chosen = extensions != frozenset(IMAGE_EXTENSIONS)
+    return f"{found} (images are .{', .'.join(sorted(extensions))})" if is_chosen else found
+
+
+def read_lst(
+    source: Source, text: str, files: Files | None, known: Known, run_all: RunAll = map
+) -> tuple[Catalog, list[Finding]]:
+    """Make the catalog of an MXNet ``.lst``.
+
+    One whole number a line makes class numbers; several numbers, a fraction or a detection label
+    make label lists. A listed file may have any extension and may be hidden. Only the directories
+    that the list names are looked into for files that it does not name.
+    """
+    path = source.list
+    assert path is not None
+    refuse_annotations(text, path)
+    rows = parse_rows(text, path, source.duplicates or "error")
+    names = plain_paths(rows["path"]).alias("file")
+    numbers = pl.col("label").str.split("\t").cast(pl.List(pl.Float64)).alias("labels")
+    labels = labels_from_numbers(rows.select("line", numbers), known, path)
+    rows = rows.select("line", "index", "path", labels, names)
+    if files is None:
+        listed = {""}
+        for directory in names.str.replace(r"/?[^/]*$", "").unique().to_list():
+            while directory not in listed:
+                listed.add(directory)
+                directory = directory.rpartition("/")[0]
+        files = list_files(scan_below(source.root, source.extensions, run_all, listed), listed)
+    files = files.fitting(names)
+    rows, findings = match_files(rows, files, source.root, path, source.duplicates)
+    return chosen(rows, files, source.root, known.classes), findings

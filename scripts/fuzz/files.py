@@ -17,7 +17,7 @@ from dsprep.sources.augmented import read_augmented
 from dsprep.sources.cifar import read_pickle
 from dsprep.sources.parquet import read_parquet
 from dsprep.sources.pixels import read_pixels
-from dsprep.text import decode_text
+from dsprep.sources.reading import make_source
 from scripts.fuzz.samples import JPEG
 from scripts.fuzz.target import Target, require_equal
 
@@ -59,9 +59,9 @@ def _check_augmented(data: bytes, directory: Path) -> None:
     image = directory / "images/a/1.jpg"
     image.parent.mkdir(parents=True, exist_ok=True)
     image.write_bytes(b"x")
-    text = decode_text(data, "a.manifest")
-    root = str(directory / "images")
-    read_augmented("a.manifest", root, extensions=frozenset({"jpg"}), text=text)
+    manifest = directory / "a.manifest"
+    manifest.write_bytes(data)
+    read_augmented(make_source(directory / "images", list_file=manifest), None)
 
 
 def _parquets() -> list[bytes]:

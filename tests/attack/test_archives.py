@@ -24,9 +24,9 @@ from dsprep.catalog import Catalog
 from dsprep.errors import BadSample, DsprepError, SourceError
 from dsprep.findings import Finding
 from dsprep.formats import CONCATENATIVE, Format
-from dsprep.readers.archive import CompressedTarReader
 from dsprep.sample import Sample
 from dsprep.schema import Field, Schema
+from dsprep.sources.archive_reader import CompressedTarReader
 from dsprep.sources.reading import Source, make_source, read_source
 from dsprep.sources.shards import read_shards
 from dsprep.sources.shardset import ShardSet

@@ -11,6 +11,7 @@ import pytest
 
 from dsprep.errors import SourceError
 from dsprep.sources.augmented import read_augmented
+from dsprep.sources.reading import make_source
 
 
 @pytest.fixture
@@ -24,8 +25,9 @@ def images(tmp_path: Path) -> Path:
 def read(images: Path, data: bytes, **options: Any) -> list[str]:
     path = images.parent / "hostile.manifest"
     path.write_bytes(data)
-    options = {"extensions": frozenset({"jpg"})} | options
-    return read_augmented(str(path), str(images), **options)[0].table["path"].to_list()
+    classes = options.pop("classes", None)
+    source = make_source(images, list_file=path, extensions=["jpg"], **options)
+    return read_augmented(source, classes)[0].table["path"].to_list()
 
 
 def line(ref: str, label: Any = 0) -> bytes:
@@ -110,7 +112,7 @@ def test_many_urls_of_many_parts(images: Path) -> None:
 
 def test_a_file_may_not_be_there_at_all(tmp_path: Path) -> None:
     with pytest.raises(SourceError, match="cannot be read"):
-        read_augmented(str(tmp_path / "none"), str(tmp_path), extensions=frozenset({"jpg"}))
+        read_augmented(make_source(tmp_path, list_file=tmp_path / "none"), None)
     os.mkfifo(tmp_path / "images")
     with pytest.raises(SourceError):
-        read_augmented(str(tmp_path), str(tmp_path / "images"), extensions=frozenset({"jpg"}))
+        read_augmented(make_source(tmp_path / "images", list_file=tmp_path), None)

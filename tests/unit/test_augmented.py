@@ -6,7 +6,6 @@ import json
 from pathlib import Path
 from typing import Any
 
-import polars as pl
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -15,9 +14,7 @@ from dsprep.catalog import Catalog
 from dsprep.errors import BadSample, SourceError
 from dsprep.findings import Finding
 from dsprep.formats.augmented import format_augmented, parse_augmented
-from dsprep.sample import IMAGE_EXTENSIONS
 from dsprep.sources.augmented import read_augmented
-from dsprep.sources.files import FILES, Files
 from dsprep.sources.reading import make_source, read_source
 
 
@@ -46,8 +43,8 @@ BOX_LABEL = [
 def read(root: Path, *lines: str, **options: Any) -> tuple[Catalog, list[Finding]]:
     path = root / "output.manifest"
     path.write_text("\n".join(lines) + "\n")
-    options = {"extensions": frozenset(IMAGE_EXTENSIONS)} | options
-    return read_augmented(str(path), str(root / "images"), **options)
+    classes = options.pop("classes", None)
+    return read_augmented(make_source(root / "images", list_file=path, **options), classes)
 
 
 def paths(root: Path, *refs: str) -> list[str]:
@@ -183,8 +180,6 @@ def test_an_image_without_objects_keeps_its_place(root: Path) -> None:
 def test_which_attribute_labels(root: Path) -> None:
     two = '{"source-ref":"c.jpg","x":5,"a":1,"a-metadata":{},"b":2,"b-metadata":{}}'
     assert read(root, two)[0].table["cls"].to_list() == [1]
-    assert read(root, two, attribute="b")[0].table["cls"].to_list() == [2]
-    assert read(root, two, attribute="x")[0].table["cls"].to_list() == [5]
     assert read(root, '{"source-ref":"c.jpg","x":5}')[0].table["cls"].to_list() == [5]
     assert read(root, '{"source-ref":"c.jpg"}')[0].label_column is None
     several = '{"source-ref":"c.jpg","x":5,"y":6}'
@@ -247,16 +242,6 @@ def test_classes_that_are_fixed(root: Path) -> None:
         root, line("c.jpg", 1, "cat"), classes=("cat", "dog")
     )
     assert "is none of the classes" in refusal(root, line("c.jpg", 7, "owl"), classes=("cat",))
-
-
-def test_files_of_an_archive(root: Path) -> None:
-    known = pl.DataFrame([("top/cat/a.jpg", 1, 2), ("top/c.jpg", 3, 4)], FILES, orient="row")
-    files = Files(known, [], [], known.clear(), None, "top")
-    catalog, _ = read(root, line("s3://b/x/cat/a.jpg"), line("s3://b/x/c.jpg"), files=files)
-    assert catalog.table.select("path", "size", "mtime").rows() == [
-        ("cat/a.jpg", 1, 2),
-        ("c.jpg", 3, 4),
-    ]
 
 
 def test_how_a_manifest_is_written() -> None:
@@ -444,9 +429,7 @@ def test_references_that_are_not_read_are_said(tmp_path: Path) -> None:
     (tmp_path / "train" / "a.jpg").write_bytes(b"x")
     line = {"source-ref": "a.jpg", "out-ref": "s3://b/a.png", "out-ref-metadata": {"x": 1}}
     (tmp_path / "train.manifest").write_text(json.dumps(line), "utf-8")
-    catalog, findings = read_augmented(
-        str(tmp_path / "train.manifest"), None, extensions=frozenset({"jpg"})
-    )
+    catalog, findings = read_augmented(make_source(tmp_path / "train.manifest"), None)
     assert catalog.label_column is None
     assert findings == [Finding("unlisted", "out-ref", "1 reference to files that are not read")]
 

@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 
 from dsprep.catalog import COLUMNS, LABEL_COLUMNS, Catalog
 from dsprep.sample import key_expr, key_of
+from dsprep.sources.scan import FileReader
 
 WRAP = 2**64 - 1
 
@@ -32,7 +33,7 @@ def make(
         "mtime": [7] * count,
     } | columns
     types = {name: (COLUMNS | LABEL_COLUMNS)[name] for name in values}
-    return Catalog(pl.DataFrame(values, schema=types), root, classes)
+    return Catalog(pl.DataFrame(values, schema=types), root, classes, FileReader(root))
 
 
 def splitmix64(seed: int, count: int) -> list[int]:
@@ -70,7 +71,7 @@ def test_a_catalog_may_be_empty() -> None:
 )
 def test_the_columns_are_fixed(table: pl.DataFrame) -> None:
     with pytest.raises(ValueError, match="columns"):
-        Catalog(table, "root")
+        Catalog(table, "root", None, FileReader("root"))
 
 
 def test_nulls_are_refused() -> None:
@@ -201,7 +202,7 @@ def test_digests_are_what_they_were(digest: str, expected: str) -> None:
 
 def test_digest_is_of_content_alone() -> None:
     table = CATALOG.table.with_columns(mtime=pl.col("mtime") + 1)
-    elsewhere = Catalog(pl.concat([table[:1], table[1:]]), "elsewhere", CATALOG.classes)
+    elsewhere = replace(CATALOG, table=pl.concat([table[:1], table[1:]]), root="elsewhere")
     assert elsewhere.digest() == CATALOG.digest()
     assert elsewhere.mtimes_digest() != CATALOG.mtimes_digest()
 

@@ -24,8 +24,8 @@ from dsprep.images.check import make_check, require_readable
 from dsprep.images.decode import DEFAULT_MAX_PIXELS
 from dsprep.images.header import ImageHeader
 from dsprep.plan.recipe import Recipe, image_maker
-from dsprep.readers.files import FileReader
 from dsprep.schema import Schema
+from dsprep.sources.scan import FileReader
 from tests.images import bmp, bomb, draw, encode, gif, jpeg, png, truncated, webp
 
 KINDS = {

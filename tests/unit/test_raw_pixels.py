@@ -8,8 +8,8 @@ import pytest
 from PIL import Image
 
 from dsprep.errors import BadSample
-from dsprep.readers.pixels import RawPixels, encode_raw, raw_pixels
 from dsprep.sample import Blobs, Floats, Ints, Sample, Value
+from dsprep.sources.pixel_reader import RawPixels, encode_raw, raw_pixels
 from tests.images import jpeg
 
 PLANES = bytes(1024) + bytes([1]) * 1024 + bytes([2]) * 1024

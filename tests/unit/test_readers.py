@@ -16,10 +16,10 @@ from dsprep.catalog import Catalog
 from dsprep.errors import SourceError
 from dsprep.formats.recordio import RecordIO
 from dsprep.formats.tfrecord import TFRecord
-from dsprep.readers.places import OpenFiles
-from dsprep.readers.shards import ShardReader
 from dsprep.sample import Blobs, Floats, Ints, Sample
+from dsprep.sources.prefetch import OpenFiles
 from dsprep.sources.reading import make_source, read_source
+from dsprep.sources.shards import ShardReader
 from tests.contract.layouts import JPEG
 
 

@@ -17,6 +17,7 @@ from dsprep.plan.balance import balance
 from dsprep.plan.copies import key_of_copy
 from dsprep.plan.filter import filter_catalog, judge
 from dsprep.plan.words import FUNCTIONS
+from dsprep.sources.scan import FileReader
 
 
 def catalog(
@@ -39,7 +40,7 @@ def catalog(
         table = table.with_columns(cls=pl.Series(cls, dtype=pl.Int64))
     if label is not None:
         table = table.with_columns(label=pl.Series(label, dtype=pl.List(pl.Float64)))
-    return Catalog(table, "here", classes)
+    return Catalog(table, "here", classes, FileReader("here"))
 
 
 PETS = catalog(

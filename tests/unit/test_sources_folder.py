@@ -16,7 +16,9 @@ from dsprep.findings import Finding
 from dsprep.lists.store import format_classes, read_classes
 from dsprep.sample import IMAGE_EXTENSIONS
 from dsprep.sources.classes import number_classes
-from dsprep.sources.folder import read_folder
+from dsprep.sources.files import list_files
+from dsprep.sources.scan import scan_below
+from dsprep.sources.tree import read_folder
 
 
 def fill(root: Path, *names: str) -> None:
@@ -27,7 +29,9 @@ def fill(root: Path, *names: str) -> None:
 
 
 def read(root: Path, **options: Any) -> tuple[Catalog, list[Finding]]:
-    return read_folder(str(root), **{"extensions": frozenset(IMAGE_EXTENSIONS)} | options)
+    extensions = options.get("extensions", frozenset(IMAGE_EXTENSIONS))
+    files = list_files(scan_below(str(root), extensions))
+    return read_folder(str(root), files, options.get("classes"), extensions)
 
 
 def test_each_directory_is_a_class(tmp_path: Path) -> None:

@@ -16,9 +16,10 @@ from dsprep.catalog import Catalog
 from dsprep.errors import SourceError
 from dsprep.findings import Finding
 from dsprep.lists.rows import parse_rows
-from dsprep.sample import IMAGE_EXTENSIONS
-from dsprep.sources.lst import read_lst
+from dsprep.sources.labels import Known
 from dsprep.sources.reading import make_source, read_source
+from dsprep.sources.tree import read_lst
+from dsprep.text import read_text
 
 CLASSES = ("cat", "dog", "owl")
 
@@ -34,8 +35,10 @@ def read(root: Path, text: str | bytes, **options: Any) -> tuple[Catalog, list[F
     """Read a list of this text, the images lying in `root/images`."""
     path = root / "train.lst"
     path.write_bytes(text.encode() if isinstance(text, str) else text)
-    options = {"extensions": frozenset(IMAGE_EXTENSIONS)} | options
-    return read_lst(str(path), str(root / "images"), **options)
+    known = Known(options.pop("classes", None), options.pop("owner", None))
+    source = make_source(root / "images", list_file=path, **options)
+    known = known._replace(order=source.class_order)
+    return read_lst(source, read_text(str(path)), None, known)
 
 
 def refusal(root: Path, text: str | bytes, **options: Any) -> str:
@@ -194,7 +197,7 @@ def test_a_name_may_hold_what_a_number_has_not(images: Path) -> None:
 
 def test_a_list_that_is_not_there(tmp_path: Path) -> None:
     with pytest.raises(SourceError, match=r"train.lst: cannot be read: No such file"):
-        read_lst(str(tmp_path / "train.lst"), str(tmp_path), extensions=frozenset())
+        read_source(make_source(tmp_path, list_file=tmp_path / "train.lst"))
 
 
 # Against the disk

@@ -22,6 +22,7 @@ from dsprep.rows import Rows
 from dsprep.sample import Sample
 from dsprep.schema import Choice
 from dsprep.sources.infer import with_schema
+from dsprep.sources.kinds import detect
 from dsprep.sources.parts import read_parts
 from dsprep.sources.reading import make_source, read_source
 from tests.images import jpeg, png
@@ -40,6 +41,10 @@ def read(
     pairs: Mapping[str, str] | None = None,
     classes: tuple[str, ...] | None = None,
 ) -> tuple[Catalog, list[Finding]]:
+    if root.is_file():
+        found = detect(make_source(root, kind="parts"))
+        assert found is not None
+        return found
     return read_parts(str(root), pairs=pairs, classes=classes)
 
 

@@ -13,7 +13,7 @@ import pytest
 from dsprep.errors import SourceError
 from dsprep.findings import Finding
 from dsprep.sources import scan as scan_module
-from dsprep.sources.scan import Directory, Scanned, ScanTask, scan, scan_directories
+from dsprep.sources.scan import Directory, Scanned, ScanTask, scan_below, scan_directories
 
 EXTENSIONS = frozenset({"jpg", "png"})
 
@@ -34,7 +34,7 @@ def findings(results: list[Scanned]) -> list[Finding]:
 
 
 def look(root: Path, **options: Any) -> tuple[list[str], list[Finding]]:
-    results = list(scan(str(root), EXTENSIONS, **options))
+    results = list(scan_below(str(root), EXTENSIONS, **options))
     return paths(results), findings(results)
 
 

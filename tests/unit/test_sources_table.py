@@ -16,10 +16,10 @@ from hypothesis import strategies as st
 from dsprep.catalog import Catalog
 from dsprep.errors import OptionError, SourceError
 from dsprep.findings import Finding
-from dsprep.sample import IMAGE_EXTENSIONS
-from dsprep.sources.cells import parse_cells
-from dsprep.sources.labels import find_separator
-from dsprep.sources.table import Columns, find_columns, read_table
+from dsprep.sources.labels import Known, find_separator
+from dsprep.sources.reading import make_source, read_source
+from dsprep.sources.table import Columns, find_columns, parse_cells, read_table
+from dsprep.text import read_text
 
 
 def fill(root: Path, *names: str) -> None:
@@ -40,8 +40,10 @@ def read(root: Path, text: str | bytes, **options: Any) -> tuple[Catalog, list[F
     """Read a table of this text, the images lying in `root/images`."""
     path = root / "train.csv"
     path.write_bytes(text.encode() if isinstance(text, str) else text)
-    options = {"extensions": frozenset(IMAGE_EXTENSIONS)} | options
-    return read_table(str(path), str(root / "images"), **options)
+    known = Known(options.pop("classes", None), options.pop("owner", None))
+    source = make_source(root / "images", labels=path, **options)
+    known = known._replace(order=source.class_order)
+    return read_table(source, read_text(str(path)), None, known)
 
 
 def refusal(root: Path, text: str | bytes, **options: Any) -> str:
@@ -570,7 +572,7 @@ def test_long_values_are_shortened(images: Path) -> None:
 
 def test_a_table_that_is_not_there(tmp_path: Path) -> None:
     with pytest.raises(SourceError, match=r"train.csv: cannot be read: No such file"):
-        read_table(str(tmp_path / "train.csv"), str(tmp_path), extensions=frozenset())
+        read_source(make_source(tmp_path, labels=tmp_path / "train.csv"))
 
 
 def test_lines_are_counted_through_cells_of_several(images: Path) -> None:

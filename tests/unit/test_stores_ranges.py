@@ -6,7 +6,7 @@ from collections.abc import Iterable
 
 import pytest
 
-from dsprep.readers.places import asked_ahead
+from dsprep.sources.prefetch import asked_ahead
 from dsprep.storage import ranges
 from dsprep.storage.base import Stored
 from dsprep.storage.ranges import ObjectFile

@@ -8,8 +8,8 @@ import pytest
 
 from dsprep.errors import SourceError
 from dsprep.findings import notes_of
+from dsprep.sources.kinds import detect, shards_of
 from dsprep.sources.reading import make_source
-from dsprep.sources.whole import read_whole, shards_of
 from tests.images import jpeg
 
 
@@ -30,21 +30,21 @@ def test_tables_beside_shards_of_the_same_names(tmp_path: Path) -> None:
 def test_tables_beside_other_shards(tmp_path: Path) -> None:
     touch(tmp_path, "00000.tar", "metadata.parquet")
     with pytest.raises(SourceError, match="holds shards and metadata.parquet: say which are the"):
-        read_whole(make_source(tmp_path))
+        detect(make_source(tmp_path))
 
 
 def test_tables_of_several_sides(tmp_path: Path) -> None:
     touch(tmp_path, "data/train-00000-of-00001.parquet", "data/test-00000-of-00001.parquet")
     for name in ("", "data", "data/*.parquet"):
         with pytest.raises(SourceError, match=r"'.*/data/train-\*\.parquet' or '.*/data/test-"):
-            read_whole(make_source(str(tmp_path / name)))
+            detect(make_source(str(tmp_path / name)))
 
 
 def test_files_of_img2dataset_are_parts(tmp_path: Path) -> None:
     for shard in ("00000", "00001"):
         touch(tmp_path, f"{shard}.parquet", f"{shard}_stats.json")
         touch(tmp_path, *(f"{shard}/{shard}{n}.{end}" for n in (1, 3) for end in ("jpg", "json")))
-    found = read_whole(make_source(tmp_path))
+    found = detect(make_source(tmp_path))
     assert found is not None
     catalog, findings = found
     assert catalog.table["path"].to_list() == [
@@ -52,11 +52,11 @@ def test_files_of_img2dataset_are_parts(tmp_path: Path) -> None:
     ]
     assert (catalog.label_column, catalog.classes) == (None, None)
     assert "as img2dataset writes them" in notes_of(findings)[0]
-    assert read_whole(make_source(tmp_path, kind="images")) is None
+    assert detect(make_source(tmp_path, kind="images")) is None
 
 
 def test_the_place_of_samples_is_told(tmp_path: Path) -> None:
     touch(tmp_path, "set/1.0.0/set-train.tfrecord-00000-of-00001")
     (tmp_path / "set" / "1.0.0" / "set-train.tfrecord-00000-of-00001").write_bytes(b"")
     with pytest.raises(SourceError, match=r"set/1\.0\.0: holds no samples"):
-        read_whole(make_source(tmp_path / "set"))
+        detect(make_source(tmp_path / "set"))

@@ -13,9 +13,8 @@ from typing import NamedTuple
 
 from dsprep.errors import BadSample, DamagedShard, DestinationError, SourceError
 from dsprep.formats.stream import ShardStream
-from dsprep.readers.base import Reader
-from dsprep.readers.places import asked_ahead, read_at
-from dsprep.rows import Rows
+from dsprep.rows import Reader, Rows
+from dsprep.sources.prefetch import asked_ahead, read_at
 from dsprep.storage.opened import OpenFile, open_file
 
 LOCAL_HEADER = struct.Struct("<4s5H3L2H")

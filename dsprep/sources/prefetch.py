@@ -1,4 +1,4 @@
-"""Reading bytes at places in files that stay open, some of which are fetched ahead."""
+"""Reading bytes in files that stay open, some of them requested before they are needed."""
 
 from __future__ import annotations
 
@@ -12,14 +12,9 @@ from dsprep.storage.opened import OpenFile, open_file
 
 T = TypeVar("T")
 
-_AHEAD = 64
-"""How many scattered places are asked for before they are read."""
-
-_MOST_AHEAD = 64 << 20
-"""Bytes that they may be in all, which S3's take in memory."""
-
-_MOST_OPEN = 256
-"""Files that are open at once; a process may have 1024, by default, and data sets more shards."""
+_AHEAD = 64  # scattered runs that are requested before they are read
+_MOST_AHEAD = 64 << 20  # their bytes in all, which take memory if they come from S3
+_MOST_OPEN = 256  # a process may have 1024 open files by default, and data sets have more shards
 
 
 class Run(NamedTuple):
@@ -27,7 +22,7 @@ class Run(NamedTuple):
 
     first: int  # the position of the first row
     last: int  # the position after the last
-    file: int  # their file
+    file: int
     start: int  # where the first one's bytes begin
     stop: int  # where the last one's end
 
@@ -37,12 +32,12 @@ def runs(rows: Rows) -> Iterator[Run]:
     assert rows.files is not None and rows.offsets is not None
     stored = rows.sizes if rows.stored is None else rows.stored
     first, file, start, stop = 0, -1, 0, 0
-    for position, place in enumerate(zip(rows.files, rows.offsets, stored, strict=True)):
-        if place[0] != file or place[1] != stop:
+    for position, span in enumerate(zip(rows.files, rows.offsets, stored, strict=True)):
+        if span[0] != file or span[1] != stop:
             if position:
                 yield Run(first, position, file, start, stop)
-            first, file, start = position, place[0], place[1]
-        stop = place[1] + place[2]
+            first, file, start = position, span[0], span[1]
+        stop = span[1] + span[2]
     if rows.files:
         yield Run(first, len(rows.files), file, start, stop)
 
@@ -56,7 +51,7 @@ class OpenFiles:
         self._open: dict[int, OpenFile] = {}
 
     def __getitem__(self, number: int) -> OpenFile:
-        """A file, open until others are asked for."""
+        """Return a file, open until others are asked for."""
         if number not in self._open:
             if len(self._open) == _MOST_OPEN:
                 self._open.pop(next(iter(self._open))).close()
@@ -68,9 +63,9 @@ class OpenFiles:
         return self._open[number]
 
     def ahead(self, all_runs: Iterator[Run]) -> Iterator[Run]:
-        """The runs as they come, some being asked for before they are read.
+        """Return the runs, requesting some before they are read.
 
-        Bytes that lie scattered over a disk, or on S3, are then fetched while others are worked on.
+        Bytes that lie scattered over a disk, or on S3, then arrive while others are worked on.
         """
 
         def ask(run: Run) -> int:
@@ -90,7 +85,7 @@ class OpenFiles:
 
 
 def asked_ahead(items: Iterable[T], ask: Callable[[T], int]) -> Iterator[T]:
-    """Things to read as they come, some of which are asked for before they are read."""
+    """Return the items, calling ``ask``, which returns their bytes, some items ahead."""
     waiting: deque[tuple[T, int]] = deque()
     coming = 0
     for item in items:
@@ -104,8 +99,19 @@ def asked_ahead(items: Iterable[T], ask: Callable[[T], int]) -> Iterator[T]:
         yield item
 
 
+def read_spans(paths: tuple[str, ...], rows: Rows) -> Iterator[bytes]:
+    """Read the bytes of each row in some files."""
+    assert rows.offsets is not None and rows.stored is not None
+    with OpenFiles(paths) as files:
+        for run in files.ahead(runs(rows)):
+            data = read_at(files[run.file], run.stop - run.start, run.start)
+            for row in range(run.first, run.last):
+                at = rows.offsets[row] - run.start
+                yield data[at : at + rows.stored[row]]
+
+
 def read_at(file: OpenFile, count: int, offset: int) -> bytes:
-    """Read so many bytes, or fewer at the end of the file."""
+    """Read ``count`` bytes, or fewer at the end of the file."""
     data = file.pread(count, offset)
     while len(data) < count and (more := file.pread(count - len(data), offset + len(data))):
         data += more

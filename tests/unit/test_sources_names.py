@@ -8,8 +8,7 @@ from pathlib import Path
 import pytest
 
 from dsprep.errors import SourceError
-from dsprep.sources.shardset import expand
-from dsprep.sources.sides import located, pattern_of, require_one_side, side_of
+from dsprep.sources.names import expand, located, pattern_of, require_one_split, split_of
 
 
 def touch(root: Path, *names: str) -> None:
@@ -35,7 +34,7 @@ def touch(root: Path, *names: str) -> None:
     ],
 )
 def test_names_tell_the_side(path: str, side: str, pattern: str | None) -> None:
-    assert side_of(path) == side
+    assert split_of(path) == side
     assert pattern is None or pattern_of([path]) == pattern
 
 
@@ -48,8 +47,8 @@ def test_several_patterns_are_one_with_braces() -> None:
 def test_several_sides_are_refused(tmp_path: Path) -> None:
     files = [f"{tmp_path}/{side}-{n}.tar" for side in ("val", "test", "train") for n in range(2)]
     with pytest.raises(SourceError) as refused:
-        require_one_side(str(tmp_path), files)
-    assert "sides of a split, train, val, test: " in str(refused.value)
+        require_one_split(str(tmp_path), files)
+    assert "several splits, train, val, test: " in str(refused.value)
     patterns = re.findall("'(.*?)'", str(refused.value))
     assert patterns == [
         *(f"{tmp_path}/{side}-*.tar" for side in ("train", "val", "test")),
@@ -62,14 +61,14 @@ def test_several_sides_are_refused(tmp_path: Path) -> None:
 
 
 def test_one_side_and_others_are_not() -> None:
-    require_one_side("x", ["train-0.tar", "training-1.tar", "extra-0.tar"])
-    require_one_side("x", ["a.tar", "b.tar"])
+    require_one_split("x", ["train-0.tar", "training-1.tar", "extra-0.tar"])
+    require_one_split("x", ["a.tar", "b.tar"])
 
 
 def test_a_wildcard_over_sides_is_refused(tmp_path: Path) -> None:
     touch(tmp_path, "train-0.tar", "val-0.tar", "train/0.tar", "val/0.tar")
     for pattern in ("*.tar", "*-*", "*/*.tar"):
-        with pytest.raises(SourceError, match="several sides of a split, train, val"):
+        with pytest.raises(SourceError, match="several splits, train, val"):
             expand(f"{tmp_path}/{pattern}")
     assert len(expand(f"{tmp_path}/{{train,val}}-*.tar")) == 2
     assert len(expand(f"{tmp_path}/t*.tar")) == 1

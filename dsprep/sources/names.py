@@ -1,0 +1,184 @@
+"""The files that a user names: by patterns, by a split such as train or test, by a directory."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Callable, Iterable, Sequence
+from itertools import chain, islice, product
+from math import prod
+
+from dsprep.errors import SourceError
+from dsprep.formats import format_of_source
+from dsprep.sample import image_kind_of
+from dsprep.storage.paths import entries, exists, is_dir
+from dsprep.storage.patterns import find_files
+from dsprep.units import format_some
+
+# Names of splits, in lower case, and the split that each means.
+SPLITS = {
+    **dict.fromkeys(("train", "training"), "train"),
+    **dict.fromkeys(("val", "valid", "validation", "dev"), "val"),
+    **dict.fromkeys(("test", "testing", "eval", "holdout"), "test"),
+}
+_WORD = re.compile(rf"(?:^|[-_.])({'|'.join(SPLITS)})(?=[-_.]|$)", re.IGNORECASE)
+# tfds: NAME-SPLIT.tfrecord-00000-of-00001; Hugging Face: data/SPLIT-00000-of-00001.parquet
+_STATED = re.compile(
+    r"(?:.*-)?(?P<tfds>[^-.]+)\.(?:tfrecord|array_record|riegeli)-\d+-of-\d+"
+    r"|data/(?P<hub>\w+(?:\.\w+)*)-\d+-of-\d+\S*\.parquet"
+)
+_NUMBERS = re.compile(r"\d(?:.*\d)?")
+_PEEKED = 64  # names that show what a directory holds
+_MOST_DIRECTORIES = 32  # directories that are searched for files of samples
+_BRACES = re.compile(r"\{([^{}]*)\}")
+_RANGE = re.compile(r"(\d+)\.\.(\d+)")
+_MOST_FILES = 1_000_000
+
+
+def expand(pattern: str) -> list[str]:
+    """Return the files that a name with braces or wildcards means, or the name itself.
+
+    ``train-{000000..000146}.tar`` are all of those names, there or not; ``train-*.tar`` are the
+    files that are there, in plain sorted order.
+    """
+    if exists(pattern):
+        return [pattern]
+    choices = []
+    for inner in _BRACES.findall(pattern):
+        bounds = _RANGE.fullmatch(inner)
+        if bounds is None:
+            choices.append(inner.split(","))
+            continue
+        first, last = int(bounds[1]), int(bounds[2])
+        if not 0 <= last - first < _MOST_FILES:
+            raise SourceError(f"{pattern}: {{{inner}}} is not a range of shards")
+        choices.append([f"{number:0{len(bounds[1])}d}" for number in range(first, last + 1)])
+    if prod(map(len, choices)) > _MOST_FILES:
+        raise SourceError(f"{pattern}: is more than {_MOST_FILES:,} shards")
+    texts = _BRACES.split(pattern)[::2]
+    names = [
+        "".join(chain.from_iterable(zip(texts, (*chosen, ""), strict=True)))
+        for chosen in product(*choices)
+    ]
+    if not any(mark in pattern for mark in "*?["):
+        return names
+    # Braces take several splits on purpose; a wildcard takes whatever matches.
+    found = [find_files(name) for name in names]
+    for name, files in zip(names, found, strict=True):
+        require_one_split(name, files)
+    if not any(found):
+        raise SourceError(f"{pattern}: there are no such files")
+    return list(dict.fromkeys(chain.from_iterable(found)))
+
+
+def split_of(path: str) -> str:
+    """Return the split that a file's name, or its directory's, names; empty if none."""
+    directory, name = os.path.split(path)
+    above = os.path.basename(directory)
+    if stated := _STATED.fullmatch(f"data/{name}" if above == "data" else name):
+        return stated["tfds"] or stated["hub"]
+    if words := _WORD.findall(name):
+        return str(words[-1])
+    return above if above.lower() in SPLITS else ""
+
+
+def _canonical(split: str) -> str:
+    return SPLITS.get(split.lower(), split)
+
+
+def pattern_of(files: Sequence[str]) -> str:
+    """Return a pattern that matches files, whose numbers may differ, and none of another split."""
+    patterns = _patterns(files, lambda prefix: prefix)
+    if len(patterns) >= 4:
+        patterns = _patterns(files, lambda prefix: re.sub(r"\d+", "*", prefix))
+    if len(patterns) == 1:
+        return patterns[0]
+    directories, names = zip(*map(os.path.split, patterns), strict=True)
+    if len(set(directories)) > 1:
+        return f"{{{','.join(patterns)}}}"
+    return os.path.join(directories[0], f"{{{','.join(names)}}}")
+
+
+def _patterns(files: Sequence[str], shorten: Callable[[str], str]) -> list[str]:
+    patterns = []
+    for path in files:
+        directory, name = os.path.split(path)
+        split = split_of(path)
+        ends = [match.end() for match in re.finditer(re.escape(split), name)]
+        at = ends[-1] if split and ends else 0
+        rest = _NUMBERS.sub("*", name[at:], count=1)
+        patterns.append(os.path.join(directory, shorten(name[:at]) + rest))
+    return list(dict.fromkeys(patterns))
+
+
+def require_one_split(name: str, files: Iterable[str]) -> None:
+    """Refuse files of several splits, which would be mixed."""
+    by_split: dict[str, list[str]] = {}
+    for path in files:
+        if split := split_of(path):
+            by_split.setdefault(_canonical(split), []).append(path)
+    if len(by_split) < 2:
+        return
+    order = list(dict.fromkeys(SPLITS.values()))
+    splits = sorted(by_split, key=lambda split: [*order, split].index(split))
+    single = " or ".join(f"'{pattern_of(by_split[split])}'" for split in splits)
+    every = pattern_of([path for split in splits for path in by_split[split]])
+    raise SourceError(
+        f"{name}: holds several splits, {format_some(splits)}: name one of them, "
+        f"{single}; or take all, '{every}'"
+    )
+
+
+def located(name: str) -> str:
+    """Return the directory or the pattern of the samples that a user names.
+
+    A repository of Hugging Face has them in ``data/``, TFDS in a directory for each version; and
+    ``DIRECTORY/test`` means the files of a split.
+    """
+    name = name.rstrip("/") or name
+    if is_dir(name):
+        return _data_directory(name)
+    parent, split = os.path.split(name)
+    if not split or exists(name) or any(mark in name for mark in "*?[{") or not is_dir(parent):
+        return name
+    directory = _data_directory(parent)
+    paths = [entry.path for entry in entries(directory) if _is_samples(entry.name)]
+    found = [path for path in sorted(paths) if _canonical(split_of(path)) == _canonical(split)]
+    return pattern_of(found) if found else name
+
+
+def _is_samples(name: str) -> bool:
+    is_stated = _STATED.fullmatch(name) is not None
+    return not name.startswith(".") and (is_stated or format_of_source(name) is not None)
+
+
+def _data_directory(root: str) -> str:
+    """Return the one directory, at most two levels below, that holds files of samples.
+
+    It is the root itself if it holds such files, if none does, or if images lie there.
+    """
+    level, holding, peeked = [root], list[str](), 0
+    for _ in range(3):
+        below = []
+        for directory in level:
+            peeked += 1
+            found = list(islice(entries(directory), _PEEKED + 1))
+            if len(found) > _PEEKED or peeked > _MOST_DIRECTORIES:
+                return root
+            if any(image_kind_of(entry.name) for entry in found):
+                return root
+            if any(_is_samples(entry.name) and entry.is_file() for entry in found):
+                holding.append(directory)
+                continue
+            names = sorted(entry.name for entry in found if entry.is_dir())
+            data = ["data"] if "data" in names else names
+            below += [os.path.join(directory, each) for each in data if not each.startswith(".")]
+        if root in holding:
+            return root
+        level = below
+    if len(holding) > 1:
+        raise SourceError(
+            f"{root}: several directories below hold samples; name one of them: "
+            f"{format_some(holding)}"
+        )
+    return holding[0] if holding else root
