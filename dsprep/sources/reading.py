@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, kw_only=True)
 class Source(SourceOptions, ClassOptions):
-    """What a user says of the samples to read: where they lie, and where their labels are."""
+    """What samples are read from, and what gives them labels."""
 
     root: str = field(kw_only=False)  # the directory of images, shards, or a file of samples
     others: Sequence[str] = ()  # more of them

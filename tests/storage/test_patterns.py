@@ -11,7 +11,7 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from dsprep.errors import SourceError
-from dsprep.storage.patterns import expression
+from dsprep.storage.files import expression
 
 NAMES = ("a", "b.tar", "ab-0.tar", ".a", "a[0]", "b0", "-", "!b")
 

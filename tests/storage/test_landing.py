@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from dsprep.errors import DestinationError
-from dsprep.storage.base import Stored
-from dsprep.storage.landing import Landing
+from dsprep.storage.s3.download import Landing
+from dsprep.storage.store import Stored
 
 STORED = Stored("k", 50, 0.0, "etag")
 
@@ -70,3 +70,13 @@ def test_a_name_as_long_as_can_be(tmp_path: Path, name: str) -> None:
         assert second.there == {1: 1}
         second.publish(0)
     assert [each.name for each in tmp_path.iterdir()] == [name]
+
+
+def test_a_thread_that_was_not_waited_for_leaves_no_journal(tmp_path: Path) -> None:
+    with landing(tmp_path / "f") as left:
+        left.begin()
+        left.note(1, 1)
+        left.discard()
+        (tmp_path / ".dsprep").mkdir()  # other files are on their way
+        left.note(2, 2)
+    assert list((tmp_path / ".dsprep").iterdir()) == []

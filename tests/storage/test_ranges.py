@@ -7,9 +7,9 @@ from collections.abc import Iterable
 import pytest
 
 from dsprep.sources.prefetch import asked_ahead
-from dsprep.storage import ranges
-from dsprep.storage.base import Stored
-from dsprep.storage.ranges import ObjectFile
+from dsprep.storage.s3 import read as ranges
+from dsprep.storage.s3.read import ObjectFile
+from dsprep.storage.store import Stored
 
 SAMPLE = 1000
 HEADER = 500

@@ -13,14 +13,15 @@ from typing import Any
 import pytest
 
 from dsprep.errors import SourceError, StoreError
-from dsprep.storage import objects, requests
-from dsprep.storage.base import read_all
-from dsprep.storage.bucket import S3Store
-from dsprep.storage.crc import CRC32C, crc32c, md5
-from dsprep.storage.download import download
-from dsprep.storage.pace import Pace
-from dsprep.storage.readback import read_back
-from dsprep.storage.s3_config import S3Config
+from dsprep.storage.checksums import CRC32C, crc32c, md5
+from dsprep.storage.pool import Pace
+from dsprep.storage.s3 import client
+from dsprep.storage.s3 import read as objects
+from dsprep.storage.s3.bucket import S3Store
+from dsprep.storage.s3.config import S3Config
+from dsprep.storage.s3.download import download
+from dsprep.storage.s3.read import read_back
+from dsprep.storage.store import read_all
 from tests.transfers import AT_ONCE, MIB, PART, data_of
 
 DATA = data_of(2 * PART)
@@ -42,17 +43,14 @@ class Server:
         self.asked: list[dict[str, Any]] = []
         self.bodies: list[io.BytesIO] = []
 
-    def method(self, operation: str) -> Answer:
-        def answer(**args: Any) -> dict[str, Any]:
-            self.asked.append(args)
-            found = self.answer[operation](**args)
-            self.bodies += [found["Body"]] if "Body" in found else []
-            return found
+    def send(self, operation: str, **args: Any) -> dict[str, Any]:
+        self.asked.append(args)
+        found = self.answer[operation](**args)
+        self.bodies += [found["Body"]] if "Body" in found else []
+        return found
 
-        return answer
-
-    def quick(self) -> None:
-        return None
+    def follows(self, _: Exception) -> bool:
+        return False
 
     def ranges(self) -> list[str]:
         return [args["Range"] for args in self.asked if "Range" in args]
@@ -107,7 +105,7 @@ def without_length(**_: Any) -> dict[str, Any]:
 @pytest.fixture
 def server(monkeypatch: pytest.MonkeyPatch) -> Server:
     server = Server()
-    monkeypatch.setattr(requests, "Connection", lambda _: server)
+    monkeypatch.setattr(client, "Connection", lambda *_: server)
     monkeypatch.setattr(objects, "bucket_and_key", lambda url: (store_of(), "k"))
     return server
 

@@ -14,8 +14,8 @@ from types import FrameType
 import pytest
 
 from dsprep.errors import Interrupted, StoreError
-from dsprep.storage.pace import Pace
-from dsprep.storage.retries import Retries
+from dsprep.storage.pool import Pace
+from dsprep.storage.s3.config import Retries
 
 
 @pytest.fixture

@@ -7,7 +7,7 @@ import weakref
 
 import pytest
 
-from dsprep.storage.ahead import THREADS, _Threads
+from dsprep.storage.pool import THREADS, Threads
 
 
 class Large:
@@ -25,7 +25,7 @@ def test_threads_that_cannot_be_started_are_done_without(monkeypatch: pytest.Mon
         start(self)
 
     monkeypatch.setattr(threading.Thread, "start", limited)
-    threads = _Threads()
+    threads = Threads(THREADS)
     for _ in range(THREADS):
         with pytest.raises(RuntimeError):
             threads.submit(Large)
@@ -35,7 +35,7 @@ def test_threads_that_cannot_be_started_are_done_without(monkeypatch: pytest.Mon
 
 
 def test_results_are_kept_by_nobody_but_who_wants_them() -> None:
-    threads = _Threads()
+    threads = Threads(THREADS)
     gone = threading.Event()
     weakref.finalize(threads.submit(Large).result(60), gone.set)
     assert gone.wait(30)

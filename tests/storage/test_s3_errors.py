@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from dsprep.errors import StoreError
-from dsprep.storage.s3_errors import RIGHTS, Failure
+from dsprep.storage.s3.errors import RIGHTS, Failure
 
 
 @pytest.mark.parametrize("operation", RIGHTS)

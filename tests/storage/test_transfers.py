@@ -15,12 +15,12 @@ import pytest
 from botocore.exceptions import ClientError
 
 from dsprep.errors import DsprepError, OptionError, SourceError, StoreError
-from dsprep.storage.bucket import S3Store
-from dsprep.storage.copy import copy
-from dsprep.storage.download import download
-from dsprep.storage.pace import Pace
-from dsprep.storage.proof import crc32c_of, said_mtime_ns
-from dsprep.storage.upload import upload
+from dsprep.storage.checksums import crc32c_of, said_mtime_ns
+from dsprep.storage.pool import Pace
+from dsprep.storage.s3.bucket import S3Store
+from dsprep.storage.s3.copy import copy
+from dsprep.storage.s3.download import download
+from dsprep.storage.s3.upload import upload
 from tests.servers.bucket import Bucket
 from tests.transfers import MIB, PART, Listener, data_of, file_of, store_of
 
@@ -29,10 +29,10 @@ SIZE = 3 * PART + 1
 SLOWLY = """
 import sys
 from pathlib import Path
-from dsprep.storage.bucket import S3Store
-from dsprep.storage.s3_config import S3Config
-from dsprep.storage.{0} import {0}
-from dsprep.storage.pace import Pace
+from dsprep.storage.s3.bucket import S3Store
+from dsprep.storage.s3.config import S3Config
+from dsprep.storage.s3.{0} import {0}
+from dsprep.storage.pool import Pace
 endpoint, bucket, path = sys.argv[1:]
 store = S3Store(bucket, S3Config(endpoint=endpoint))
 place = (Path(path), store, "k") if "{0}" == "upload" else (store, "k", Path(path))

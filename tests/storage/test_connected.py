@@ -9,9 +9,9 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from dsprep.storage import connected
-from dsprep.storage.bucket import S3Store
-from dsprep.storage.retries import Retries
+from dsprep.storage.s3 import bucket as connected
+from dsprep.storage.s3.bucket import S3Store
+from dsprep.storage.s3.config import Retries
 from tests.conftest import Finished
 
 

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dsprep.errors import OptionError
-from dsprep.storage.urls import Location, is_s3, parse_url
+from dsprep.storage.location import Location, is_s3, parse_url
 
 ARN = "arn:aws:s3:us-west-2:123456789012:accesspoint/mine"
 

@@ -8,8 +8,7 @@ import google_crc32c
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dsprep.storage.checksums import combine, combine_all, etag_of_parts
-from dsprep.storage.crc import crc32c
+from dsprep.storage.checksums import combine, combine_all, crc32c, etag_of_parts
 
 CHECK = 0xE3069283
 """Of "123456789" (catalog of parametrised CRC algorithms, CRC-32/ISCSI)."""
