@@ -21,7 +21,7 @@ from dsprep.storage.objects import object_sizes
 from dsprep.storage.urls import is_s3
 
 _THREADS = 16
-"""How many files are asked for at once if each takes its time, as on a network."""
+"""How many files are looked up at once where that is slow, as on a network."""
 
 _LOCAL = 0.05
 """Seconds in which a disk of this machine answers for as many files; threads slow that down."""

@@ -245,7 +245,7 @@ def was_done(path: str, command: str) -> bool:
 
     Some edits cannot be repeated: rows that were removed are not there to be removed again. So a
     list has an attribute that says which command wrote it, and the digests of what that wrote.
-    Whoever changes the file changes its digest. Only an edit that fails asks this.
+    A later change of the file changes its digest. Only an edit that fails asks this.
     """
     real = real_path(path)
     try:
