@@ -15,7 +15,7 @@ from dsprep.findings import Reject
 from dsprep.formats.base import ShardFacts
 from dsprep.formats.folder import LISTING
 from dsprep.plan.destination import Destination
-from dsprep.plan.packing import Packing
+from dsprep.plan.job import Job
 from dsprep.plan.plan import Plan
 from dsprep.run.folder import (
     finish_folder,
@@ -40,7 +40,7 @@ def identity_of(plan: Plan) -> dict[str, Any]:
 
     The times of files, and the library that encodes images, end up in ``run.json`` only.
     """
-    packing = plan.packing
+    packing = plan.job
     identity = {
         **json.loads(json.dumps(packing.options())),
         "name": packing.name,
@@ -48,7 +48,7 @@ def identity_of(plan: Plan) -> dict[str, Any]:
         "schema": packing.schema and json.loads(json.dumps(packing.schema.to_json())),
         "file times": plan.catalog.mtimes_digest(),
     }
-    if packing.transform is not None:
+    if packing.images.transform is not None:
         identity["Pillow"] = version("pillow")
     return identity
 
@@ -81,7 +81,7 @@ def rejects_of(
 
 def require_same(plan: Plan, target: Target, finished: Manifest, identity: dict[str, Any]) -> None:
     """Accept a destination that holds what this command would write."""
-    packing = plan.packing
+    packing = plan.job
     _require_own(packing.destination, finished)
     known = {**finished.options, "name": finished.name, "source": finished.source}
     other = differences({**identity, **known}, identity)
@@ -106,7 +106,7 @@ def begin(
 
     ``base`` is the data set to which shards are added.
     """
-    destination, target = plan.packing.destination, state.target
+    destination, target = plan.job.destination, state.target
     if state.other and not overwrite:
         advice = "" if base else ", or --overwrite to start over"
         raise DestinationError(
@@ -154,17 +154,17 @@ def _refuse_files_of_others(
             continue
         advice = "give --overwrite to replace it, or another destination"
         raise DestinationError(
-            f"{plan.packing.destination.url(name)}: is there already, and not in the manifest; "
+            f"{plan.job.destination.url(name)}: is there already, and not in the manifest; "
             "move it away first"
             if base
-            else f"{plan.packing.destination.url(name)}: is there already, and not by this "
+            else f"{plan.job.destination.url(name)}: is there already, and not by this "
             f"command; {advice}"
         )
 
 
 def _spare_inputs(plan: Plan, replaced: Manifest | None) -> None:
     """Refuse to replace what is being read, or what belongs to another single file."""
-    destination, source = plan.packing.destination, plan.packing.source
+    destination, source = plan.job.destination, plan.job.source
     names = set(plan.files())
     if replaced is not None:
         _require_own(destination, replaced)
@@ -205,7 +205,7 @@ def commit(
     base: Manifest | None = None,
 ) -> Manifest:
     """Write what stands beside the shards, and last of all the manifest."""
-    packing, destination, target = plan.packing, plan.packing.destination, state.target
+    packing, destination, target = plan.job, plan.job.destination, state.target
     classes = plan.catalog.classes or _listed_classes(outcome.class_names)
     rejects = [*plan.lost, *outcome.rejects]
     samples = sum(shard.samples for shard in outcome.shards)
@@ -269,7 +269,7 @@ def commit(
     return manifest
 
 
-def _with_appended(base: Manifest, packing: Packing, identity: dict[str, Any]) -> dict[str, Any]:
+def _with_appended(base: Manifest, packing: Job, identity: dict[str, Any]) -> dict[str, Any]:
     """The options of a data set to which something is added: its own, and those of what is."""
     added = {"source": identity["source"], "first_shard": packing.first_shard}
     options = packing.options()
@@ -285,7 +285,7 @@ def _kept(base: Manifest | None, files: Sequence[FileReceipt]) -> list[FileRecei
 
 def is_folder(plan: Plan) -> bool:
     """Whether what is written is a folder of files, and no shards."""
-    return plan.packing.layout.is_tree
+    return plan.job.layout.is_tree
 
 
 def _classes(classes: Sequence[str] | None) -> bytes:
@@ -303,7 +303,7 @@ def _listed_classes(names: Mapping[int, str]) -> tuple[str, ...] | None:
 
 def _schema(plan: Plan, classes: tuple[str, ...] | None) -> Schema | None:
     """Return the schema that a manifest records."""
-    schema = plan.packing.schema
+    schema = plan.job.schema
     is_named = schema is not None and schema.label_field is not None and classes
     return schema.with_names(classes) if schema is not None and is_named and classes else schema
 

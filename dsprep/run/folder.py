@@ -92,8 +92,8 @@ def _is_unit(name: str) -> bool:
 
 def finish_folder(plan: Plan, state: RunState) -> int:
     """Give the tree its name, and write the listing beside it; returns the bytes of its files."""
-    destination, tree = plan.packing.destination, state.pieces.tree
-    layout, listing = plan.packing.layout, destination.companion(LISTING)
+    destination, tree = plan.job.destination, state.pieces.tree
+    layout, listing = plan.job.layout, destination.companion(LISTING)
     units = [state.pieces.path(unit.name) for unit in plan.shards]
     if tree.is_dir() or not listing.exists():
         with destination_errors(tree):
@@ -137,7 +137,7 @@ def write_companions(
     plan: Plan, classes: tuple[str, ...] | None, write: Callable[[str, bytes], None]
 ) -> None:
     """Write the list of a folder, and its augmented manifest if that is the format."""
-    packing = plan.packing
+    packing = plan.job
     listing = packing.destination.companion(LISTING)
     if text := _format_list(read_listing(listing)):
         write(packing.destination.companion("lst").name, text.encode())

@@ -10,7 +10,15 @@ from polars.testing import assert_frame_equal
 
 from dsprep.errors import SourceError
 from dsprep.lists import rows as module
-from dsprep.lists.rows import ROWS, class_numbers, format_rows, is_detection, parse_rows
+from dsprep.lists.rows import (
+    ROWS,
+    canonical_label,
+    canonical_labels,
+    class_numbers,
+    format_rows,
+    is_detection,
+    parse_rows,
+)
 from tests.lists import rows, tables
 
 DETECTION = "2\t5\t1\t0\t0\t1\t1"
@@ -80,3 +88,24 @@ def test_detection_labels_may_differ_in_length() -> None:
 def test_class_numbers_are_whole() -> None:
     table = rows((0, "3", "a"), (1, "0.5", "b"), (2, "1\t2", "c"), (3, "-1", "d"))
     assert table.select(class_numbers()).to_series().to_list() == [3, None, None, -1]
+
+
+_decimals = st.builds(
+    "{}{}.{}{}".format,
+    st.sampled_from(["", "-", "+"]),
+    st.integers(0, 10**8) | st.integers(0, 9),
+    st.sampled_from(["", "0", "000", "0000", "00000"]),
+    st.integers(0, 10**16) | st.integers(0, 99),
+)
+_whole = st.integers(-(2**53) + 1, 2**53 - 1).map(str)
+_floats = st.floats(allow_nan=False, allow_infinity=False).map(repr)
+_odd = st.sampled_from(["0", "-0", "-0.0", "00", "1.", ".5", "1e3", "1E-5", "0.0001", "0.00001"])
+numbers = _decimals | _whole | _floats | _odd
+
+
+@given(st.lists(st.lists(numbers, min_size=1, max_size=4)))
+def test_labels_are_spelled_as_one_by_one(words: list[list[str]]) -> None:
+    labels = canonical_labels(pl.Series(words, dtype=pl.List(pl.String)))
+    assert labels.to_list() == [canonical_label(each) for each in words]
+    again = canonical_labels(labels.str.split("\t"))
+    assert again.to_list() == labels.to_list()

@@ -13,8 +13,8 @@ from polars.testing import assert_frame_equal
 from dsprep.errors import SourceError
 from dsprep.lists.diff import diff_rows, format_diff, parse_patch, patch_rows
 from dsprep.lists.rows import ROWS, format_rows, parse_rows
-from tests.edits import edits
 from tests.lists import rows, tables
+from tests.lists.edits import edits
 
 properties = settings(deadline=None)
 

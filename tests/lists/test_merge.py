@@ -12,8 +12,8 @@ from dsprep.errors import SourceError
 from dsprep.lists.diff import Edits
 from dsprep.lists.merge import Merged, Side, format_merged, merge_rows
 from dsprep.lists.rows import format_rows, parse_rows
-from tests.edits import edits
 from tests.lists import Row, rows, tables
+from tests.lists.edits import edits
 
 properties = settings(deadline=None)
 

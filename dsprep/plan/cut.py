@@ -1,4 +1,4 @@
-"""From the weights of samples to shards: pure functions on numbers.
+"""Cut samples into shards by their weights: pure functions on numbers.
 
 A shard is a run of samples, so a plan is a list of cuts between them. The cuts depend on the
 weights and the options alone, never on workers or machines.
@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from itertools import accumulate, pairwise
 from typing import Any, NamedTuple
 
@@ -17,31 +17,33 @@ from dsprep.formats.base import Format
 from dsprep.units import format_count
 
 DEFAULT_TARGET = 200_000_000
-"""Bytes: what SageMaker's Pipe mode and most loaders like best lies between 100 and 200 MB."""
+"""Bytes: SageMaker's Pipe mode and most loaders work best with shards of 100 to 200 MB."""
 
 
 @dataclass(frozen=True)
 class ShardSize:
-    """How large shards are to be: at most one of the first three is given."""
+    """How large shards are: at most one of the first three is given."""
 
     target: int | None = None  # bytes on disk that no shard may exceed
     shards: int | None = None  # how many shards, of about as many bytes each
     samples: int | None = None  # how many samples in each shard; the last one takes the rest
-    multiple_of: int | None = None  # of what the number of shards is to be a multiple
+    multiple_of: int | None = None  # the number of shards is a multiple of this
     by_file: bool = False  # whether each shard of the source becomes one
 
     @property
     def by_bytes(self) -> bool:
-        """Whether it is a target that shards are cut to."""
+        """Whether shards are cut to a number of bytes."""
         return self.shards is None and self.samples is None and not self.by_file
 
-    def options(self) -> dict[str, Any]:
-        """The size as a manifest records it."""
-        options = asdict(self)
-        for name in ("multiple_of", "by_file"):
-            if not options[name]:
-                del options[name]
-        return options
+    def to_json(self) -> dict[str, Any]:
+        """Return the size as a manifest records it."""
+        size: dict[str, Any] = {
+            "target": self.target,
+            "shards": self.shards,
+            "samples": self.samples,
+        }
+        rare = {"multiple_of": self.multiple_of, "by_file": self.by_file}
+        return size | {name: value for name, value in rare.items() if value}
 
 
 class PlannedShard(NamedTuple):
@@ -50,7 +52,7 @@ class PlannedShard(NamedTuple):
     name: str  # its file name
     start: int  # the first of its samples, as a row of the ordered catalog
     stop: int  # the row after its last
-    bytes: int  # what it will weigh on disk, its trailer included
+    bytes: int  # its size on disk, trailer included
 
 
 def plan_shards(
@@ -61,7 +63,7 @@ def plan_shards(
     capacity: int | None = None,
     files: Sequence[int] = (),
 ) -> list[PlannedShard]:
-    """Cut the samples into shards."""
+    """Cut the samples into shards; ``files`` are those of their samples, to cut by file."""
     if size.by_file:
         cuts = [0, *(row for row in range(1, len(files)) if files[row] != files[row - 1])]
         cuts.append(len(files))
@@ -91,17 +93,17 @@ def plan_shards(
 
 
 def in_megabytes(target: int) -> str:
-    """Ask whether so few bytes were to be megabytes; nothing, if there are too many for that."""
+    """Ask whether a size of a few bytes was meant in megabytes; empty for a larger size."""
     return f"; did you mean {target}MB?" if target < 1000 else ""
 
 
 def cut_by_bytes(weights: Sequence[int], capacity: int) -> list[int]:
-    """Cut into as few shards as hold at most ``capacity`` each, and these as equal as can be.
+    """Cut into the fewest shards of at most ``capacity``, of about equal size.
 
     A sample heavier than that is alone in its shard.
     """
     sums = [0, *accumulate(weights)]
-    # Filling shards from the end tells from which row on the rest fits into 1, 2, 3, … shards.
+    # fits[n] is the first row from which on all samples fit into n shards: filled from the end.
     fits = [len(weights)]
     while fits[-1] > 0:
         stop = fits[-1]
@@ -119,7 +121,7 @@ def cut_by_bytes(weights: Sequence[int], capacity: int) -> list[int]:
 
 
 def cut_into(weights: Sequence[int], count: int) -> list[int]:
-    """Cut into ``count`` shards of about equal bytes, none of them empty."""
+    """Cut into ``count`` shards of about equal bytes, none empty."""
     if not 1 <= count <= len(weights):
         raise OptionError(f"{count:,} shards: there are {len(weights):,} samples to put into them")
     return _cut_evenly(
