@@ -17,8 +17,8 @@ from typing import Any, NamedTuple, TypeAlias
 from dsprep.errors import BadSample, OptionError, SourceError
 from dsprep.sample import Sample
 from dsprep.schema import IMAGE_NAMES, TYPES, Field, Schema, Type
-from dsprep.storage.paths import facts, read_bytes
-from dsprep.storage.urls import is_s3
+from dsprep.storage.files import facts, read_bytes
+from dsprep.storage.location import is_s3
 from dsprep.units import format_some
 
 Cell: TypeAlias = Any

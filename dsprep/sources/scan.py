@@ -20,10 +20,10 @@ from typing import Any, Literal, NamedTuple, TypeAlias
 from dsprep.errors import BadSample, SourceError
 from dsprep.findings import Finding
 from dsprep.rows import Reader, Rows
-from dsprep.storage.base import Stored
-from dsprep.storage.objects import as_source, bucket_and_key, facts_of, prefix_of
-from dsprep.storage.paths import facts, is_dir, read_sized, results
-from dsprep.storage.urls import is_s3
+from dsprep.storage.files import facts, is_dir, read_sized, results
+from dsprep.storage.location import is_s3
+from dsprep.storage.s3.read import as_source, bucket_and_key, facts_of, prefix_of
+from dsprep.storage.store import Stored
 
 RunAll: TypeAlias = Callable[[Callable[..., Any], list[Any]], Iterable[Any]]
 """Like ``map``: calls the function with each item of the list and returns the results in order."""
