@@ -17,7 +17,8 @@ from dsprep.sample import key_expr
 from dsprep.schema import Field, Settled
 from dsprep.sources.files import FILES, Files
 from dsprep.sources.scan import FileReader
-from dsprep.storage.files import Facts, facts, results
+from dsprep.storage.files import facts, results
+from dsprep.storage.store import Facts
 from dsprep.text import refuse
 from dsprep.units import format_count, quoted
 
