@@ -137,16 +137,16 @@ def write_companions(
     plan: Plan, classes: tuple[str, ...] | None, write: Callable[[str, bytes], None]
 ) -> None:
     """Write the list of a folder, and its augmented manifest if that is the format."""
-    packing = plan.job
-    listing = packing.destination.companion(LISTING)
+    job = plan.job
+    listing = job.destination.companion(LISTING)
     if text := _format_list(read_listing(listing)):
-        write(packing.destination.companion("lst").name, text.encode())
+        write(job.destination.companion("lst").name, text.encode())
     try:
-        lines = packing.layout.references(read_listing(listing), classes)
+        lines = job.layout.references(read_listing(listing), classes)
     except BadSample as error:
         raise SourceError(f"{error}; --to folder needs no such labels") from None
     if lines is not None:
-        write(packing.destination.companion("manifest").name, lines.encode())
+        write(job.destination.companion("manifest").name, lines.encode())
 
 
 def _format_list(samples: Iterable[Listed]) -> str:

@@ -4,11 +4,9 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
-from pathlib import Path
+from dataclasses import replace
 from typing import NamedTuple
 
-from dsprep.dataset.manifest import FileReceipt, ShardReceipt
 from dsprep.errors import DestinationError, RunStopped
 from dsprep.findings import MisfitReject, Reject, misfits_error, most_misfits
 from dsprep.pipeline import Pipeline
@@ -16,7 +14,7 @@ from dsprep.plan.cut import PlannedShard, cut_pieces
 from dsprep.plan.plan import Plan
 from dsprep.progress import Progress
 from dsprep.rows import Reader
-from dsprep.run.shard import JoinTask, ShardTask, join_pieces, merge_class_names, write_shard
+from dsprep.run.shard import JoinTask, ShardTask, join_pieces, write_shard
 from dsprep.run.state import RunState
 from dsprep.run.target import Written
 from dsprep.storage.local import destination_errors, free_bytes
@@ -31,18 +29,6 @@ _SMALL_FILE = 32_000
 
 _PIECES = 32
 """Into about how many pieces a run of few shards is cut, so that all workers end together."""
-
-
-@dataclass
-class Outcome:
-    """What a run wrote, over all its attempts."""
-
-    # receipts, in the order of the plan; a shard is empty if all of its samples were rejected
-    shards: list[ShardReceipt]
-    rejects: list[Reject]  # in the order of the catalog, shard by shard
-    lost_frames: int  # how many images are the first frame of an animation
-    class_names: dict[int, str]  # the names of classes that samples themselves tell, by number
-    unlabeled: int  # how many samples lack the label that others have
 
 
 class _Unit(NamedTuple):
@@ -83,8 +69,8 @@ class Run:
         self._rejects = self._misfits = 0
         self._max_misfits = most_misfits(len(self._sizes))
 
-    def carry_out(self, pool: Pool, progress: Progress) -> Outcome:
-        """Write everything that is not done yet."""
+    def carry_out(self, pool: Pool, progress: Progress) -> Written:
+        """Write everything that is not done yet; returns what all shards hold together."""
         self._progress, done = progress, self._state.done
         self._unpack(pool)
         may_cut = self._may_cut()
@@ -114,15 +100,7 @@ class Run:
                     self._state.pieces.path(unit.name).unlink(missing_ok=True)
         finally:
             progress.end()
-        parts = [done[shard.name] for shard in self._shards]
-        names = merge_class_names(parts, self._plan.catalog.root)
-        return Outcome(
-            [_receipt(shard.name, done[shard.name]) for shard in self._shards],
-            [reject for part in parts for reject in part.rejects],
-            sum(part.lost_frames for part in parts),
-            {int(number): name for number, name in names.items()},
-            sum(part.unlabeled for part in parts),
-        )
+        return Written.merged([done[each.name] for each in self._shards], self._plan.catalog.root)
 
     def _unpack(self, pool: Pool) -> None:
         """Unpack what cannot be read at random, as far as no earlier run did."""
@@ -231,10 +209,3 @@ def _needs_pieces(shards: int, workers: int, recipe: Pipeline, mean_size: float)
     if recipe.reader.whole and not recipe.copies:
         return shards < workers
     return shards == 1 and mean_size < _SMALL_FILE
-
-
-def _receipt(name: str, written: Written) -> ShardReceipt:
-    """What the manifest says of a shard."""
-    *sidecars, (_, size, crc32c) = written.files(Path(name).name)
-    files = tuple(FileReceipt(*facts) for facts in sidecars)
-    return ShardReceipt(name, size, crc32c, written.samples, files)
