@@ -19,7 +19,7 @@ import polars as pl
 from dsprep.rows import Reader, Rows
 from dsprep.sample import UNKNOWN_IMAGE, image_kind_of, key_expr
 from dsprep.schema import Reading, Schema, Settled
-from dsprep.storage.paths import short_names
+from dsprep.storage.files import short_names
 
 # The columns of every catalog, in their order.
 COLUMNS: dict[str, pl.DataType] = {

@@ -15,10 +15,10 @@ import polars as pl
 
 from dsprep.errors import SourceError
 from dsprep.lists.check import Fault
-from dsprep.storage.flag import Flag
 from dsprep.storage.local import open_regular
-from dsprep.storage.objects import object_sizes
-from dsprep.storage.urls import is_s3
+from dsprep.storage.location import is_s3
+from dsprep.storage.pool import Flag
+from dsprep.storage.s3.read import object_sizes
 
 _THREADS = 16
 """How many files are looked up at once where that is slow, as on a network."""

@@ -30,8 +30,7 @@ from dsprep.sources.archive_reader import (
     ZipReader,
 )
 from dsprep.sources.prefetch import read_at
-from dsprep.storage.opened import OpenFile, open_file
-from dsprep.storage.paths import exists, facts, is_dir, is_file
+from dsprep.storage.files import OpenFile, exists, facts, is_dir, is_file, open_file
 
 KINDS = "zip, tar, tar.gz, tar.bz2, tar.xz"
 

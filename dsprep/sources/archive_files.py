@@ -16,7 +16,7 @@ from dsprep.sources.archive import Archive, Listing, is_archive, open_archive
 from dsprep.sources.archive_reader import ZipReader
 from dsprep.sources.files import Files
 from dsprep.sources.scan import LEFT_BEHIND
-from dsprep.storage.paths import exists, is_dir
+from dsprep.storage.files import exists, is_dir
 from dsprep.text import decode_text, read_text
 
 if TYPE_CHECKING:

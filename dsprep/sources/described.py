@@ -26,10 +26,9 @@ from dsprep.sample import Sample, image_kind_of, key_of
 from dsprep.schema import IMAGE
 from dsprep.sources.prefetch import read_at, read_spans
 from dsprep.sources.scan import RunAll, read_all, read_file, scan_below, size_of
+from dsprep.storage.files import entries, is_dir, is_file, open_file, read_bytes
 from dsprep.storage.local import LARGEST_TABLE
-from dsprep.storage.opened import open_file
-from dsprep.storage.paths import entries, is_dir, is_file, read_bytes
-from dsprep.storage.urls import is_s3
+from dsprep.storage.location import is_s3
 
 if TYPE_CHECKING:
     from dsprep.catalog import Catalog

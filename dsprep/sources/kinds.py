@@ -22,9 +22,9 @@ from dsprep.formats.stream import ShardStream
 from dsprep.formats.webdataset import WebDataset
 from dsprep.sample import IMAGE_EXTENSIONS, OTHER_IMAGES, image_kind_of
 from dsprep.sources.scan import RunAll
+from dsprep.storage.files import entries, exists, is_dir, is_file
 from dsprep.storage.local import SCRATCH
-from dsprep.storage.paths import entries, exists, is_dir, is_file
-from dsprep.storage.urls import is_s3
+from dsprep.storage.location import is_s3
 from dsprep.units import extension_in
 
 if TYPE_CHECKING:

@@ -17,9 +17,8 @@ from dsprep.sample import key_expr
 from dsprep.schema import Field, Settled
 from dsprep.sources.files import FILES, Files
 from dsprep.sources.scan import FileReader
-from dsprep.storage.ahead import ahead
-from dsprep.storage.paths import Facts, facts
-from dsprep.storage.urls import is_s3
+from dsprep.storage.files import facts, results
+from dsprep.storage.store import Facts
 from dsprep.text import refuse
 from dsprep.units import format_count, quoted
 
@@ -100,8 +99,8 @@ def _look_up(root: str, files: Files, paths: pl.Series) -> pl.DataFrame:
     if files.others is not None:
         return files.others.filter(pl.col("path").is_in(paths.implode()))
     calls = [partial(_facts, os.path.join(root, path)) for path in paths]
-    results = ahead((0, call) for call in calls) if is_s3(root) else (call() for call in calls)
-    found = [(path, *known) for path, known in zip(paths, results, strict=True) if known]
+    facts_of = results(root, ((0, call) for call in calls))
+    found = [(path, *known) for path, known in zip(paths, facts_of, strict=True) if known]
     return pl.DataFrame(found, schema=FILES, orient="row")
 
 

@@ -17,7 +17,7 @@ from dsprep.sources.archive import archive_kind, open_archive, split_path
 from dsprep.sources.archive_reader import ArchiveMember
 from dsprep.sources.classes import unknown_classes
 from dsprep.sources.pixel_reader import BatchFile, LabeledBatch, PixelReader
-from dsprep.storage.paths import entries, exists, facts, is_dir, is_file
+from dsprep.storage.files import entries, exists, facts, is_dir, is_file
 
 Names: TypeAlias = tuple[str, ...] | None
 """The class names, if the data set or the user gives them."""

@@ -14,8 +14,8 @@ from dsprep.errors import OtherVersion, SourceError
 from dsprep.formats import FORMATS, SUFFIXES, format_of_file, format_of_source
 from dsprep.plan.destination import Destination
 from dsprep.sources.names import expand, located
+from dsprep.storage.files import absent
 from dsprep.storage.local import is_scratch
-from dsprep.storage.paths import absent
 from dsprep.units import format_count
 
 _MANIFEST = "manifest.json"

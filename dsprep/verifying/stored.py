@@ -21,11 +21,11 @@ from dsprep.plan.destination import Destination
 from dsprep.progress import Progress
 from dsprep.storage.checksums import crc32c, is_whole, known_crc32c
 from dsprep.storage.location import parse_url
-from dsprep.storage.pace import Pace
-from dsprep.storage.parts import Range
-from dsprep.storage.readback import read_back, read_small
+from dsprep.storage.pool import Pace
 from dsprep.storage.s3.bucket import S3Store, store_of
+from dsprep.storage.s3.read import read_back, read_small
 from dsprep.storage.store import FATAL, Stored, ignore
+from dsprep.storage.transfer import Range
 from dsprep.units import format_count, format_size, format_some
 from dsprep.verifying.report import Problem, VerifyReport, joined
 from dsprep.verifying.shards import Shards, difference, false_totals, unfinished, unnamed
