@@ -113,7 +113,7 @@ def _read(path: str) -> tuple[list[LabeledBatch], Names] | None:
 
 
 def _split(path: str) -> tuple[str, str]:
-    """Tell the directory, the archive or the file in a path from what is named in it."""
+    """Split a path into a directory, an archive or a file, and the path in it."""
     if exists(path):
         return path, ""
     in_file = split_path(path)
@@ -139,7 +139,7 @@ def _files_in(directory: str) -> list[BatchFile]:
                 path = os.path.join(directory, entry.name)
                 found.append(BatchFile(entry.name, "", path, *facts(path)))
     except OSError:
-        return []  # whoever reads it next will say so
+        return []  # the error comes again when it is read as something else
     return sorted(found)
 
 
