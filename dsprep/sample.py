@@ -110,18 +110,20 @@ def key_of(path: str) -> str:
     return directory + slash + stem.replace(".", "_")
 
 
+def key_expr(path: str = "path") -> pl.Expr:
+    """Return what :func:`key_of` computes, for a whole column of paths."""
+    import polars as pl
+
+    name = pl.col(path).str.split("/").list.last()
+    stem = name.str.replace(r"\.[^.]*$", "")
+    undotted = (
+        pl.when(stem == "").then(name).otherwise(stem).str.replace_all(".", "_", literal=True)
+    )
+    return pl.col(path).str.strip_suffix(name) + undotted
+
+
 def image_kind_of(path: str) -> str | None:
     """The kind of image that a file name's extension promises, or None if it promises no image."""
     if path.endswith(".jpg"):
         return "jpg"
     return IMAGE_EXTENSIONS.get(path.rpartition(".")[2].lower())
-
-
-def key_expr(path: str = "path") -> pl.Expr:
-    """Compute :func:`key_of` for a whole column of paths."""
-    import polars as pl
-
-    name = pl.col(path).str.split("/").list.last()
-    stem = name.str.replace(r"\.[^.]*$", "")
-    stem = pl.when(stem == "").then(name).otherwise(stem)
-    return pl.col(path).str.strip_suffix(name) + stem.str.replace_all(".", "_", literal=True)

@@ -82,9 +82,44 @@ _SHOWN = 60
 class Type(NamedTuple):
     """A type of fields."""
 
+    name: str
+    what: str  # what users call a value
     # makes a typed value of a raw one; None for a missing value. Raises ValueError.
     convert: Callable[[Value], Value | None]
-    what: str  # what users call a value
+    of: type  # the Python type of a value, or of the items of a list
+    dtype: str  # Arrow's name of a value or an item, which Hugging Face uses, too
+    bits: int = 64  # of a float
+    is_list: bool = False
+
+    @property
+    def item(self) -> Type:
+        """The type of the items of a list; any other type itself."""
+        return TYPES[self.name[len("list<") : -1]] if self.is_list else self
+
+    @property
+    def is_number(self) -> bool:
+        """Whether values are numbers or lists of numbers."""
+        return self.of in (int, bool, float)
+
+    @property
+    def is_integer(self) -> bool:
+        """Whether a value is one whole number: a class, a bool or an int."""
+        return self.of in (int, bool) and not self.is_list
+
+    @property
+    def is_bytes(self) -> bool:
+        """Whether a value is one string of bytes: an image, JSON or any other."""
+        return self.of is bytes and not self.is_list
+
+    @property
+    def is_label(self) -> bool:
+        """Whether a label may be of this type."""
+        return self.is_number or self.name == "text"
+
+    @property
+    def code(self) -> str:
+        """The letter that :mod:`struct` has for numbers of this type; empty for other types."""
+        return {int: "q", bool: "q", float: "f" if self.bits == 32 else "d"}.get(self.of, "")
 
 
 def _single(value: Value) -> Value | None:
@@ -209,28 +244,29 @@ def _to_list(item: Callable[[Value], Value | None], value: Value) -> tuple[Value
     return items
 
 
-_SCALARS = {
-    "image": Type(_to_bytes, "an encoded image"),
-    "class": Type(_to_int, "a class number"),
-    "bool": Type(_to_bool, "true or false"),
-    "int": Type(_to_int, "a whole number of 64 bits"),
-    "float32": Type(_to_float32, "a 32-bit float"),
-    "float64": Type(_to_float64, "a 64-bit float"),
-    "text": Type(_to_text, "UTF-8 text"),
-    "json": Type(_to_json, "JSON"),
-    "bytes": Type(_to_bytes, "bytes"),
-}
+_SCALARS = (
+    Type("image", "an encoded image", _to_bytes, bytes, "binary"),
+    Type("class", "a class number", _to_int, int, "int64"),
+    Type("bool", "true or false", _to_bool, bool, "bool"),
+    Type("int", "a whole number from -2^63 to 2^63-1", _to_int, int, "int64"),
+    Type("float32", "a 32-bit float", _to_float32, float, "float32", bits=32),
+    Type("float64", "a 64-bit float", _to_float64, float, "float64"),
+    Type("text", "UTF-8 text", _to_text, str, "string"),
+    Type("json", "JSON", _to_json, bytes, "string"),
+    Type("bytes", "bytes", _to_bytes, bytes, "binary"),
+)
 _ITEMS = ("int", "float32", "float64", "text", "bytes")
-TYPES: Mapping[str, Type] = _SCALARS | {
-    f"list<{name}>": Type(partial(_to_list, _SCALARS[name].convert), f"a list of {name}")
-    for name in _ITEMS
+TYPES: Mapping[str, Type] = {each.name: each for each in _SCALARS} | {
+    f"list<{each.name}>": each._replace(
+        name=f"list<{each.name}>",
+        what=f"a list in which each item is {each.what}",
+        convert=partial(_to_list, each.convert),
+        is_list=True,
+    )
+    for each in _SCALARS
+    if each.name in _ITEMS
 }
 """Every type by its name."""
-
-
-def item_of(kind: str) -> str | None:
-    """Return the type of the items of a list type; None for a type that is no list."""
-    return kind[len("list<") : -1] if kind.startswith("list<") else None
 
 
 _WIDER = {
@@ -251,7 +287,7 @@ def join(one: str, other: str) -> str | None:
     """Return the type that holds the values of two types; None if there is none."""
     if one == other:
         return one
-    items = frozenset({item_of(one) or one, item_of(other) or other})
+    items = frozenset({TYPES[one].item.name, TYPES[other].item.name})
     joined = next(iter(items)) if len(items) == 1 else _WIDER.get(items)
     if joined is None or "list" not in one + other:
         return joined
@@ -295,6 +331,12 @@ class Field:
     places: tuple[Place, ...] = ()  # where raw samples have it; a sample has it in one of these
     told: str = ""  # what told its type, for reports
     given: bool = False  # whether the user chose its name, which then holds in any format
+    width: int = 0  # the length of its list in the first sample; 0 if that is not known
+
+    @property
+    def kind(self) -> Type:
+        """Its type."""
+        return TYPES[self.type]
 
     def to_json(self) -> dict[str, Any]:
         """Return the field as JSON has it."""
@@ -445,6 +487,7 @@ class Seen:
     count: int = 0  # how many samples have it
     # the types of values, each with the first sample and its value, for messages
     kinds: dict[str, tuple[str, str]] = field(default_factory=dict)
+    width: int = 0  # the length of the first list
 
 
 @dataclass
@@ -464,6 +507,7 @@ class Observed:
         for place, seen in other.places.items():
             own = self.places.setdefault(place, Seen())
             own.count += seen.count
+            own.width = own.width or seen.width
             for kind, example in seen.kinds.items():
                 own.kinds.setdefault(kind, example)
 
@@ -499,6 +543,9 @@ def _see(found: Observed, place: Place, value: Value, hint: str | None, key: str
     if kind:
         seen.count += 1
         seen.kinds.setdefault(kind, (key, shown(value)))
+        if not seen.width and kind.startswith("list<"):
+            items: Any = parse_label(value) if isinstance(value, bytes | str) else value
+            seen.width = len(items)
 
 
 def _part_of(fields: Mapping[str, Value], path: Place) -> Value | None:
@@ -669,7 +716,9 @@ def settle(
             missing = known.missing or (choice.schema is None and lacks and len(known.places) < 2)
             places = known.places or (place,)
             by = known.told or ("--schema" if choice.schema is not None else "")
-            taken[known.name] = replace(known, places=places, missing=missing, told=by)
+            taken[known.name] = replace(
+                known, places=places, missing=missing, told=by, width=had.width
+            )
         elif choice.schema is not None or not meaning.field or (raw in parted and not is_part):
             ignored.update(() if is_part else (raw,))
         elif (kind := _joined(had, place, source)) is not None:
@@ -678,7 +727,7 @@ def settle(
                 own = taken.pop(name)
                 taken[own.places[0][0]] = replace(own, name=own.places[0][0])
                 roles = {role: own.places[0][0] if n == name else n for role, n in roles.items()}
-            taken[name] = Field(name, kind, lacks, (), (place,), told="a look")
+            taken[name] = Field(name, kind, lacks, (), (place,), "a look", width=had.width)
             if meaning.role:
                 roles.setdefault(meaning.role, name)
     absent = [each for each in told.fields if each.name not in taken]
@@ -776,7 +825,7 @@ def _with_label(
             raise OptionError(f"--label-field {choice.label}: {_no_such_field(schema, source)}")
     else:
         known = told.label or roles.get(LABEL)
-        likely = {each.name.lower(): each for each in reversed(schema.fields) if _can_label(each)}
+        likely = {each.name.lower(): each for each in reversed(schema.fields) if each.kind.is_label}
         guess = next((likely[each] for each in LABEL_NAMES if each in likely), None)
         label = schema.by_name.get(known) if known else guess
         if label is None and len(classes := [e for e in schema.fields if e.type == "class"]) == 1:
@@ -784,9 +833,9 @@ def _with_label(
     if label is None:
         return schema
     is_read = label.type in ("bytes", "list<bytes>") and choice.label_type is not None
-    if not (_can_label(label) or label.type == "list<text>" or is_read):
+    if not (label.kind.is_label or label.type == "list<text>" or is_read):
         if choice.label is not None:
-            what = TYPES[label.type].what
+            what = label.kind.what
             raise OptionError(f"--label-field {choice.label}: is {what}, which is no label")
         return schema
     kind = label.type
@@ -797,16 +846,9 @@ def _with_label(
     return replace(schema.with_field(replace(label, type=kind)), label=label.name)
 
 
-def _can_label(field: Field) -> bool:
-    return field.type in ("class", "int", "float32", "float64", "bool", "text") or (
-        item_of(field.type) in ("int", "float32", "float64")
-    )
-
-
 def _chosen_type(asked: str, kind: str) -> str:
-    is_list = item_of(kind) is not None
     if asked == "float":
-        return "list<float32>" if is_list else "float32"
+        return "list<float32>" if TYPES[kind].is_list else "float32"
     return {"class": "class", "multi": "list<int>", "text": "text"}[asked]
 
 
@@ -820,7 +862,7 @@ def _with_image(
         if found is None:
             raise OptionError(f"--image-field {choice.image}: {_no_such_field(schema, source)}")
         if found.type not in ("image", "bytes"):
-            raise OptionError(f"--image-field {choice.image}: holds {TYPES[found.type].what}")
+            raise OptionError(f"--image-field {choice.image}: holds {found.kind.what}")
         schema = schema.with_field(replace(found, type="image"))
         return replace(schema, image=found.name)
     known = told.image if told.image in schema.by_name else roles.get(IMAGE)
@@ -1008,7 +1050,7 @@ class Reading:
 
 def _converter(column: Field, is_number: bool = False) -> Callable[[Value], Value | None]:
     """Return what makes a typed value of a raw one."""
-    convert = TYPES[column.type].convert
+    convert = column.kind.convert
     if column.type == "text" and (column.names or is_number):
 
         def to_text(value: Value) -> str | None:
@@ -1060,7 +1102,7 @@ def _index(value: Value) -> int:
 
 
 def _misfit(column: Field, value: Value) -> Misfit:
-    what = TYPES[column.type].what
+    what = column.kind.what
     if column.names:
         what += f" of the {format_count(len(column.names), 'class')}"
     return Misfit(

@@ -19,13 +19,13 @@ from unittest import mock
 
 from dsprep.cli.main import main
 from dsprep.run import target
-from dsprep.storage import connected
+from dsprep.storage.s3 import bucket
 from dsprep.workers.pool import Pool
 from tests.conftest import Finished
 
 USERS = (
-    *("dsprep.commands.write", "dsprep.commands.append", "dsprep.indexing.index"),
-    *("dsprep.verifying.verify", "dsprep.commands.lists"),
+    *("dsprep.commands.write", "dsprep.commands.append", "dsprep.verifying.indexing"),
+    *("dsprep.verifying.verify", "dsprep.commands.edit_lists"),
 )
 """The modules that start workers for what these tests call."""
 
@@ -71,7 +71,7 @@ class Here:
     ) -> Finished:
         out, err = _Stream(), _Stream()
         if env:  # which may name another server
-            connected._connect.cache_clear()
+            bucket._connect.cache_clear()
             target._connect.cache_clear()
         with (
             # Workers that last follow neither another directory nor another environment.

@@ -7,8 +7,8 @@ from collections import defaultdict
 import click
 
 from dsprep.cli.report import print_problems
-from dsprep.indexing.index import IndexReport
 from dsprep.units import format_duration, format_size, format_some
+from dsprep.verifying.report import IndexReport
 
 _SHOWN = 5
 """How many of the files that were wrong are named."""

@@ -23,19 +23,20 @@ from dsprep.errors import REJECTS_EXIT_CODE, OptionError
 
 F = TypeVar("F", bound=Callable[..., Any])
 
+# Each command with its public function, and what `dsprep lst --help` says about it.
 COMMANDS = {
-    "create": "Make the list of a folder or a table.",
-    "append": "Add new files to a list; its ids and classes stay as they are.",
-    "set": "Change the label or the path of rows.",
-    "remove": "Remove rows.",
-    "replace": "Replace the prefix of paths.",
-    "relabel": "Rename, merge and refine classes.",
-    "diff": "Show what differs between two lists.",
-    "patch": "Apply a diff to a list.",
-    "merge": "Merge two people's edits of a list.",
-    "check": "Find what is wrong with a list.",
-    "stats": "Count rows and classes.",
-    "sample": "Take some of the rows.",
+    "create": ("create_list", "Make the list of a folder or a table."),
+    "append": ("append_to_list", "Add new files to a list; its ids and classes stay as they are."),
+    "set": ("edit_list", "Change the label or the path of rows."),
+    "remove": ("edit_list", "Remove rows."),
+    "replace": ("edit_list", "Replace the prefix of paths."),
+    "relabel": ("relabel_lists", "Rename, merge and refine classes."),
+    "diff": ("diff_lists", "Show what differs between two lists."),
+    "patch": ("patch_list", "Apply a diff to a list."),
+    "merge": ("merge_lists", "Merge two people's edits of a list."),
+    "check": ("check_list", "Find what is wrong with a list."),
+    "stats": ("list_stats", "Count rows and classes."),
+    "sample": ("sample_list", "Take some of the rows."),
 }
 
 DIFFERENT_EXIT_CODE = 1
@@ -91,7 +92,25 @@ _selection_options = together(
 _edit_options = together(_output_option(), _classes_option(), dry_run_option, output_options)
 
 
-@click.group(cls=LazyGroup, lazy={name: (__name__, text) for name, text in COMMANDS.items()})
+def _call(
+    command: str,
+    *arguments: Any,
+    as_json: bool,
+    quiet: bool = False,
+    summary: bool = False,
+    **options: Any,
+) -> Any:
+    """Call the function of a command, and print its report."""
+    import dsprep
+    from dsprep.cli.lst_report import print_report
+
+    function = COMMANDS[command][0]
+    report = getattr(dsprep, function)(*arguments, **options)
+    print_report(function, report, as_json, quiet, summary)
+    return report
+
+
+@click.group(cls=LazyGroup, lazy={name: (__name__, text) for name, (_, text) in COMMANDS.items()})
 def lst() -> None:
     """Make, edit, compare and check lists.
 
@@ -129,15 +148,7 @@ def lst() -> None:
 @dry_run_option
 @workers_option
 @output_options
-def create(
-    roots: tuple[str, ...],
-    output: str,
-    shuffle: bool,
-    seed: int,
-    as_json: bool,
-    quiet: bool,
-    **options: Any,
-) -> int:
+def create(roots: tuple[str, ...], output: str, shuffle: bool, seed: int, **options: Any) -> int:
     """Make the list of the images in ROOT.
 
     ROOT is a directory or an archive of images, or anything else that convert reads. Each directory
@@ -154,12 +165,8 @@ def create(
       dsprep lst create photos/ -o data.lst --train-ratio 0.8 --test-ratio 0.1
       dsprep lst create photos/ -o - --labels train.csv --no-shuffle
     """
-    from dsprep.cli.lst_report import print_report
-    from dsprep.commands.lists import create_list
-
-    source = take_source(options, *roots)
-    report = create_list(source, output, seed=seed if shuffle else None, **options)
-    print_report("create", report, as_json, quiet)
+    options["seed"] = seed if shuffle else None
+    report = _call("create", take_source(options, *roots), output, **options)
     return REJECTS_EXIT_CODE if report.rejects else 0
 
 
@@ -171,7 +178,7 @@ def create(
 @dry_run_option
 @workers_option
 @output_options
-def append(lst: str, roots: tuple[str, ...], as_json: bool, quiet: bool, **options: Any) -> int:
+def append(lst: str, roots: tuple[str, ...], **options: Any) -> int:
     """Add to LIST the images in ROOT that it does not name.
 
     They get the ids that follow its largest, and stand at its end. The classes are those of
@@ -184,13 +191,9 @@ def append(lst: str, roots: tuple[str, ...], as_json: bool, quiet: bool, **optio
       dsprep lst append train.lst photos/ --labels new.csv
       dsprep lst append train.lst inbox/ --label unknown
     """
-    from dsprep.cli.lst_report import print_report
-    from dsprep.commands.lists import append_to_list
-
     if lst == "-":
         raise OptionError("append edits a list in place; name its file")
-    report = append_to_list(lst, take_source(options, *roots), **options)
-    print_report("append", report, as_json, quiet)
+    report = _call("append", lst, take_source(options, *roots), **options)
     return REJECTS_EXIT_CODE if report.rejects else 0
 
 
@@ -200,7 +203,7 @@ def append(lst: str, roots: tuple[str, ...], as_json: bool, quiet: bool, **optio
 @_change("--label", help="The new label: a class, or numbers separated by commas.")
 @_change("--new-path", metavar="PATH", help="The new path, of one row.")
 @_edit_options
-def set_(lst: str, label: str | None, new_path: str | None, **options: Any) -> int:
+def set_(lst: str, label: str | None, new_path: str | None, **options: Any) -> None:
     """Change the label or the path of the rows that meet all conditions.
 
     \b
@@ -211,14 +214,14 @@ def set_(lst: str, label: str | None, new_path: str | None, **options: Any) -> i
     """
     if label is None and new_path is None:
         raise OptionError("no change is given: give --label or --new-path")
-    return _edit(lst, label=label, new_path=new_path, **options)
+    _call("set", lst, label=label, new_path=new_path, **options)
 
 
 @click.command(cls=GroupedCommand)
 @_list_argument
 @_selection_options
 @_edit_options
-def remove(lst: str, **options: Any) -> int:
+def remove(lst: str, **options: Any) -> None:
     """Remove the rows that meet all conditions.
 
     \b
@@ -227,7 +230,7 @@ def remove(lst: str, **options: Any) -> int:
       dsprep lst remove train.lst --class 3 --id 100-199
       dsprep lst remove - --path '*.gif' < train.lst > still.lst
     """
-    return _edit(lst, **options)
+    _call("remove", lst, **options)
 
 
 @click.command("replace", cls=GroupedCommand)
@@ -235,7 +238,7 @@ def remove(lst: str, **options: Any) -> int:
 @click.argument("old", metavar="OLD")
 @click.argument("new", metavar="NEW")
 @_edit_options
-def replace_(lst: str, old: str, new: str, **options: Any) -> int:
+def replace_(lst: str, old: str, new: str, **options: Any) -> None:
     """Replace the prefix OLD of paths by NEW.
 
     \b
@@ -243,15 +246,7 @@ def replace_(lst: str, old: str, new: str, **options: Any) -> int:
       dsprep lst replace train.lst v1/ v2/
       dsprep lst replace train.lst images/ ''
     """
-    return _edit(lst, prefix=(old, new), **options)
-
-
-def _edit(lst: str, as_json: bool, quiet: bool, **options: Any) -> int:
-    from dsprep.cli.lst_report import print_report
-    from dsprep.commands.lists import edit_list
-
-    print_report("edit", edit_list(lst, **options), as_json, quiet)
-    return 0
+    _call("replace", lst, prefix=(old, new), **options)
 
 
 @click.command(cls=GroupedCommand)
@@ -274,7 +269,7 @@ def _edit(lst: str, as_json: bool, quiet: bool, **options: Any) -> int:
 @_overwrite_option
 @dry_run_option
 @output_options
-def relabel(lists: tuple[str, ...], as_json: bool, quiet: bool, **options: Any) -> int:
+def relabel(lists: tuple[str, ...], **options: Any) -> None:
     """Rename, merge and refine the classes of lists.
 
     Two old classes with one new name are merged; a pattern of paths such as dog/poodle/** refines a
@@ -286,11 +281,7 @@ def relabel(lists: tuple[str, ...], as_json: bool, quiet: bool, **options: Any) 
       dsprep lst relabel train.lst val.lst --map merge.tsv
       dsprep lst relabel train.lst --map fine.tsv -o fine/train.lst --keep-unmatched
     """
-    from dsprep.cli.lst_report import print_report
-    from dsprep.commands.lists import relabel_lists
-
-    print_report("relabel", relabel_lists(lists, **options), as_json, quiet)
-    return 0
+    _call("relabel", lists, **options)
 
 
 @click.command(cls=GroupedCommand)
@@ -313,16 +304,7 @@ def relabel(lists: tuple[str, ...], as_json: bool, quiet: bool, **options: Any) 
 @_compare("--summary", is_flag=True, help="Print only the summary, without the rows.")
 @_classes_option("each list")
 @output_options
-def diff(
-    a: str,
-    b: str,
-    ignore_ids: bool,
-    ignore_order: bool,
-    summary: bool,
-    as_json: bool,
-    quiet: bool,
-    **options: Any,
-) -> int:
+def diff(a: str, b: str, ignore_ids: bool, ignore_order: bool, **options: Any) -> int:
     """Show what differs between the lists A and B, as a patch that turns A into B.
 
     Rows are of one sample if they have the same path, or else the same id: then the file was moved.
@@ -343,11 +325,7 @@ def diff(
       dsprep lst diff monday.lst train.lst > week.patch
       dsprep lst diff old.lst new.lst --content --root photos/ --summary
     """
-    from dsprep.cli.lst_report import print_diff
-    from dsprep.commands.lists import diff_lists
-
-    report = diff_lists(a, b, ids=not ignore_ids, order=not ignore_order, **options)
-    print_diff(report, summary, as_json, quiet)
+    report = _call("diff", a, b, ids=not ignore_ids, order=not ignore_order, **options)
     return 0 if report.diff.is_empty else DIFFERENT_EXIT_CODE
 
 
@@ -357,7 +335,7 @@ def diff(
 @_output_option()
 @dry_run_option
 @output_options
-def patch(lst: str, patch: str, as_json: bool, quiet: bool, **options: Any) -> int:
+def patch(lst: str, patch: str, **options: Any) -> None:
     """Apply PATCH, which dsprep lst diff printed, to LIST.
 
     LIST must have the rows that the patch removes or changes as the patch has them: a patch that
@@ -368,11 +346,7 @@ def patch(lst: str, patch: str, as_json: bool, quiet: bool, **options: Any) -> i
       dsprep lst patch monday.lst week.patch -o train.lst
       dsprep lst diff old.lst new.lst | dsprep lst patch old.lst - -o new-again.lst
     """
-    from dsprep.cli.lst_report import print_report
-    from dsprep.commands.lists import patch_list
-
-    print_report("patch", patch_list(lst, patch, **options), as_json, quiet)
-    return 0
+    _call("patch", lst, patch, **options)
 
 
 @click.command(cls=GroupedCommand)
@@ -385,14 +359,7 @@ def patch(lst: str, patch: str, as_json: bool, quiet: bool, **options: Any) -> i
 @_classes_option("each list")
 @output_options
 def merge(
-    base: str,
-    ours: str,
-    theirs: str,
-    take_ours: bool,
-    take_theirs: bool,
-    as_json: bool,
-    quiet: bool,
-    **options: Any,
+    base: str, ours: str, theirs: str, take_ours: bool, take_theirs: bool, **options: Any
 ) -> int:
     """Merge two edits of the list BASE, OURS and THEIRS, row by row and field by field.
 
@@ -407,15 +374,11 @@ def merge(
       dsprep lst merge monday.lst mine.lst theirs.lst --theirs > train.lst
       git config merge.lst.driver 'dsprep lst merge %O %A %B -o %A'
     """
-    from dsprep.cli.lst_report import print_merge
-    from dsprep.commands.lists import merge_lists
-
     if take_ours and take_theirs:
         raise OptionError("--ours and --theirs contradict each other: give one")
-    decide: Any = "ours" if take_ours else "theirs" if take_theirs else None
-    report = merge_lists(base, ours, theirs, decide=decide, **options)
-    print_merge(report, as_json, quiet)
-    return DIFFERENT_EXIT_CODE if report.conflicts and report.decided is None else 0
+    decide = "ours" if take_ours else "theirs" if take_theirs else None
+    report = _call("merge", base, ours, theirs, decide=decide, **options)
+    return DIFFERENT_EXIT_CODE if report.undecided else 0
 
 
 @click.command(cls=GroupedCommand)
@@ -434,7 +397,7 @@ def merge(
 )
 @_classes_option()
 @output_options
-def check(lst: str, as_json: bool, quiet: bool, **options: Any) -> int:
+def check(lst: str, **options: Any) -> int:
     """Find everything that is wrong with LIST, line by line.
 
     Faults are lines that cannot be read; repeated ids and paths; paths that lead out of the root,
@@ -447,11 +410,7 @@ def check(lst: str, as_json: bool, quiet: bool, **options: Any) -> int:
       dsprep lst check train.lst --root photos/ --for mxnet
       dsprep lst check - --for sagemaker --json < train.lst
     """
-    from dsprep.cli.lst_report import print_report
-    from dsprep.commands.lists import check_list
-
-    report = check_list(lst, **options)
-    print_report("check", report, as_json, quiet and not report.faults)
+    report = _call("check", lst, **options)
     return REJECTS_EXIT_CODE if report.faults else 0
 
 
@@ -459,7 +418,7 @@ def check(lst: str, as_json: bool, quiet: bool, **options: Any) -> int:
 @_list_argument
 @_classes_option()
 @_json_option
-def stats(lst: str, classes: str | None, as_json: bool) -> int:
+def stats(lst: str, **options: Any) -> None:
     """Count the rows and the classes of LIST, and draw how many rows each class has.
 
     In a list for detection, the objects are counted as well.
@@ -469,11 +428,7 @@ def stats(lst: str, classes: str | None, as_json: bool) -> int:
       dsprep lst stats train.lst
       dsprep lst sample train.lst --fraction 0.1 | dsprep lst stats - --classes classes.txt
     """
-    from dsprep.cli.lst_report import print_report
-    from dsprep.commands.lists import list_stats
-
-    print_report("stats", list_stats(lst, classes=classes), as_json)
-    return 0
+    _call("stats", lst, **options)
 
 
 @click.command(cls=GroupedCommand)
@@ -489,7 +444,7 @@ def stats(lst: str, classes: str | None, as_json: bool) -> int:
 @_overwrite_option
 @dry_run_option
 @output_options
-def sample(lst: str, as_json: bool, quiet: bool, **options: Any) -> int:
+def sample(lst: str, **options: Any) -> None:
     """Take some of the rows of LIST; ids, labels and order stay.
 
     A row's chance depends only on the seed and its path, so a sample is stable when the list grows:
@@ -502,9 +457,5 @@ def sample(lst: str, as_json: bool, quiet: bool, **options: Any) -> int:
       dsprep lst sample train.lst --per-class 20 -o small/train.lst
       dsprep lst sample train.lst --balanced --seed 1 -o even/train.lst
     """
-    from dsprep.cli.lst_report import print_report
-    from dsprep.commands.lists import sample_list
-
     with until_nobody_reads(sys.stdout):
-        print_report("sample", sample_list(lst, **options), as_json, quiet)
-    return 0
+        _call("sample", lst, **options)

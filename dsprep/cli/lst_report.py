@@ -11,262 +11,219 @@ import click
 from dsprep.cli.bars import Page, draw_bars, page_of, width_of
 from dsprep.cli.report import print_json, skipped_text
 from dsprep.cli.streams import until_nobody_reads
-from dsprep.commands.lists import (
-    CheckReport,
-    CreateReport,
-    DiffReport,
-    EditReport,
-    ListWritten,
-    MergeReport,
-    OtherName,
-    RelabelReport,
-    SampleReport,
-)
-from dsprep.findings import Finding, MisfitReject, Reject
-from dsprep.lists.check import READERS, Fault
-from dsprep.lists.diff import ClassChange, Edits, Move, format_diff
-from dsprep.lists.merge import Conflict, Renumbered
-from dsprep.lists.relabel import Change
-from dsprep.lists.stats import ClassCount, Spread, Statistics
+from dsprep.commands.edit_lists import CreateReport, EditReport, RelabelReport
+from dsprep.commands.inspect_lists import CheckReport, DiffReport, MergeReport, SampleReport
+from dsprep.lists.check import READERS
+from dsprep.lists.diff import ClassChange, Move, format_diff
+from dsprep.lists.merge import Conflict
+from dsprep.lists.stats import ClassCount, Statistics
 from dsprep.lists.store import write_text
 from dsprep.units import format_count, format_some
 
-_SHOWN = 20
-_FAULTS_SHOWN = 50
-_CLASSES_SHOWN = 40
+_SHOWN, _FAULTS_SHOWN, _CLASSES_SHOWN = 20, 50, 40
 _PATCH = Page(80, "utf-8")
 """A patch is UTF-8 whatever the terminal is, as the list is."""
 
-_WRITTEN = "written already_done"
-_NAMES = {
-    "create": "lists added known classes per_class rejects skipped skipped_counts duplicates seed "
-    "written notes already_done",
-    "edit": f"path rows changed removed {_WRITTEN}",
-    "patch": f"path rows added removed changed reordered {_WRITTEN}",
-    "relabel": f"lists unit moves classes dropped idle {_WRITTEN}",
-    "merge": "path rows ours theirs order renumbered conflicts decided new_classes",
-    "check": "list rows classes root reader kinds faults",
-    "stats": "list rows kind widths distinct classes largest smallest imbalance unused objects "
-    "objects_per_row",
-    "sample": f"list output rows kept wanted classes short seed {_WRITTEN}",
-}
-"""The names in the JSON of each command, in their order."""
-
-_TABLES = ("removed", "added", "changed", "reordered")
-_IDS = {"index": "id", "new_index": "new_id"}
-
+# The names in the JSON of each kind of record, in their order.
 _RECORDS = {
-    ListWritten: "path rows",
-    Finding: "kind path detail",
-    Reject: "path reason",
-    MisfitReject: "path reason",
-    Move: "old new moved",
-    Change: "line old new",
-    ClassChange: "number name before after added removed gained lost",
-    OtherName: "number before after",
-    Edits: "added removed changed",
-    Renumbered: "path old new",
-    Conflict: "what base ours theirs",
-    Fault: "line kind message",
-    ClassCount: "number name rows objects",
-    Spread: "least mean most",
+    "ListWritten": "path rows",
+    "Finding": "kind path detail",
+    "Reject": "path reason",
+    "MisfitReject": "path reason",
+    "Move": "old new moved",
+    "Change": "line old new",
+    "ClassChange": "number name before after added removed gained lost",
+    "OtherName": "number before after",
+    "Edits": "added removed changed",
+    "Renumbered": "path old new",
+    "Conflict": "what base ours theirs",
+    "Fault": "line kind message",
+    "ClassCount": "number name rows objects",
+    "Spread": "least mean most",
 }
-"""The names in the JSON of each kind of record."""
+_TABLES = ("removed", "added", "changed", "reordered")
+_COLUMNS = {"index": "id", "new_index": "new_id"}
+
+Rows = Iterable[tuple[str, object]]
+"""Names and values; a value that is empty has no line."""
+
+
+def print_report(
+    function: str, report: Any, as_json: bool, quiet: bool = False, summary: bool = False
+) -> None:
+    """Print what a function did; ``summary`` leaves out the rows that differ."""
+    names, lines = _REPORTS[function]
+    paths = [written.path for written in getattr(report, "lists", ())]
+    paths += [getattr(report, "path", ""), getattr(report, "output", "")]
+    to_stderr = "-" in paths and getattr(report, "written", True)
+    stream = sys.stderr if to_stderr else sys.stdout
+    if as_json:
+        found = _to_json(report, names)
+        if function == "diff_lists" and not summary:
+            tables = {name: getattr(report.diff, name) for name in _TABLES}
+            for name, rows in tables.items():
+                found[name] = rows.rename(_COLUMNS, strict=False).to_dicts()
+        with until_nobody_reads(stream):
+            print_json(found, stream)
+        return
+    if function == "merge_lists" and (report.undecided or not quiet):
+        _print(_conflict_lines(report.conflicts, page_of(sys.stderr)), sys.stderr)
+    if quiet and not getattr(report, "faults", None):
+        return
+    if function == "diff_lists":
+        _print_diff(report, summary)
+    else:
+        _print(lines(report), stream)
 
 
 def _to_json(value: Any, names: str | None = None) -> Any:
-    if names := names or _RECORDS.get(type(value)):
+    if names := names or _RECORDS.get(type(value).__name__):
         return {name: _to_json(getattr(value, name)) for name in names.split()}
     if isinstance(value, Mapping):
         return {str(name): _to_json(item) for name, item in value.items()}
     return [_to_json(item) for item in value] if isinstance(value, (list, tuple)) else value
 
 
-def print_report(command: str, report: Any, as_json: bool, quiet: bool = False) -> None:
-    """Print what a command did."""
-    names = _NAMES["create" if command == "append" else command]
-    paths = [written.path for written in getattr(report, "lists", ())]
-    paths += [getattr(report, "path", ""), getattr(report, "output", "")]
-    to_stderr = "-" in paths and getattr(report, "written", True)
-    stream = sys.stderr if to_stderr else sys.stdout
-    lines = () if quiet else _LINES[command](report)
-    _print(_to_json(report, names) if as_json else lines, stream)
-
-
-def print_diff(report: DiffReport, summary: bool, as_json: bool, quiet: bool) -> None:
-    """Print what differs: a patch on stdout, with a summary in its comments."""
-    if as_json:
-        _print(_diff_json(report, summary), sys.stdout)
-    elif report.diff.is_empty and not quiet:
-        _print(_other_names(report.other_names, page_of(sys.stderr)), sys.stderr)
-    elif not quiet:
-        text = "".join(f"# {line}".rstrip() + "\n" for line in _diff_lines(report))
-        with until_nobody_reads(sys.stdout):
-            write_text("-", text if summary else text + format_diff(report.diff))
-
-
-def print_merge(report: MergeReport, as_json: bool, quiet: bool) -> None:
-    """Print what a merge did, and the conflicts, on stderr; undecided ones are never hidden."""
-    if report.conflicts and not as_json and not (quiet and report.decided):
-        _print(_conflict_lines(report.conflicts, page_of(sys.stderr)), sys.stderr)
-    print_report("merge", report, as_json, quiet)
-
-
-def _print(content: Mapping[str, Any] | Iterable[str], stream: TextIO) -> None:
+def _print(lines: Iterable[str], stream: TextIO) -> None:
     with until_nobody_reads(stream):
-        if isinstance(content, Mapping):
-            print_json(content, stream)
-            return
-        for line in content:
+        for line in lines:
             click.echo(line, file=stream)
+
+
+def _format(rows: Rows, width: int = 9) -> Iterator[str]:
+    return (f"  {name:<{width}} {value}" for name, value in rows if value)
 
 
 def _name(path: str) -> str:
     return "<stdout>" if path == "-" else path
 
 
-def _first(lines: Sequence[str], name: str, more: str) -> Iterator[str]:
-    """Yield lines of a report, and how many more there are."""
-    for line in lines[:_SHOWN]:
-        yield f"  {name}{line}"
-    if len(lines) > _SHOWN:
-        yield f"  {name}{len(lines) - _SHOWN:,} more{more}; --json tells all"
+def _first(name: str, values: Sequence[str], more: str = "more such") -> Rows:
+    """Return the first values, and how many more there are."""
+    rows = [(name, value) for value in values[:_SHOWN]]
+    left = len(values) - _SHOWN
+    return [*rows, (name, f"{left:,} {more}; --json tells all")] if left > 0 else rows
 
 
-def _headings(report: CreateReport | RelabelReport) -> Iterator[str]:
+def _count(things: Sequence[Any], noun: str, after: str = "") -> str:
+    return f"{format_count(len(things), noun)}{after}" if things else ""
+
+
+def _is_written(
+    report: CreateReport | RelabelReport | SampleReport,
+) -> list[str]:
+    done = "  already done, nothing was written" if report.already_done else ""
+    return [] if report.written else [done or "  nothing was written"]
+
+
+def _lists_lines(report: CreateReport | RelabelReport) -> Iterator[str]:
     for path, rows in report.lists:
         yield f"{_name(path)}: {format_count(rows, 'row')}"
-    yield from _unwritten(report)
-
-
-def _unwritten(report: CreateReport | RelabelReport | SampleReport) -> Iterator[str]:
-    if report.already_done:
-        yield "  already done, nothing was written"
-    elif not report.written:
-        yield "  nothing was written"
+    yield from _is_written(report)
 
 
 def _create_lines(report: CreateReport) -> Iterator[str]:
-    yield from _headings(report)
-    if report.per_class:
-        counts = list(report.per_class.values())
-        yield f"  classes   {len(counts):,}, of {min(counts):,} to {max(counts):,} samples"
+    yield from _lists_lines(report)
+    if sizes := list(report.per_class.values()):
+        span = f"{min(sizes):,} to {max(sizes):,} samples"
+        yield from _format([("classes", f"{len(sizes):,}, of {span}")])
     order = "that of the source" if report.seed is None else f"shuffled, seed {report.seed}"
-    yield f"  order     {order}"
-    yield from _noticed(report)
+    yield from _format([("order", order), *_noticed(report)])
 
 
 def _append_lines(report: CreateReport) -> Iterator[str]:
     (written,) = report.lists
     done = "added" if report.written or not report.added else "would be added"
     yield f"{written.path}: {format_count(report.added, 'row')} {done}, {written.rows:,} in all"
-    if report.known:
-        yield f"  known     {report.known:,} were listed already"
-    yield from _noticed(report)
+    known = f"{report.known:,} were listed already" if report.known else ""
+    yield from _format([("known", known), *_noticed(report)])
 
 
-def _noticed(report: CreateReport) -> Iterator[str]:
-    if report.skipped:
-        yield f"  skipped   {skipped_text(report.skipped)}"
-    if report.duplicates:
-        names = format_some([finding.path for finding in report.duplicates])
-        yield f"  note      {len(report.duplicates):,} paths are named more than once: {names}"
-    for note in report.notes:
-        yield f"  note      {note}"
+def _noticed(report: CreateReport) -> Rows:
+    names = format_some([finding.path for finding in report.duplicates])
+    repeated = f"{len(report.duplicates):,} paths are named more than once: {names}"
     rejects = [f"{reject.path}: {reject.reason}" for reject in report.rejects]
-    yield from _first(rejects, "rejected  ", "")
+    return [
+        ("skipped", skipped_text(report.skipped)),
+        ("note", report.duplicates and repeated),
+        *(("note", note) for note in report.notes),
+        *_first("rejected", rejects, "more"),
+    ]
 
 
 def _edit_lines(report: EditReport) -> Iterator[str]:
-    counts = (
-        (report.added, "added"),
-        (report.removed, "removed"),
-        (report.changed, "changed"),
-        (report.reordered, "put elsewhere"),
-    )
-    done = [f"{format_count(number, 'row')} {what}" for number, what in counts if number]
+    counts = {
+        "added": report.added,
+        "removed": report.removed,
+        "changed": report.changed,
+        "put elsewhere": report.reordered,
+    }
+    done = [f"{format_count(count, 'row')} {what}" for what, count in counts.items() if count]
     unwritten = "" if report.written or not done else ", if it were written"
     what = ", ".join(done) or ("already done" if report.already_done else "nothing changed")
     yield f"{_name(report.path)}: {what}, {report.rows:,} in all{unwritten}"
 
 
 def _relabel_lines(report: RelabelReport) -> Iterator[str]:
-    yield from _headings(report)
-    if report.classes is not None:
-        yield f"  classes   {len(report.classes):,}"
-    moves = [
-        f"{format_count(move.moved, report.unit)} from {move.old} to {move.new}"
-        for move in report.moves
-        if move.old != move.new
-    ]
-    yield from _first(moves, "moved     ", " such")
-    if report.moves:
-        same = sum(move.moved for move in report.moves if move.old == move.new)
-        yield f"  kept      {format_count(same, report.unit)} of the same class"
-    if report.dropped:
-        names = format_some(report.dropped)
-        yield f"  dropped   {format_count(len(report.dropped), 'class')} without rows: {names}"
-    if report.idle:
-        lines = format_some([f"{change.old} (line {change.line})" for change in report.idle])
-        yield f"  note      no row matches {lines}"
+    yield from _lists_lines(report)
+    moves = [move for move in report.moves if move.old != move.new]
+    same = sum(move.moved for move in report.moves if move.old == move.new)
+    kept = f"{format_count(same, report.unit)} of the same class"
+    idle = format_some([f"{change.old} (line {change.line})" for change in report.idle])
+    yield from _format(
+        [
+            ("classes", "" if report.classes is None else f"{len(report.classes):,}"),
+            *_first("moved", [_say_move(move, report.unit) for move in moves]),
+            ("kept", report.moves and kept),
+            (
+                "dropped",
+                _count(report.dropped, "class", f" without rows: {format_some(report.dropped)}"),
+            ),
+            ("note", report.idle and f"no row matches {idle}"),
+        ]
+    )
 
 
-def _counts(report: DiffReport) -> dict[str, int]:
-    diff = report.diff
-    changed = {"relabeled": "label", "moved": "path", "renumbered": "index"}
-    return {
-        "added": len(diff.added),
-        "removed": len(diff.removed),
-        **{name: len(diff.changed_in(column)) for name, column in changed.items()},
-        "reordered": len(diff.reordered),
-    }
+def _say_move(move: Move, unit: str) -> str:
+    return f"{format_count(move.moved, unit)} from {move.old} to {move.new}"
 
 
-def _diff_json(report: DiffReport, summary: bool) -> dict[str, Any]:
-    found = {
-        "a": report.a,
-        "b": report.b,
-        "rows": list(report.rows),
-        "counts": _counts(report),
-        "classes": _to_json(report.classes),
-        "relabelings": _to_json(report.relabelings),
-        "other_names": _to_json(report.other_names),
-        "unread": report.unread,
-    }
-    if not summary:
-        tables = {name: getattr(report.diff, name) for name in _TABLES}
-        found |= {name: rows.rename(_IDS, strict=False).to_dicts() for name, rows in tables.items()}
-    return found
+def _print_diff(report: DiffReport, summary: bool) -> None:
+    """Print a patch, with a summary in its comments."""
+    if report.diff.is_empty:
+        _print(_format(_other_names(report, page_of(sys.stderr)), 11), sys.stderr)
+        return
+    text = "".join(f"# {line}".rstrip() + "\n" for line in _diff_lines(report))
+    with until_nobody_reads(sys.stdout):
+        write_text("-", text if summary else text + format_diff(report.diff))
 
 
 def _diff_lines(report: DiffReport) -> Iterator[str]:
     for path, rows in zip((report.a, report.b), report.rows, strict=True):
         yield f"{_PATCH.shown(path)}: {format_count(rows, 'row')}"
-    for name, number in _counts(report).items():
-        if number:
-            yield f"  {name:<10}  {number:,}"
-    counted = {"ids": report.ids, "order": report.order}
-    if ignored := [name for name, counts in counted.items() if not counts]:
-        yield f"  ignored     {', '.join(ignored)}"
-    if report.unread:
-        yield f"  unread      {format_count(report.unread, 'file')} missing or empty"
-    yield from _other_names(report.other_names, _PATCH)
+    ignored = {"ids": not report.ids, "order": not report.order}
+    unread = f"{format_count(report.unread, 'file')} missing or empty"
+    yield from _format(
+        [
+            *((name, count and f"{count:,}") for name, count in report.counts.items()),
+            ("ignored", ", ".join(name for name, is_so in ignored.items() if is_so)),
+            ("unread", report.unread and unread),
+            *_other_names(report, _PATCH),
+        ],
+        11,
+    )
     yield from _class_table(report.classes)
-    moves = [
-        f"{format_count(move.moved, 'row')} from {_PATCH.shown(move.old)} to "
-        f"{_PATCH.shown(move.new)}"
-        for move in report.relabelings
-    ]
-    yield from _first(moves, "relabeled   ", " such")
+    moves = [_PATCH.shown(_say_move(move, "row")) for move in report.relabelings]
+    yield from _format(_first("relabeled", moves), 11)
 
 
-def _other_names(names: Sequence[OtherName], page: Page) -> Iterator[str]:
+def _other_names(report: DiffReport, page: Page) -> Rows:
     lines = []
-    for number, before, after in names:
+    for number, before, after in report.other_names:
         now = "has no name now" if after is None else f"is {page.shown(after)} now"
         then = "had none" if before is None else f"was {page.shown(before)}"
         lines.append(f"{number} {now}, {then}: labels are compared by number")
-    yield from _first(lines, "classes     ", " such")
+    return _first("classes", lines)
 
 
 def _class_table(classes: Sequence[ClassChange]) -> Iterator[str]:
@@ -274,13 +231,10 @@ def _class_table(classes: Sequence[ClassChange]) -> Iterator[str]:
     if not classes:
         return
     by_change = sorted(classes, key=lambda change: -sum(change[4:]))[:_CLASSES_SHOWN]
-    titles = {
-        change: f"{change.number} {_PATCH.shown(change.name or '')}".rstrip()
-        for change in sorted(by_change)
-    }
-    wide = max(5, *map(width_of, titles.values()))
+    titles = [f"{one.number} {_PATCH.shown(one.name or '')}".rstrip() for one in sorted(by_change)]
+    wide = max(5, *map(width_of, titles))
     yield f"  {'class':<{wide}}  before   after   added removed  gained    lost"
-    for change, title in titles.items():
+    for change, title in zip(sorted(by_change), titles, strict=True):
         blanks = " " * (wide - width_of(title))
         yield f"  {title}{blanks}" + "".join(f"{value:>8,}" for value in change[2:])
     if len(classes) > len(by_change):
@@ -288,23 +242,26 @@ def _class_table(classes: Sequence[ClassChange]) -> Iterator[str]:
 
 
 def _merge_lines(report: MergeReport) -> Iterator[str]:
-    undecided = bool(report.conflicts) and report.decided is None
-    conflicts = format_count(len(report.conflicts), "conflict")
-    left = f", and {conflicts} to decide" if undecided else ""
+    conflicts = _count(report.conflicts, "conflict")
+    left = f", and {conflicts} to decide" if report.undecided else ""
     yield f"{_name(report.path)}: {format_count(report.rows, 'row')}{left}"
-    for side, edits in (("ours", report.ours), ("theirs", report.theirs)):
-        counts = f"{edits.added:,} added, {edits.removed:,} removed, {edits.changed:,} changed"
-        yield f"  {side:<11} {counts}"
-    if report.order is not None:
-        yield f"  order       that of {report.order}"
-    if report.renumbered:
-        some = format_some([f"{row.path} ({row.old} to {row.new})" for row in report.renumbered])
-        count = format_count(len(report.renumbered), "row")
-        yield f"  renumbered  {count} of theirs, with ids that ours has taken: {some}"
-    if report.decided is not None:
-        yield f"  decided     {conflicts}, by {report.decided}"
-    if report.new_classes:
-        yield f"  classes     only theirs names {format_some(report.new_classes)}"
+    sides = {"ours": report.ours, "theirs": report.theirs}
+    some = format_some([f"{row.path} ({row.old} to {row.new})" for row in report.renumbered])
+    taken = f" of theirs, with ids that ours has taken: {some}"
+    names = format_some(report.new_classes)
+    yield from _format(
+        [
+            *(
+                (side, f"{one.added:,} added, {one.removed:,} removed, {one.changed:,} changed")
+                for side, one in sides.items()
+            ),
+            ("order", report.order and f"that of {report.order}"),
+            ("renumbered", _count(report.renumbered, "row", taken)),
+            ("decided", report.decided and f"{conflicts}, by {report.decided}"),
+            ("classes", report.new_classes and f"only theirs names {names}"),
+        ],
+        11,
+    )
 
 
 def _conflict_lines(conflicts: Sequence[Conflict], page: Page) -> Iterator[str]:
@@ -326,21 +283,22 @@ def _conflict_lines(conflicts: Sequence[Conflict], page: Page) -> Iterator[str]:
 
 def _check_lines(report: CheckReport) -> Iterator[str]:
     faults = report.faults
-    yield f"{report.list}: {format_count(len(faults), 'fault') if faults else 'no faults'}"
-    yield f"  rows      {report.rows:,}"
-    checked = ["lines, ids, paths, labels"]
-    if report.classes is not None:
-        checked.append(format_count(len(report.classes), "class"))
-    if report.root is not None:
-        checked.append(f"files below {report.root}")
-    if report.reader is not None:
-        checked.append(f"what {READERS[report.reader].title} requires")
-    yield f"  checked   {', '.join(checked)}"
-    if not faults:
-        return
-    for number, (kind, count) in enumerate(report.kinds.items()):
-        yield f"  {'' if number else 'faults':<9} {count:,} {kind}"
-    yield ""
+    yield f"{report.list}: {_count(faults, 'fault') or 'no faults'}"
+    checked = [
+        "lines, ids, paths, labels",
+        _count(report.classes or (), "class"),
+        report.root and f"files below {report.root}",
+        report.reader and f"what {READERS[report.reader].title} requires",
+    ]
+    yield from _format(
+        [("rows", f"{report.rows:,}"), ("checked", ", ".join(filter(None, checked)))]
+    )
+    kinds = [f"{count:,} {kind}" for kind, count in report.kinds.items()]
+    yield from _format(
+        [("faults", kind) for kind in kinds[:1]] + [("", kind) for kind in kinds[1:]]
+    )
+    if faults:
+        yield ""
     for fault in faults[:_FAULTS_SHOWN]:
         yield f"  {report.list}:{fault.line}: {fault.kind}: {fault.message}"
     if len(faults) > _FAULTS_SHOWN:
@@ -356,25 +314,26 @@ def _stats_lines(report: Statistics) -> Iterator[str]:
     yield f"{report.list}: {format_count(report.rows, 'row')}"
     widths = sorted(report.widths)
     span = f"{widths[0]:,} to {widths[-1]:,} numbers"
-    if report.kind == "classes":
-        yield "  labels    one class each"
-    elif report.kind == "detection":
-        yield f"  labels    objects for detection, {span}"
-    else:
-        size = format_count(widths[0], "number") if len(widths) == 1 else span
-        yield f"  labels    {size} each, {report.distinct:,} different"
+    size = format_count(widths[0], "number") if len(widths) == 1 else span
+    labels = {
+        "classes": "one class each",
+        "detection": f"objects for detection, {span}",
+        "numbers": f"{size} each, {report.distinct:,} different",
+    }
+    rows: list[tuple[str, object]] = [("labels", labels[report.kind])]
     if report.objects is not None and report.objects_per_row is not None:
         least, mean, most = report.objects_per_row
-        yield f"  objects   {report.objects:,}; {least:,} to {most:,} a row, {mean:.1f} on average"
+        per_row = f"{least:,} to {most:,} a row, {mean:.1f} on average"
+        rows.append(("objects", f"{report.objects:,}; {per_row}"))
     if report.largest is not None and report.smallest is not None:
-        yield f"  classes   {len(report.classes):,}"
+        rows.append(("classes", f"{len(report.classes):,}"))
         for name, one in (("largest", report.largest), ("smallest", report.smallest)):
             noun = "row" if one.objects is None else "object"
-            yield f"  {name:<9} {title(one)}, {format_count(one.weight, noun)}"
-        yield f"  imbalance {report.imbalance:.3g}"
-        if report.unused:
-            unused = format_some([title(one) for one in report.classes if not one.weight])
-            yield f"  unused    {format_count(report.unused, 'class')} without rows: {unused}"
+            rows.append((name, f"{title(one)}, {format_count(one.weight, noun)}"))
+        unused = [title(one) for one in report.classes if not one.weight]
+        rows.append(("imbalance", f"{report.imbalance:.3g}"))
+        rows.append(("unused", _count(unused, "class", f" without rows: {format_some(unused)}")))
+    yield from _format(rows)
     if report.classes:
         yield ""
         yield from _histogram(report.classes, page)
@@ -382,45 +341,69 @@ def _stats_lines(report: Statistics) -> Iterator[str]:
 
 def _histogram(classes: Sequence[ClassCount], page: Page) -> Iterator[str]:
     """Draw all classes by number; of too many, the largest and the smallest."""
-    half = len(classes)
-    if half > _CLASSES_SHOWN:
+    half, more = len(classes), len(classes) - _CLASSES_SHOWN
+    if more > 0:
         half = _CLASSES_SHOWN // 2
         by_size = sorted(classes, key=lambda one: (-one.weight, one.number))
-        classes, more = [*by_size[:half], *by_size[-half:]], len(classes) - 2 * half
+        classes = [*by_size[:half], *by_size[-half:]]
     entries = [(f"{one.number} {one.name or ''}".rstrip(), one.weight) for one in classes]
     lines = list(draw_bars(entries, page))
     yield from lines[:half]
-    if half < len(classes):
+    if more > 0:
         yield f"  ({more:,} more between the largest and the smallest)"
-        yield from lines[half:]
+    yield from lines[half:]
 
 
 def _sample_lines(report: SampleReport) -> Iterator[str]:
     share = 100 * report.kept / report.rows
     rows = format_count(report.rows, "row")
     yield f"{_name(report.output)}: {report.kept:,} of {rows}, {share:.3g}%"
-    yield from _unwritten(report)
-    yield f"  seed      {report.seed}"
-    if report.classes:
-        least, most = min(report.classes.values()), max(report.classes.values())
-        size = format_count(most, "row") if least == most else f"{least:,} to {most:,} rows"
-        yield f"  classes   {len(report.classes):,}, {size} each"
-    elif report.wanted is not None and report.kept < report.wanted:
-        yield f"  short     {report.wanted:,} were asked for"
-    if report.short:
-        some = format_some([f"{label} ({rows:,})" for label, rows in report.short.items()])
-        count = format_count(len(report.short), "class")
-        yield f"  short     {count} of fewer than {report.wanted:,} rows: {some}"
+    yield from _is_written(report)
+    classes = ""
+    if sizes := report.classes.values():
+        span = f"{min(sizes):,} to {max(sizes):,} rows"
+        size = format_count(max(sizes), "row") if min(sizes) == max(sizes) else span
+        classes = f"{len(sizes):,}, {size} each"
+    is_short = not sizes and report.kept < (report.wanted or 0)
+    some = format_some([f"{label} ({rows:,})" for label, rows in report.short.items()])
+    fewer = f" of fewer than {report.wanted or 0:,} rows: {some}"
+    yield from _format(
+        [
+            ("seed", f"{report.seed}"),
+            ("classes", classes),
+            ("short", is_short and f"{report.wanted:,} were asked for"),
+            ("short", _count(list(report.short), "class", fewer)),
+        ]
+    )
 
 
-_LINES: Mapping[str, Callable[[Any], Iterator[str]]] = {
-    "create": _create_lines,
-    "append": _append_lines,
-    "edit": _edit_lines,
-    "patch": _edit_lines,
-    "relabel": _relabel_lines,
-    "merge": _merge_lines,
-    "check": _check_lines,
-    "stats": _stats_lines,
-    "sample": _sample_lines,
+_CREATED = (
+    "lists added known classes per_class rejects skipped skipped_counts duplicates seed written "
+    "notes already_done"
+)
+_COUNTED = (
+    "list rows kind widths distinct classes largest smallest imbalance unused objects "
+    "objects_per_row"
+)
+# Of each function: the names in its JSON, in their order, and what makes the lines of its report.
+_REPORTS: Mapping[str, tuple[str, Callable[[Any], Iterator[str]]]] = {
+    "create_list": (_CREATED, _create_lines),
+    "append_to_list": (_CREATED, _append_lines),
+    "edit_list": ("path rows changed removed written already_done", _edit_lines),
+    "patch_list": (
+        "path rows added removed changed reordered written already_done",
+        _edit_lines,
+    ),
+    "relabel_lists": ("lists unit moves classes dropped idle written already_done", _relabel_lines),
+    "diff_lists": ("a b rows counts classes relabelings other_names unread", _diff_lines),
+    "merge_lists": (
+        "path rows ours theirs order renumbered conflicts decided new_classes",
+        _merge_lines,
+    ),
+    "check_list": ("list rows classes root reader kinds faults", _check_lines),
+    "list_stats": (_COUNTED, _stats_lines),
+    "sample_list": (
+        "list output rows kept wanted classes short seed written already_done",
+        _sample_lines,
+    ),
 }

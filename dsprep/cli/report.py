@@ -24,8 +24,7 @@ if TYPE_CHECKING:
     from dsprep.commands.write import WriteReport
     from dsprep.findings import Finding
     from dsprep.plan.selection import Chosen
-    from dsprep.verifying.inspection import Problem
-    from dsprep.verifying.report import FieldFound, VerifyReport
+    from dsprep.verifying.report import FieldFound, Problem, VerifyReport
 
 _SHOWN = 5
 """How many of a long list a summary names."""

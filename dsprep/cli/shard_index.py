@@ -21,16 +21,16 @@ _index = option_group("Index")
     "kinds",
     type=click.Choice(["mxnet", "dali", "wids", "manifest"]),
     multiple=True,
-    help="Write only this; may be given several times.  [default: all that suit the format]",
+    help="Write only this index; can be repeated.  [default: all of the format]",
 )
 @_index(
-    "--check", is_flag=True, help="Write nothing: an index that is missing or wrong is a problem."
+    "--check", is_flag=True, help="Write nothing; report missing and wrong indexes as problems."
 )
 @_index(
     "--overwrite",
     is_flag=True,
-    help="Replace a manifest that is not that of these shards, and another file that has the name "
-    "of the wids index.",
+    help="Replace a manifest that is not of these shards, and a file with the name of the wids "
+    "index.",
 )
 @workers_option
 @dry_run_option
@@ -45,11 +45,11 @@ def index(
     as_json: bool,
     quiet: bool,
 ) -> int:
-    """Write the indexes of shards that are there.
+    """Write the indexes of existing shards.
 
-    DATASET is a directory of shards, one shard, or a manifest; whoever wrote them. An index that is
-    right stays as it is, a wrong one is replaced. Shards are read by their headers; only for a
-    manifest, which has checksums, are they read whole.
+    DATASET is a directory of shards, one shard, or a manifest, written by any tool. A correct index
+    stays as it is, a wrong one is replaced. dsprep reads only the headers of shards, but for a
+    manifest, which has checksums, it reads them whole.
 
     \b
     RecordIO    mxnet     SHARD.idx, for MXIndexedRecordIO and ImageRecordIter
@@ -58,8 +58,8 @@ def index(
     TFRecord    dali      SHARD.idx, as DALI's tfrecord2idx writes it
     all         manifest  manifest.json, if there is none
 
-    A damaged shard gets no index, is named with the offset, and makes the exit code 3. In a shard
-    that is gzip nothing can be found by its offset, so it gets none, either.
+    A damaged shard gets no index; it is named with the offset, and makes the exit code 3. A shard
+    that is gzip gets no index either, as nothing in it can be found by its offset.
 
     \b
     Examples:
@@ -69,8 +69,8 @@ def index(
     """
     from dsprep.cli.index_report import print_index_report
     from dsprep.cli.report import print_json
-    from dsprep.indexing import index as indexing
     from dsprep.progress import progress_for
+    from dsprep.verifying import indexing
 
     report = indexing.index(
         dest,

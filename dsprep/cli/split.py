@@ -28,61 +28,67 @@ _output = option_group("Output")
 @click.command(cls=GroupedCommand)
 @click.argument("sources", metavar="SOURCE...", nargs=-1, required=True)
 @source_options
-@_source("--root", metavar="DIR", help="Where the paths of a list as SOURCE start from.")
+@_source("--root", metavar="DIR", help="Directory of the files of SOURCE, if that is a list.")
 @_split(
     "--ratio",
     metavar="NAME=SHARE[,...]",
-    help="The sides and their shares, which sum to 1; 1/3 can be written, too.  "
+    help="Sides and their shares, which sum to 1; 1/3 is a share, too.  "
     "[default: train=0.8,val=0.1,test=0.1]",
 )
-@_split("--folds", type=Count(2), help="Or: so many pairs of lists for cross-validation.")
+@_split(
+    "--folds",
+    type=Count(2),
+    help="Number of pairs of lists for cross-validation, instead of sides.",
+)
 @_split(
     "--stratify/--no-stratify",
     default=True,
-    help="Divide each class by the ratios (default), or only the whole.",
+    help="Divide each class by the ratios (default), or only the whole data set.",
 )
 @_split(
     "--group",
     metavar="REGEX|COLUMN",
-    help="Keep groups on one side: what a regular expression finds in paths (its first "
-    "parentheses, or all of it), or a column of --labels.",
+    help="Keep each group on one side. A group is what a regular expression matches in a path (its "
+    "first parentheses, or the whole match), or a value in a column of --labels.",
 )
 @_split(
     "--stable",
     is_flag=True,
-    help="Choose a side by the hash of the sample's key, or group, alone: a data set that grows "
-    "never moves a sample.",
+    help="Choose the side of a sample only by the hash of its key or group, so a data set that "
+    "grows never moves a sample.",
 )
-@_split("--seed", type=int, help="Another one gives another split.  [default: 0]")
+@_split(
+    "--seed", type=int, help="Random seed; a different seed gives a different split.  [default: 0]"
+)
 @_split(
     "--assign",
     metavar="FILE",
     help="Take sides from a column of a CSV or TSV file; or classes from ImageNet's "
     "ILSVRC2012_validation_ground_truth.txt or LOC_val_solution.csv.",
 )
-@_split("--assign-column", metavar="NAME", help="The column of sides in --assign.")
-@_split("--skip-unmatched", is_flag=True, help="Let rows of --assign name no sample.")
+@_split("--assign-column", metavar="NAME", help="Column of sides in --assign.")
+@_split("--skip-unmatched", is_flag=True, help="Skip rows of --assign that name no sample.")
 @_leaks(
     "--leaks",
     type=click.Choice(["report", "together"]),
-    help="Find copies of images by their bytes: report those on different sides, or keep copies "
-    "together.",
+    help="Find copies of images by their bytes; report copies on different sides, or keep them on "
+    "one side.",
 )
 @_leaks(
     "--near",
     is_flag=True,
-    help="Find images that look alike as well; needs dsprep[near] installed.",
+    help="Also find images that look alike; needs dsprep[near].",
 )
 @_leaks(
     "--near-distance",
     type=Count(0),
-    help="How many of 64 bits of perceptual hashes may differ, at most 16.  [default: 4]",
+    help="Bits of 64-bit perceptual hashes that may differ, at most 16.  [default: 4]",
 )
-@_output("-o", "--output", metavar="DIR", required=True, help="The directory of the lists.")
+@_output("-o", "--output", metavar="DIR", required=True, help="Directory of the lists.")
 @_output(
     "--materialize",
-    type=click.Choice(["hardlink", "symlink", "copy", "move"]),
-    help="Make a tree SIDE/CLASS/NAME in that directory as well; the lists name its files.",
+    type=click.Choice(["hardlink", "symlink", "copy"]),
+    help="Also make a tree SIDE/CLASS/NAME in that directory; the lists name its files.",
 )
 @_output("--overwrite", is_flag=True, help="Replace lists and classes.txt.")
 @dry_run_option
@@ -102,13 +108,13 @@ def split(
     """Split a data set into training, validation and test lists.
 
     SOURCE is a directory or an archive of images, with --list or --labels if its directories are
-    not the classes; or anything else that convert reads; or a .lst, of which no files are looked at
-    unless --root says where they are. A list is written for each side, NAME.lst, and classes.txt
-    beside them. With --list, all other commands take the samples of SOURCE that such a list names.
+    not the classes; or anything else that convert reads; or a .lst. The files of a .lst are looked
+    at only with --root. dsprep writes a list for each side, NAME.lst, and classes.txt. Pass such a
+    list to any command with --list to use its samples of SOURCE.
 
-    Each class is divided by the ratios, its counts being less than one from their exact shares.
-    Every sample is in exactly one list. The same samples and the same seed give the same split, in
-    whatever order they come.
+    Each class is divided by the ratios: its counts are less than one from their exact shares. Every
+    sample is in exactly one list. The same samples and the same seed give the same split, in any
+    order.
 
     \b
     Examples:

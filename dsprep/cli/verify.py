@@ -34,13 +34,13 @@ _check = option_group("Check")
 @_check(
     "--loader",
     type=click.Choice(["mxnet", "tensorflow", "webdataset"]),
-    help="Read the shards with this framework, too; it must be installed.",
+    help="Also read the shards with this framework, which must be installed.",
 )
 @_check("--max-pixels", type=Count(), help="Report images with more pixels as a problem.")
 @_check(
     "--download",
     is_flag=True,
-    help="Read every file back from S3, instead of comparing the checksums that are kept there.",
+    help="Read every file back from S3 instead of comparing the checksums that S3 keeps.",
 )
 @workers_option
 @output_options
@@ -58,24 +58,25 @@ def verify(
 ) -> int:
     """Prove that the shards at DEST are whole.
 
-    DEST is a directory that dsprep wrote, or one shard, or a directory of shards that others
-    wrote. With a manifest, files, sizes and checksums are compared with it; with or without, each
-    shard is read from its first byte to its last. Problems are named by shard, offset and sample,
-    and make the exit code 3. Of shards that others wrote, the report shows the fields, as convert
-    would read them.
+    DEST is a directory that dsprep wrote, or a directory, a shard or a pattern of shards that
+    others wrote, such as a Hugging Face repository. With a manifest, files, sizes and checksums
+    are compared with it. Each shard is read from its first byte to its last. Problems are named by
+    shard, offset and sample, and make the exit code 3. Without a manifest, the report shows the
+    fields as convert would read them.
 
     --against compares all fields of every sample with SOURCE; after a transform, all but the image.
-    After shard append, it takes either source: it compares the shards that were made of it, and the
-    report counts the samples that were not compared.
+    After shard append, SOURCE can be either source: the shards that were made of it are compared,
+    and the report counts the samples that were not.
 
-    On S3, DEST is a prefix, a manifest or a shard: all files that the manifest names are compared
-    with it without reading them, by the checksums that S3 keeps, or that dsprep has noted there.
-    What has neither is not proven: --download does it. The environment and AWS's files tell how to
-    get there.
+    On S3, DEST is a prefix, a manifest or a shard. All files that the manifest names are compared
+    with it without reading them, by the checksums that S3 keeps or that dsprep stored in the
+    metadata. --download reads everything, and so proves files that have neither. The environment
+    and AWS's files tell how to connect.
 
     \b
     Examples:
       dsprep verify shards/
+      dsprep verify 'shards/train-*.tar'
       dsprep verify shards/ --decode --against photos/
       dsprep verify shards/ --against dogs.zip --labels train.csv
       dsprep verify train.rec --loader mxnet

@@ -50,7 +50,7 @@ compression_option = _shards(
 
 features_option = _shards(
     "--features",
-    type=click.Choice(["dsprep", "slim", "inception", "tfds", "detection"]),
+    type=click.Choice(["dsprep", "slim", "inception", "tfds"]),
     help="Feature names of TFRecord examples.  [default: dsprep]",
 )
 
@@ -189,7 +189,7 @@ def end(report: WriteReport, source: str, as_json: bool, quiet: bool) -> int:
             print_json(report)
         elif not quiet:
             print_write_report(report)
-    if report.collisions and FORMATS[report.format].keys_must_differ:
+    if report.collisions and FORMATS[report.format].equal_keys == "merged":
         raise SourceError(
             f"{source}: would be refused, as several samples have one key; rename files, or give "
             "--key index to make keys from the samples' numbers"

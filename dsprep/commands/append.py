@@ -157,7 +157,7 @@ def append(
         duplicates=duplicates,
         classes=str(destination.companion("classes.txt")) if base.classes else None,
         extensions=extensions,
-        whole=made.layout.needs_names,
+        whole=made.layout.class_names_in == "header",
         choice=make_choice(
             image_field=image_field,
             label_field=label_field,
@@ -215,7 +215,7 @@ def append(
         seconds = time.monotonic() - began
         report = final_report(plan, manifest, rejects, how, seconds, outcome.lost_frames)
         notes = [*report.notes, _added(base, manifest)]
-        if not made.layout.keys_must_differ:
+        if made.layout.equal_keys != "merged":
             notes.append(f"{made.layout.name}: samples that were there already are not looked for")
         return replace(report, per_class={}, notes=notes)
 
@@ -286,7 +286,7 @@ def _was_appended(base: Manifest, source_digest: str) -> bool:
 
 def _require_new(plan: Plan, there: Catalog) -> None:
     """Refuse samples whose keys are those of others that are there."""
-    if plan.packing.layout.keys_must_differ and plan.packing.key == "path":
+    if plan.packing.layout.equal_keys == "merged" and plan.packing.key == "path":
         keys = plan.catalog.keys()
         twice = keys.filter(keys.is_in(there.keys().implode()))
         if len(twice):

@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from typing import Any
 
 from dsprep.arguments import AnyPath, public
 from dsprep.commands.write import WriteReport, require_one_of, shard_size, write_data_set
-from dsprep.formats.folder import Folder
 from dsprep.images.check import DEFAULT_MAX_PIXELS, LEVELS
 from dsprep.images.transform import Transform
 from dsprep.options import given_options, require_effect
@@ -154,9 +152,8 @@ def convert(
         features=features,
         metadata=metadata,
         prefix=prefix,
+        reencoded=transform is not None,
     )
-    if isinstance(layout, Folder) and transform is not None:
-        layout = replace(layout, reencoded=True)
     packing = Packing(
         source=make_source(
             first,
@@ -174,7 +171,7 @@ def convert(
             classes=classes,
             class_order=class_order,
             extensions=extensions,
-            whole=layout.needs_names,
+            whole=layout.class_names_in == "header",
             features=None if format_name == "tfrecord" else features,
             choice=make_choice(
                 image_field=image_field,

@@ -169,7 +169,7 @@ def pack(
             parts=parts,
             pairs=pairs,
             kind=kind,
-            whole=layout.needs_names,
+            whole=layout.class_names_in == "header",
             features=None if format_name == "tfrecord" else features,
             choice=make_choice(
                 image_field=image_field,

@@ -200,7 +200,7 @@ def shard(
     changes = ("--only", "--drop", "--rename", "--label-field", "--image-field", "--label-type")
     copies = copies and not any(given.get(each) for each in (*changes, "--schema"))
     of_source = None if format_name == "tfrecord" else features
-    whole = selection is not None or (not copies and layout.needs_names)
+    whole = selection is not None or (not copies and layout.class_names_in == "header")
     source = replace(source, whole=whole, features=of_source)
     packing = Packing(
         source=source,

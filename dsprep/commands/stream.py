@@ -13,7 +13,6 @@ from dsprep.formats import CONCATENATIVE
 from dsprep.formats.base import Entry, Format
 from dsprep.formats.compressed import Readable
 from dsprep.formats.stream import ShardStream, why_no_shard
-from dsprep.formats.tfrecord import TFRecord
 from dsprep.images.check import DEFAULT_MAX_PIXELS, LEVELS
 from dsprep.images.transform import Transform
 from dsprep.options import given_options, require_effect
@@ -21,7 +20,7 @@ from dsprep.plan.geometry import kept_fields
 from dsprep.plan.layouts import make_layout
 from dsprep.plan.recipe import Recipe, sample_finisher
 from dsprep.sample import Sample
-from dsprep.schema import FACTS, Choice, Reading, Schema, observe, select, settle
+from dsprep.schema import FACTS, LABEL, Choice, Reading, Schema, observe, select, settle
 from dsprep.sources.reading import make_choice
 from dsprep.sources.shards import ShardReader
 from dsprep.units import format_some
@@ -163,9 +162,7 @@ def convert_stream(
         schema=schema,
         no_image=no_image,
     )
-    source_layout = CONCATENATIVE[source]()
-    if features is not None and isinstance(source_layout, TFRecord) and to != source:
-        source_layout = TFRecord(features)
+    source_layout = CONCATENATIVE[source]().with_options(preset=features if to != source else None)
     recipe = Recipe(
         reader=ShardReader((), source_layout),
         schema=Schema(()),
@@ -271,7 +268,7 @@ class _Stream:
         layout = recipe.layout
         if not raw:
             layout, notes = layout.arranged(schema)
-            if layout.needs_labels and schema.label is None and samples:
+            if LABEL in layout.required and schema.label is None and samples:
                 raise OptionError(
                     f"{self._name}: its samples have no label, and {layout.name} needs one: a "
                     "manifest can say that there is none, a stream cannot"
@@ -316,7 +313,7 @@ def _checked(sample: Sample | BadSample, recipe: Recipe, before: str | None) -> 
     """The sample, if it can follow the one whose key is ``before``."""
     if isinstance(sample, BadSample):
         raise sample
-    if sample.key == before and recipe.layout.keys_must_differ:
+    if sample.key == before and recipe.layout.equal_keys == "merged":
         raise BadSample(
             f"its key {before!r} is that of the sample before; --key index makes new keys"
         )

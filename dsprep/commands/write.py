@@ -30,6 +30,7 @@ from dsprep.run.commit import (
 from dsprep.run.run import Run
 from dsprep.run.state import RunState, remove_leftovers
 from dsprep.run.target import target_of
+from dsprep.schema import LABEL
 from dsprep.units import format_count, format_some
 from dsprep.workers.pool import Pool, available_cores
 
@@ -254,7 +255,7 @@ def _unlabeled(plan: Plan) -> Iterator[str]:
     are_images = not catalog.reader.whole
     if catalog.is_labeled:
         return
-    if layout.needs_labels:
+    if LABEL in layout.required:
         note += (
             f": {layout.name} cannot hold that, so each record says 0 instead, which a training "
             f"job takes for a class; only {plan.packing.destination.manifest.name} says that it "
@@ -285,11 +286,10 @@ def _notes(plan: Plan, shards: Sequence[ShardFacts], per_class: Mapping[int, int
             f"{format_some(incomplete)}"
         )
     notes += plan.notes
-    without = plan.catalog.without_objects() if plan.packing.layout.needs_objects else 0
-    if without:
+    stop = plan.packing.layout.stop_without_objects
+    if stop and (without := plan.catalog.without_objects()):
         notes.append(
-            f"{format_count(without, 'image')} without objects, at which MXNet's ImageDetIter and "
-            "ImageDetRecordIter stop"
+            f"{format_count(without, 'image')} without objects, at which {' and '.join(stop)} stop"
         )
     target = plan.packing.size.target
     if (
@@ -304,7 +304,7 @@ def _notes(plan: Plan, shards: Sequence[ShardFacts], per_class: Mapping[int, int
     void = [shard.name for shard in shards if not shard.samples]
     if void:
         notes.append(f"{format_count(len(void), 'empty shard')}: {format_some(void)}")
-    if plan.packing.layout.keys_must_differ and plan.packing.key == "path":
+    if plan.packing.layout.equal_keys == "merged" and plan.packing.key == "path":
         names = plan.catalog.keys()
         long = names.filter(names.str.len_bytes() > MAX_NAME - len(".jpeg"))
         if len(long):

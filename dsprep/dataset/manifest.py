@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -17,6 +17,9 @@ from dsprep.storage.local import LONGEST_NAME, open_regular, read_whole
 from dsprep.storage.paths import read_bytes
 
 VERSION = 2
+
+UNFINISHED = "a run is writing there, or was stopped: wait for it, or give its command again"
+"""What to say of a directory that a run keeps its notes in."""
 
 _CRC32C = re.compile("[0-9a-f]{8}")
 
@@ -42,13 +45,26 @@ class FileReceipt:
 
     @staticmethod
     def of(path: Path) -> FileReceipt:
-        """The receipt of a file that is there, of any size."""
+        """Return the receipt of a file that exists, of any size."""
         crc = size = 0
         with open(path, "rb", buffering=0, opener=open_regular) as file:
             while block := file.read(1 << 20):
                 crc = extend(block, crc)
                 size += len(block)
         return FileReceipt(path.name, size, crc)
+
+    def to_json(self) -> dict[str, Any]:
+        """Return what a manifest says of it."""
+        return {"name": self.name, "bytes": self.bytes, "crc32c": f"{self.crc32c:08x}"}
+
+    @classmethod
+    def from_json(cls, values: Any) -> FileReceipt:
+        """Read what a manifest says."""
+        crc32c = _get(str, values, "crc32c")
+        if not _CRC32C.fullmatch(crc32c):
+            raise ValueError(f"crc32c {crc32c!r:.100} is not 8 hexadecimal digits")
+        name = _file_name(_get(str, values, "name"))
+        return FileReceipt(name, _get(int, values, "bytes"), int(crc32c, 16))
 
 
 @dataclass(frozen=True)
@@ -58,20 +74,32 @@ class ShardReceipt(FileReceipt):
     samples: int  # how many samples it holds
     sidecars: tuple[FileReceipt, ...] = ()  # the files that belong to it
 
+    def to_json(self) -> dict[str, Any]:
+        """Return what a manifest says of it."""
+        sidecars = [file.to_json() for file in self.sidecars]
+        return {**super().to_json(), "samples": self.samples, "sidecars": sidecars}
+
+    @classmethod
+    def from_json(cls, values: Any) -> ShardReceipt:
+        """Read what a manifest says."""
+        file = FileReceipt.from_json(values)
+        sidecars = tuple(map(FileReceipt.from_json, _get(list, values, "sidecars")))
+        return cls(file.name, file.bytes, file.crc32c, _get(int, values, "samples"), sidecars)
+
 
 @dataclass(frozen=True)
 class Manifest:
     """A data set on disk. Nothing in it tells when, where or by whom it was made."""
 
     format: str  # the format's name
-    name: str  # what shard names begin with
+    name: str  # the prefix of shard file names
     # the class names, the class number being a position; None if there are none
     classes: tuple[str, ...] | None
     samples: int  # how many there are in all shards
     rejected: int  # how many of the source's samples are not in them
     bytes: int  # the size of all shards
     # the SHA-256 of the source's catalog, in the order in which it was packed; empty for shards
-    # that something else wrote
+    # that another program wrote
     source: str
     options: Mapping[str, Any]  # those that the bytes depend on
     shards: Sequence[ShardReceipt]  # in order
@@ -81,7 +109,7 @@ class Manifest:
     enforced: bool = False
 
     def every_file(self) -> Iterable[FileReceipt]:
-        """Shards, sidecars and the others, but not the manifest itself."""
+        """Return shards, sidecars and the others, but not the manifest itself."""
         for shard in self.shards:
             yield shard
             yield from shard.sidecars
@@ -92,19 +120,42 @@ class Manifest:
         return any(shard.name == name for shard in self.shards)
 
     def to_json(self) -> str:
-        """The text of ``manifest.json``."""
-        values = {"dsprep_manifest": VERSION, **asdict(self)}
-        values["shards"] = [_with_hex(asdict(shard)) for shard in self.shards]
-        values["files"] = [_with_hex(asdict(file)) for file in self.files]
-        values["schema"] = self.schema and self.schema.to_json()
+        """Return the text of ``manifest.json``."""
+        values = {
+            "dsprep_manifest": VERSION,
+            "format": self.format,
+            "name": self.name,
+            "classes": self.classes,
+            "samples": self.samples,
+            "rejected": self.rejected,
+            "bytes": self.bytes,
+            "source": self.source,
+            "options": self.options,
+            "shards": [shard.to_json() for shard in self.shards],
+            "files": [file.to_json() for file in self.files],
+            "schema": self.schema and self.schema.to_json(),
+            "enforced": self.enforced,
+        }
         return json.dumps(values, indent=1, ensure_ascii=False) + "\n"
 
-
-def _with_hex(values: dict[str, Any]) -> dict[str, Any]:
-    values["crc32c"] = f"{values['crc32c']:08x}"
-    if "sidecars" in values:
-        values["sidecars"] = [_with_hex(each) for each in values["sidecars"]]
-    return values
+    @classmethod
+    def from_json(cls, values: Any) -> Manifest:
+        """Read the values of a manifest; raises ValueError if they are not those of one."""
+        classes = None if values.get("classes", ...) is None else _get(list, values, "classes")
+        return cls(
+            format=_get(str, values, "format"),
+            name=_get(str, values, "name"),
+            classes=None if classes is None else tuple(_is(str, x, "a class") for x in classes),
+            samples=_get(int, values, "samples"),
+            rejected=_get(int, values, "rejected"),
+            bytes=_get(int, values, "bytes"),
+            source=_get(str, values, "source"),
+            options=_get(dict, values, "options"),
+            shards=[ShardReceipt.from_json(each) for each in _get(list, values, "shards")],
+            files=[FileReceipt.from_json(each) for each in _get(list, values, "files")],
+            schema=None if values.get("schema") is None else Schema.from_json(values["schema"]),
+            enforced=_get(bool, values, "enforced"),
+        )
 
 
 def read_manifest(path: str | Path) -> Manifest:
@@ -119,23 +170,17 @@ def read_manifest(path: str | Path) -> Manifest:
 def parse_manifest(data: bytes, name: str) -> Manifest:
     """Read the bytes of a manifest, which may come from anywhere."""
     try:
-        version, values = _version(data)
-        if version == VERSION:
-            return _manifest(values)
+        try:
+            values = json.loads(data)
+        except (ValueError, RecursionError):
+            raise ValueError("it is not JSON") from None
+        if not isinstance(values, dict) or "dsprep_manifest" not in values:
+            raise ValueError("it lacks dsprep_manifest")
+        if (version := values["dsprep_manifest"]) == VERSION:
+            return Manifest.from_json(values)
     except ValueError as error:
         raise SourceError(f"{name}: is not a manifest that dsprep wrote: {error!s:.200}") from None
     raise OtherVersion(f"{name}: version {version!s:.20}; this dsprep reads version {VERSION}")
-
-
-def _version(data: bytes) -> tuple[Any, dict[str, Any]]:
-    """The version of a manifest, and all that is in it."""
-    try:
-        values = json.loads(data)
-    except (ValueError, RecursionError):
-        raise ValueError("it is not JSON") from None
-    if not isinstance(values, dict) or "dsprep_manifest" not in values:
-        raise ValueError("it lacks dsprep_manifest")
-    return values["dsprep_manifest"], values
 
 
 def read_rejects(path: Path) -> list[Reject]:
@@ -160,39 +205,6 @@ def parse_rejects(data: bytes, name: str) -> list[Reject]:
         return rejects
     except (ValueError, RecursionError):
         raise SourceError(f"{name}: is not the list of rejects that dsprep wrote") from None
-
-
-def _manifest(values: dict[str, Any]) -> Manifest:
-    classes = None if values.get("classes", ...) is None else _get(list, values, "classes")
-    return Manifest(
-        format=_get(str, values, "format"),
-        name=_get(str, values, "name"),
-        classes=None if classes is None else tuple(_is(str, each, "a class") for each in classes),
-        samples=_get(int, values, "samples"),
-        rejected=_get(int, values, "rejected"),
-        bytes=_get(int, values, "bytes"),
-        source=_get(str, values, "source"),
-        options=_get(dict, values, "options"),
-        shards=[_shard(each) for each in _get(list, values, "shards")],
-        files=[_file(each) for each in _get(list, values, "files")],
-        schema=None if values.get("schema") is None else Schema.from_json(values["schema"]),
-        enforced=_get(bool, values, "enforced"),
-    )
-
-
-def _file(values: Any) -> FileReceipt:
-    crc32c = _get(str, values, "crc32c")
-    if not _CRC32C.fullmatch(crc32c):
-        raise ValueError(f"crc32c {crc32c!r:.100} is not 8 hexadecimal digits")
-    name = _file_name(_get(str, values, "name"))
-    return FileReceipt(name, _get(int, values, "bytes"), int(crc32c, 16))
-
-
-def _shard(values: Any) -> ShardReceipt:
-    file = _file(values)
-    sidecars = tuple(_file(each) for each in _get(list, values, "sidecars"))
-    samples = _get(int, values, "samples")
-    return ShardReceipt(file.name, file.bytes, file.crc32c, samples, sidecars)
 
 
 def _file_name(name: str) -> str:

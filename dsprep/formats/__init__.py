@@ -16,6 +16,7 @@ from dsprep.formats.webdataset import WebDataset
 __all__ = [
     "CONCATENATIVE",
     "FORMATS",
+    "SHARDED",
     "SUFFIXES",
     "Entry",
     "Format",
@@ -24,38 +25,31 @@ __all__ = [
     "shard_stem",
 ]
 
-_SHARD_OF = re.compile(r"-\d{5}-of-\d{5}$")
-
 FORMATS: dict[str, type[Format]] = {
     each.name: each
     for each in (WebDataset, TFRecord, RecordIO, RecordIOProtobuf, Parquet, Folder, AugmentedFolder)
 }
-"""Every format by name. A new format is a new file beside these, and a word in this line."""
+"""Every format by name: what ``--to`` takes. A new format is a module and a word in this line."""
+
+SHARDED = {name: each for name, each in FORMATS.items() if not each.is_tree}
+"""The formats whose files are shards: what ``--format`` takes."""
 
 CONCATENATIVE = {name: each for name, each in FORMATS.items() if each.concatenative}
-"""The formats whose shards are one encoded sample after another."""
+"""The formats whose shards are one encoded sample after another: what ``--from`` takes."""
 
-_FILES = tuple(each for each in FORMATS.values() if each.suffix)
-"""The formats whose files have a suffix of their own."""
-
-SUFFIXES = ", ".join(each.suffix for each in _FILES)
+SUFFIXES = ", ".join(each.suffix for each in SHARDED.values())
 """What names of shards end with, for messages."""
 
-_IN_THE_WILD: dict[str, type[Format]] = {
-    ".tgz": WebDataset,
-    ".tfrecords": TFRecord,  # older tutorials of TensorFlow
-    ".tfrec": TFRecord,  # Kaggle
-    ".record": TFRecord,  # the Object Detection API
-}
-"""What names of shards that others wrote end with besides."""
+_OTHER_SUFFIXES = {end: each for each in SHARDED.values() for end in each.other_suffixes}
+_NUMBERED = re.compile(r"-\d{5}-of-\d{5}$")
 
 
 def shard_stem(path: str) -> str:
-    """A shard's file name without what tells its format: ``train-00000-of-00008``."""
+    """Return a shard's file name without what tells its format: ``train-00000-of-00008``."""
     name = os.path.basename(path).removesuffix(".gz")
-    for suffix in _IN_THE_WILD:
+    for suffix in _OTHER_SUFFIXES:
         name = name.removesuffix(suffix).replace(f"{suffix}-", "-")
-    for each in _FILES:
+    for each in SHARDED.values():
         if name.endswith(each.suffix):
             return name[: -len(each.suffix)]
         name = name.replace(f"{each.suffix}-", "-")  # tfds: train.tfrecord-00000-of-00008
@@ -63,19 +57,17 @@ def shard_stem(path: str) -> str:
 
 
 def format_of_file(path: str) -> type[Format] | None:
-    """The format whose shards have names like this one, or None."""
+    """Return the format whose shards have names like this one; None if none has."""
     plain = path.removesuffix(".gz")
-    for each in _FILES:
+    for each in SHARDED.values():
         if plain.endswith(each.suffix):
             return each
     # tfds: train.tfrecord-00000-of-00008; Inception: train-00000-of-01024
-    if _SHARD_OF.search(plain):
-        return TFRecord
-    return None
+    return TFRecord if _NUMBERED.search(plain) else None
 
 
 def format_of_source(path: str) -> type[Format] | None:
-    """The format of shards with names like this one, which others may have given; or None."""
+    """Return the format of shards with names like this one, which others may have given."""
     plain = path.removesuffix(".gz")
-    others = (each for suffix, each in _IN_THE_WILD.items() if plain.endswith(suffix))
+    others = (each for suffix, each in _OTHER_SUFFIXES.items() if plain.endswith(suffix))
     return format_of_file(path) or next(others, None)

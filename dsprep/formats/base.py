@@ -1,61 +1,58 @@
 """What a format is: how samples are laid out in a shard.
 
 Most formats are concatenative: a shard is its encoded samples one after another, then a trailer
-that depends on nothing but their total size. Naming, writing, checksums, commit and resume are
-therefore written once, for all of them, elsewhere; a format only encodes a sample, says what it
-will weigh, and reads a shard back. The others bring a writer of their own.
+that depends only on their total size. Naming, writing, checksums, commit and resume are written
+once, elsewhere, for all of them. A format encodes a sample, says what it will weigh, and reads a
+shard back. The other formats bring a writer of their own.
 """
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, field, fields, replace
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, fields, replace
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Protocol, Self
 
+from dsprep.errors import OptionError
 from dsprep.images.header import sniff
 from dsprep.rows import Rows
 from dsprep.sample import UNKNOWN_IMAGE, Sample
-from dsprep.schema import FACTS, LABEL, Meaning, Schema, Table
+from dsprep.schema import FACTS, Field, Meaning, Schema, Table
 
 if TYPE_CHECKING:
     import polars as pl
 
+    from dsprep.formats.folder import Listed
     from dsprep.formats.stream import ShardStream
+    from dsprep.formats.tar import Member
 
 
 class Entry(NamedTuple):
-    """One sample as it lies in a shard.
+    """One sample of a shard."""
 
-    Attributes:
-        offset: First byte of the encoded sample in the (decompressed) shard.
-        size: Bytes of the encoded sample, headers and padding included.
-        sample: The raw sample; its key is empty if the shard does not tell it.
-    """
-
-    offset: int
-    size: int
-    sample: Sample
+    offset: int  # first byte of the encoded sample in the (decompressed) shard
+    size: int  # bytes of the encoded sample, headers and padding included
+    sample: Sample  # the raw sample; its key is empty if the shard does not tell it
 
 
 class Span(NamedTuple):
-    """Where one sample lies in a shard, and what its headers tell without its payload.
+    """Where one sample lies in a shard, and what its headers tell without its payload."""
 
-    Attributes:
-        offset: First byte of the encoded sample in the (decompressed) shard.
-        size: Bytes of the encoded sample, headers and padding included.
-        key: Its key, or the empty string where that is not in a header.
-        id: Its id.
-        label: Its label as numbers, if a header tells it.
-        fields: The raw names of its fields, if headers tell them.
-    """
-
-    offset: int
-    size: int
-    key: str
+    offset: int  # first byte of the encoded sample in the (decompressed) shard
+    size: int  # bytes of the encoded sample, headers and padding included
+    key: str  # empty if no header tells it
     id: int
-    label: tuple[float, ...] | None = None
-    fields: tuple[str, ...] | None = None
+    label: tuple[float, ...] | None = None  # its numbers, if a header tells them
+    fields: tuple[str, ...] | None = None  # the raw names of its fields, if headers tell them
+
+
+class Group(NamedTuple):
+    """The members of one sample, in a format that stores a file for each field."""
+
+    key: str  # what their names share
+    members: dict[str, Member]  # by extension in lower case
+    start: int  # where the first of their headers begins
+    stop: int  # where the last of their bytes, padding included, ends
 
 
 class ShardFacts(NamedTuple):
@@ -70,8 +67,8 @@ class SampleWriter(Protocol):
     """Writes samples to a file whose layout is not one sample after another.
 
     Attributes:
-        bytes: The file's size on disk, once it is finished.
-        crc32c: Of its bytes, once it is finished.
+        bytes: The file's size on disk, after :meth:`finish`.
+        crc32c: The checksum of its bytes, after :meth:`finish`.
     """
 
     bytes: int
@@ -104,30 +101,36 @@ class Format(ABC):
 
     name: ClassVar[str]
     suffix: ClassVar[str]
+    """The end of the names of its shards; empty if it writes a tree of files."""
+    other_suffixes: ClassVar[tuple[str, ...]] = ()
+    """What the names of shards that others wrote end with."""
     concatenative: ClassVar[bool] = True
     """Whether a shard is its encoded samples one after another; if not, see :meth:`open_writer`."""
-    has_sidecars: ClassVar[bool] = False
-    """Whether files stand beside each shard."""
-    keys_must_differ: ClassVar[bool] = False
-    """Whether two samples with one key would become one."""
+    is_tree: ClassVar[bool] = False
+    """Whether shards are joined to one tree of files when all of them are there."""
+    sidecar_suffixes: ClassVar[tuple[str, ...]] = ()
+    """What :meth:`sidecars` writes beside each shard."""
+    shard_index: ClassVar[str] = ""
+    """The kind of index that others read a shard with; empty if there is none."""
+    equal_keys: ClassVar[str] = "kept"
+    """What becomes of samples with one key: they are ``kept`` apart, or ``merged`` by readers."""
     known_by: ClassVar[str] = "key"
-    """What tells samples of a shard apart: ``key``, ``path`` or ``id``."""
+    """What identifies the samples of a shard: ``key``, ``path`` or ``id``."""
+    class_names_in: ClassVar[str] = "companion"
+    """Where names of classes are: in ``classes.txt`` beside the shards (``companion``), in each
+    ``sample``, or in the ``header`` of a shard, which is written before its first sample."""
+    required: ClassVar[frozenset[str]] = frozenset()
+    """The roles that each sample has. A label is a placeholder if the schema has none."""
     readable_images: ClassVar[frozenset[str] | None] = None
     """The kinds of image that its readers decode, if others end them; None if all are harmless."""
-    sealed: ClassVar[bool] = False
-    """Whether an encoded sample holds a checksum of its payload; see :meth:`is_intact`."""
-    needs_labels: ClassVar[bool] = False
-    """Whether an encoded sample always has a label: a placeholder if the schema has none."""
-    needs_objects: ClassVar[bool] = False
-    """Whether its readers for detection stop at an image without objects."""
+    stop_without_objects: ClassVar[tuple[str, ...]] = ()
+    """Its readers for detection that stop at an image without objects."""
     max_class: ClassVar[int | None] = None
     """The largest class number that it holds exactly; None for any."""
     float_bits: ClassVar[int] = 64
     """The bits of floats; those of 64 bits are rounded to fewer."""
     label_bits: ClassVar[int] = 64
     """The bits of floats that are labels."""
-    needs_names: ClassVar[bool] = False
-    """Whether the names of classes have to be known before the first sample is written."""
     schema: Schema | None = field(default=None, kw_only=True)
     """The schema of the samples to write, its places being those of this format; None for raw
     samples, which have been read from the same format. See :meth:`arranged`."""
@@ -147,12 +150,16 @@ class Format(ABC):
 
     def options(self) -> dict[str, Any]:
         """Return the options as a manifest records them: all but the schema."""
-        options = asdict(replace(self, schema=None))
-        del options["schema"]
-        return options
+        return {}
+
+    def with_options(self, **options: Any) -> Self:
+        """Return this format with those of some options that it has and that are given."""
+        own = {each.name for each in fields(self)}
+        given = {name: value for name, value in options.items() if value is not None}
+        return replace(self, **{name: given[name] for name in own & given.keys()})
 
     def shard_name(self, name: str, number: int, count: int) -> str:
-        """The file name of shard ``number`` (from 0) of ``count``, as its users write it."""
+        """Return the file name of shard ``number`` (from 0) of ``count``, as its users write it."""
         return f"{name}-{number:05d}{self.file_suffix}"
 
     @property
@@ -163,7 +170,7 @@ class Format(ABC):
     @property
     def compressed(self) -> bool:
         """Whether the whole shard is wrapped in gzip."""
-        return False
+        return self.file_suffix.endswith(".gz")
 
     def place_of(self, raw: str) -> str:
         """Return the place that a raw name stands for: several names may be one place."""
@@ -192,9 +199,7 @@ class Format(ABC):
 
     def placeholders(self, schema: Schema) -> frozenset[str]:
         """Return the raw names of labels that mean nothing: those of samples without labels."""
-        if schema.label is not None or not self.needs_labels:
-            return frozenset()
-        return frozenset(name for name in (LABEL,) if self.meaning(name).role == LABEL)
+        return frozenset()
 
     def fact_of(self, raw: str) -> str:
         """Return the fact of an image that a raw name tells; the empty string if it is none."""
@@ -236,16 +241,16 @@ class Format(ABC):
         raise NotImplementedError
 
     def trailer(self, size: int) -> bytes:
-        """What follows ``size`` bytes of encoded samples at the end of a shard."""
+        """Return what follows ``size`` bytes of encoded samples at the end of a shard."""
         return b""
 
     def capacity(self, target: int) -> int:
-        """How many bytes of encoded samples fit into a shard of at most ``target`` bytes."""
+        """Return how many bytes of encoded samples fit into a shard of ``target`` bytes."""
         return target
 
     @abstractmethod
     def weights(self, rows: pl.DataFrame) -> pl.Series:
-        """What each row of a catalog will weigh in a shard, in bytes.
+        """Return what each row of a catalog will weigh in a shard, in bytes.
 
         Args:
             rows: The catalog's table, with two more columns: ``image``, the bytes of the encoded
@@ -273,6 +278,10 @@ class Format(ABC):
         for offset, size, sample in self.read(stream):
             yield Span(offset, size, sample.key, sample.id, fields=tuple(sample.fields))
 
+    def groups(self, stream: ShardStream) -> Iterator[Group] | None:
+        """Find the members of samples by their headers; None if the format has no members."""
+        return None
+
     def class_names(self, path: str) -> Mapping[str, tuple[str, ...]]:
         """Return the class names that a shard itself tells, by the raw name of the field.
 
@@ -282,12 +291,12 @@ class Format(ABC):
         """
         return {}
 
-    def is_intact(self, encoded: bytes) -> bool:
-        """Whether an encoded sample has the payload that its checksum tells of."""
-        return True
+    def is_intact(self, encoded: bytes) -> bool | None:
+        """Return whether the checksum of an encoded sample is right; None if it has none."""
+        return None
 
     def sidecars(self, rows: Rows, sizes: Sequence[int]) -> dict[str, bytes]:
-        """The files that stand beside a shard, by the suffix that replaces the shard's own.
+        """Return the files that stand beside a shard, by the suffix that replaces its own.
 
         Args:
             rows: The shard's samples, in order.
@@ -296,5 +305,41 @@ class Format(ABC):
         return {}
 
     def dataset_index(self, name: str, shards: Sequence[ShardFacts]) -> dict[str, bytes]:
-        """The files that index a whole data set, by file name."""
+        """Return the files that index a whole data set, by file name."""
         return {}
+
+    def metadata_lines(self, samples: Callable[[], Iterable[Listed]]) -> Iterator[tuple[str, str]]:
+        """Return what a tree of files tells besides names and images: paths, with a line each."""
+        return iter(())
+
+    def references(self, samples: Iterable[Listed], classes: Sequence[str] | None) -> str | None:
+        """Return the manifest beside a tree of files that refers to them; None if it has none.
+
+        Raises:
+            BadSample: If a label cannot be in it.
+        """
+        return None
+
+    def listed_sample(self, listed: Listed, files: Mapping[str, bytes]) -> Sample:
+        """Return a sample of a tree of files, its values as metadata and files have them."""
+        raise NotImplementedError
+
+
+def claim(used: dict[str, str], place: str, each: Field, what: str) -> None:
+    """Give a place to a field, or refuse because another one has it."""
+    if place in used:
+        other = f"the field {used[place]!r}" if used[place] else f"another {what}"
+        raise OptionError(
+            f"the field {each.name!r} would be the {what} {place!r}, which is {other}: "
+            f"give --drop {each.name}, or --rename {each.name}=NEW"
+        )
+    used[place] = each.name
+
+
+def rounding_notes(fields: Iterable[Field], what: str) -> list[str]:
+    """Say which fields lose bits in a format of 32-bit floats."""
+    return [
+        f"{each.name}: 64-bit floats are rounded to the 32 bits of {what}"
+        for each in fields
+        if each.kind.code == "d"
+    ]

@@ -15,58 +15,59 @@ from contextlib import suppress
 from functools import lru_cache
 from typing import Any, TypeAlias
 
-from dsprep.formats.wire import BYTES, FIXED32, VARINT, read_varint, read_varints, varint
+from dsprep.formats.wire import (
+    BYTES,
+    FIXED32,
+    VARINT,
+    framed,
+    read_varint,
+    read_varints,
+    strings,
+    varint,
+    varints,
+)
 from dsprep.formats.wire import fields as fields_of
 from dsprep.sample import Blobs, Floats, Ints
 
-BytesList: TypeAlias = Blobs
-FloatList: TypeAlias = Floats
-Int64List: TypeAlias = Ints
-Feature: TypeAlias = BytesList | FloatList | Int64List
+Feature: TypeAlias = Blobs | Floats | Ints
+
+_SHORT = 64
+"""Bytes of an entry that many samples may share: a class, a format."""
 
 
 def example_head(size: int) -> bytes:
-    """What stands before the features of an Example: the head of the message that holds them."""
+    """Encode what precedes the features of an Example."""
     return b"\x0a" + varint(size)
 
 
 def encode_entry(name: str, feature: Feature) -> bytes:
-    """Encode a feature with its name, as an entry of the map that the features are."""
-    value = _encode_feature(feature)
-    body = _key(name) + b"\x12" + varint(len(value)) + value
-    return b"\x0a" + varint(len(body)) + body
+    """Encode a feature with its name, as an entry of the map of features."""
+    return framed(b"\x0a", _key(name) + framed(b"\x12", _encode_feature(feature)))
 
 
 @lru_cache(maxsize=4096)
 def head_of_bytes(name: str, size: int) -> bytes:
-    """All of the entry of a single bytes value but the value itself, with which it ends."""
-    key = _key(name)
-    item = varint(size)
-    size += len(item) + 1
-    items = varint(size)
-    size += len(items) + 1
-    feature = varint(size)
-    size += len(feature) + 1 + len(key)
-    return b"".join((b"\x0a", varint(size), key, b"\x12", feature, b"\x0a", items, b"\x0a", item))
+    """Encode the entry of a single bytes value up to the value itself, with which it ends."""
+    head = b""
+    for tag in (b"\x0a", b"\x0a", b"\x12"):
+        head = tag + varint(size + len(head)) + head
+    head = _key(name) + head
+    return b"\x0a" + varint(size + len(head)) + head
 
 
 @lru_cache(maxsize=256)
 def _key(name: str) -> bytes:
-    encoded = name.encode()
-    return b"\x0a" + varint(len(encoded)) + encoded
+    return framed(b"\x0a", name.encode())
 
 
 def _encode_feature(feature: Feature) -> bytes:
-    if isinstance(feature, BytesList):
-        body = b"".join(b"\x0a" + varint(len(each)) + each for each in feature)
-        return b"\x0a" + varint(len(body)) + body
-    if isinstance(feature, FloatList):
+    if isinstance(feature, Blobs):
+        return framed(b"\x0a", b"".join([framed(b"\x0a", each) for each in feature]))
+    if isinstance(feature, Floats):
         packed, tag = struct.pack(f"<{len(feature)}f", *feature), b"\x12"
     else:
-        # A negative number is the ten-byte varint of its two's complement.
-        packed, tag = b"".join(varint(each & (1 << 64) - 1) for each in feature), b"\x1a"
-    body = b"\x0a" + varint(len(packed)) + packed if packed else b""
-    return tag + varint(len(body)) + body
+        packed, tag = varints(feature), b"\x1a"
+    return framed(tag, framed(b"\x0a", packed) if packed else b"")
 
 
 def decode_example(data: bytes) -> dict[str, Feature]:
@@ -75,23 +76,17 @@ def decode_example(data: bytes) -> dict[str, Feature]:
         plain = _plain_features(data)
         if plain is not None:
             return plain
-    features: dict[str, Feature] = {}
-    for number, wire, value in fields_of(data):
-        if number != 1 or wire != BYTES:
-            continue
-        for inner, inner_wire, entry in fields_of(_as_bytes(value)):
-            if inner == 1 and inner_wire == BYTES:
-                name, feature = _decode_entry(_as_bytes(entry))
-                features[name] = feature
-    return features
-
-
-_SHORT = 64
-"""Bytes of an entry that many samples may share: a class, a format."""
+    return dict(
+        _decode_entry(entry)
+        for number, features in strings(data)
+        if number == 1
+        for inner, entry in strings(features)
+        if inner == 1
+    )
 
 
 def _plain_features(data: bytes) -> dict[str, Feature] | None:
-    """The features of an Example that is nothing but those; None if it is more, or none."""
+    """Decode an Example that is nothing but its features; None if it is more, or has none."""
     features: dict[str, Feature] = {}
     size, at = read_varint(data, 1)
     end = len(data)
@@ -116,7 +111,7 @@ def _known_entry(entry: bytes) -> tuple[str, Feature]:
 
 
 def _plain_entry(data: bytes, start: int, stop: int) -> tuple[str, Feature]:
-    """An entry as all writers lay it out that holds one string of bytes; else any entry."""
+    """Decode an entry of one byte string as all writers lay it out; else any entry."""
     at = start + 2 + data[start + 1]
     if data[start] != 0x0A or data[start + 1] >= 0x80 or at > stop:
         return _decode_entry(data[start:stop])
@@ -129,59 +124,43 @@ def _plain_entry(data: bytes, start: int, stop: int) -> tuple[str, Feature]:
             size, at = read_varint(data, at - 1)
         if at + size != stop:
             return _decode_entry(data[start:stop])
-    return name.decode(), BytesList((data[at:stop],))
+    return name.decode(), Blobs((data[at:stop],))
 
 
 def _decode_entry(data: bytes) -> tuple[str, Feature]:
     name = ""
-    kind: type[Feature] = BytesList
+    kind: type[Feature] = Blobs
     values: list[Any] = []
-    for number, wire, value in fields_of(data):
-        if wire != BYTES:
-            continue
+    for number, value in strings(data):
         if number == 1:
-            name = _as_bytes(value).decode()
-        elif number == 2:
-            kind = _add_values(_as_bytes(value), kind, values)
+            name = value.decode()
+        for inner, items in strings(value) if number == 2 else ():
+            if inner not in (1, 2, 3):
+                continue
+            # A list given in two parts is one list; one of another kind replaces it.
+            before, kind = kind, (Blobs, Floats, Ints)[inner - 1]
+            if kind is not before:
+                values.clear()
+            values += _values(kind, items)
     return name, kind(values)
-
-
-def _add_values(data: bytes, kind: type[Feature], values: list[Any]) -> type[Feature]:
-    """Add the values of a feature to those of its kind that came before it; returns its kind."""
-    for number, wire, value in fields_of(data):
-        if wire != BYTES or number not in (1, 2, 3):
-            continue
-        # A list given in two parts is one list; one of another kind replaces it.
-        before, kind = kind, (BytesList, FloatList, Int64List)[number - 1]
-        if kind is not before:
-            values.clear()
-        values += _values(kind, _as_bytes(value))
-    return kind
 
 
 def _values(kind: type[Feature], data: bytes) -> Iterator[bytes | float | int]:
     for number, wire, value in fields_of(data):
         if number != 1:
             continue
-        if kind is BytesList and wire == BYTES:
-            yield _as_bytes(value)
-        elif kind is FloatList and wire == FIXED32:
-            yield struct.unpack("<f", _as_bytes(value))[0]
-        elif kind is FloatList and wire == BYTES:
-            packed = _as_bytes(value)
-            if len(packed) % 4:
+        if isinstance(value, int):
+            if kind is Ints and wire == VARINT:
+                yield _signed(value)
+        elif kind is Blobs and wire == BYTES:
+            yield value
+        elif kind is Floats and wire in (BYTES, FIXED32):
+            if len(value) % 4:
                 raise ValueError("a list of floats whose length is not a multiple of 4")
-            yield from struct.unpack(f"<{len(packed) // 4}f", packed)
-        elif kind is Int64List and wire == VARINT and isinstance(value, int):
-            yield _signed(value)
-        elif kind is Int64List and wire == BYTES:
-            yield from map(_signed, read_varints(_as_bytes(value)))
+            yield from struct.unpack(f"<{len(value) // 4}f", value)
+        elif kind is Ints and wire == BYTES:
+            yield from map(_signed, read_varints(value))
 
 
 def _signed(value: int) -> int:
     return value - (1 << 64) if value >> 63 else value
-
-
-def _as_bytes(value: bytes | int) -> bytes:
-    assert isinstance(value, bytes)
-    return value

@@ -17,21 +17,28 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
+from pathlib import Path
 from stat import S_ISDIR
-from typing import TYPE_CHECKING, ClassVar, NamedTuple, Self
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Self
 
 import google_crc32c
 
 from dsprep.errors import BadImage, BadSample, OptionError, SourceError
+from dsprep.formats.augmented import format_augmented
 from dsprep.formats.base import Entry, Format
-from dsprep.formats.extensions import extension_of
-from dsprep.formats.filenames import cut_stem, harmless_part, harmless_path, split_extension
-from dsprep.formats.json_text import json_writer, quote
-from dsprep.formats.listing import File, Listed
+from dsprep.formats.names import (
+    cut_stem,
+    extension_of,
+    harmless_part,
+    harmless_path,
+    split_extension,
+)
+from dsprep.formats.values import json_writer, quote
 from dsprep.formats.webdataset import WebDataset
 from dsprep.images.header import read_header, sniff
 from dsprep.sample import IMAGE_EXTENSIONS, UNKNOWN_IMAGE, Sample, Value
-from dsprep.schema import FACTS, IMAGE, LABEL, Field, Meaning, Schema, item_of
+from dsprep.schema import FACTS, IMAGE, LABEL, Field, Meaning, Schema
+from dsprep.storage.local import open_regular
 from dsprep.units import format_some
 
 if TYPE_CHECKING:
@@ -51,12 +58,87 @@ _SIDE = re.compile(
 )
 """What ``datasets`` takes for the name of a side of a split (its data_files.py)."""
 
+LISTING = "files.jsonl"
+"""The listing in the directory of a unit; all other files there have numbers for names."""
+
+_ENCODER = json.JSONEncoder(ensure_ascii=False)
+
+_LONGEST_LINE = 1 << 24
+"""Bytes of a line of a listing that are read; what dsprep writes is far shorter."""
+
 _LONGEST_ENDING = 200
 _SIZED = 4
 """Numbers at the head of a detection label; the last two are the image's size."""
 
 _DIRECTORY = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 _FLAGS = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+
+
+class File(NamedTuple):
+    """A file of a folder."""
+
+    path: str  # below the folder
+    bytes: int  # its size
+    crc32c: int  # of its bytes
+
+
+class Listed(NamedTuple):
+    """A sample as a listing has it, on one line of JSON."""
+
+    id: int  # its id
+    key: str  # its key where it comes from
+    label: int | tuple[float, ...] | None  # A class number or several numbers; None if it has none
+    class_name: str | None  # the name of its class; None if it has none
+    stem: str  # what the paths of all its files begin with
+    files: tuple[File, ...]  # its files, the image first
+    wanted: str | None  # the name that it should have had, where that could not be; or None
+    fields: str = ""  # what its metadata says besides, as the inside of an object of JSON
+    # the fields that are further images, and how their paths end
+    references: tuple[tuple[str, str], ...] = ()
+
+    def to_json(self) -> bytes:
+        """Return the line, its line break included."""
+        values = {
+            "id": self.id,
+            "key": self.key,
+            "label": self.label,
+            "class": self.class_name,
+            "stem": self.stem,
+            "files": [{"path": f.path, "bytes": f.bytes, "crc32c": f.crc32c} for f in self.files],
+            "wanted": self.wanted,
+            "fields": self.fields or None,
+            "references": dict(self.references) or None,
+        }
+        present = {name: value for name, value in values.items() if value is not None}
+        # What is no Unicode in a key becomes the escape that JSON has for it.
+        return _ENCODER.encode(present).encode("utf-8", "backslashreplace") + b"\n"
+
+    @classmethod
+    def from_json(cls, line: bytes) -> Listed:
+        """Read a line."""
+        try:
+            values = json.loads(line.decode())
+            label = values.get("label")
+            return cls(
+                values["id"],
+                values["key"],
+                tuple(label) if isinstance(label, list) else label,
+                values.get("class"),
+                values["stem"],
+                tuple(File(**each) for each in values["files"]),
+                values.get("wanted"),
+                values.get("fields", ""),
+                tuple(values.get("references", {}).items()),
+            )
+        except (KeyError, TypeError, AttributeError) as error:
+            raise ValueError(f"no line of a listing: {error}") from None
+
+
+def read_listing(listing: Path) -> Iterator[Listed]:
+    """Read a listing line by line."""
+    with open(listing, "rb", opener=open_regular) as file:
+        while line := file.readline(_LONGEST_LINE):
+            yield Listed.from_json(line)
 
 
 class Layout(NamedTuple):
@@ -79,23 +161,26 @@ class Folder(Format):
     name: ClassVar[str] = "folder"
     suffix: ClassVar[str] = ""
     concatenative: ClassVar[bool] = False
+    is_tree: ClassVar[bool] = True
+    class_names_in: ClassVar[str] = "sample"
     # whether images may be of another kind than their file names say, because they were encoded
     # again: those get the extension of their kind. Else a name is kept as it is.
     reencoded: bool = False
 
+    def options(self) -> dict[str, Any]:
+        return {"reencoded": self.reencoded}
+
     def meaning(self, place: str) -> Meaning:
-        """Return what a column of a folder's metadata means."""
         return Meaning(place, *{IMAGE: (IMAGE, IMAGE), LABEL: (None, LABEL)}.get(place, ()))
 
     def arranged(self, schema: Schema) -> tuple[Self, list[str]]:
-        """Return the format that writes samples of a schema, and what it leaves out."""
         for each in schema.fields:
             if each.type == "list<bytes>":
                 raise OptionError(
                     f"a folder holds no list of bytes, which the field {each.name!r} is: give "
                     f"--drop {each.name}"
                 )
-            is_value = each.type not in ("image", "bytes", "json") and each.name not in FACTS
+            is_value = not each.kind.is_bytes and each.name not in FACTS
             is_taken = each.name.endswith(FILE_NAME) or each.name == IMAGE
             if is_value and is_taken:
                 raise OptionError(
@@ -109,19 +194,15 @@ class Folder(Format):
         return replace(self, schema=arranged), [note] if told else []
 
     def encode(self, sample: Sample) -> list[bytes]:
-        """The files of a sample, one after another."""
         return [data for _, data in self.lay_out(sample).files]
 
     def open_writer(self, path: str, tree: str) -> FolderWriter:
-        """Begin a unit, whose files lie in a tree and whose listing is a file of its own."""
         return FolderWriter(path, tree, self)
 
     def weights(self, rows: pl.DataFrame) -> pl.Series:
-        """The images themselves."""
         return rows["image"]
 
     def read(self, stream: ShardStream) -> Iterator[Entry]:
-        """A folder is not read as a shard, but as a source."""
         raise NotImplementedError("a folder is a source, not a shard")
 
     def lay_out(self, sample: Sample) -> Layout:
@@ -174,7 +255,7 @@ class Folder(Format):
         """Return the name of a sample's class, or its number; None if it has none."""
         label = self.schema.label_field if self.schema else None
         number = sample.fields.get(label.name) if label else None
-        if label is None or label.type not in ("class", "bool", "int") or number is None:
+        if label is None or not label.kind.is_integer or number is None:
             return None
         if sample.class_name is not None:
             return sample.class_name
@@ -188,9 +269,9 @@ class Folder(Format):
         value = sample.fields.get(label.name) if label else None
         told: int | tuple[float, ...] | None = None
         if label is not None and value is not None:
-            if label.type in ("class", "bool", "int"):
+            if label.kind.is_integer:
                 told = int(value)
-            elif (item_of(label.type) or label.type) in ("int", "float32", "float64"):
+            elif label.kind.is_number:
                 told = self._with_size(value if isinstance(value, tuple) else (value,), sample)
         name = self.class_of(sample)
         texts = [
@@ -210,7 +291,7 @@ class Folder(Format):
             tuple(layout.references.items()),
         )
 
-    def raw_sample(self, listed: Listed, files: Mapping[str, bytes]) -> Sample:
+    def listed_sample(self, listed: Listed, files: Mapping[str, bytes]) -> Sample:
         """Return the sample that was written, its values as the metadata and files have them."""
         assert self.schema is not None
         references, label = dict(listed.references), self.schema.label
@@ -237,14 +318,9 @@ class Folder(Format):
             return label
         return (*label[:2], float(header.width), float(header.height), *label[4:])
 
-    def metadata(self, samples: Callable[[], Iterable[Listed]]) -> Iterator[tuple[str, str]]:
-        """Return the metadata: paths of files, with a line of each; none if names tell everything.
-
-        There is a file in the folder, or in each directory that is called like a side of a split,
-        because ``datasets`` looks for nothing outside of these.
-        """
+    def metadata_lines(self, samples: Callable[[], Iterable[Listed]]) -> Iterator[tuple[str, str]]:
         label = self.schema.label_field if self.schema else None
-        is_class = label is not None and label.type in ("class", "bool", "int")
+        is_class = label is not None and label.kind.is_integer
         is_named = is_needed = False
         has_label: set[bool] = set()
         for each in samples():
@@ -256,10 +332,9 @@ class Folder(Format):
             is_needed = is_needed or bool(each.fields or each.references) or lies_apart
         is_needed = is_needed or (is_class and len(has_label) > 1)
         column = self._label_column if label else ""
-        kind = label.type if label else ""
         for each in samples() if is_needed else ():
             top = _side_directory(each.files[0].path)
-            yield top + METADATA, _metadata_line(each, top, column, kind, is_named)
+            yield top + METADATA, _metadata_line(each, top, column, label, is_named)
 
     @cached_property
     def _label_column(self) -> str:
@@ -276,7 +351,7 @@ class Folder(Format):
         assert self.schema is not None
         found = []
         for each in self.schema.fields:
-            if each.type in ("image", "json", "bytes") and each.name != self.schema.image:
+            if each.kind.is_bytes and each.name != self.schema.image:
                 found.append((each.name, _ending(each), each.type == "image"))
         return found
 
@@ -292,9 +367,10 @@ class Folder(Format):
         found: list[tuple[str, str, Callable[[Value], str]]] = []
         for each in self.schema.fields:
             is_label = each.name == self.schema.label
-            if each.type in ("image", "json", "bytes") or (is_label and _is_listed(each)):
+            # Numbers of a label are in the list of a folder, or in the names of its directories.
+            if each.kind.is_bytes or (is_label and each.kind.is_number):
                 continue
-            write = partial(_class_text, each.names) if each.names else json_writer(each.type)
+            write = partial(_class_text, each.names) if each.names else json_writer(each.kind)
             column = self._label_column if is_label else each.name
             found.append((each.name, f"{quote(column)}", write))
         return found
@@ -307,10 +383,10 @@ class AugmentedFolder(Folder):
     name: ClassVar[str] = "manifest"
     prefix: str = ""  # what the references of the manifest begin with: `s3://bucket/path/`
 
-    def manifest(self, samples: Iterable[Listed], classes: Sequence[str] | None) -> str:
-        """The lines of the manifest, which refer to every file of the folder."""
-        from dsprep.formats.augment import format_augmented
+    def options(self) -> dict[str, Any]:
+        return {"reencoded": self.reencoded, "prefix": self.prefix}
 
+    def references(self, samples: Iterable[Listed], classes: Sequence[str] | None) -> str:
         rows = (
             (
                 each.files[0].path,
@@ -388,11 +464,6 @@ def _taken(sample: Sample, path: str) -> SourceError:
     )
 
 
-def _is_listed(label: Field) -> bool:
-    """Whether a label stands in the list of a folder, or in the names of its directories."""
-    return (item_of(label.type) or label.type) in ("class", "bool", "int", "float32", "float64")
-
-
 def _is_in_class(stem: str, name: str, sample: Sample, schema: Schema) -> bool:
     """Whether a path leads through the directory of a class, or may not need to.
 
@@ -431,17 +502,19 @@ def _side_directory(path: str) -> str:
     return ""
 
 
-def _metadata_line(sample: Listed, top: str, label: str, kind: str, is_named: bool) -> str:
+def _metadata_line(
+    sample: Listed, top: str, column: str, label: Field | None, is_named: bool
+) -> str:
     """Write a line of ``metadata.jsonl``."""
     texts = [f"{quote(FILE_NAME)}:{quote(sample.files[0].path[len(top) :])}"]
     value: str | None = None
     if is_named and sample.label is not None:
         value = quote(str(sample.label) if sample.class_name is None else sample.class_name)
-    elif isinstance(sample.label, tuple):
-        value = json_writer(kind)(sample.label if item_of(kind) else sample.label[0])
-    elif sample.label is not None:
-        value = json_writer(kind)(sample.label)
-    texts += [f"{quote(label)}:{value}"] * (label != "" and value is not None)
+    elif sample.label is not None and label is not None:
+        label_value: Value = sample.label
+        is_single = isinstance(label_value, tuple) and not label.kind.is_list
+        value = json_writer(label.kind)(label_value[0] if is_single else label_value)
+    texts += [f"{quote(column)}:{value}"] * (column != "" and value is not None)
     for name, ending in sample.references:
         path = (sample.stem + ending)[len(top) :]
         texts.append(f"{quote(f'{name}_{FILE_NAME}')}:{quote(path)}")

@@ -19,16 +19,20 @@ from typing import TYPE_CHECKING, Any, ClassVar, Self
 from google_crc32c import extend
 
 from dsprep.errors import BadSample, SourceError
-from dsprep.formats.arrow_rows import Cell, Columns, decode, plain_batch, restored
-from dsprep.formats.arrow_types import (
+from dsprep.formats.arrow import (
     BOOKKEEPING,
+    Cell,
+    Columns,
     arrow,
     arrow_schema,
     arrow_type,
+    decode,
     is_file,
     is_stored,
     leaves_of,
+    plain_batch,
     plain_type,
+    restored,
     source_schema,
 )
 from dsprep.formats.base import Entry, Format
@@ -92,7 +96,7 @@ class Parquet(Format):
     name: ClassVar[str] = "parquet"
     suffix: ClassVar[str] = ".parquet"
     concatenative: ClassVar[bool] = False
-    needs_names: ClassVar[bool] = True
+    class_names_in: ClassVar[str] = "header"
     columns: str = ""  # the columns of raw samples: their Arrow schema, serialized, in base 64
 
     @classmethod
@@ -100,8 +104,10 @@ class Parquet(Format):
         """Return the format of raw samples that have the columns of an Arrow schema."""
         return cls(base64.b64encode(schema.serialize().to_pybytes()).decode())
 
+    def options(self) -> dict[str, Any]:
+        return {"columns": self.columns}
+
     def like(self, other: Table) -> Self:
-        """Return this format for raw samples of another of its kind, in columns as they are."""
         return replace(self, columns=other.columns) if isinstance(other, Parquet) else self
 
     @cached_property
@@ -113,15 +119,12 @@ class Parquet(Format):
         return pa.ipc.read_schema(pa.py_buffer(base64.b64decode(self.columns)))
 
     def shard_name(self, name: str, number: int, count: int) -> str:
-        """Return a name as on the hub: ``train-00000-of-00010.parquet``."""
         return f"{name}-{number:05d}-of-{count:05d}{self.file_suffix}"
 
     def meaning(self, place: str) -> Meaning:
-        """Return what a column means: a field of its name."""
         return Meaning("" if place.startswith(BOOKKEEPING) else place)
 
     def arranged(self, schema: Schema) -> tuple[Self, list[str]]:
-        """Return this format with a column for each field, under its name or that of its role."""
         roles = {schema.image: IMAGE, schema.label: LABEL}
         fields = tuple(
             replace(each, places=((_column_of(each, roles.get(each.name), schema),),))
@@ -145,25 +148,21 @@ class Parquet(Format):
             raise BadSample("has a text that is not Unicode") from None
 
     def encode(self, sample: Sample) -> list[bytes]:
-        """Lay one sample out as Arrow's message of its row, which shards do not hold."""
         cells, _ = self.row(sample)
         pa, schema = arrow(), self.arrow_schema
         arrays = [_array([cell], each.type) for cell, each in zip(cells, schema, strict=True)]
         return [pa.RecordBatch.from_arrays(arrays, schema=schema).serialize().to_pybytes()]
 
     def open_writer(self, path: str, tree: str) -> ParquetWriter:
-        """Begin a file."""
         return ParquetWriter(self, path)
 
     def capacity(self, target: int) -> int:
-        """Return what a file holds besides its footer."""
         schema = self.arrow_schema
         names = sum(len(name.encode()) for name in schema.names)
         noted = sum(map(len, (schema.metadata or {}).values()))
         return target - _FOOTER - 8 * names - 3 * noted - 200 * len(schema)
 
     def weights(self, rows: pl.DataFrame) -> pl.Series:
-        """Return the bytes of image, path and label, and what a row takes besides."""
         total = rows["image"] + rows["path"].str.len_bytes().cast(int) + _ROW
         total += rows["image"] // 4096  # the heads of pages and groups, where few rows fill one
         if "label" in rows.columns:
@@ -171,7 +170,7 @@ class Parquet(Format):
         return total
 
     def read(self, stream: ShardStream) -> Iterator[Entry]:
-        """Read the rows, in order; the offset of an entry is the number of its row."""
+        # The offset of an entry is the number of its row.
         pa = arrow()
         position = 0
         try:
@@ -194,7 +193,6 @@ class Parquet(Format):
             raise stream.damaged(f"row {position}: {first_line(error)}", position) from None
 
     def class_names(self, path: str) -> Mapping[str, tuple[str, ...]]:
-        """Return the names that Hugging Face notes beside the columns."""
         try:
             with open_parquet(path) as file:
                 told = source_schema(file.schema_arrow, path)[0]
@@ -230,7 +228,7 @@ def _typed_cells(schema: Schema, columns: Any) -> Callable[[Sample], list[Cell]]
     fields = [schema.by_place.get((each.name,)) for each in columns]
     known = {each.name for each in fields if each is not None}
     plan = [
-        (each.name, each.type, column.type, column.type != arrow_type(each.type))
+        (each.name, each.type, column.type, column.type != arrow_type(each.kind))
         if each is not None
         else ("", "", None, False)
         for each, column in zip(fields, columns, strict=True)

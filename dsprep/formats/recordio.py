@@ -13,10 +13,10 @@ from functools import cached_property
 from itertools import accumulate
 from typing import TYPE_CHECKING, ClassVar, Self
 
-from dsprep.errors import BadSample, OptionError
-from dsprep.formats.base import Entry, Format, Span
-from dsprep.formats.floats import as_floats
+from dsprep.errors import BadSample, Misfit, OptionError
+from dsprep.formats.base import Entry, Format, Span, rounding_notes
 from dsprep.formats.lst import fits_lst, format_lst
+from dsprep.formats.values import as_floats, is_detection
 from dsprep.rows import Rows
 from dsprep.sample import Floats, Sample, Value
 from dsprep.schema import FACTS, IMAGE, LABEL, LABEL_FLOATS, Meaning, Schema
@@ -30,11 +30,11 @@ MAGIC = b"\x0a\x23\xd7\xce"
 MAX_RECORD = (1 << 29) - 1
 """A record is shorter than 2^29 bytes, because its length has 29 bits."""
 
-_FRAME = struct.Struct("<4sI")
+FRAME = struct.Struct("<4sI")
+PADDING = (b"", b"\0\0\0", b"\0\0", b"\0")
 _HEADER = struct.Struct("<IfQQ")
 _NO_ID = bytes(8)
 _WHOLE, _FIRST, _MIDDLE, _LAST = range(4)
-_PADDING = (b"", b"\0\0\0", b"\0\0", b"\0")
 
 _MEANINGS = {
     "image": Meaning("image", "image", IMAGE),
@@ -47,18 +47,18 @@ _MEANINGS = {
 class RecordIO(Format):
     """Records of a label and an image.
 
-    If the schema has no label, each record says 0, as a record has no way to say that there is
-    none.
+    If the schema has no label, each record says 0, because a record always has a label.
     """
 
     name: ClassVar[str] = "recordio"
+    shard_index: ClassVar[str] = "mxnet"
+    sidecar_suffixes: ClassVar[tuple[str, ...]] = (".idx", ".lst")
     suffix: ClassVar[str] = ".rec"
-    has_sidecars: ClassVar[bool] = True
     known_by: ClassVar[str] = "id"
     float_bits: ClassVar[int] = 32
     label_bits: ClassVar[int] = 32
-    needs_labels: ClassVar[bool] = True
-    needs_objects: ClassVar[bool] = True
+    required: ClassVar[frozenset[str]] = frozenset({IMAGE, LABEL})
+    stop_without_objects: ClassVar[tuple[str, ...]] = ("MXNet's ImageDetIter", "ImageDetRecordIter")
     readable_images: ClassVar[frozenset[str]] = frozenset({"jpg", "png", "bmp"})
     """What the OpenCV 3.4 built into MXNet 1.9.1 decodes: neither WebP nor GIF, which it does not
     know, nor TIFF, which it knows in some compressions only."""
@@ -66,15 +66,16 @@ class RecordIO(Format):
     """Labels are 32-bit floats: they hold every whole number up to here, not every one above."""
 
     def meaning(self, place: str) -> Meaning:
-        """Return what a part of a record means."""
         return _MEANINGS.get(place) or Meaning(place)
 
+    def placeholders(self, schema: Schema) -> frozenset[str]:
+        return frozenset() if schema.label is not None else frozenset({"label"})
+
     def arranged(self, schema: Schema) -> tuple[Self, list[str]]:
-        """Return this format with the image and the label; facts are left out."""
         image, label = schema.image_field, schema.label_field
         if image is None:
             raise OptionError("format recordio: a record needs an image, and the samples have none")
-        if label is not None and not is_numbers(label.type):
+        if label is not None and not label.kind.is_number:
             raise OptionError(
                 f"format recordio: the label is {label.type}, and a record holds numbers: give "
                 f"--label-type class, or --drop {label.name}"
@@ -88,10 +89,9 @@ class RecordIO(Format):
         notes = []
         if others:
             notes.append(f"left out, because a record has no place for it: {', '.join(others)}")
-        if label is not None and "float64" in label.type:
-            notes.append(f"{label.name}: 64-bit floats are rounded to the 32 bits of a record")
         fields = [replace(image, places=(("image",),))]
         if label is not None:
+            notes += rounding_notes([label], "a record")
             fields.append(replace(label, places=(("label",),)))
         arranged = Schema(tuple(fields), schema.image, schema.label, self.name)
         return replace(self, schema=arranged), notes
@@ -103,8 +103,12 @@ class RecordIO(Format):
             return "image", "label"
         return self.schema.image or "image", self.schema.label
 
+    @cached_property
+    def _width(self) -> int:
+        label = self.schema.label_field if self.schema else None
+        return label.width if label else 0
+
     def encode(self, sample: Sample) -> list[bytes]:
-        """Lay one sample out."""
         image, label = self._names
         path = sample.path or sample.key
         if not fits_lst(path):
@@ -115,45 +119,48 @@ class RecordIO(Format):
         value = sample.fields.get(label) if label is not None else 0
         if self.schema is None:
             value = 0 if value is None else value
-        if not data and self.schema is not None:  # what is empty would be an index of others
+        if not data and self.schema is not None:  # a record of labels alone indexes others
             raise BadSample("has no image, and a record needs one")
         if value is None:
             raise BadSample("has no label, and a record needs one: give a label, or --drop label")
+        width = self._width
+        if width and type(value) is tuple and len(value) != width and not is_detection(value):
+            raise Misfit(
+                f"its label has {len(value)} numbers, and that of the first sample has {width}: "
+                "MXNet's label_width is the same for all samples"
+            )
         head = _header(value, sample.id)
         if "header" in sample.fields and self.schema is None:
-            head = _own_header(sample.fields["header"], head)
+            own = sample.fields["header"]
+            # It differs from the one that is made in the second id, or in how it has one label.
+            # Label and id may have changed since.
+            head = own if _header(*_label_and_id(own)) == head else head
         size = len(head) + len(data)
         if size > MAX_RECORD:
             raise BadSample(f"{size} bytes, but a RecordIO record holds {MAX_RECORD}")
         if MAGIC in data or MAGIC in head + data[:3]:
             return _split(head + data)
-        return [_FRAME.pack(MAGIC, size) + head, data, _PADDING[size % 4]]
+        return [FRAME.pack(MAGIC, size) + head, data, PADDING[size % 4]]
 
     def capacity(self, target: int) -> int:
-        """All but room for sixteen magics in the payloads, which make a shard 4 bytes longer each.
-
-        In the bytes of compressed images the magic stands once in 17 GB, so sixteen in a shard are
-        made on purpose.
-        """
+        # Each magic in a payload makes a shard 4 bytes longer. In the bytes of compressed images it
+        # stands once in 17 GB, so sixteen in a shard are made on purpose.
         return target - 16 * len(MAGIC)
 
     def weights(self, rows: pl.DataFrame) -> pl.Series:
-        """Frame, header, labels and image, padded to 4; a magic in the payload adds 4 bytes."""
-        payload = rows["image"] + (_FRAME.size + _HEADER.size)
+        payload = rows["image"] + (FRAME.size + _HEADER.size)
         if "label" in rows.columns:
             count = rows["label"].list.len().cast(int).fill_null(0)
             payload += (count > 1).cast(int) * count * 4
         return (payload + 3) // 4 * 4
 
     def read(self, stream: ShardStream) -> Iterator[Entry]:
-        """Read the records; one whose payload is not an image record is damage, too."""
         while not stream.at_end():
             offset = stream.offset
-            sample = _decode(_read_record(stream), stream, offset)
-            yield Entry(offset, stream.offset - offset, sample)
+            payload = _read_rest(stream, *_read_frame(stream, inside=False))
+            yield Entry(offset, stream.offset - offset, _decode(payload, stream, offset))
 
     def spans(self, stream: ShardStream) -> Iterator[Span]:
-        """Find the records by their frames, and read the headers of the images."""
         while not stream.at_end():
             offset = stream.offset
             flag, length = _read_frame(stream, inside=False)
@@ -170,18 +177,11 @@ class RecordIO(Format):
             yield Span(offset, stream.offset - offset, str(id), id, label, fields)
 
     def sidecars(self, rows: Rows, sizes: Sequence[int]) -> dict[str, bytes]:
-        """The ``.idx`` that MXIndexedRecordIO needs, and the ``.lst`` that im2rec would take."""
+        # the index that MXIndexedRecordIO needs, and the list that im2rec would take
         offsets = accumulate(sizes, initial=0)
         idx = "".join(f"{id}\t{offset}\n" for id, offset in zip(rows.ids, offsets, strict=False))
-        return {
-            ".idx": idx.encode(),
-            ".lst": format_lst(rows.ids, rows.labels, rows.paths).encode(),
-        }
-
-
-def is_numbers(kind: str) -> bool:
-    """Return whether values of a type are numbers, or lists of them."""
-    return "int" in kind or "float" in kind or kind in ("class", "bool")
+        lst = format_lst(rows.ids, rows.labels, rows.paths)
+        return dict(zip(self.sidecar_suffixes, (idx.encode(), lst.encode()), strict=True))
 
 
 def _header(label: Value, id: int) -> bytes:
@@ -201,15 +201,6 @@ def _header(label: Value, id: int) -> bytes:
         raise BadSample(f"the id {id} is not a number from 0 to 2^64-1") from None
 
 
-def _own_header(own: bytes, made: bytes) -> bytes:
-    """Return the header that a record had, unless label or id have changed since.
-
-    It differs from the one that is made of these in the second id, or in how it has one label.
-    """
-    again = _header(*_label_and_id(own))
-    return own if again == made else made
-
-
 def _label_and_id(payload: bytes) -> tuple[Floats, int]:
     flag, label, id, _ = _HEADER.unpack_from(payload)
     if not flag:
@@ -218,7 +209,7 @@ def _label_and_id(payload: bytes) -> tuple[Floats, int]:
 
 
 def _split(payload: bytes) -> list[bytes]:
-    """Frame a payload that holds the magic: it is cut there, where it stands at a multiple of 4."""
+    """Frame a payload that holds the magic: cut it at each magic at a multiple of 4."""
     parts = []
     start = 0
     at = payload.find(MAGIC)
@@ -230,37 +221,35 @@ def _split(payload: bytes) -> list[bytes]:
         else:
             at = payload.find(MAGIC, at + 1)
     parts.append(payload[start:])
-    last = len(parts) - 1
+    flags = [_FIRST, *[_MIDDLE] * (len(parts) - 2), _LAST] if len(parts) > 1 else [_WHOLE]
     framed = []
-    for number, part in enumerate(parts):
-        flag = (
-            _WHOLE if last == 0 else _FIRST if number == 0 else _LAST if number == last else _MIDDLE
-        )
-        framed += [_FRAME.pack(MAGIC, flag << 29 | len(part)), part, _PADDING[len(part) % 4]]
+    for flag, part in zip(flags, parts, strict=True):
+        framed += [FRAME.pack(MAGIC, flag << 29 | len(part)), part, PADDING[len(part) % 4]]
     return framed
 
 
-def _read_record(stream: ShardStream) -> bytes:
-    """Read one record, its parts joined by the magic that cut them."""
-    return _read_rest(stream, *_read_frame(stream, inside=False))
-
-
-def _read_frame(stream: ShardStream, inside: bool) -> tuple[int, int]:
-    """Read the flag and the length of a part, which is the first of a record or inside one."""
+def read_head(stream: ShardStream) -> tuple[int, int]:
+    """Read the head of a part of a record: its flag and its length."""
     offset = stream.offset
-    magic, word = _FRAME.unpack(stream.read(_FRAME.size, "the head of a record"))
-    flag, length = word >> 29, word & MAX_RECORD
+    magic, word = FRAME.unpack(stream.read(FRAME.size, "the head of a record"))
     if magic != MAGIC:
         raise stream.damaged(
             "a record should begin here, but its magic number is not there", offset
         )
+    return word >> 29, word & MAX_RECORD
+
+
+def _read_frame(stream: ShardStream, inside: bool) -> tuple[int, int]:
+    """Read the head of a part that is the first of a record or inside one."""
+    offset = stream.offset
+    flag, length = read_head(stream)
     if flag > _LAST or (flag in (_MIDDLE, _LAST)) != inside:
         raise stream.damaged(f"a part with flag {flag} does not belong here", offset)
     return flag, length
 
 
 def _read_rest(stream: ShardStream, flag: int, length: int) -> bytes:
-    """Read a record of which the first frame has been read."""
+    """Read a record after its first head; its parts are joined by the magic that cut them."""
     parts = [stream.read(length + -length % 4, "a record")[:length]]
     total = length
     while flag not in (_WHOLE, _LAST):

@@ -1,6 +1,27 @@
 """RecordIO-protobuf: what the built-in algorithms of Amazon SageMaker read.
 
-A shard is RecordIO frames, never split, around ``Record`` messages (:mod:`dsprep.formats.record`).
+A shard is RecordIO frames, never split, around ``Record`` messages, which are those of
+``sagemaker/amazon/record.proto`` of the SageMaker Python SDK, 2.257.7::
+
+    Record  {1: map<string, Value> features, 2: map<string, Value> label,
+             3: string uid, 4: string metadata, 5: string configuration}
+    Value   one of {2: Float32Tensor, 3: Float64Tensor, 7: Int32Tensor, 9: Bytes}
+    Tensor  {1: values, packed; 2: uint64 keys, packed; 3: uint64 shape, packed}
+    Bytes   {1: repeated bytes value, 2: string content_type}
+
+A tensor that has keys is sparse: they are where its values stand. The canonical bytes are those of
+protobuf's deterministic serialization: entries sorted by key, lists packed.
+
+==============================  ================================================================
+entry                           raw value
+==============================  ================================================================
+Float32Tensor, Int32Tensor      `Floats`, `Ints`
+Float64Tensor                   a tuple of floats, or a float if it is one
+Bytes                           `Blobs`; `TypedBlobs` if they have a content type
+a tensor with keys or a shape   ``{"type": "float32", "values": …, "keys": …, "shape": …}``
+an entry that holds nothing     None
+==============================  ================================================================
+
 SageMaker's documentation knows two entries, ``features["values"]`` and ``label["values"]``. What a
 sample holds stands in a record like this:
 
@@ -24,32 +45,34 @@ shape is JSON.
 from __future__ import annotations
 
 import struct
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import TYPE_CHECKING, ClassVar, Self
+from typing import TYPE_CHECKING, Any, ClassVar, Self
 
-from dsprep.errors import BadSample, OptionError
-from dsprep.formats.base import Entry, Format, Span
-from dsprep.formats.floats import as_floats
-from dsprep.formats.record import (
-    Record,
-    decode_record,
-    encode_entries,
-    encode_texts,
-    head_of_bytes,
+from dsprep.errors import BadSample
+from dsprep.formats.base import Entry, Format, Span, claim, rounding_notes
+from dsprep.formats.recordio import FRAME, MAGIC, MAX_RECORD, PADDING, read_head
+from dsprep.formats.values import as_floats
+from dsprep.formats.wire import (
+    BYTES,
+    FIXED32,
+    FIXED64,
+    framed,
+    framed_sizes,
+    read_varints,
+    strings,
+    varint,
+    varints,
 )
-from dsprep.formats.recordio import MAGIC, MAX_RECORD, is_numbers
+from dsprep.formats.wire import fields as fields_of
 from dsprep.sample import Blobs, Floats, Ints, Sample, Value, image_kind_of, key_expr
-from dsprep.schema import IMAGE, LABEL, LABEL_FLOATS, Field, Meaning, Schema, item_of
+from dsprep.schema import IMAGE, LABEL, LABEL_FLOATS, Field, Meaning, Schema, Type
 
 if TYPE_CHECKING:
     import polars as pl
 
     from dsprep.formats.stream import ShardStream
-
-_FRAME = struct.Struct("<4sI")
-_PADDING = (b"", b"\0\0\0", b"\0\0", b"\0")
 
 _IMAGE, _LABEL, _UID, _VALUES = "image", "label", "uid", "values"
 _TEXTS = ("metadata", "configuration")
@@ -73,14 +96,11 @@ class RecordIOProtobuf(Format):
     """Labels are 32-bit floats, as in RecordIO."""
 
     def meaning(self, place: str) -> Meaning:
-        """Return what an entry means."""
         return _MEANINGS.get(place) or Meaning(place.removeprefix(_FEATURES))
 
     def arranged(self, schema: Schema) -> tuple[Self, list[str]]:
-        """Return this format with the entries that the fields become."""
         used: dict[str, str] = {}
         fields: list[Field] = []
-        notes = []
         for each in schema.fields:
             raw = _raw_name(each.name)
             place = each.places[0] if each.places and schema.format == self.name else ()
@@ -88,50 +108,31 @@ class RecordIOProtobuf(Format):
                 raw = place[0]
             elif each.name == schema.image and not each.given:
                 raw = _IMAGE
-            elif each.name == schema.label and not each.given and is_numbers(each.type):
+            elif each.name == schema.label and not each.given and each.kind.is_number:
                 raw = _LABEL
-            if raw in used:
-                raise OptionError(
-                    f"the field {each.name!r} would be the entry {raw!r}, which is the field "
-                    f"{used[raw]!r}: give --drop {each.name}, or --rename {each.name}=NEW"
-                )
-            used[raw] = each.name
+            claim(used, raw, each, "entry")
             fields.append(replace(each, places=((raw,),)))
-            if raw == _LABEL and "float64" in each.type:
-                notes.append(f"{each.name}: 64-bit floats are rounded to the 32 bits of a label")
         arranged = Schema(tuple(fields), schema.image, schema.label, self.name)
-        return replace(self, schema=arranged), notes
+        labels = (each for each in fields if each.places == ((_LABEL,),))
+        return replace(self, schema=arranged), rounding_notes(labels, "a label")
 
     def encode(self, sample: Sample) -> list[bytes]:
-        """Lay one sample out as the record of a Record."""
-        is_raw = self.schema is None
-        entries = sample.fields if is_raw else self._entries(sample)
-        record = Record(uid=_own_uid(sample) if is_raw else sample.key)
-        for raw, value in entries.items():
-            _put(record, raw, value)
-        image, middle = record.features.get(_IMAGE), b""
+        entries = sample.fields if self.schema is None else self._entries(sample)
+        uid = sample.key if self.schema is not None else _own_uid(sample)
         try:
-            if type(image) is Blobs and len(image) == 1:
-                data: bytes = image[0]
-                before = {key: value for key, value in record.features.items() if key < _IMAGE}
-                after = {key: value for key, value in record.features.items() if key > _IMAGE}
-                head = encode_entries(1, before) + head_of_bytes(_IMAGE, len(data))
-                middle = encode_entries(1, after)
-            else:
-                data, head = b"", encode_entries(1, record.features)
-            tail = middle + encode_entries(2, record.label) + encode_texts(record)
+            before, data, after = _encode_record(entries, uid)
         except (OverflowError, struct.error) as error:
             raise BadSample(f"holds the number {error}, which is beyond a record's") from None
-        size = len(head) + len(data) + len(tail)
+        size = len(before) + len(data) + len(after)
         if size > MAX_RECORD:
             raise BadSample(f"{size} bytes, but a RecordIO record holds {MAX_RECORD}")
-        return [_FRAME.pack(MAGIC, size) + head, data, tail + _PADDING[size % 4]]
+        return [FRAME.pack(MAGIC, size) + before, data, after + PADDING[size % 4]]
 
     @cached_property
-    def _columns(self) -> list[tuple[str, str, str]]:
+    def _columns(self) -> list[tuple[str, Type, str]]:
         """The name, the type, and the entry of each field."""
         assert self.schema is not None
-        return [(each.name, each.type, each.places[0][0]) for each in self.schema.fields]
+        return [(each.name, each.kind, each.places[0][0]) for each in self.schema.fields]
 
     def _entries(self, sample: Sample) -> dict[str, Value]:
         """Return the raw values of a sample of the schema."""
@@ -143,54 +144,49 @@ class RecordIOProtobuf(Format):
         }
 
     def weights(self, rows: pl.DataFrame) -> pl.Series:
-        """Frame, image, label and uid, padded to 4."""
-        from dsprep.formats.weights import framed
-
-        value = framed(framed(framed(rows["image"])))
-        total = framed(value + framed(len(_IMAGE)))
+        value = framed_sizes(framed_sizes(framed_sizes(rows["image"])))
+        total = framed_sizes(value + framed_sizes(len(_IMAGE)))
         if "cls" in rows.columns or "label" in rows.columns:
             count = rows["label"].list.len().cast(int) if "label" in rows.columns else 1
-            value = framed(framed(framed(count * 4)))
-            total += framed(value + framed(len(_VALUES)))
-        total += framed(rows.select(key_expr().str.len_bytes().cast(int)).to_series())
+            value = framed_sizes(framed_sizes(framed_sizes(count * 4)))
+            total += framed_sizes(value + framed_sizes(len(_VALUES)))
+        total += framed_sizes(rows.select(key_expr().str.len_bytes().cast(int)).to_series())
         assert not isinstance(total, int)
-        return (total + 3) // 4 * 4 + _FRAME.size
+        return (total + 3) // 4 * 4 + FRAME.size
 
     def read(self, stream: ShardStream) -> Iterator[Entry]:
-        """Read the records; one that is not a Record is damage, too."""
         position = stream.first
         while not stream.at_end():
             offset = stream.offset
-            length = _read_frame(stream)
+            length = _read_length(stream)
             data = stream.read(length + -length % 4, "a record")[:length]
             try:
-                sample = _sample_of(decode_record(data), position)
+                sample = _decode(data, position)
             except ValueError as error:
                 raise stream.damaged(f"the record is not a Record: {error}", offset) from None
             yield Entry(offset, stream.offset - offset, sample)
             position += 1
 
     def spans(self, stream: ShardStream) -> Iterator[Span]:
-        """Find the records by their frames; a key is not among the first bytes of one."""
+        # by frames alone: a key is not among the first bytes of a record
         position = stream.first
         while not stream.at_end():
             offset = stream.offset
-            length = _read_frame(stream)
+            length = _read_length(stream)
             stream.skip(length + -length % 4, "a record")
             yield Span(offset, stream.offset - offset, "", position)
             position += 1
 
 
-def _read_frame(stream: ShardStream) -> int:
+def _read_length(stream: ShardStream) -> int:
     offset = stream.offset
-    magic, length = _FRAME.unpack(stream.read(_FRAME.size, "the head of a record"))
-    if magic != MAGIC:
-        raise stream.damaged(
-            "a record should begin here, but its magic number is not there", offset
-        )
-    if length > MAX_RECORD:
+    flag, length = read_head(stream)
+    if flag:
         raise stream.damaged("a part of a record, where records are never split", offset)
-    return int(length)
+    return length
+
+
+# Raw names and values
 
 
 def _raw_name(name: str) -> str:
@@ -199,59 +195,10 @@ def _raw_name(name: str) -> str:
     return _FEATURES + name if is_other else name
 
 
-def _put(record: Record, raw: str, value: Value) -> None:
-    """Put a raw value where its name says."""
-    if isinstance(value, bytes | str):  # a new image, or a text
-        value = Blobs((value.encode() if isinstance(value, str) else value,))
-    if raw in _TEXTS:
-        setattr(record, raw, b"".join(value).decode())
-    elif raw == _LABEL:
-        is_new = isinstance(value, int)
-        record.label[_VALUES] = Floats(as_floats((value,), "the label")) if is_new else value
-    elif raw.startswith(_LABELS):
-        record.label[raw.removeprefix(_LABELS)] = value
-    elif raw != _UID:
-        record.features[raw.removeprefix(_FEATURES)] = value
-
-
 def _own_uid(sample: Sample) -> str:
     """Return the uid that a record had, if it still tells the key; else the key."""
     own: str | None = sample.fields.get(_UID)
     return sample.key if own is None or (own and _key_of(own) != sample.key) else own
-
-
-def _raw_value(name: str, kind: str, raw: str, value: Value) -> Value:
-    """Return what stands in a record for a value of a type."""
-    item = item_of(kind)
-    values = value if item is not None else (value,)
-    item = item or kind
-    if raw == _LABEL:
-        return Floats(as_floats(values, "the label"))
-    if item == "float32":
-        return Floats(values)
-    if item == "float64":
-        return tuple(values)
-    if item in ("class", "bool", "int"):
-        if all(-(1 << 31) <= each < 1 << 31 for each in values):
-            return Ints(map(int, values))
-        if all(abs(each) <= 1 << 53 for each in values):
-            return tuple(map(float, values))
-        raise BadSample(f"the field {name!r} is {value!r:.60}: a record holds numbers up to 2^53")
-    return Blobs(each.encode() if isinstance(each, str) else each for each in values)
-
-
-def _sample_of(record: Record, position: int) -> Sample:
-    """Return the raw sample of a record."""
-    fields: dict[str, Value] = {_raw_name(key): held for key, held in record.features.items()}
-    for key, held in record.label.items():
-        fields[_LABEL if key == _VALUES else _LABELS + key] = held
-    for name in _TEXTS:
-        if text := getattr(record, name):
-            fields[name] = text
-    uid = record.uid
-    if not uid or _key_of(uid) != uid:
-        fields[_UID] = uid
-    return Sample(_key_of(uid), fields, position, uid if image_kind_of(uid) else "")
 
 
 def _key_of(uid: str) -> str:
@@ -260,3 +207,221 @@ def _key_of(uid: str) -> str:
     if image_kind_of(name):
         name = name.rpartition(".")[0] or name
     return directory + slash + name.replace(".", "_") if name else ""
+
+
+def _raw_value(name: str, kind: Type, raw: str, value: Value) -> Value:
+    """Return what stands in a record for a value of a type."""
+    values = value if kind.is_list else (value,)
+    if raw == _LABEL:
+        return Floats(as_floats(values, "the label"))
+    if kind.of is float:
+        return Floats(values) if kind.bits == 32 else tuple(values)
+    if kind.is_number:
+        if all(-(1 << 31) <= each < 1 << 31 for each in values):
+            return Ints(map(int, values))
+        if all(abs(each) <= 1 << 53 for each in values):
+            return tuple(map(float, values))
+        raise BadSample(
+            f"the field {name!r} is {value!r:.60}: a record holds whole numbers from -2^53 to 2^53"
+        )
+    return Blobs(each.encode() if isinstance(each, str) else each for each in values)
+
+
+# Writing a Record
+
+
+class TypedBlobs(Blobs):
+    """Byte strings with their content type."""
+
+    content_type: str = ""
+
+
+_INT32 = range(-(1 << 31), 1 << 31)
+_TENSORS = {2: "float32", 3: "float64", 7: "int32"}
+_NUMBERS = {kind: number for number, kind in _TENSORS.items()}
+_PACKED = {"float32": ("f", FIXED32), "float64": ("d", FIXED64)}
+_BYTES = 9
+
+
+def _encode_record(entries: Mapping[str, Value], uid: str) -> tuple[bytes, bytes, bytes]:
+    """Return a record in three parts: what precedes the image, the image, and what follows."""
+    maps: tuple[dict[str, Value], dict[str, Value]] = ({}, {})
+    features, labels = maps
+    texts = {_UID: uid}
+    for raw, value in entries.items():
+        if isinstance(value, bytes | str):  # a new image, or a text
+            value = Blobs((value.encode() if isinstance(value, str) else value,))
+        if raw in _TEXTS:
+            texts[raw] = b"".join(value).decode()
+        elif raw == _LABEL:
+            is_new = isinstance(value, int)
+            labels[_VALUES] = Floats(as_floats((value,), "the label")) if is_new else value
+        elif raw.startswith(_LABELS):
+            labels[raw.removeprefix(_LABELS)] = value
+        elif raw != _UID:
+            features[raw.removeprefix(_FEATURES)] = value
+    before, image, after = b"", b"", b""
+    for key in sorted(features):
+        value = features[key]
+        if key == _IMAGE and type(value) is Blobs and len(value) == 1:
+            image = value[0]
+            before, after = before + after + _head_of_bytes(key, len(image)), b""
+        else:
+            after += _encode_entry(b"\x0a", key, value)
+    after += b"".join([_encode_entry(b"\x12", key, labels[key]) for key in sorted(labels)])
+    for tag, name in zip((b"\x1a", b"\x22", b"\x2a"), (_UID, *_TEXTS), strict=True):
+        if text := texts.get(name):
+            after += framed(tag, text.encode())
+    return before, image, after
+
+
+def _encode_entry(tag: bytes, key: str, value: Value) -> bytes:
+    return framed(tag, framed(b"\x0a", key.encode()) + framed(b"\x12", encode_value(value)))
+
+
+def _head_of_bytes(key: str, size: int) -> bytes:
+    """Return the bytes that precede a single byte string in its feature entry."""
+    head = b""
+    for tag in (b"\x0a", b"\x4a", b"\x12"):
+        head = tag + varint(size + len(head)) + head
+    head = framed(b"\x0a", key.encode()) + head
+    return b"\x0a" + varint(size + len(head)) + head
+
+
+def encode_value(value: Value) -> bytes:
+    """Return the canonical bytes of a Value message."""
+    if value is None:
+        return b""
+    if isinstance(value, Blobs):
+        body = b"".join([framed(b"\x0a", each) for each in value])
+        if content_type := getattr(value, "content_type", ""):
+            body += framed(b"\x12", content_type.encode())
+        return framed(_tag(_BYTES), body)
+    if isinstance(value, dict):
+        kind, values = value["type"], value["values"]
+        lists = (_packed(kind, values), varints(value["keys"]), varints(value["shape"]))
+    else:
+        kind = "int32" if isinstance(value, Ints) else "float64"
+        kind = "float32" if isinstance(value, Floats) else kind
+        lists = (_packed(kind, value if isinstance(value, tuple) else (value,)), b"", b"")
+    tags = (b"\x0a", b"\x12", b"\x1a")
+    body = b"".join([framed(tag, each) for tag, each in zip(tags, lists, strict=True) if each])
+    return framed(_tag(_NUMBERS[kind]), body)
+
+
+def _tag(number: int) -> bytes:
+    return bytes((number << 3 | BYTES,))
+
+
+def _packed(kind: str, values: tuple[Any, ...]) -> bytes:
+    if kind in _PACKED:
+        return struct.pack(f"<{len(values)}{_PACKED[kind][0]}", *values)
+    for value in values:
+        if value not in _INT32:
+            raise OverflowError(value)
+    return varints(values)
+
+
+# Reading a Record in any encoding that protobuf's own parser takes
+
+
+def decode_record(data: bytes) -> tuple[dict[str, Value], dict[str, Value], list[str]]:
+    """Return the features and the labels of a record, and uid, metadata and configuration."""
+    features: dict[str, Value] = {}
+    labels: dict[str, Value] = {}
+    texts = ["", "", ""]
+    for number, value in strings(data):
+        if number in (1, 2):
+            key, entry = _decode_entry(value)
+            (features if number == 1 else labels)[key] = entry
+        elif number <= 5:
+            texts[number - 3] = value.decode()
+    return features, labels, texts
+
+
+def _decode(data: bytes, position: int) -> Sample:
+    """Return the raw sample of a record."""
+    features, labels, (uid, *texts) = decode_record(data)
+    fields = {_raw_name(key): value for key, value in features.items()}
+    for key, value in labels.items():
+        fields[_LABEL if key == _VALUES else _LABELS + key] = value
+    fields |= {name: text for name, text in zip(_TEXTS, texts, strict=True) if text}
+    if not uid or _key_of(uid) != uid:
+        fields[_UID] = uid
+    return Sample(_key_of(uid), fields, position, uid if image_kind_of(uid) else "")
+
+
+def _decode_entry(data: bytes) -> tuple[str, Value]:
+    key = ""
+    parts: list[bytes] = []
+    for number, value in strings(data):
+        if number == 1:
+            key = value.decode()
+        elif number == 2:
+            parts.append(value)
+    # A message that is given in two parts is their concatenation.
+    return key, decode_value(b"".join(parts))
+
+
+def decode_value(data: bytes) -> Value:
+    """Decode a Value in any encoding."""
+    kind, parts = 0, list[bytes]()
+    for number, value in strings(data):
+        if number in (*_TENSORS, _BYTES):
+            if number != kind:  # of several kinds, the last one counts
+                kind, parts = number, []
+            parts.append(value)
+    if kind == 0:
+        return None
+    message = b"".join(parts)
+    return _decode_bytes(message) if kind == _BYTES else _decode_tensor(_TENSORS[kind], message)
+
+
+def _decode_bytes(data: bytes) -> Blobs:
+    values, content_type = [], ""
+    for number, value in strings(data):
+        if number == 1:
+            values.append(value)
+        elif number == 2:
+            content_type = value.decode()
+    if not content_type:
+        return Blobs(values)
+    typed = TypedBlobs(values)
+    typed.content_type = content_type
+    return typed
+
+
+def _decode_tensor(kind: str, data: bytes) -> Value:
+    values: list[Any] = []
+    lists: dict[int, list[int]] = {2: [], 3: []}
+    for number, wire, value in fields_of(data):
+        if number == 1 and kind == "int32":
+            values += map(_signed32, _listed(wire, value))
+        elif number == 1 and isinstance(value, bytes):
+            code, single = _PACKED[kind]
+            width = struct.calcsize(code)
+            if wire == BYTES and len(value) % width:
+                raise ValueError(f"a list of floats whose length is not a multiple of {width}")
+            if wire in (BYTES, single):
+                values += struct.unpack(f"<{len(value) // width}{code}", value)
+        elif number in lists:
+            lists[number] += _listed(wire, value)
+    if lists[2] or lists[3]:
+        return {"type": kind, "values": values, "keys": lists[2], "shape": lists[3]}
+    if kind == "float64":
+        return values[0] if len(values) == 1 else tuple(values)
+    return Ints(values) if kind == "int32" else Floats(values)
+
+
+def _listed(wire: int, value: bytes | int) -> Iterator[int]:
+    """Return the numbers of a list of varints, packed or not."""
+    if isinstance(value, int):
+        yield value
+    elif wire == BYTES:
+        yield from read_varints(value)
+
+
+def _signed32(value: int) -> int:
+    """Return a varint as an int32: of more bits, the upper ones do not count."""
+    value &= (1 << 32) - 1
+    return value - (1 << 32) if value >> 31 else value

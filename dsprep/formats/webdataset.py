@@ -15,9 +15,9 @@ from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Self
 
 from dsprep.errors import ApartMembers, BadSample, OptionError
 from dsprep.formats import tar
-from dsprep.formats.base import Entry, Format, ShardFacts, Span
-from dsprep.formats.extensions import MAX_NAME, extension_of, field_of
-from dsprep.formats.json_text import json_writer, quote
+from dsprep.formats.base import Entry, Format, Group, ShardFacts, Span
+from dsprep.formats.names import MAX_NAME, extension_of, field_of
+from dsprep.formats.values import json_writer, quote
 from dsprep.images.header import sniff
 from dsprep.sample import (
     IMAGE_EXTENSIONS,
@@ -28,7 +28,7 @@ from dsprep.sample import (
     key_expr,
     key_of,
 )
-from dsprep.schema import FACTS, IMAGE, LABEL, LABEL_TEXT, Field, Meaning, Place, Schema, item_of
+from dsprep.schema import FACTS, IMAGE, LABEL, LABEL_TEXT, Field, Meaning, Place, Schema
 from dsprep.units import extension_in, format_some
 
 if TYPE_CHECKING:
@@ -87,36 +87,32 @@ class WebDataset(Format):
 
     name: ClassVar[str] = "webdataset"
     suffix: ClassVar[str] = ".tar"
-    keys_must_differ: ClassVar[bool] = True
+    other_suffixes: ClassVar[tuple[str, ...]] = (".tgz",)
+    shard_index: ClassVar[str] = "dali"
+    equal_keys: ClassVar[str] = "merged"
     metadata: bool = False  # whether to write class, filename, width and height into the `.json`
     # whether images keep the extensions that they have, such as `.jpeg`
     spellings: bool = field(default=False, kw_only=True)
 
     def options(self) -> dict[str, Any]:
-        """Return the options as a manifest records them."""
         return {"metadata": self.metadata}
 
     def shard_name(self, name: str, number: int, count: int) -> str:
-        """``train-000000.tar``, which readers expand from ``train-{000000..000146}.tar``."""
         return f"{name}-{number:06d}{self.suffix}"
 
     def place_of(self, raw: str) -> str:
-        """Return ``*`` for the extension of an image, ``mask.*`` for ``mask.png``."""
         return _place_of(raw)
 
     def meaning(self, place: str) -> Meaning:
-        """Return what webdataset's decoders make of a member with an extension."""
         return _meaning(place)
 
     def renamed_image(self, raw: str, kind: str) -> str:
-        """Return the extension of an image that has become one of another kind."""
         stem, dot, last = raw.rpartition(".")
         if last not in _IMAGES or IMAGE_EXTENSIONS.get(last) == kind:
             return raw
         return stem + dot + kind
 
     def arranged(self, schema: Schema) -> tuple[Self, list[str]]:
-        """Return the format that writes samples of a schema, and what it leaves out."""
         for each in schema.fields:
             if each.type == "list<bytes>":
                 raise OptionError(
@@ -146,7 +142,6 @@ class WebDataset(Format):
         return replace(self, schema=arranged, spellings=same), notes
 
     def encode(self, sample: Sample) -> list[bytes]:
-        """Lay one sample out: a member for each field, one for all numbers."""
         key, fields = sample.key, sample.fields
         if "." in key or "\n" in key or "\0" in key or key[:1] in "_" or key[-1] == "/":
             _require_found(key)
@@ -196,7 +191,7 @@ class WebDataset(Format):
         for each in self.schema.fields:
             if len(each.places[0]) > 1:
                 extension, key = each.places[0]
-                item = each.name, f"{quote(key)}:", json_writer(each.type)
+                item = each.name, f"{quote(key)}:", json_writer(each.kind)
                 found.setdefault(extension, []).append(item)
         return found
 
@@ -228,15 +223,13 @@ class WebDataset(Format):
             yield '"class":', f'"class":{quote(name)}'
 
     def trailer(self, size: int) -> bytes:
-        """Two zero blocks, padded to a record of 10240 bytes."""
         return tar.ending(size)
 
     def capacity(self, target: int) -> int:
-        """Whole records of 10240 bytes, less the end blocks."""
+        # whole records, less the end blocks
         return target // tar.RECORD * tar.RECORD - len(tar.END)
 
     def weights(self, rows: pl.DataFrame) -> pl.Series:
-        """A header and whole blocks for each member; names over 100 bytes take some blocks more."""
         key = rows.select(key_expr().str.len_bytes().cast(int)).to_series()
         image = self.schema.image_field if self.schema else None
         extension = image.places[0][0] if image else _PLAIN_IMAGE
@@ -259,22 +252,23 @@ class WebDataset(Format):
         return total
 
     def read(self, stream: ShardStream) -> Iterator[Entry]:
-        """Read the samples: runs of members with one key."""
-        found = _without_repeats(groups(stream, with_data=True), stream)
+        found = _without_repeats(_groups(stream, with_data=True), stream)
         for position, group in enumerate(found, stream.first):
             key, members, start, stop = group
             fields = {name: member.data for name, member in members.items()}
             yield Entry(start, stop - start, Sample(key, fields, position, _path_of(group)))
 
     def spans(self, stream: ShardStream) -> Iterator[Span]:
-        """Find the samples by the headers of their members."""
-        found = _without_repeats(groups(stream, with_data=False), stream)
+        found = _without_repeats(_groups(stream, with_data=False), stream)
         for position, group in enumerate(found, stream.first):
             key, members, start, stop = group
             yield Span(start, stop - start, key, position, fields=tuple(members))
 
+    def groups(self, stream: ShardStream) -> Iterator[Group]:
+        return _groups(stream, with_data=False)
+
     def dataset_index(self, name: str, shards: Sequence[ShardFacts]) -> dict[str, bytes]:
-        """The wids index, with urls relative to itself."""
+        # the index of wids, with urls relative to itself
         shardlist = [
             {"url": shard.name, "nsamples": shard.samples, "filesize": shard.bytes}
             for shard in shards
@@ -335,7 +329,7 @@ def _places(fields: Iterable[Field], schema: Schema, same: bool) -> dict[str, Pl
         role = "" if each.given and each.name != role else role
         choices = dict.fromkeys((_place(each, role), _place(each, ""), (_JSON, each.name)))
         free = [place for place in choices if place not in places.values()]
-        if not free or (len(free[0]) > 1 and each.type in ("image", "bytes", "json")):
+        if not free or (len(free[0]) > 1 and each.kind.is_bytes):
             raise OptionError(
                 f"webdataset: two fields would be the member .{_place(each, '')[0]}, one of them "
                 f"{each.name!r}: give --rename {each.name}=NAME"
@@ -358,9 +352,9 @@ def _place(each: Field, role: str) -> Place:
         return ("label.txt",)
     if kind == "text" and each.name not in FACTS:
         return ("txt" if stem == "text" else f"{stem}.txt",)
-    if role == LABEL and kind in ("class", "bool", "int"):
+    if role == LABEL and each.kind.is_integer:
         return ("cls",)
-    if role == LABEL and (item_of(kind) or kind) in ("int", "float32", "float64"):
+    if role == LABEL and each.kind.is_number:
         return ("label.json",)
     return (f"{stem}.cls",) if kind == "class" else (_JSON, each.name)
 
@@ -403,24 +397,12 @@ def _member(each: Field) -> _Member:
         # A schema that was observed, and is imposed on what is appended, has no second place.
         unknown = each.places[1][0] if len(each.places) > 1 else stem + UNKNOWN_IMAGE
         return _Member(each.name, b"", kinds | {None: unknown.encode()}, None)
-    write: Callable[[Value], bytes] | None = _Written(each.type)
-    if each.type in ("image", "bytes", "json"):
-        write = None
-    elif each.type == "text":
-        write = str.encode
-    elif each.type in ("class", "int", "bool"):
-        write = _number
-    return _Member(each.name, place.encode(), {}, write)
-
-
-class _Written:
-    """Writes values as JSON, in UTF-8."""
-
-    def __init__(self, kind: str) -> None:
-        self._write = json_writer(kind)
-
-    def __call__(self, value: Value) -> bytes:
-        return self._write(value).encode()
+    if each.kind.is_bytes:
+        return _Member(each.name, place.encode(), {}, None)
+    if each.kind.is_integer:
+        return _Member(each.name, place.encode(), {}, _number)
+    write = str if each.type == "text" else json_writer(each.kind)
+    return _Member(each.name, place.encode(), {}, lambda value: write(value).encode())
 
 
 @lru_cache(maxsize=4096)
@@ -440,16 +422,7 @@ def _own_spelling(extension: bytes, sample: Sample, data: bytes) -> bytes:
 # Members
 
 
-class Group(NamedTuple):
-    """The members of one sample."""
-
-    key: str  # what their names share
-    members: dict[str, tar.Member]  # they, by extension in lower case
-    start: int  # where the first of their headers begins
-    stop: int  # where the last of their bytes, padding included, ends
-
-
-def groups(stream: ShardStream, with_data: bool) -> Iterator[Group]:
+def _groups(stream: ShardStream, with_data: bool) -> Iterator[Group]:
     """Read the runs of members that share a key."""
     key: str | None = None
     members: dict[str, tar.Member] = {}

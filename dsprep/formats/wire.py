@@ -6,7 +6,11 @@ is read past their end.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
+from typing import TYPE_CHECKING, TypeAlias
+
+if TYPE_CHECKING:
+    import polars as pl
 
 VARINT, FIXED64, BYTES, FIXED32 = 0, 1, 2, 5
 """The wire types: groups, which are 3 and 4, are long out of use."""
@@ -29,9 +33,9 @@ def varint(number: int) -> bytes:
     return _SHORT_VARINTS[number] if number < 1 << 12 else _varint(number)
 
 
-def varint_size(number: int) -> int:
-    """How many bytes an unsigned integer takes as a varint."""
-    return max(1, (number.bit_length() + 6) // 7)
+def varints(numbers: Iterable[int]) -> bytes:
+    """Encode a packed list of integers; a negative one is its two's complement of 64 bits."""
+    return b"".join([varint(number & (1 << 64) - 1) for number in numbers])
 
 
 def framed(tag: bytes, data: bytes) -> bytes:
@@ -63,6 +67,13 @@ def fields(data: bytes) -> Iterator[tuple[int, int, bytes | int]]:
         at += size
 
 
+def strings(data: bytes) -> Iterator[tuple[int, bytes]]:
+    """Read the fields of a message that hold bytes, text, messages or packed lists."""
+    for number, wire, value in fields(data):
+        if wire == BYTES and isinstance(value, bytes):
+            yield number, value
+
+
 def read_varint(data: bytes, at: int) -> tuple[int, int]:
     """Read an unsigned 64-bit number."""
     value = shift = 0
@@ -83,3 +94,29 @@ def read_varints(data: bytes) -> Iterator[int]:
     while at < len(data):
         value, at = read_varint(data, at)
         yield value
+
+
+# Sizes, for planning: of whole columns, or one that all rows share.
+
+Sizes: TypeAlias = "pl.Series | int"
+
+
+def varint_sizes(number: Sizes) -> Sizes:
+    """The bytes of numbers as varints; a negative one takes ten."""
+    if isinstance(number, int):
+        return max(1, (number.bit_length() + 6) // 7)
+    largest = int(number.cast(float).max() or 0)  # type: ignore[arg-type]
+    total = number * 0 + 1 + (number < 0).cast(int) * 9
+    for bits in range(7, min(largest.bit_length(), 62) + 1, 7):
+        total += (number >= (1 << bits)).cast(int)
+    return total
+
+
+def framed_sizes(size: Sizes) -> Sizes:
+    """The bytes of a tag of one byte, a length, and what it measures."""
+    return size + 1 + varint_sizes(size)
+
+
+def text_sizes(column: pl.Series) -> pl.Series:
+    """The bytes of texts."""
+    return column.str.len_bytes().cast(int).fill_null(0)

@@ -19,19 +19,6 @@ from zlib import crc32
 
 from dsprep.errors import BadImage
 
-NAMES = {
-    "jpg": "JPEG",
-    "png": "PNG",
-    "webp": "WebP",
-    "gif": "GIF",
-    "bmp": "BMP",
-    "tif": "TIFF",
-    "avif": "AVIF",
-    "jp2": "JPEG 2000",
-    "ppm": "PPM",
-}
-"""The kinds of image that dsprep knows, and what people call them."""
-
 
 class ImageHeader(NamedTuple):
     """What the first bytes of an image say."""
@@ -70,7 +57,7 @@ def read_header(data: bytes) -> ImageHeader:
     if kind is None:
         raise BadImage(_what_else(data))
     try:
-        width, height = _SIZE[kind](data)
+        width, height = _KINDS[kind].size(data)
     except struct.error:
         raise BadImage(f"{NAMES[kind]} header cut short") from None
     if width < 1 or height < 1:
@@ -86,7 +73,7 @@ def require_whole(data: bytes, header: ImageHeader) -> None:
     the end are tolerated, as cameras and editors write them.
     """
     try:
-        missing = _MISSING[header.kind](data)
+        missing = _KINDS[header.kind].missing(data)
     except struct.error:
         missing = "ends in its header"
     if missing:
@@ -496,26 +483,23 @@ def _fewer_bytes(data: bytes, size: int) -> str | None:
     return f"{len(data)} of {size} bytes" if len(data) < size else None
 
 
-_SIZE: dict[str, Callable[[bytes], tuple[int, int]]] = {
-    "jpg": _jpeg_size,
-    "png": _png_size,
-    "gif": _gif_size,
-    "webp": _webp_size,
-    "bmp": _bmp_size,
-    "tif": _tiff_size,
-    "avif": _avif_size,
-    "jp2": _jp2_size,
-    "ppm": _ppm_size,
+class _Kind(NamedTuple):
+    name: str  # what people call it
+    size: Callable[[bytes], tuple[int, int]]
+    missing: Callable[[bytes], str | None]  # says what is missing at the end
+
+
+_KINDS = {
+    "jpg": _Kind("JPEG", _jpeg_size, _jpeg_missing),
+    "png": _Kind("PNG", _png_size, _png_missing),
+    "webp": _Kind("WebP", _webp_size, _webp_missing),
+    "gif": _Kind("GIF", _gif_size, _gif_missing),
+    "bmp": _Kind("BMP", _bmp_size, _bmp_missing),
+    "tif": _Kind("TIFF", _tiff_size, _tiff_missing),
+    "avif": _Kind("AVIF", _avif_size, _avif_missing),
+    "jp2": _Kind("JPEG 2000", _jp2_size, _jp2_missing),
+    "ppm": _Kind("PPM", _ppm_size, _ppm_missing),
 }
 
-_MISSING: dict[str, Callable[[bytes], str | None]] = {
-    "jpg": _jpeg_missing,
-    "png": _png_missing,
-    "gif": _gif_missing,
-    "webp": _webp_missing,
-    "bmp": _bmp_missing,
-    "tif": _tiff_missing,
-    "avif": _avif_missing,
-    "jp2": _jp2_missing,
-    "ppm": _ppm_missing,
-}
+NAMES = {kind: each.name for kind, each in _KINDS.items()}
+"""The kinds of image that dsprep knows, and what people call them."""

@@ -9,18 +9,19 @@ from typing import NamedTuple
 import polars as pl
 
 from dsprep.lists.rows import (
-    ROWS,
+    PARSED,
     any_objects,
+    check_fields,
     class_numbers,
     is_detection,
     label_count,
     label_numbers,
     leads_outside,
     objects_of,
+    parse_plain,
     plain_paths,
     rows_of_fields,
     split_lines,
-    wrong_lines,
 )
 from dsprep.text import Problem
 
@@ -65,16 +66,6 @@ def _faults(wrong: pl.DataFrame, kind: str, problem: Problem) -> Iterator[Fault]
 
 # Text
 
-_PLAIN = (
-    r"^(?:0|[1-9][0-9]{0,17})"
-    r"\t(?:0|-?[1-9][0-9]{0,14})(?:\.0+)?"
-    r"\t\S(?:[^\t\r]*\S)?$"
-)
-"""A line with one whole number for a label, as nearly all are: it is read without a detour."""
-
-_PIECE = 50_000
-"""How many other lines are split at once: that takes ten times their bytes."""
-
 
 def read_leniently(data: bytes) -> tuple[pl.DataFrame, list[Fault]]:
     """Read the lines of a list that can be read, and what is wrong with the text of the others.
@@ -82,22 +73,30 @@ def read_leniently(data: bytes) -> tuple[pl.DataFrame, list[Fault]]:
     The rows have the columns of :func:`dsprep.lists.rows.parse_rows`; the faults have no order.
     """
     text, faults = _decode(data)
-    lines = pl.DataFrame({"text": [text]}).select(pl.col("text").str.split("\n").explode())
-    lines = (
-        lines.with_row_index("line", offset=1)
-        .select(pl.col("line").cast(pl.Int64), pl.col("text").str.strip_chars_end("\r"))
-        .filter(pl.col("text").str.contains(r"\S"))
-    )
-    is_plain = lines.select(pl.col("text").str.contains(_PLAIN)).to_series()
-    pieces = [_read_plain(lines.filter(is_plain))]
-    for piece in lines.filter(~is_plain).iter_slices(_PIECE):
-        rows, found = _read_other(piece)
-        pieces.append(rows)
-        faults += found
-    if lines.is_empty() and not faults:
+    plain = parse_plain(text) if text.count("\r") == text.count("\r\n") else None
+    if plain is not None and len(plain):
+        return plain, faults
+    pieces = [PARSED.to_frame()]
+    for fields in split_lines(text):
+        faults += _faults(
+            fields.filter(pl.col("raw").str.contains("\r", literal=True)),
+            "carriage-return",
+            lambda row: "a carriage return in the line, where im2rec ends it: remove it",
+        )
+        readable, problems = check_fields(fields)
+        faults += [Fault(line, "unreadable", problem) for line, problem in problems]
+        faults += _faults(
+            readable.filter(pl.col("raw").str.split("\t").list.last() != pl.col("path")),
+            "blank",
+            lambda row: (
+                f"blanks around the path {row['path']!r}: readers take them away, and do not find "
+                "a file that has them in its name"
+            ),
+        )
+        pieces.append(rows_of_fields(readable))
+    if len(pieces) == 1 and not faults:
         faults.append(Fault(1, "unreadable", "the list names no files"))
-    rows = pl.concat(pieces)
-    return rows if len(pieces) == 1 else rows.sort("line"), faults
+    return pl.concat(pieces), faults
 
 
 def _decode(data: bytes) -> tuple[str, list[Fault]]:
@@ -116,39 +115,6 @@ def _decode(data: bytes) -> tuple[str, list[Fault]]:
             message = f"not UTF-8 text: the bytes {wrong} at column {error.start + 1}"
             faults.append(Fault(place + 1, "encoding", message))
     return b"\n".join(lines).decode("utf-8-sig"), faults
-
-
-def _read_plain(lines: pl.DataFrame) -> pl.DataFrame:
-    fields = pl.col("text").str.split_exact("\t", 2).struct.rename_fields(list(ROWS))
-    rows = lines.select("line", fields.alias("fields")).unnest("fields")
-    label = pl.col("label").str.replace(r"\.0+$", "")
-    return rows.select("line", pl.col("index").cast(pl.Int64), label, "path")
-
-
-def _read_other(lines: pl.DataFrame) -> tuple[pl.DataFrame, list[Fault]]:
-    rows = split_lines("\n".join(lines["text"]))
-    as_written = lines[(rows["line"] - 1).to_list()]
-    rows = rows.with_columns(as_written["line"], as_written["text"])
-    faults = list(
-        _faults(
-            rows.filter(pl.col("text").str.contains("\r", literal=True)),
-            "carriage-return",
-            lambda row: "a carriage return in the line, where im2rec ends it: remove it",
-        )
-    )
-    for wrong, problem in wrong_lines():
-        is_wrong = rows.select(wrong.fill_null(False)).to_series()
-        faults += _faults(rows.filter(is_wrong), "unreadable", problem)
-        rows = rows.filter(~is_wrong)
-    faults += _faults(
-        rows.filter(pl.col("text").str.split("\t").list.last() != pl.col("path")),
-        "blank",
-        lambda row: (
-            f"blanks around the path {row['path']!r}: readers take them away, and do not find a "
-            "file that has them in its name"
-        ),
-    )
-    return rows_of_fields(rows), faults
 
 
 # Rows

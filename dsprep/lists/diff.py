@@ -19,6 +19,7 @@ from __future__ import annotations
 from bisect import bisect_left
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from itertools import zip_longest
 from typing import NamedTuple
 
 import polars as pl
@@ -379,6 +380,24 @@ class ClassChange(NamedTuple):
     removed: int  # rows of it that are gone
     gained: int  # rows that had another label before
     lost: int  # rows that have another label now
+
+
+class OtherName(NamedTuple):
+    """A class number that has two names; None stands for no name."""
+
+    number: int
+    before: str | None
+    after: str | None
+
+
+def other_names(
+    before: tuple[str, ...] | None, after: tuple[str, ...] | None
+) -> Sequence[OtherName]:
+    """Find class numbers that do not have the same name; none if one side has no names at all."""
+    if before is None or after is None:
+        return ()
+    pairs = enumerate(zip_longest(before, after))
+    return [OtherName(number, old, new) for number, (old, new) in pairs if old != new]
 
 
 def class_changes(

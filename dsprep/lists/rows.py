@@ -25,7 +25,7 @@ ROWS = pl.Schema({"index": pl.Int64(), "label": pl.String(), "path": pl.String()
 """The columns of a list: id, labels as text with tabs (see :func:`canonical_label`), and path."""
 
 LARGEST_ID = 10**18 - 1
-_PARSED = pl.Schema({"line": pl.Int64(), **ROWS})
+PARSED = pl.Schema({"line": pl.Int64(), **ROWS})
 _PIECE = 1 << 22
 _LARGEST_EXACT = 2**53  # 64-bit floats hold every whole number below it
 _NUMBER = r"^[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?$"
@@ -42,10 +42,10 @@ Texts = TypeVar("Texts", pl.Expr, pl.Series)
 
 def parse_rows(text: str, source: str, duplicates: str | None = None) -> pl.DataFrame:
     """Read the lines of a ``.lst``: the columns of a list, and ``line``, from 1."""
-    rows = _parse_plain(text)
+    rows = parse_plain(text)
     is_plain = rows is not None
     if rows is None:
-        rows = pl.concat([_PARSED.to_frame(), *_parse_pieces(text, source)])
+        rows = _parse_all(text, source)
         _refuse_ragged_labels(rows, source)
     if rows.is_empty():
         raise SourceError(f"{source}: names no files")
@@ -66,7 +66,7 @@ def join_lines(lines: pl.Series) -> str:
     return "" if lines.is_empty() else str(lines.str.join("\n").item()) + "\n"
 
 
-def _parse_plain(text: str) -> pl.DataFrame | None:
+def parse_plain(text: str) -> pl.DataFrame | None:
     """Read a list of one label a line in the usual spelling, fast; None if it is another."""
     try:
         rows = pl.read_csv(
@@ -89,61 +89,80 @@ def _parse_plain(text: str) -> pl.DataFrame | None:
     return rows.select(line, *ROWS)
 
 
-def _parse_pieces(text: str, source: str) -> Iterator[pl.DataFrame]:
-    """Parse some megabytes at a time: what lies between text and table is ten times as large."""
+def _parse_all(text: str, source: str) -> pl.DataFrame:
+    pieces = [PARSED.to_frame()]
+    for fields in split_lines(text):
+        readable, problems = check_fields(fields, 1)
+        for line, problem in sorted(problems)[:1]:
+            raise SourceError(f"{source}:{line}: {problem}")
+        pieces.append(rows_of_fields(readable))
+    return pl.concat(pieces)
+
+
+def split_lines(text: str) -> Iterator[pl.DataFrame]:
+    """Split lines into fields, some megabytes at a time: these take ten times as much memory."""
     start, line = 0, 1
     while start < len(text):
         stop = text.find("\n", start + _PIECE) + 1 or len(text)
-        fields = split_lines(text[start:stop], line)
-        if not fields.is_empty():
-            for wrong, problem in wrong_lines():
-                refuse(source, fields, wrong, problem)
-            yield rows_of_fields(fields)
+        lines = pl.DataFrame({"raw": [text[start:stop]]})
+        lines = lines.select(pl.col("raw").str.split("\n").explode())
+        lines = lines.with_row_index("line", offset=line)
+        lines = lines.with_columns(text=pl.col("raw").str.strip_chars()).filter(
+            pl.col("text") != ""
+        )
+        fields = pl.col("text").str.split("\t")
+        count = fields.list.len().cast(pl.Int64)
+        words = fields.list.slice(1, (count - 2).clip(0)).list.eval(pl.element().str.strip_chars())
+        if not lines.is_empty():
+            yield lines.select(
+                pl.col("line").cast(pl.Int64),
+                pl.col("raw").str.strip_chars_end("\r"),
+                count=count,
+                id=fields.list.first().str.strip_chars(),
+                words=words,
+                path=fields.list.last().str.strip_chars(),
+            )
         line += text.count("\n", start, stop)
         start = stop
 
 
-def split_lines(text: str, first_line: int = 1) -> pl.DataFrame:
-    """Split lines into fields, whatever these are."""
-    lines = pl.DataFrame({"text": [text]}).select(pl.col("text").str.split("\n").explode())
-    lines = lines.with_row_index("line", offset=first_line)
-    lines = lines.with_columns(pl.col("text").str.strip_chars()).filter(pl.col("text") != "")
-    fields = pl.col("text").str.split("\t")
-    count = fields.list.len().cast(pl.Int64)
-    words = fields.list.slice(1, (count - 2).clip(0)).list.eval(pl.element().str.strip_chars())
-    return lines.select(
-        pl.col("line").cast(pl.Int64),
-        count=count,
-        id=fields.list.first().str.strip_chars(),
-        words=words,
-        path=fields.list.last().str.strip_chars(),
-    )
-
-
-def wrong_lines() -> Iterator[tuple[pl.Expr, Problem]]:
-    """Yield what can be wrong with a line of :func:`split_lines`, and the message for it."""
+def check_fields(
+    fields: pl.DataFrame, most: int | None = None
+) -> tuple[pl.DataFrame, list[tuple[int, str]]]:
+    """Return the lines that can be read, and what is wrong with (the first of) the others."""
+    problems = []
     word = pl.element()
-    yield pl.col("id").str.slice(0, 7).is_in(_CONFLICT), lambda row: "an undecided merge conflict"
-    yield (
-        pl.col("count") < 3,
-        lambda row: "fewer than 3 columns: a line is an id, labels and a path, separated by tabs",
-    )
-    yield (
-        ~pl.col("id").str.contains(r"^\+?0*[0-9]{1,18}$"),
-        lambda row: f"{quoted(row['id'])} is not an id: a whole number from 0 up",
-    )
-    yield (
-        ~pl.col("words").list.eval(is_number(word)).list.all(),
-        lambda row: f"not all of the labels {quoted(row['words'])} are numbers",
-    )
-    yield (
-        pl.col("words").list.eval(is_too_large(word)).list.any(),
-        lambda row: f"the labels {quoted(row['words'])}: whole numbers have to be below 2^53",
-    )
+    wrong_lines: list[tuple[pl.Expr, Problem]] = [
+        (pl.col("id").str.slice(0, 7).is_in(_CONFLICT), lambda row: "an undecided merge conflict"),
+        (
+            pl.col("count") < 3,
+            lambda row: (
+                "fewer than 3 columns: a line is an id, labels and a path, separated by tabs"
+            ),
+        ),
+        (
+            ~pl.col("id").str.contains(r"^\+?0*[0-9]{1,18}$"),
+            lambda row: f"{quoted(row['id'])} is not an id: a whole number from 0 up",
+        ),
+        (
+            ~pl.col("words").list.eval(is_number(word)).list.all(),
+            lambda row: f"not all of the labels {quoted(row['words'])} are numbers",
+        ),
+        (
+            pl.col("words").list.eval(is_too_large(word)).list.any(),
+            lambda row: f"the labels {quoted(row['words'])}: whole numbers have to be below 2^53",
+        ),
+    ]
+    for wrong, say in wrong_lines:
+        is_wrong = fields.select(wrong.fill_null(False)).to_series()
+        found = fields.filter(is_wrong).head(fields.height if most is None else most)
+        problems += [(row["line"], say(row)) for row in found.iter_rows(named=True)]
+        fields = fields.filter(~is_wrong)
+    return fields, problems
 
 
 def rows_of_fields(fields: pl.DataFrame) -> pl.DataFrame:
-    """Make rows of the fields of lines that are not :func:`wrong_lines`."""
+    """Make rows of the fields of lines that can be read."""
     index, labels = pl.col("id").cast(pl.Int64).alias("index"), canonical_labels(fields["words"])
     return fields.select("line", index, labels, "path")
 
@@ -326,6 +345,14 @@ def require_one_kind(old: pl.DataFrame, new: pl.DataFrame, source: str) -> None:
         f"{source}: has {counts[0]} labels a row, but the label of {other['path'][0]!r} would be "
         f"{other['label'][0]!r}"
     )
+
+
+def require_list(rows: pl.DataFrame, source: str, old: pl.DataFrame | None = None) -> None:
+    """Refuse to write rows that could not be read again, or are of another kind than the old."""
+    if rows.is_empty():
+        raise SourceError(f"{source}: no row would be left")
+    require_one_kind(rows.clear() if old is None else old, rows, source)
+    require_fitting(rows, source)
 
 
 # The samples of a catalog

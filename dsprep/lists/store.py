@@ -21,7 +21,7 @@ from stat import S_IMODE
 
 import polars as pl
 
-from dsprep.errors import DestinationError, SourceError
+from dsprep.errors import DestinationError, OptionError, SourceError
 from dsprep.lists.rows import ROWS, format_rows, parse_rows
 from dsprep.storage.local import (
     LARGEST,
@@ -70,6 +70,12 @@ def read_list(path: str, classes: str | None = None, duplicates: str | None = No
     text, source = read_input(path)
     rows = parse_rows(text, source, duplicates).select(*ROWS)
     return ListFile(source, rows, classes_of(path, classes))
+
+
+def require_one_stream(*paths: str) -> None:
+    """Refuse to read stdin twice."""
+    if paths.count(STREAM) > 1:
+        raise OptionError('only one file can be "-", which is stdin')
 
 
 def read_input(path: str) -> tuple[str, str]:

@@ -11,7 +11,7 @@ import re
 from collections.abc import Collection, Iterable, Mapping
 
 from dsprep.errors import OptionError
-from dsprep.formats.detection import is_detection_label, is_sized_header
+from dsprep.formats.values import is_detection_label, is_sized_header
 from dsprep.sample import Sample, Value
 from dsprep.schema import IMAGE
 

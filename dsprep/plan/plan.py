@@ -11,8 +11,7 @@ from typing import TYPE_CHECKING
 from dsprep.errors import OptionError, SourceError
 from dsprep.findings import SKIP_KINDS, Finding, Reject, lost
 from dsprep.formats import shard_stem
-from dsprep.formats.extensions import extension_of
-from dsprep.formats.folder import Folder
+from dsprep.formats.names import extension_of
 from dsprep.plan.cuts import PlannedShard, plan_shards
 from dsprep.plan.looking import require_unspoiled
 from dsprep.plan.packing import Packing
@@ -92,13 +91,13 @@ class Plan:
     def files(self) -> Iterator[str]:
         """The names of all files that the run may write, the manifest excepted."""
         destination, layout = self.packing.destination, self.packing.layout
-        suffixes = layout.sidecars(Rows([], [], [], None), [])
-        if isinstance(layout, Folder):
+        if layout.is_tree:
             for name in ("files.jsonl", "lst", "manifest"):
                 yield destination.companion(name).name
-        for shard in () if isinstance(layout, Folder) else self.shards:
+        for shard in () if layout.is_tree else self.shards:
             yield shard.name
-            yield from (Path(shard.name).with_suffix(suffix).name for suffix in suffixes)
+            for suffix in layout.sidecar_suffixes:
+                yield Path(shard.name).with_suffix(suffix).name
         yield from layout.dataset_index(self.packing.name, [])
         yield from (name for name, _ in self.class_files())
         for name in ("classes.txt", "rejects.jsonl", "skipped.jsonl"):
@@ -155,7 +154,7 @@ def make_plan(packing: Packing, pool: Pool, progress: Progress) -> Plan:
 
 def _shard_namer(packing: Packing, catalog: Catalog) -> Callable[[int, int], str]:
     """What names shard i of n."""
-    if isinstance(packing.layout, Folder):
+    if packing.layout.is_tree:
         return lambda number, count: f"units/{number:06d}"  # pieces of what becomes one tree
     if packing.destination.single:
         return lambda number, count: str(packing.destination.single)
@@ -178,7 +177,7 @@ def _shard_namer(packing: Packing, catalog: Catalog) -> Callable[[int, int], str
 
 def require_distinct_keys(plan: Plan) -> None:
     """Refuse samples that readers could not tell apart."""
-    if not plan.collisions or not plan.packing.layout.keys_must_differ:
+    if not plan.collisions or plan.packing.layout.equal_keys != "merged":
         return
     count = len(plan.collisions)
     lines = [f"{plan.catalog.root}: {format_count(count, 'key')} would be that of several samples:"]

@@ -13,8 +13,7 @@ from typing import Any, NamedTuple, TypeAlias
 from dsprep.errors import BadSample
 from dsprep.formats.base import Format
 from dsprep.images.check import make_check, require_readable
-from dsprep.images.facts import FACTS_OF
-from dsprep.images.transform import Encoded, Transform, is_turned
+from dsprep.images.transform import FACTS_OF, Encoded, Transform, is_turned
 from dsprep.plan.copies import key_of_copy
 from dsprep.plan.geometry import dependent_fields, label_depends, refusal, why_not_turned
 from dsprep.rows import Reader, Rows

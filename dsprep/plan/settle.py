@@ -7,12 +7,11 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from dsprep.errors import DsprepError, OptionError, SourceError
-from dsprep.formats.folder import Folder
 from dsprep.formats.tfrecord import TFRecord
 from dsprep.options import require_effect
 from dsprep.plan.cuts import ShardSize
 from dsprep.plan.packing import Packing
-from dsprep.schema import FACTS, Schema, Settled
+from dsprep.schema import FACTS, LABEL, Schema, Settled
 from dsprep.sources.shards import ShardReader
 from dsprep.units import format_count, format_some
 
@@ -37,7 +36,7 @@ def settle(packing: Packing, catalog: Catalog) -> tuple[Packing, list[str]]:
         check = "decode" if guarded else "none" if catalog.reader.whole else "header"
     if size.by_file and not (catalog.reader.whole and catalog.keeps_files_together()):
         size = ShardSize()
-    if isinstance(packing.layout, Folder):
+    if packing.layout.is_tree:
         size = ShardSize(target=_UNIT)
     written = packing.layout.schema.by_name if packing.layout.schema else {}
     looks = packing.transform is not None or check != "none" or not FACTS.isdisjoint(written)
@@ -102,7 +101,7 @@ def _arranged(packing: Packing, catalog: Catalog, schema: Schema) -> tuple[Packi
         layout = packing.layout.like(reader.table)
         return replace(packing, layout=layout, copies=copies, raw=True, schema=schema), []
     label = schema.label_field
-    if packing.layout.needs_labels and label is not None and label.missing:
+    if LABEL in packing.layout.required and label is not None and label.missing:
         assert catalog.settled is not None
         seen, count = catalog.settled.samples, catalog.settled.counts.get(label.name, 0)
         raise SourceError(

@@ -13,8 +13,7 @@ from dsprep.dataset.manifest import FileReceipt, Manifest, parse_manifest, parse
 from dsprep.errors import DestinationError, SourceError
 from dsprep.findings import Reject
 from dsprep.formats.base import ShardFacts
-from dsprep.formats.folder import Folder
-from dsprep.formats.listing import LISTING
+from dsprep.formats.folder import LISTING
 from dsprep.plan.destination import Destination
 from dsprep.plan.packing import Packing
 from dsprep.plan.plan import Plan
@@ -286,7 +285,7 @@ def _kept(base: Manifest | None, files: Sequence[FileReceipt]) -> list[FileRecei
 
 def is_folder(plan: Plan) -> bool:
     """Whether what is written is a folder of files, and no shards."""
-    return isinstance(plan.packing.layout, Folder)
+    return plan.packing.layout.is_tree
 
 
 def _classes(classes: Sequence[str] | None) -> bytes:

@@ -21,8 +21,7 @@ import google_crc32c
 
 from dsprep.dataset.manifest import FileReceipt
 from dsprep.errors import BadSample, DestinationError, SourceError
-from dsprep.formats.folder import AugmentedFolder, Folder
-from dsprep.formats.listing import LISTING, File, Listed, read_listing
+from dsprep.formats.folder import LISTING, File, Listed, read_listing
 from dsprep.formats.lst import fits_lst, format_lst
 from dsprep.plan.destination import Destination
 from dsprep.plan.plan import Plan
@@ -97,14 +96,13 @@ def finish_folder(plan: Plan, state: RunState) -> int:
     layout, listing = plan.packing.layout, destination.companion(LISTING)
     units = [state.pieces.path(unit.name) for unit in plan.shards]
     if tree.is_dir() or not listing.exists():
-        assert isinstance(layout, Folder)
         with destination_errors(tree):
             tree.mkdir(exist_ok=True)
 
         def samples() -> Iterator[Listed]:
             return chain.from_iterable(map(read_listing, units))
 
-        metadata = _write_metadata(layout.metadata(samples), tree)
+        metadata = _write_metadata(layout.metadata_lines(samples), tree)
         partial = state.target.partial(listing.name)
         with destination_errors(partial), partial.open("wb") as file:
             last: Listed | None = None
@@ -143,11 +141,11 @@ def write_companions(
     listing = packing.destination.companion(LISTING)
     if text := _format_list(read_listing(listing)):
         write(packing.destination.companion("lst").name, text.encode())
-    if isinstance(packing.layout, AugmentedFolder):
-        try:
-            lines = packing.layout.manifest(read_listing(listing), classes)
-        except BadSample as error:
-            raise SourceError(f"{error}; --to folder needs no such labels") from None
+    try:
+        lines = packing.layout.references(read_listing(listing), classes)
+    except BadSample as error:
+        raise SourceError(f"{error}; --to folder needs no such labels") from None
+    if lines is not None:
         write(packing.destination.companion("manifest").name, lines.encode())
 
 

@@ -160,7 +160,9 @@ class Run:
         """
         plan = self._plan
         layout, reader = plan.packing.layout, plan.catalog.reader
-        if not layout.concatenative or (layout.keys_must_differ and not plan.catalog.keys_known):
+        if not layout.concatenative or (
+            layout.equal_keys == "merged" and not plan.catalog.keys_known
+        ):
             return False
         if reader.spools() and plan.in_order:
             return False

@@ -67,7 +67,7 @@ def write_shard(task: ShardTask, report: Report) -> Written:
     path = str(task.target.partial(task.name))
     written, labels = Written(), _Labels(recipe)
     sizes: list[int] = []
-    is_listed = layout.has_sidecars and recipe.reader.whole and not recipe.copies
+    is_listed = layout.sidecar_suffixes and recipe.reader.whole and not recipe.copies
     listed: list[Listed] = []
     position = samples = pending = told = 0
 
@@ -102,7 +102,7 @@ def write_shard(task: ShardTask, report: Report) -> Written:
     written.samples = position - len(written.rejected)
     written.bytes, written.crc32c = writer.bytes, writer.crc32c
     written.unlabeled, written.class_names = labels.missing, labels.names
-    if layout.has_sidecars:
+    if layout.sidecar_suffixes:
         kept = rows.without(set(written.rejected)) if written.rejected else rows
         sizes = list(kept.sizes) if recipe.copies else sizes
         if task.whole:
@@ -142,7 +142,7 @@ def join_pieces(task: JoinTask, report: Report) -> Written:
         joined.lost_frames += part.lost_frames
         joined.unlabeled += part.unlabeled
     joined.class_names = merge_class_names(parts, task.source)
-    if layout.has_sidecars:
+    if layout.sidecar_suffixes:
         listed = [each for part in parts for each in part.listed]
         sizes = [size for part in parts for size in part.sizes]
         rows = _rows_of(listed) if listed else task.rows
@@ -207,7 +207,7 @@ def _samples(recipe: Recipe, rows: Rows) -> Iterator[tuple[int, Sample | bytes |
             yield count, block
         return
     seen: set[str] | None = None
-    if recipe.layout.keys_must_differ and recipe.reader.whole:
+    if recipe.layout.equal_keys == "merged" and recipe.reader.whole:
         seen = set()
     for sample in make_samples(recipe, rows):
         if seen is not None and isinstance(sample, Sample):

@@ -10,8 +10,8 @@ from contextlib import suppress
 from typing import Any
 
 from dsprep.dataset.manifest import Manifest, parse_manifest
-from dsprep.errors import SourceError
-from dsprep.formats.listing import LISTING
+from dsprep.errors import DestinationError, SourceError
+from dsprep.formats.folder import LISTING
 from dsprep.plan.destination import Destination
 from dsprep.progress import Progress
 from dsprep.run.folder import folder_of, remove_tree, whole_units
@@ -42,6 +42,7 @@ class RunState:
         """Take a target for a command that may write these files, and see what is done there."""
         self.target, self._identity, self._files = target, identity, files
         self.done: dict[str, Written] = {}
+        self.other = ""  # how the command of an unfinished run there differs from this one
         self.hold: Hold = target.hold(files, progress.note)
         pieces = target.work / "pieces"
         self.pieces = DirectoryTarget(Destination(pieces), target._run, durable=False)
@@ -135,15 +136,23 @@ def files_of_run(target: Target) -> list[str]:
 def withdraw(target: Target, overwrite: bool) -> None:
     """Let a finished data set make way, its manifest first; or end what a killed run began."""
     if overwrite and target.stamps([target.manifest]):
-        target.note(REPLACED, target.read(target.manifest))
+        with suppress(SourceError):  # dsprep did not write what cannot be read
+            target.note(REPLACED, target.read(target.manifest))
         target.delete([target.manifest])
+        if target.stamps([target.manifest]):
+            url = target.destination.url(target.manifest)
+            raise DestinationError(
+                f"{url}: is a directory; remove it, or choose another destination"
+            )
     if not target.keeps_replaced:
         _remove_replaced(target, None)
 
 
 def _remove_replaced(target: Target, finished: Manifest | None) -> None:
     """Remove the files of a data set that has been replaced, without those of the finished one."""
-    data = target.read_note(REPLACED)
+    data = None
+    with suppress(DestinationError):  # it is no regular file
+        data = target.read_note(REPLACED)
     if data is None:
         return
     with suppress(SourceError):  # dsprep did not write that manifest, so no other file is its own

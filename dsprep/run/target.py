@@ -32,14 +32,14 @@ from dsprep.storage.local import (
     sync_directory,
     write_whole,
 )
-from dsprep.storage.urls import LONGEST_KEY
+from dsprep.storage.location import LONGEST_KEY
 from dsprep.units import format_size
 from dsprep.workers.worker import yield_core
 
 if TYPE_CHECKING:
     from dsprep.run.lease import Lease
-    from dsprep.storage.bucket import S3Store
     from dsprep.storage.pace import Pace
+    from dsprep.storage.s3.bucket import S3Store
 
 RUN, RECEIPTS, REPLACED, _HOLDER = "run.json", "receipts", "replaced.json", "holder"
 
@@ -163,7 +163,7 @@ class Target(ABC):
     def receipts(self) -> Iterator[tuple[str, Written]]:
         """Return the receipts of those files that are there as they tell."""
         found: dict[str, tuple[Written, dict[str, tuple[int, str]]]] = {}
-        for data in self.read_notes(RECEIPTS):
+        for data in self._read_all(self._below(self._note(f"{RECEIPTS}/"))):
             with suppress(LookupError, TypeError, ValueError, AttributeError):  # it is cut short
                 receipt = json.loads(data)
                 written = Written.from_json(receipt["written"])
@@ -175,13 +175,50 @@ class Target(ABC):
             if stamps.items() <= there.items():
                 yield shard, written
 
+    def _note(self, name: str = "") -> str:
+        return f"{self.work.name}/{name}"
+
+    def note(self, name: str, data: bytes) -> None:
+        """Write a note."""
+        self._write(self._note(name), data)
+
+    def read_note(self, name: str) -> bytes | None:
+        """Read a note; None if there is none."""
+        try:
+            return self._read(self._note(name))
+        except OSError as error:
+            raise DestinationError(
+                f"{self.destination.url(self._note(name))}: cannot be read ({error.strerror})"
+            ) from None
+
     def noted(self, name: str) -> dict[str, Any] | None:
         """Return what a note says; None if there is none, or it is not one of ours."""
-        data = self.read_note(name)
         with suppress(ValueError):
-            found = None if data is None else json.loads(data)
+            found = json.loads(self.read_note(name) or b"null")
             return found if isinstance(found, dict) else None
         return None
+
+    def delete_notes(self, *names: str) -> None:
+        """Delete notes, or all of a kind."""
+        for name in names:
+            self.delete([self._note(name), *self._below(self._note(f"{name}/"))])
+
+    def has_leftovers(self) -> bool:
+        """Whether a run is writing there, or has left something."""
+        return self.work.is_dir() or bool(self._below(self._note()))
+
+    def read(self, name: str) -> bytes:
+        """Read a small file; raises `SourceError`."""
+        url = self.destination.url(name)
+        try:
+            data = self._read(name)
+        except DestinationError as error:
+            raise SourceError(str(error)) from None
+        except OSError as error:
+            raise SourceError(f"{url}: cannot be read ({error.strerror})") from None
+        if data is None:
+            raise SourceError(f"{url}: does not exist")
+        return data
 
     keeps_replaced = False
     """Whether the files of a replaced data set stay until the new one is there."""
@@ -189,10 +226,6 @@ class Target(ABC):
     @abstractmethod
     def stamps(self, names: Iterable[str]) -> dict[str, tuple[int, str]]:
         """Return the size and the ETag, if there are such, of those of these files that exist."""
-
-    @abstractmethod
-    def read(self, name: str) -> bytes:
-        """Read a small file; raises `SourceError`."""
 
     @abstractmethod
     def publish(self, files: Sequence[tuple[Path, str, int]]) -> dict[str, str]:
@@ -207,24 +240,20 @@ class Target(ABC):
         """Delete those of these files that exist."""
 
     @abstractmethod
-    def note(self, name: str, data: bytes) -> None:
-        """Write a note."""
+    def _read(self, name: str) -> bytes | None:
+        """Read a small file; None if there is none."""
 
     @abstractmethod
-    def read_note(self, name: str) -> bytes | None:
-        """Read a note; None if there is none."""
+    def _read_all(self, names: Sequence[str]) -> list[bytes]:
+        """Read small files that exist."""
 
     @abstractmethod
-    def read_notes(self, below: str) -> list[bytes]:
-        """Read all notes of a kind."""
+    def _write(self, name: str, data: bytes) -> None:
+        """Write a small file."""
 
     @abstractmethod
-    def delete_notes(self, *names: str) -> None:
-        """Delete notes, or all of a kind."""
-
-    @abstractmethod
-    def has_leftovers(self) -> bool:
-        """Whether a run is writing there, or has left something."""
+    def _below(self, prefix: str) -> list[str]:
+        """Return the names of the files below a prefix, which ends in a slash."""
 
     @abstractmethod
     def hold(self, names: Iterable[str], tell: Callable[[str], None]) -> Hold:
@@ -286,13 +315,6 @@ class DirectoryTarget(Target):
                     found[name] = self.path(name).stat().st_size, ""
         return found
 
-    def read(self, name: str) -> bytes:
-        """Read a regular file."""
-        try:
-            return read_whole(self.path(name))
-        except OSError as error:
-            raise SourceError(f"{self.path(name)}: cannot be read ({error.strerror})") from None
-
     def publish(self, files: Sequence[tuple[Path, str, int]]) -> dict[str, str]:
         """Flush each to the disk and rename it."""
         for temporary, name, _ in files:
@@ -312,47 +334,39 @@ class DirectoryTarget(Target):
 
     def delete(self, names: Iterable[str]) -> None:
         """Unlink them."""
-        for name in names:
-            with destination_errors(self.path(name)):
-                self.path(name).unlink(missing_ok=True)
+        for path in map(self.destination.directory.joinpath, names):
+            with destination_errors(path), suppress(IsADirectoryError):
+                path.unlink(missing_ok=True)
 
-    def note(self, name: str, data: bytes) -> None:
-        """Write it; a receipt is not flushed, because a shard without one is written again."""
-        path = self.work / name
+    def _read(self, name: str) -> bytes | None:
+        with suppress(FileNotFoundError, NotADirectoryError):
+            return read_whole(self.destination.directory / name)
+        return None
+
+    def _read_all(self, names: Sequence[str]) -> list[bytes]:
+        found = []
+        for name in names:
+            with suppress(OSError):  # it is no regular file, or has just gone
+                found.append(read_whole(self.destination.directory / name))
+        return found
+
+    def _write(self, name: str, data: bytes) -> None:
+        path = self.destination.directory / name
         with destination_errors(path):
             path.parent.mkdir(parents=True, exist_ok=True)
-            if name.startswith(RECEIPTS):
+            if RECEIPTS in path.parts:  # it need not be on the disk: what has none is written again
                 path.write_bytes(data)
             else:
                 write_whole(path, data, path.parent)
 
-    def read_note(self, name: str) -> bytes | None:
-        """Read it."""
-        with destination_errors(self.work), suppress(FileNotFoundError, NotADirectoryError):
-            return read_whole(self.work / name)
-        return None
-
-    def read_notes(self, below: str) -> list[bytes]:
-        """Read a directory of them."""
-        with destination_errors(self.work), suppress(FileNotFoundError):
-            return [read_whole(path) for path in sorted((self.work / below).iterdir())]
-        return []
-
-    def delete_notes(self, *names: str) -> None:
-        """Unlink them."""
-        with destination_errors(self.work):
-            for path in (self.work / name for name in names):
-                if path.is_dir():
-                    remove_all_but(path, "")
-                else:
-                    path.unlink(missing_ok=True)
+    def _below(self, prefix: str) -> list[str]:
+        directory = self.destination.directory / prefix
+        if not directory.is_dir():
+            return []
+        return [f"{prefix}{each.name}" for each in sorted(directory.iterdir()) if each.is_file()]
 
     def abort_uploads(self, names: Iterable[str]) -> None:
         """Do nothing: temporary files go with their directory."""
-
-    def has_leftovers(self) -> bool:
-        """Look for the hidden directory."""
-        return self.work.is_dir()
 
     def hold(self, names: Iterable[str], tell: Callable[[str], None]) -> Hold:
         """Lock the directory."""
@@ -378,51 +392,34 @@ class PrefixTarget(Target):
 
     keeps_replaced = True
 
-    @property
-    def _store(self) -> S3Store:
-        return _connect(self._bucket)[0]
-
-    @property
-    def _bucket(self) -> str:
+    def _connected(self) -> tuple[S3Store, Pace]:
         assert self.destination.remote is not None
-        return self.destination.remote.bucket
+        return _connect(self.destination.remote.bucket)
 
     def _key(self, name: str) -> str:
         assert self.destination.remote is not None
         return self.destination.remote.key + name
 
-    def _note_key(self, name: str) -> str:
-        return self._key(f"{self.destination.scratch.name}/{name}")
-
     def stamps(self, names: Iterable[str]) -> dict[str, tuple[int, str]]:
         """List the files that begin as this data set's do."""
-        before = len(self._key(""))
+        store, before = self._connected()[0], len(self._key(""))
         with _refusals():
             there = {
                 each.key[before:]: (each.size, each.etag)
-                for level in self._store.levels(self._key(self.destination.stem))
+                for level in store.levels(self._key(self.destination.stem))
                 for each in level.files
             }
         return {name: there[name] for name in names if name in there}
-
-    def read(self, name: str) -> bytes:
-        """Read a small object."""
-        from dsprep.storage.readback import read_small
-
-        try:
-            return read_small(self._store, self._key(name))[0]
-        except StoreError as error:
-            raise SourceError(str(error)) from None
 
     def publish(self, files: Sequence[tuple[Path, str, int]]) -> dict[str, str]:
         """Upload each, if this run still holds the lease."""
         from dsprep.run.lease import LEASE, find_lease, lost_lease
         from dsprep.storage.upload import upload
 
-        store, pace = _connect(self._bucket)
+        store, pace = self._connected()
         etags = {}
         with _refusals():
-            lease = find_lease(store, self._note_key(LEASE))
+            lease = find_lease(store, self._key(self._note(LEASE)))
             if lease is None or lease[0].encode() != read_whole(self.work / _HOLDER):
                 raise lost_lease(str(self.destination))
             for path, name, crc32c in files:
@@ -434,57 +431,38 @@ class PrefixTarget(Target):
     def publish_manifest(self, data: bytes) -> None:
         """Store it on the condition that there is none."""
         with _refusals():
-            self._store.publish(self._key(self.manifest), data)
+            self._connected()[0].publish(self._key(self.manifest), data)
 
     def delete(self, names: Iterable[str]) -> None:
-        """Delete objects."""
-        self._delete([self._key(name) for name in self.stamps(names)])
-
-    def _delete(self, keys: Sequence[str]) -> None:
+        """Delete objects; those that are not there are no failure."""
         with _refusals():
-            for refused in self._store.delete(keys):
+            for refused in self._connected()[0].delete([self._key(name) for name in names]):
                 raise refused.error
 
-    def note(self, name: str, data: bytes) -> None:
-        """Store an object."""
-        with _refusals():
-            self._store.put(self._note_key(name), data)
-
-    def read_note(self, name: str) -> bytes | None:
-        """Read an object."""
+    def _read(self, name: str) -> bytes | None:
         from dsprep.storage.readback import read_small
 
         with _refusals():
             try:
-                return read_small(self._store, self._note_key(name))[0]
+                return read_small(self._connected()[0], self._key(name))[0]
             except StoreError as error:
                 if error.kind != "missing":
                     raise
                 return None
 
-    def read_notes(self, below: str) -> list[bytes]:
-        """Read objects, several at once."""
-        from dsprep.storage.readback import read_small
+    def _read_all(self, names: Sequence[str]) -> list[bytes]:
+        found = self._connected()[1].each(self._read, names)
+        return [data for data in found if data is not None]
 
-        store, pace = _connect(self._bucket)
+    def _write(self, name: str, data: bytes) -> None:
         with _refusals():
-            keys = self._note_keys(below + "/")
-            return pace.each(lambda key: read_small(store, key)[0], keys)
+            self._connected()[0].put(self._key(name), data)
 
-    def _note_keys(self, below: str = "") -> list[str]:
+    def _below(self, prefix: str) -> list[str]:
+        before = len(self._key(""))
         with _refusals():
-            pages = self._store.list(self._note_key(below))
-            return [each.key for page in pages for each in page]
-
-    def delete_notes(self, *names: str) -> None:
-        """Delete objects, and all below them."""
-        asked = tuple(map(self._note_key, names))
-        keys = [key for key in self._note_keys() if key in asked or key.rpartition("/")[0] in asked]
-        self._delete(keys)
-
-    def has_leftovers(self) -> bool:
-        """Look for notes and for the stage."""
-        return self.destination.directory.exists() or bool(self._note_keys())
+            pages = self._connected()[0].list(self._key(prefix))
+            return [each.key[before:] for page in pages for each in page]
 
     def hold(self, names: Iterable[str], tell: Callable[[str], None]) -> Hold:
         """Take the lease; the lock of the stage keeps out other runs on this machine."""
@@ -502,10 +480,11 @@ class PrefixTarget(Target):
         from dsprep.storage.preflight import require_rights
 
         make_stage(self.destination.directory)
-        lease = Lease(self._store, self._note_key(LEASE), str(self.destination))
+        store = self._connected()[0]
+        lease = Lease(store, self._key(self._note(LEASE)), str(self.destination))
         hold = _StageHold(self.work, str(self.destination), lease)
         try:
-            require_rights(self._store, self._key(""), deleting=True)
+            require_rights(store, self._key(""), deleting=True)
             lease.take(self.work / _HOLDER, tell)
         except BaseException:
             hold.release(keep=any(path.is_dir() for path in self.work.iterdir()))
@@ -525,12 +504,12 @@ class PrefixTarget(Target):
 
     def abort_uploads(self, names: Iterable[str]) -> None:
         """Abort them, as far as this run may look for them."""
-        keys = {self._key(name) for name in names}
+        store, keys = self._connected()[0], {self._key(name) for name in names}
         with suppress(StoreError):
-            for page in self._store.list_uploads(self._key(self.destination.stem)):
+            for page in store.list_uploads(self._key(self.destination.stem)):
                 for upload in page:
                     if upload.key in keys:
-                        self._store.abort(upload)
+                        store.abort(upload)
 
 
 class _StageHold(Hold):
@@ -574,8 +553,8 @@ def target_of(destination: Destination) -> Target:
 @cache
 def _connect(bucket: str) -> tuple[S3Store, Pace]:
     """Return the connection of this process, and the threads that move parts."""
-    from dsprep.storage.connected import store_of  # a run on a disk needs no S3
     from dsprep.storage.pace import Pace
+    from dsprep.storage.s3.bucket import store_of  # a run on a disk needs no S3
 
     return store_of(bucket), Pace()
 

@@ -17,8 +17,7 @@ from dsprep.dataset.manifest import read_manifest
 from dsprep.dataset.recorded import recorded_options
 from dsprep.errors import BadSample, SourceError
 from dsprep.findings import Finding
-from dsprep.formats.folder import METADATA, Folder
-from dsprep.formats.listing import LISTING, Listed
+from dsprep.formats.folder import LISTING, METADATA, Folder, Listed
 from dsprep.rows import Reader, Rows
 from dsprep.sample import Sample, image_kind_of, key_of
 from dsprep.schema import Schema
@@ -65,7 +64,7 @@ class FolderReader(Reader):
                 path: read_file(os.path.join(self.root, path), length or 0)
                 for path, length in zip(paths, sizes, strict=True)
             }
-            return self.layout.raw_sample(listed, files)
+            return self.layout.listed_sample(listed, files)
         except BadSample as error:
             return error
         except ValueError:

@@ -72,6 +72,7 @@ def with_schema(
             observed.places.pop((name,), None)
         settled = settle(observed, table, choice, catalog.root, declared)
         settled = settled._replace(ignored=settled.ignored | unread)
+        settled = _with_width(settled, catalog, choice, run_all)
         if choice.unlabeled and catalog.label_column is not None:
             rows = catalog.table.drop(catalog.label_column)
             catalog = replace(catalog, table=rows, classes=None)
@@ -106,6 +107,16 @@ def _of_images(catalog: Catalog, choice: Choice) -> Schema:
         told = "a list" if column == "label" else "directories or a list"
         fields.append(Field("label", kind, names=names, told=told))
     return Schema(tuple(fields), "image", "label" if column else None)
+
+
+def _with_width(settled: Settled, catalog: Catalog, choice: Choice, run_all: RunAll) -> Settled:
+    """Look at the first sample for the length of its label, which no manifest tells."""
+    label = settled.schema.label_field
+    if label is None or not label.kind.is_list or label.width or not len(catalog):
+        return settled
+    seen = _look(catalog.slice(0, 1), choice, run_all).places
+    width = max((seen[place].width for place in label.places if place in seen), default=0)
+    return settled._replace(schema=settled.schema.with_field(replace(label, width=width)))
 
 
 def _look(catalog: Catalog, choice: Choice, run_all: RunAll) -> Observed:

@@ -15,18 +15,19 @@ import polars as pl
 from dsprep.catalog import COLUMNS, PLACE_COLUMNS, Catalog
 from dsprep.errors import SourceError
 from dsprep.findings import Finding
-from dsprep.formats.arrow_rows import Cell, plain_path
-from dsprep.formats.arrow_types import (
+from dsprep.formats.arrow import (
+    Cell,
     arrow,
     features_of,
     names_of,
     nulls_note,
+    plain_path,
     source_schema,
     type_of_column,
 )
 from dsprep.formats.parquet import ROWS_OF_BATCH, Parquet, columns_of, settled
 from dsprep.sample import key_of
-from dsprep.schema import Choice, Field, Schema, Settled, is_image, item_of, join, select
+from dsprep.schema import Choice, Field, Schema, Settled, is_image, join, select
 from dsprep.sources.classes import number_classes, unknown_classes
 from dsprep.sources.parquet_rows import (
     IndexedRows,
@@ -253,11 +254,12 @@ def _number(
         label = replace(label, names=classes or ())
     elif label.type == "class":
         label = replace(label, names=label.names or classes or ())
-    if label.type in ("class", "bool", "int"):
+    if label.kind.is_integer:
         return label, _class_column(label, labels, root)
-    if (item_of(label.type) or label.type) not in ("int", "float32", "float64"):
+    if not label.kind.is_number:
         return label, None
-    return label, _label_lists(labels)
+    lists = _label_lists(labels)
+    return replace(label, width=0 if lists is None or lists.is_empty() else len(lists[0])), lists
 
 
 def _class_column(label: Field, labels: Sequence[Any], root: str) -> pl.Series | None:

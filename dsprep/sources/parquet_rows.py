@@ -21,9 +21,18 @@ from itertools import compress
 from typing import Any, ClassVar, NamedTuple
 
 from dsprep.errors import BadSample, SourceError
-from dsprep.formats.arrow_rows import Cell, Columns, cells_of, decode, file_parts, plain_batch
-from dsprep.formats.arrow_types import arrow, is_file, kept_columns
-from dsprep.formats.beside import find_beside
+from dsprep.formats.arrow import (
+    Cell,
+    Columns,
+    arrow,
+    cells_of,
+    decode,
+    file_parts,
+    find_beside,
+    is_file,
+    kept_columns,
+    plain_batch,
+)
 from dsprep.formats.parquet import ROWS_OF_BATCH, Parquet, columns_of, first_line, open_parquet
 from dsprep.images.header import sniff
 from dsprep.rows import Reader, Rows

@@ -6,6 +6,7 @@ import json
 import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from typing import TYPE_CHECKING
 
 from dsprep.arguments import AnyPath, public
@@ -242,9 +243,11 @@ def _read_images(source: Source, run_all: RunAll) -> tuple[Catalog, list[Finding
     if not is_dir(source.root):
         with importing_polars():
             archive = open_archive(source.root)
-        from dsprep.sources.archive_files import read_archive  # not before polars is there
+        from dsprep.sources.archive_files import images_of, read_text_of
+        from dsprep.sources.tree import read_tree
 
-        return read_archive(source, archive)
+        files = images_of(archive, source)
+        return read_tree(source, files=files, text_of=partial(read_text_of, archive))
     scans = None
     if not source.chooses:
         with importing_polars():

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
 from dataclasses import dataclass
 
 import polars as pl
@@ -16,7 +15,7 @@ from dsprep.text import refuse
 from dsprep.units import quoted_names
 
 SIDE_COLUMNS = ("split", "fold", "side", "subset", "partition", "set")
-"""What columns of sides are called, in any case; of several, the user has to choose."""
+"""Names of columns of sides, in any case; if a file has several, the user has to choose."""
 
 _PREDICTION = "predictionstring"
 _SYNSET = re.compile(r"n[0-9]{8}")
@@ -41,46 +40,77 @@ def parse_assignment(
     path_column: str | None = None,
     is_shared: bool = False,
 ) -> Assignment:
-    """Read a file that assigns samples.
+    """Parse a file that assigns samples.
 
     It is a CSV or TSV file with a column of sides; or Kaggle's ``LOC_val_solution.csv``, whose
     ``PredictionString`` repeats a class and a box (``n01440764 x y x y``); or the ImageNet
-    development kit's ``ILSVRC2012_validation_ground_truth.txt``, a class number a line.
+    development kit's ``ILSVRC2012_validation_ground_truth.txt``, a class number a line. The path
+    column of a file that is shared with ``--labels`` may be that of the other.
     """
     lines = text.rstrip().split("\n")
-    values = pl.DataFrame({"value": lines}, schema={"value": pl.String}).with_columns(
-        pl.col("value").str.strip_chars(), line=pl.int_range(1, pl.len() + 1, dtype=pl.Int64)
-    )
     if column is None and re.fullmatch(_NUMBER, lines[0].strip()):
+        values = pl.DataFrame({"value": lines}, schema={"value": pl.String}).with_columns(
+            pl.col("value").str.strip_chars(), line=pl.int_range(1, pl.len() + 1, dtype=pl.Int64)
+        )
         wrong = ~pl.col("value").str.contains(_NUMBER) | pl.col("value").str.contains("^0+$")
         refuse(source, values, wrong, lambda row: f"{row['value']!r} is no class number from 1")
         return Assignment("number", values)
     cells, numbers = parse_cells(text, source)
     if is_shared and path_column not in cells.columns:
         path_column = None
-    prediction = next((name for name in cells.columns if name.lower() == _PREDICTION), None)
-    if column is None and prediction is not None:
-        return Assignment("class", _predictions(cells, numbers, prediction, path_column, source))
-    column = column or _side_column(cells.columns, source)
+    gives = "side"
+    if column is None:
+        prediction = [name for name in cells.columns if name.lower() == _PREDICTION]
+        sides = [name for name in cells.columns if name.lower() in SIDE_COLUMNS]
+        gives = "class" if prediction else "side"
+        if not prediction and len(sides) != 1:
+            raise OptionError(
+                f"{source}: name its column of sides with --assign-column: "
+                f"{quoted_names(cells.columns)}"
+            )
+        column = (prediction or sides)[0]
     names = find_columns(cells.columns, path_column, [column], source).path
     values = pl.DataFrame([numbers, cells[names].alias("name"), cells[column].alias("value")])
     refuse(source, values, pl.col("name") == "", lambda row: f"no path in the column {names!r}")
-    refuse(source, values, pl.col("value") == "", lambda row: f"nothing in the column {column!r}")
-    return Assignment("side", values)
+    if gives == "side":
+        empty = pl.col("value") == ""
+        refuse(source, values, empty, lambda row: f"nothing in the column {column!r}")
+        return Assignment("side", values)
+    words = pl.col("value").str.split(" ").list.eval(pl.element().filter(pl.element() != ""))
+    values = values.with_columns(words=words)
+    # the class of an image is the first word of each of its boxes
+    values = values.with_columns(classes=pl.col("words").list.gather_every(_BOX).list.unique())
+    refuse(
+        source,
+        values,
+        (pl.col("words").list.len() % _BOX != 0) | (pl.col("classes").list.len() != 1),
+        lambda row: f"{row['value']!r} is not one class with its boxes: class x y x y, repeated",
+    )
+    values = values.select("line", "name", value=pl.col("classes").list.first())
+    return Assignment("class", values)
 
 
 def assigned_values(
     assignment: Assignment, paths: pl.Series, source: str, skip_unmatched: bool = False
 ) -> pl.Series:
-    """Give each sample its value.
+    """Return the value of each sample.
 
-    A name may lack its extension, and its directories if no other sample is called so.
+    A name may lack its extension, and its directories if no other sample has that name.
     """
     known = pl.DataFrame({"path": paths}).select(path=plain_path(pl.col("path")))
-    if "name" not in assignment.values.columns:
-        return _in_sorted_order(assignment.values, known["path"], source)
-    named = assignment.values.with_columns(name=plain_path(pl.col("name")))
-    found = _find_paths(named, known.unique().sort("path"), source)
+    values = assignment.values
+    if "name" not in values.columns:
+        if values.height != len(paths):
+            raise SourceError(
+                f"{source}: has {values.height:,} lines, one for each image in sorted order, but "
+                f"there are {len(paths):,} images"
+            )
+        return values["value"].gather(known["path"].rank("ordinal").cast(pl.Int64) - 1)
+    named = values.with_columns(name=plain_path(pl.col("name")))
+    every = known.unique().sort("path")
+    spellings = [every.select("path", name="path"), *more_than_names(every)]
+    spelled = find_spelled(named, spellings, source)
+    found = named.join(spelled, on="name", how="left", maintain_order="left")
     lost = pl.col("path").is_null()
     if not skip_unmatched:
         refuse(
@@ -99,26 +129,32 @@ def assigned_values(
         lambda row: f"{row['path']!r} is assigned in line {row['first_line']} already",
     )
     found = found.unique("path", keep="first", maintain_order=True)
-    values = known.join(found.select("path", "value"), on="path", how="left", maintain_order="left")
-    missing = values.filter(pl.col("value").is_null())["path"]
+    all_values = known.join(
+        found.select("path", "value"), on="path", how="left", maintain_order="left"
+    )
+    missing = all_values.filter(pl.col("value").is_null())["path"]
     if len(missing):
         raise SourceError(
-            f"{source}: says nothing of {missing[0]!r} ({len(missing):,} such): every sample has "
-            "to be assigned"
+            f"{source}: does not assign {missing[0]!r} ({len(missing):,} such): every sample needs "
+            "a side or a class"
         )
-    return values["value"]
+    return all_values["value"]
 
 
 def class_labels(
     assignment: Assignment, values: pl.Series, classes: tuple[str, ...] | None, source: str
 ) -> tuple[pl.Series, tuple[str, ...]]:
-    """Make class numbers of the classes that a file gave."""
+    """Return the class numbers of the classes that a file gives, and the names of classes."""
     if assignment.gives == "number":
         numbers = values.cast(pl.Int64)
         largest = int(str(numbers.max()))
         if classes is None:
             classes = tuple(map(str, range(1, largest + 1)))
-        if len(classes) > 1 and list(classes) == sorted(classes) and _are_synsets(classes):
+        if (
+            len(classes) > 1
+            and list(classes) == sorted(classes)
+            and all(map(_SYNSET.fullmatch, classes))
+        ):
             raise SourceError(
                 f"{source}: numbers classes by ILSVRC2012_ID, but --classes has them in sorted "
                 "order; give them in the order of the development kit's meta.mat"
@@ -133,51 +169,3 @@ def class_labels(
     classes = classes or tuple(found)
     numbers = values.replace_strict(classes, range(len(classes)), return_dtype=pl.Int64)
     return numbers.cast(pl.String).alias("label"), classes
-
-
-def _predictions(
-    cells: pl.DataFrame, lines: pl.Series, column: str, path_column: str | None, source: str
-) -> pl.DataFrame:
-    """The class of each image in Kaggle's table: the first word of each of its boxes."""
-    names = find_columns(cells.columns, path_column, [column], source).path
-    words = pl.col("value").str.split(" ").list.eval(pl.element().filter(pl.element() != ""))
-    values = pl.DataFrame([lines, cells[names].alias("name"), cells[column].alias("value")])
-    values = values.with_columns(words=words)
-    values = values.with_columns(classes=pl.col("words").list.gather_every(_BOX).list.unique())
-    refuse(source, values, pl.col("name") == "", lambda row: f"no path in the column {names!r}")
-    refuse(
-        source,
-        values,
-        (pl.col("words").list.len() % _BOX != 0) | (pl.col("classes").list.len() != 1),
-        lambda row: f"{row['value']!r} is not one class with its boxes: class x y x y, repeated",
-    )
-    return values.select("line", "name", value=pl.col("classes").list.first())
-
-
-def _side_column(header: Sequence[str], source: str) -> str:
-    found = [name for name in header if name.lower() in SIDE_COLUMNS]
-    if len(found) != 1:
-        raise OptionError(
-            f"{source}: name its column of sides with --assign-column: {quoted_names(header)}"
-        )
-    return found[0]
-
-
-def _in_sorted_order(values: pl.DataFrame, paths: pl.Series, source: str) -> pl.Series:
-    if values.height != len(paths):
-        raise SourceError(
-            f"{source}: has {values.height:,} lines, one for each image in sorted order, but there "
-            f"are {len(paths):,} images"
-        )
-    return values["value"].gather(paths.rank("ordinal").cast(pl.Int64) - 1)
-
-
-def _find_paths(named: pl.DataFrame, known: pl.DataFrame, source: str) -> pl.DataFrame:
-    """Find the sample that each name means: the one of that name, or of more than that name."""
-    spellings = [known.select("path", name="path"), *more_than_names(known)]
-    found = find_spelled(named, spellings, source)
-    return named.join(found, on="name", how="left", maintain_order="left")
-
-
-def _are_synsets(classes: Sequence[str]) -> bool:
-    return all(map(_SYNSET.fullmatch, classes))

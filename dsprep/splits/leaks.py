@@ -1,29 +1,42 @@
-"""Copies of one image under several names: what must not lie on two sides of a split."""
+"""Copies of one image under several names, which must not lie on two sides of a split.
+
+Alike images have perceptual hashes that differ in few of 64 bits. If two hashes differ in at most
+``d`` bits and are cut into ``d + 2`` bands, at least two bands are the same in both. So only hashes
+that agree in some two bands are compared: of a million random ones, some millions of pairs instead
+of half a trillion.
+"""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Generator, Sequence
+from collections.abc import Generator, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from dataclasses import dataclass
 from functools import partial
 from hashlib import blake2b
+from itertools import combinations
 
 import polars as pl
 
 from dsprep.errors import SourceError
 from dsprep.progress import Progress
-from dsprep.splits.hamming import clusters
+from dsprep.splits.groups import join_sets
+from dsprep.splits.near import hash_images
 from dsprep.storage.ahead import ahead
 from dsprep.storage.flag import Flag
 from dsprep.storage.local import open_regular
+from dsprep.storage.location import is_s3
 from dsprep.storage.objects import read_object
-from dsprep.storage.urls import is_s3
+from dsprep.units import format_count, format_some
+from dsprep.workers.pool import Pool
 
 _DIGEST_BYTES = 16
 _FILES_AT_ONCE = 64
+_IMAGES_AT_ONCE = 64
 _BLOCK = 1 << 20
+_BITS = 64
+_PAIRS_AT_ONCE = 1_000_000
 
 
 @dataclass(frozen=True)
@@ -42,6 +55,30 @@ class Copies:
     rows: list[int]  # their rows
 
 
+def find_copies(
+    root: str, files: pl.DataFrame, distance: int | None, workers: int, progress: Progress
+) -> tuple[list[Copies], list[str]]:
+    """Find samples that show the same, and say which could not be compared.
+
+    Images that look alike count if a distance is given: the bits that their hashes may differ in.
+    """
+    same, near = find_same(root, files, workers, progress), []
+    notes = []
+    empty = files.filter(pl.col("size") == 0)["path"]
+    if len(empty):
+        what = format_count(len(empty), "empty file")
+        notes.append(f"{what}, not compared: {format_some(empty.head(4).to_list())}")
+    if distance is not None:
+        paths = files["path"].to_list()
+        hashes = _hash_all(root, paths, workers, progress)
+        near = find_near(hashes, distance)
+        blind = [path for path, found in zip(paths, hashes, strict=True) if found is None]
+        if blind:
+            what = format_count(len(blind), "image")
+            notes.append(f"{what} not decoded, so only compared by bytes: {format_some(blind)}")
+    return join_copies(same, near), notes
+
+
 def find_same(root: str, files: pl.DataFrame, threads: int, progress: Progress) -> list[list[int]]:
     """Find samples whose files have the same content. Only files of equal size are read.
 
@@ -54,16 +91,31 @@ def find_same(root: str, files: pl.DataFrame, threads: int, progress: Progress) 
     progress.begin("looking for copies", len(pairs), sum(size for _, size in pairs))
     try:
         with closing(_digests(root, pairs, threads)) as found:
-            for (_, size), each in zip(pairs, found, strict=True):
-                digests.append(each)
+            for (_, size), digest in zip(pairs, found, strict=True):
+                digests.append(digest)
                 progress.advance(1, size)
     finally:
         progress.end()
-    digest = pl.Series("digest", digests, pl.Binary)
     rows = files.select("path").with_row_index("row")
-    rows = rows.join(read.select("path", digest), on="path", how="left", maintain_order="left")
+    of_files = read.select("path", pl.Series("digest", digests, pl.Binary))
+    rows = rows.join(of_files, on="path", how="left", maintain_order="left")
     own = pl.when(pl.col("digest").is_null()).then("path").alias("own")
     return _sets(rows.group_by("digest", own).agg("row")["row"])
+
+
+def _hash_all(
+    root: str, paths: Sequence[str], workers: int, progress: Progress
+) -> list[int | None]:
+    """Return the perceptual hash of each image; None if it does not decode."""
+    starts = range(0, len(paths), _IMAGES_AT_ONCE)
+    tasks = [(root, paths[start : start + _IMAGES_AT_ONCE]) for start in starts]
+    progress.begin("looking for images that are alike", len(paths), 0)
+    try:
+        with Pool(workers) as pool:
+            done = dict(pool.run(hash_images, tasks, progress.advance))
+    finally:
+        progress.end()
+    return [found for task in range(len(tasks)) for found in done[task]]
 
 
 def find_near(hashes: Sequence[int | None], distance: int) -> list[list[int]]:
@@ -74,23 +126,12 @@ def find_near(hashes: Sequence[int | None], distance: int) -> list[list[int]]:
     return _sets(alike.group_by("cluster").agg(pl.col("row").explode())["row"])
 
 
-def join_sets(same: Sequence[Sequence[int]], near: Sequence[Sequence[int]]) -> list[Copies]:
+def join_copies(same: Sequence[Sequence[int]], near: Sequence[Sequence[int]]) -> list[Copies]:
     """Join sets of rows that have rows in common."""
-    above: dict[int, int] = {}
-
-    def root(row: int) -> int:
-        while (parent := above.setdefault(row, row)) != row:
-            above[row] = above[parent]
-            row = parent
-        return row
-
-    for rows in (*same, *near):
-        first = root(rows[0])
-        for row in rows[1:]:
-            above[root(row)] = first
+    first = join_sets((*same, *near))
     joined: dict[int, list[int]] = {}
-    for row in sorted(above):
-        joined.setdefault(root(row), []).append(row)
+    for row in sorted(first):
+        joined.setdefault(first[row], []).append(row)
     exact = {tuple(sorted(rows)) for rows in same}
     return [Copies("same" if tuple(rows) in exact else "near", rows) for rows in joined.values()]
 
@@ -98,22 +139,65 @@ def join_sets(same: Sequence[Sequence[int]], near: Sequence[Sequence[int]]) -> l
 def find_leaks(copies: Sequence[Copies], sides: pl.Series, paths: pl.Series) -> list[Leak]:
     """Find copies that lie on different sides."""
     leaks = []
-    for each in copies:
-        places = sides.gather(each.rows).to_list()
+    for copy in copies:
+        places = sides.gather(copy.rows).to_list()
         if len(set(places)) > 1:
-            named = zip(places, paths.gather(each.rows).to_list(), strict=True)
-            leaks.append(Leak(each.kind, list(named)))
+            named = zip(places, paths.gather(copy.rows).to_list(), strict=True)
+            leaks.append(Leak(copy.kind, list(named)))
     return leaks
 
 
+def clusters(hashes: pl.Series, distance: int) -> pl.Series:
+    """Join hashes that differ in few bits, and those that differ in few bits from these.
+
+    Pairs are forgotten as soon as they are joined: the frames of a video make any number of them.
+    """
+    first = pl.int_range(len(hashes), eager=True, dtype=pl.UInt32)
+    for pairs in close_pairs(hashes, distance):
+        ends = [first.gather(pairs[name]).alias(name) for name in ("left", "right")]
+        apart = pl.DataFrame(ends).filter(pl.col("left") != pl.col("right")).unique()
+        if apart.height:
+            joined = join_sets(apart.iter_rows())
+            first = first.replace(list(joined), list(joined.values()))
+    return first
+
+
+def close_pairs(hashes: pl.Series, distance: int) -> Iterator[pl.DataFrame]:
+    """Find the pairs of hashes that differ in few bits."""
+    table = pl.DataFrame({"hash": hashes}).with_row_index("place")
+    differ = (pl.col("hash") ^ pl.col("hash_right")).bitwise_count_ones()
+    edges = [band * _BITS // (distance + 2) for band in range(distance + 3)]
+    bands = [
+        ((1 << stop) - 1) ^ ((1 << start) - 1)
+        for start, stop in zip(edges, edges[1:], strict=False)
+    ]
+    for first, second in combinations(bands, 2):
+        mask = pl.lit(first | second, dtype=pl.UInt64)
+        for pairs in _same_keys(table.with_columns(key=pl.col("hash") & mask)):
+            yield pairs.filter(differ <= distance).select(left="place", right="place_right")
+
+
+def _same_keys(table: pl.DataFrame) -> Iterator[pl.DataFrame]:
+    """Pair the rows that have the same key, some millions at a time."""
+    rows = table.filter(pl.col("key").is_duplicated())
+    ends = rows.select(pl.len().cast(pl.Int64).over("key").cum_sum()).to_series()
+    start = 0
+    while start < rows.height:
+        reached = ends[start - 1] if start else 0
+        stop = max(int(ends.search_sorted(reached + _PAIRS_AT_ONCE, side="right")), start + 1)
+        pairs = rows.slice(start, stop - start).join(rows, on="key")
+        yield pairs.filter(pl.col("place") < pl.col("place_right"))
+        start = stop
+
+
 def _sets(rows: pl.Series) -> list[list[int]]:
-    return sorted(sorted(each) for each in rows.filter(rows.list.len() > 1).to_list())
+    return sorted(sorted(found) for found in rows.filter(rows.list.len() > 1).to_list())
 
 
 def _digests(
     root: str, pairs: Sequence[tuple[str, int]], threads: int
 ) -> Generator[bytes, None, None]:
-    """The digests of files; who stops early waits for those that a disk is reading."""
+    """Digest files; a caller that stops early waits only for the files that are being read."""
     if is_s3(root):
         yield from ahead(
             (size, partial(_digest, os.path.join(root, path), size)) for path, size in pairs
@@ -135,17 +219,18 @@ def _digests(
 
 
 def _digest(path: str, size: int) -> bytes:
-    """The BLAKE2b of a file's content."""
+    """Return the BLAKE2b of a file's content."""
+    changed = SourceError(f"{path}: has changed; give the same command again")
     hashed = blake2b(digest_size=_DIGEST_BYTES)
     try:
         if is_s3(path):
             data = read_object(path, size)
             if data is None:
-                raise SourceError(f"{path}: has changed; give the same command again")
+                raise changed
             return blake2b(data, digest_size=_DIGEST_BYTES).digest()
         with open(path, "rb", buffering=0, opener=open_regular) as file:
             if os.fstat(file.fileno()).st_size != size:
-                raise SourceError(f"{path}: has changed; give the same command again")
+                raise changed
             while block := file.read(_BLOCK):
                 hashed.update(block)
     except OSError as error:

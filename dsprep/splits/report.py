@@ -1,4 +1,4 @@
-"""What splitting did: the lists, the classes' samples on their sides, what was left out."""
+"""The report of a split: its lists, the classes on each side, leaks, and what was left out."""
 
 from __future__ import annotations
 
@@ -7,27 +7,15 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
 
+import polars as pl
+
 from dsprep.findings import Finding, Reject, count_skipped
 from dsprep.lists.rows import note_unlabeled
-from dsprep.splits.asked import Asked
-from dsprep.splits.choosing import Sides, stratum_numbers
-from dsprep.splits.facts import ClassFacts, class_facts, how_far_off
 from dsprep.splits.leaks import Leak
 from dsprep.splits.ratios import Ratios
-from dsprep.splits.reading import Samples
+from dsprep.splits.samples import Samples, SplitOptions
+from dsprep.splits.sides import Sides, stratum_numbers
 from dsprep.units import format_count, format_some
-
-
-class PlannedList(NamedTuple):
-    """A list to write: its name, and the numbers of the sides that are in it."""
-
-    name: str
-    sides: Sequence[int]
-
-    @property
-    def file(self) -> str:
-        """What the list is called."""
-        return f"{self.name}.lst"
 
 
 class ListFacts(NamedTuple):
@@ -39,28 +27,37 @@ class ListFacts(NamedTuple):
     wanted: float | None  # how many its share is exactly; None where no shares were asked for
 
 
+class ClassFacts(NamedTuple):
+    """A class on the sides of a split."""
+
+    name: str  # its name, or its number
+    counts: tuple[int, ...]  # its samples on each side
+    # by how many samples the count that is farthest from its exact share is off; 0 where no shares
+    # were asked for
+    off: float
+
+
 @dataclass(frozen=True)
 class SplitReport:
     """What splitting did or, for a dry run, would do.
 
     Attributes:
         destination: As it was given.
-        state: ``split``, ``already split`` (the lists were there), ``continued`` (a move that had
-            been interrupted) or ``planned``.
+        state: ``split``, ``already split`` (the lists were there) or ``planned``.
         method: How sides were chosen, in words.
-        samples: In all sides.
+        samples: Number of samples on all sides.
         lists: The lists.
-        parts: What the sides are called; for folds, their numbers.
-        classes: Each class's samples on these; empty where labels are not classes.
+        parts: Names of the sides; for folds, their numbers.
+        classes: The samples of each class on these; empty if labels are not classes.
         off: By how many samples the side that is farthest from its exact share is off.
-        groups: How many groups there are; None if none were asked for.
-        seed: What chance depended on.
+        groups: Number of groups; None if none were asked for.
+        seed: The random seed.
         leaks: Samples that show the same and are on different sides.
         rejects: Samples of the source that are on no side, and why.
-        skipped: What lies in the source and is no sample.
-        skipped_counts: How many files that is, by kind and extension.
+        skipped: Files of the source that are not samples.
+        skipped_counts: Number of these files, by kind and extension.
         materialized: How files were placed in directories of the sides; None if they were not.
-        notes: What else there is to say.
+        notes: Further remarks.
         seconds: How long it took.
     """
 
@@ -83,71 +80,87 @@ class SplitReport:
     seconds: float
 
 
-def lists_of(sides: Sides, in_folds: bool) -> list[PlannedList]:
-    """The lists of a split: one for each side, or the two of each fold."""
+def lists_of(sides: Sides, in_folds: bool) -> dict[str, Sequence[int]]:
+    """Return the numbers of the sides in each list: one for each side, or two for each fold."""
     every = range(len(sides.names))
     if not in_folds:
-        return [PlannedList(sides.names[side], [side]) for side in every]
-    lists = []
-    for fold in every:
-        others = [side for side in every if side != fold]
-        lists.append(PlannedList(f"fold-{sides.names[fold]}-train", others))
-        lists.append(PlannedList(f"fold-{sides.names[fold]}-val", [fold]))
+        return {name: [side] for side, name in enumerate(sides.names)}
+    lists: dict[str, Sequence[int]] = {}
+    for fold, name in enumerate(sides.names):
+        lists[f"fold-{name}-train"] = [side for side in every if side != fold]
+        lists[f"fold-{name}-val"] = [fold]
     return lists
 
 
 def planned_report(
-    asked: Asked,
+    options: SplitOptions,
     out: Path,
     samples: Samples,
     sides: Sides,
     leaks: Sequence[Leak],
     notes: Sequence[str],
 ) -> SplitReport:
-    """What is to be said of a split that has been planned."""
-    counts = sides.counts()
-    numbers = stratum_numbers(samples)
-    classes: list[ClassFacts] = []
-    if numbers is not None:
-        classes = class_facts(
-            numbers, sides.numbers, len(counts), sides.ratios, samples.classes or ()
-        )
+    """Return the report of a split that has been planned."""
+    counts, in_folds = sides.counts(), options.folds is not None
+    classes = _class_facts(samples, sides)
     unlabeled = [] if samples.labeled else [note_unlabeled(samples.rows.height)]
-    small = [each.name for each in classes if 0 in each.counts]
+    small = [facts.name for facts in classes if 0 in facts.counts]
     if small:
-        where = "on all sides" if asked.folds is None else "in all folds"
+        where = "in all folds" if in_folds else "on all sides"
         what = format_count(len(small), "class")
         notes = [*notes, f"{what} too small to be {where}: {format_some(small)}"]
+    lists = []
+    for name, numbers in lists_of(sides, in_folds).items():
+        wanted = None
+        if sides.ratios is not None:
+            share = sum(sides.ratios.parts[side] for side in numbers)
+            wanted = sum(counts) * share / sides.ratios.whole
+        size = sum(counts[side] for side in numbers)
+        lists.append(ListFacts(name, str(out / f"{name}.lst"), size, wanted))
     return SplitReport(
         destination=str(out),
         state="planned",
         method=sides.method,
         samples=sum(counts),
-        lists=[
-            _list_facts(each, out, sides.ratios, counts)
-            for each in lists_of(sides, asked.folds is not None)
-        ],
+        lists=lists,
         parts=sides.names,
         classes=classes,
-        off=how_far_off(counts, sides.ratios),
+        off=_how_far_off(counts, sides.ratios),
         groups=sides.groups,
-        seed=asked.seed,
+        seed=options.seed,
         leaks=leaks,
         rejects=samples.rejects,
         skipped=samples.skipped,
         skipped_counts=count_skipped(samples.skipped),
-        materialized=asked.materialize,
+        materialized=options.materialize,
         notes=[*samples.notes, *unlabeled, *sides.notes, *notes],
         seconds=0.0,
     )
 
 
-def _list_facts(
-    each: PlannedList, out: Path, ratios: Ratios | None, counts: Sequence[int]
-) -> ListFacts:
-    wanted = None
-    if ratios is not None:
-        share = sum(ratios.parts[side] for side in each.sides)
-        wanted = sum(counts) * share / ratios.whole
-    samples = sum(counts[side] for side in each.sides)
-    return ListFacts(each.name, str(out / each.file), samples, wanted)
+def _class_facts(samples: Samples, sides: Sides) -> list[ClassFacts]:
+    """Count the samples of each class on each side."""
+    numbers, names = stratum_numbers(samples), samples.classes or ()
+    if numbers is None:
+        return []
+    table = pl.DataFrame({"number": numbers, "side": sides.numbers})
+    counted = table.group_by("number").agg(
+        (pl.col("side") == side).sum().alias(str(side)) for side in range(len(sides.names))
+    )
+    return [
+        ClassFacts(
+            names[number] if 0 <= number < len(names) else str(number),
+            tuple(counts),
+            _how_far_off(counts, sides.ratios),
+        )
+        for number, *counts in counted.sort("number").iter_rows()
+    ]
+
+
+def _how_far_off(counts: Sequence[int], ratios: Ratios | None) -> float:
+    """Return by how much the count that is farthest from its exact share is off."""
+    if ratios is None:
+        return 0.0
+    total, whole = sum(counts), ratios.whole
+    pairs = zip(counts, ratios.parts, strict=True)
+    return max(abs(count * whole - total * part) for count, part in pairs) / whole

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import TypeVar
 
-from dsprep.dataset.manifest import FileReceipt
+from dsprep.dataset.manifest import UNFINISHED, FileReceipt
 from dsprep.errors import DestinationError, DsprepError, Interrupted, StoreError
 from dsprep.storage.base import FATAL, Stored
 from dsprep.syncing.compare import BY_CONTENT, Verdict, by_content, has_crc32c
@@ -41,7 +41,6 @@ from dsprep.syncing.report import Failure, Requests, Send, SyncReport, read_back
 from dsprep.syncing.sides import Side
 from dsprep.syncing.threads import in_threads
 from dsprep.units import format_some
-from dsprep.verifying.receipts import UNFINISHED
 
 A = TypeVar("A")
 B = TypeVar("B")

@@ -1,62 +1,55 @@
-"""Comparing what shards hold with what their source holds, sample by sample."""
+"""Comparing the samples of shards with those of their source, one by one."""
 
 from __future__ import annotations
 
 import math
+from bisect import bisect_right
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from itertools import chain
+from itertools import islice
 from typing import TYPE_CHECKING, Any
 
 import polars as pl
 
+from dsprep.catalog import Catalog
+from dsprep.dataset.manifest import Manifest, read_rejects
+from dsprep.errors import SourceError
 from dsprep.formats import Format, shard_stem
+from dsprep.options import require_effect
 from dsprep.plan.recipe import Recipe
 from dsprep.run.shard import Report
-from dsprep.schema import FACTS, IMAGE, LABEL, Field, Schema
+from dsprep.schema import FACTS, IMAGE, LABEL, Choice, Field, Schema
+from dsprep.sources.classes import has_flags, renumbered
+from dsprep.sources.reading import Source, read_source
 from dsprep.storage.paths import short_names
 from dsprep.units import format_count, format_some
 from dsprep.verifying.digests import MISSING, WIDTH, Digester, differing
-from dsprep.verifying.inspection import Inspected, Problem, SourceTask, digest_source
+from dsprep.verifying.inspection import Digested, SourceTask, digest_source
+from dsprep.verifying.report import Problem
+from dsprep.verifying.shards import Shards
 from dsprep.workers.pool import Pool
 
 if TYPE_CHECKING:
-    from dsprep.catalog import Catalog
+    from dsprep.verifying.verify import Understood
 
 _TASKS_PER_WORKER = 16
 
-_FOUND = pl.Schema(
-    {
-        "part": pl.Int64(),
-        "file": pl.String(),
-        "offset": pl.Int64(),
-        "key": pl.String(),
-        "name": pl.String(),
-        "digests": pl.Binary(),
-        "content": pl.Binary(),
-        "reason": pl.String(),
-    }
-)
-"""A sample of a shard: where it lies, its key, what it is known by, and what it holds: the digests
-of all fields, and that of the image or, if images are not compared, of all; or why that is unknown.
+_MAX_CLASSES = 20
+"""Classes that have other names in the source; more are not the same classes."""
 
-A part is what one command wrote: the data set as it was packed, or what was appended to it.
-"""
-
-_MOST = 0.5
+_MIN_SHARE = 0.5
 """Share of the samples of a part that a source holds, if the part was made of it."""
 
 
 @dataclass(frozen=True)
 class Matched:
-    """Which fields of shards are compared, and with what of the source."""
+    """Which fields of shards are compared, and with which of the source."""
 
     transformed: bool  # whether images were, and are not compared
     fields: tuple[Field, ...]  # the fields of the shards that are compared
-    names: Mapping[str, str]  # what the source calls those that it calls otherwise
+    names: Mapping[str, str]  # the names in the source of those that have another name there
     roles: Mapping[str, str]  # the roles of fields, by their names in the shards
-    rewritten: tuple[str, ...]  # fields that others hold in the shards, and that are not compared
-    untold: tuple[str, ...]  # fields that only the shards have, and that are not compared
+    untold: tuple[str, ...]  # fields that only the shards have; they are not compared
     unheld: tuple[str, ...]  # fields that only the source has
 
     def shown(self, at: int) -> str:
@@ -64,52 +57,12 @@ class Matched:
         name = self.fields[at].name
         return self.roles.get(name) or f"field {name!r}"
 
-    @property
-    def image(self) -> int | None:
-        """The position of the image; None if it is not compared."""
-        return self._position(IMAGE)
-
-    @property
-    def label(self) -> int | None:
-        """The position of the label, likewise."""
-        return self._position(LABEL)
-
-    def _position(self, role: str) -> int | None:
-        places = (at for at, each in enumerate(self.fields) if self.roles.get(each.name) == role)
-        return next(places, None)
-
-
-def match_fields(
-    base: Schema, source: Schema, layout: Format, transformed: bool, known: bool
-) -> Matched:
-    """Find the fields of a source that became those of shards."""
-    roles = {base.label: LABEL, base.image: IMAGE}
-    own = {IMAGE: source.image, LABEL: source.label}
-    fields, untold = [], []
-    names: dict[str, str] = {}
-    for each in base.fields:
-        role = roles.get(each.name, "")
-        if not each.places or (transformed and (role == IMAGE or each.name in FACTS)):
-            continue
-        name = each.name if each.name in source.by_name else own.get(role)
-        if name is None and not (role == LABEL and known) and each.name not in FACTS:
-            untold.append(each.name)
-            continue
-        bits = layout.label_bits if role == LABEL else layout.float_bits
-        kind = each.type if bits > 32 else each.type.replace("float64", "float32")
-        fields.append(replace(each, type=kind))
-        if name is not None and name != each.name:
-            names[each.name] = name
-    told = {names.get(each.name, each.name) for each in base.fields}
-    told |= {own[role] or "" for name, role in roles.items() if name}
-    unheld = [each.name for each in source.fields if each.name not in told | FACTS]
-    shown = {name: role for name, role in roles.items() if name}
-    rewritten = tuple(each.name for each in base.fields if not each.places)
-    if rewritten:
-        untold = []  # these hold them
-    return Matched(
-        transformed, tuple(fields), names, shown, rewritten, tuple(untold), tuple(unheld)
-    )
+    def slice_of(self, role: str) -> slice | None:
+        """Return where the digest of the image or the label is; None if it is not compared."""
+        for at, field in enumerate(self.fields):
+            if self.roles.get(field.name) == role:
+                return slice(at * WIDTH, (at + 1) * WIDTH)
+        return None
 
 
 @dataclass(frozen=True)
@@ -120,11 +73,149 @@ class Origin:
     recipe: Recipe  # how samples were made of it
     matched: Matched  # which fields are compared
     rejected: frozenset[str]  # the paths of samples that are known not to be in the shards
-    part_of: Mapping[str, int]  # the part that each shard is of
+    part_of: Mapping[str, int]  # the part that each shard is of: what one command wrote
+
+
+def find_origin(
+    shards: Shards, understood: Understood, against: Source, pool: Pool
+) -> tuple[Origin, Understood, list[Problem]]:
+    """Find out how samples of shards were made of those of a source."""
+    made = shards.made
+    if understood.schema is None:
+        raise SourceError(f"{shards.directory}: {understood.notes[-1]}; nothing can be compared")
+    catalog, _ = read_source(_as_recorded(against, made.fields, understood), pool.map)
+    settled = catalog.settled
+    assert settled is not None
+    require_effect("", {"--classes": against.classes}, labeled=catalog.is_labeled)
+    reader, layout = catalog.reader, made.layout
+    if not understood.enforced and reader.whole and reader.table.name == layout.name:
+        # Samples that were copied have the fields of the source, where all samples were looked at.
+        known = understood.schema.by_name
+        fields = tuple(
+            replace(each, missing=True, names=known[each.name].names if each.name in known else ())
+            for each in settled.schema.fields
+        )
+        schema = replace(settled.schema, fields=fields)
+        understood = understood._replace(
+            schema=schema, ignored=settled.ignored, pixels=reader.pixels
+        )
+    assert understood.schema is not None
+    base: Schema = understood.schema
+    own, named = catalog.classes, base.label_field.names if base.label_field else ()
+    told = against.classes is not None or against.class_order is not None
+    are_numbers = catalog.label_column == "cls" or has_flags(catalog)
+    if own and named and set(own) <= set(named) and are_numbers and not told:
+        catalog = renumbered(catalog, named)  # an option, or an append, has numbered them
+        catalog = replace(catalog, told=catalog.told | {"label"})
+    recipe = Recipe(
+        reader=catalog.reader,
+        schema=settled.schema,
+        layout=replace(layout, schema=None if made.transform else base),
+        transform=None,
+        check="none",
+        readable=None,
+        max_pixels=made.max_pixels,
+        classes=catalog.classes,
+        key=made.key,
+        keep_fields=None,
+        told=catalog.told,
+    )
+    is_transformed = made.transform is not None
+    matched = match_fields(base, recipe.schema, layout, is_transformed, made.known)
+    origin = Origin(catalog, recipe, matched, _rejected_paths(shards), _parts(shards.manifest))
+    return origin, understood, list(_schema_problems(shards, matched, catalog))
+
+
+def _as_recorded(against: Source, fields: Choice, understood: Understood) -> Source:
+    """Return the source with the choice of fields that the shards were made with."""
+    choice = replace(
+        against.choice,
+        only=fields.only,
+        drop=fields.drop,
+        rename=fields.rename,
+        look_all=against.choice.look_all or not (understood.enforced or against.choice.schema),
+    )
+    label = understood.schema.label_field if understood.schema else None
+    if label is not None and label.type == "text" and choice.label_type is None:
+        choice = replace(choice, label_type="text")
+        against = replace(against, label_type="text")
+    return replace(against, choice=choice, whole=True)
+
+
+def _parts(manifest: Manifest | None) -> dict[str, int]:
+    """Return which command wrote each shard: 0 for the first, then those that appended."""
+    added = manifest.options.get("appended") if manifest else None
+    firsts = [
+        each["first_shard"]
+        for each in (added if isinstance(added, list) else ())
+        if isinstance(each, dict) and isinstance(each.get("first_shard"), int)
+    ]
+    shards = manifest.shards if manifest else []
+    return {shard.name: bisect_right(sorted(firsts), at) for at, shard in enumerate(shards)}
+
+
+def _rejected_paths(shards: Shards) -> frozenset[str]:
+    """Return the samples of the source that are known not to be in the shards."""
+    for file in shards.manifest.files if shards.manifest else ():
+        path = shards.directory / file.name
+        if file.name.endswith("rejects.jsonl") and path.exists():
+            try:
+                return frozenset(reject.path for reject in read_rejects(path))
+            except SourceError:  # it has changed, which is reported already
+                break
+    return frozenset()
+
+
+def match_fields(
+    base: Schema, source: Schema, layout: Format, transformed: bool, known: bool
+) -> Matched:
+    """Find the fields of a source that became those of shards."""
+    roles = {base.label: LABEL, base.image: IMAGE}
+    own = {IMAGE: source.image, LABEL: source.label}
+    fields, untold = [], []
+    names: dict[str, str] = {}
+    for field in base.fields:
+        role = roles.get(field.name, "")
+        if transformed and (role == IMAGE or field.name in FACTS):
+            continue
+        name = field.name if field.name in source.by_name else own.get(role)
+        if name is None and not (role == LABEL and known) and field.name not in FACTS:
+            untold.append(field.name)
+            continue
+        bits = layout.label_bits if role == LABEL else layout.float_bits
+        kind = field.type if bits > 32 else field.type.replace("float64", "float32")
+        fields.append(replace(field, type=kind))
+        if name is not None and name != field.name:
+            names[field.name] = name
+    told = {names.get(field.name, field.name) for field in base.fields}
+    told |= {own[role] or "" for name, role in roles.items() if name}
+    unheld = [field.name for field in source.fields if field.name not in told | FACTS]
+    shown = {name: role for name, role in roles.items() if name}
+    return Matched(transformed, tuple(fields), names, shown, tuple(untold), tuple(unheld))
+
+
+def _schema_problems(shards: Shards, matched: Matched, catalog: Catalog) -> Iterator[Problem]:
+    """Find fields that the shards lack, and classes that have other names in the source."""
+    for name in matched.unheld if shards.made.known else ():
+        yield Problem(shards.manifest_name, None, "", f"has no field {name!r}, and the source has")
+    file = shards.manifest_name or str(shards.directory)
+    fields = catalog.settled.schema.by_name if catalog.settled else {}
+    for field in matched.fields:
+        if field.type != "class":
+            continue
+        name, theirs = matched.names.get(field.name, field.name), catalog.classes
+        if matched.roles.get(field.name) != LABEL:
+            theirs = fields[name].names if name in fields else ()
+        messages = (
+            f"calls the class {number} {mine!r}, the source {other!r}"
+            for number, (mine, other) in enumerate(zip(field.names, theirs or (), strict=False))
+            if mine != other and mine and other
+        )
+        yield from (Problem(file, None, "", each) for each in islice(messages, _MAX_CLASSES))
 
 
 def compare(
-    shards: Sequence[tuple[str, Inspected]], origin: Origin, pool: Pool, report: Report
+    shards: Sequence[tuple[str, Digested]], origin: Origin, pool: Pool, report: Report
 ) -> tuple[list[Problem], list[str]]:
     """Find the samples that are missing, too many, or not what the source holds.
 
@@ -134,7 +225,11 @@ def compare(
     few of its samples, and most of another's.
     """
     recipe, matched = origin.recipe, origin.matched
-    found, source = _found(shards, origin), _expected(origin, pool, report)
+    parts = [(file, origin.part_of.get(file, 0), digested) for file, digested in shards]
+    found = pl.concat(
+        [_table("", 0, Digested(), matched), *(_table(*each, matched) for each in parts)]
+    )
+    source = _expected(origin, pool, report)
     found, source, notes = _of_source(found, source, recipe)
     named = found.is_empty() or found["name"].is_in(source["name"].implode()).any()
     if _by_number(recipe) and found["part"].n_unique() > 1:
@@ -143,12 +238,14 @@ def compare(
     found, source = (_numbered(table, on[0]) for table in (found, source))
     pairs = found.join(source, on=on, how="inner", suffix="_source", nulls_equal=True)
     expected = source.filter(~pl.col("rejected"))
-    both = pairs.filter(pl.col("digests").is_not_null() & pl.col("digests_source").is_not_null())
+    unknown, untold = pl.col("digests").is_null(), pl.col("digests_source").is_null()
+    both = pairs.filter(~unknown & ~untold)
     other = both.filter(pl.col("digests") != pl.col("digests_source"))
     notes += _hints(other, both.height, matched)
-    unknown, untold = pl.col("digests").is_null(), pl.col("digests_source").is_null()
     if misfits := pairs.filter(unknown & untold).height:
         notes.append(f"{format_count(misfits, 'sample')} not compared: they do not fit the schema")
+    missing = expected.join(found, on=on, how="anti", nulls_equal=True)["path"].sort()
+    lost = "is in the source, but neither in a shard nor rejected"
     problems = [
         *_problems(other, lambda row: _difference(row, matched)),
         *_problems(
@@ -163,31 +260,84 @@ def compare(
             found.join(source, on=on, how="anti", nulls_equal=True),
             lambda row: "the source holds no such sample",
         ),
-        *_missing(expected.join(found, on=on, how="anti", nulls_equal=True)),
+        *(Problem("", None, path, lost) for path in missing),
     ]
     return problems, notes
 
 
-def class_problems(
-    names: Sequence[str] | None, known: Sequence[str] | None, file: str
-) -> Iterator[Problem]:
-    """Find classes that have other names than in the source."""
-    for number, (name, own) in enumerate(zip(names or (), known or (), strict=False)):
-        if name != own and name and own:
-            yield Problem(file, None, "", f"calls the class {number} {name!r}, the source {own!r}")
+def _table(file: str, part: int, digested: Digested, matched: Matched) -> pl.DataFrame:
+    """Return the samples of a shard, with what they hold.
+
+    ``digests`` are those of all fields, ``content`` tells samples without names apart: the digest
+    of the image or, if images are not compared, of all fields.
+    """
+    at = matched.slice_of(IMAGE)
+    contents: Sequence[bytes | None] = digested.digests
+    if at is not None:
+        images = (digests[at] if digests else MISSING for digests in digested.digests)
+        contents = [image if image != MISSING else None for image in images]
+    return pl.DataFrame(
+        {
+            "part": [part] * len(digested.names),
+            "file": [own or file for own in digested.files],
+            "offset": digested.offsets,
+            "key": digested.keys,
+            "name": digested.names,
+            "digests": digested.digests,
+            "content": contents,
+            "reason": digested.reasons,
+        },
+        schema={
+            "part": pl.Int64(),
+            "file": pl.String(),
+            "offset": pl.Int64(),
+            "key": pl.String(),
+            "name": pl.String(),
+            "digests": pl.Binary(),
+            "content": pl.Binary(),
+            "reason": pl.String(),
+        },
+    )
+
+
+def _expected(origin: Origin, pool: Pool, report: Report) -> pl.DataFrame:
+    """Digest the samples of the source, as they would be in the shards."""
+    catalog, recipe, matched = origin.catalog, origin.recipe, origin.matched
+    digester = Digester(matched.fields, matched.names, recipe.schema)
+    share = max(1, math.ceil(len(catalog) / (_TASKS_PER_WORKER * pool.size)))
+    starts = range(0, len(catalog), share)
+    tasks = (SourceTask(recipe, catalog.slice(at, share).rows(), digester) for at in starts)
+    done = dict(pool.run(digest_source, tasks, report))
+    empty = _table("", 0, Digested(), matched)
+    tables = [_table("", 0, done[number], matched) for number in range(len(starts))]
+    samples = pl.concat([empty, *tables]).select("name", "digests", "content", "reason")
+    rejected = _is_rejected(catalog, origin.rejected).alias("rejected")
+    return samples.with_columns(catalog.table["path"], rejected)
+
+
+def _is_rejected(catalog: Catalog, paths: frozenset[str]) -> pl.Series:
+    """Return which samples have been rejected, by their paths or by their place in a shard."""
+    rejected = catalog.table["path"].is_in(list(paths))
+    files = catalog.reader.sources()
+    if catalog.has_places and files:  # what a sample is called before it is read
+        stems = pl.Series([shard_stem(name) for name in short_names(files)])
+        number = catalog.table.select(pl.int_range(pl.len()).over("file")).to_series()
+        names = stems.gather(catalog.table["file"]) + "-" + number.cast(pl.String).str.zfill(7)
+        rejected |= names.is_in(list(paths))
+    return rejected
 
 
 def _of_source(
     found: pl.DataFrame, source: pl.DataFrame, recipe: Recipe
 ) -> tuple[pl.DataFrame, pl.DataFrame, list[str]]:
-    """The samples of the parts that were made of a source, and the source with its names there."""
+    """Return the samples of the parts made of a source, and the source with its names there."""
     by_number = _by_number(recipe)
     contents = source["content"].drop_nulls()  # samples may hold no image
     is_there = found["content"].is_in(contents.implode()).fill_null(False)
     if not by_number:
         is_there |= found["name"].is_in(source["name"].implode())
     shares = found.select("part", is_there=is_there).group_by("part").agg(pl.mean("is_there"))
-    parts = shares.filter(pl.col("is_there") >= _MOST)["part"].sort()
+    parts = shares.filter(pl.col("is_there") >= _MIN_SHARE)["part"].sort()
     if len(parts) in (0, len(shares)):
         return found, source, []
     is_of = found["part"].is_in(parts.implode())
@@ -204,81 +354,13 @@ def _of_source(
 
 
 def _by_number(recipe: Recipe) -> bool:
-    """Whether samples are known by where they were in the source."""
+    """Return whether samples are known by where they were in the source."""
     known_by = recipe.layout.known_by
     return known_by == "id" or (known_by == "key" and recipe.key == "index")
 
 
-def _found(shards: Sequence[tuple[str, Inspected]], origin: Origin) -> pl.DataFrame:
-    tables = [
-        pl.DataFrame(
-            {
-                "part": [origin.part_of.get(file, 0)] * len(shard.keys),
-                "file": shard.files or [file] * len(shard.keys),
-                "offset": shard.offsets,
-                "key": shard.keys,
-                "name": shard.names,
-                "digests": shard.digests,
-                "content": _contents(shard.digests, origin.matched),
-                "reason": [shard.reasons.get(at) for at in range(len(shard.keys))],
-            },
-            schema=_FOUND,
-        )
-        for file, shard in shards
-    ]
-    return pl.concat([_FOUND.to_frame(), *tables])
-
-
-def _expected(origin: Origin, pool: Pool, report: Report) -> pl.DataFrame:
-    catalog, recipe, matched = origin.catalog, origin.recipe, origin.matched
-    digester = Digester(matched.fields, matched.names, recipe.schema)
-    share = max(1, math.ceil(len(catalog) / (_TASKS_PER_WORKER * pool.size)))
-    starts = range(0, len(catalog), share)
-    tasks = (SourceTask(recipe, catalog.slice(at, share).rows(), digester) for at in starts)
-    done = dict(pool.run(digest_source, tasks, report))
-    parts = [done[number] for number in range(len(starts))]
-    reasons = {
-        start + at: reason
-        for start, part in zip(starts, parts, strict=True)
-        for at, reason in part.reasons.items()
-    }
-    digests = list(chain.from_iterable(part.digests for part in parts))
-    columns = {
-        "name": list(chain.from_iterable(part.names for part in parts)),
-        "path": catalog.table["path"],
-        "digests": digests,
-        "content": _contents(digests, matched),
-        "reason": [reasons.get(at) for at in range(len(catalog))],
-        "rejected": _is_rejected(catalog, origin.rejected),
-    }
-    kinds = {"name": pl.String(), "digests": pl.Binary(), "content": pl.Binary()}
-    return pl.DataFrame(columns, schema_overrides={**kinds, "reason": pl.String()})
-
-
-def _is_rejected(catalog: Catalog, paths: frozenset[str]) -> pl.Series:
-    """Return which samples have been rejected, by their paths or by their place in a shard."""
-    rejected = catalog.table["path"].is_in(list(paths))
-    files = catalog.reader.sources()
-    if catalog.has_places and files:  # what a sample is called that nobody has read
-        stems = pl.Series([shard_stem(name) for name in short_names(files)])
-        number = catalog.table.select(pl.int_range(pl.len()).over("file")).to_series()
-        names = stems.gather(catalog.table["file"]) + "-" + number.cast(pl.String).str.zfill(7)
-        rejected |= names.is_in(list(paths))
-    return rejected
-
-
-def _contents(digests: Sequence[bytes | None], matched: Matched) -> Sequence[bytes | None]:
-    """Return what tells samples without names apart: the digest of the image, or all digests."""
-    at = matched.image
-    if at is None:
-        return digests
-    image = slice(at * WIDTH, (at + 1) * WIDTH)
-    contents = (each[image] if each else MISSING for each in digests)
-    return [each if each != MISSING else None for each in contents]
-
-
 def _numbered(table: pl.DataFrame, by: str) -> pl.DataFrame:
-    """Tell apart samples of one name, or of one content, so that a join pairs them one by one."""
+    """Number samples of one name, or of one content, so that a join pairs them one by one."""
     ordered = table.sort(by, "digests", maintain_order=True)
     return ordered.with_columns(number=pl.int_range(pl.len()).over(by))
 
@@ -309,25 +391,17 @@ def _and(names: Sequence[str]) -> str:
 
 
 def _hints(other: pl.DataFrame, compared: int, matched: Matched) -> Iterator[str]:
-    """Say what to give if all labels differ, as they do from those of another list."""
+    """Say what is not compared, and what to pass if all labels differ, as those of another list."""
     if matched.transformed:
         yield "images not compared, because they were transformed"
-    if matched.rewritten:
-        yield f"not compared, as other fields hold it: {format_some(matched.rewritten)}"
     if matched.untold:
         yield f"not compared, as the source does not tell them: {format_some(matched.untold)}"
-    at = matched.label
-    if at is None or not compared or other.height < compared:
+    label = matched.slice_of(LABEL)
+    if label is None or not compared or other.height < compared:
         return
-    label = slice(at * WIDTH, (at + 1) * WIDTH)
     pairs = other.select("digests", "digests_source").iter_rows()
     if all(own[label] != told[label] for own, told in pairs):
         yield "all labels differ: give the --labels or --list that told the labels"
-
-
-def _missing(table: pl.DataFrame) -> Iterator[Problem]:
-    for path in table["path"].sort():
-        yield Problem("", None, path, "is in the source, but neither in a shard nor rejected")
 
 
 def _problems(table: pl.DataFrame, message: Callable[[dict[str, Any]], str]) -> Iterator[Problem]:

@@ -10,7 +10,7 @@ from functools import cached_property
 from typing import TypeAlias
 
 from dsprep.sample import Sample, Value
-from dsprep.schema import TYPES, Field, Schema, item_of
+from dsprep.schema import TYPES, Field, Schema, Type
 
 Digest: TypeAlias = bytes
 """The digests of the fields of a sample, one after another."""
@@ -20,9 +20,6 @@ WIDTH = 8
 
 MISSING = bytes(WIDTH)
 """The digest of a field that a sample does not have."""
-
-_PACKED = {"class": "q", "int": "q", "bool": "q", "float32": "f", "float64": "d"}
-"""How numbers are laid out."""
 
 
 @dataclass(frozen=True)
@@ -61,7 +58,7 @@ def differing(one: Digest, other: Digest) -> list[int]:
 
 def _digest_of(kind: str, converts: bool) -> Callable[[Value], bytes]:
     """Return a function from a value of a type, or of one that it converts, to its digest."""
-    content, convert = _content_of(kind), TYPES[kind].convert
+    content, convert = _content_of(TYPES[kind]), TYPES[kind].convert
 
     def digest(value: Value) -> bytes:
         if converts and (value := convert(value)) is None:
@@ -71,17 +68,16 @@ def _digest_of(kind: str, converts: bool) -> Callable[[Value], bytes]:
     return digest
 
 
-def _content_of(kind: str) -> Callable[[Value], bytes]:
+def _content_of(kind: Type) -> Callable[[Value], bytes]:
     """Return a function from a value of a type to bytes that no other value has."""
-    item = item_of(kind)
-    if item is None:
-        if kind in _PACKED:
-            return struct.Struct(f"<{_PACKED[kind]}").pack
-        return _text if kind == "text" else _same
-    if item in _PACKED:
-        code = _PACKED[item]
+    code = kind.code
+    if not kind.is_list:
+        if code:
+            return struct.Struct(f"<{code}").pack
+        return _text if kind.of is str else _same
+    if code:
         return lambda values: struct.pack(f"<{len(values)}{code}", *values)
-    of_item = _content_of(item)
+    of_item = _content_of(kind.item)
     return lambda values: b"".join(
         b"%d:%s" % (len(content), content) for content in map(of_item, values)
     )

@@ -2,54 +2,80 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+import os
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from dsprep.dataset.manifest import Manifest, read_manifest
+from dsprep.dataset.manifest import UNFINISHED, FileReceipt, Manifest, read_manifest
 from dsprep.dataset.recorded import Recorded, recorded_options
 from dsprep.errors import OtherVersion, SourceError
-from dsprep.formats import FORMATS, SUFFIXES, format_of_file
-from dsprep.formats.folder import Folder
+from dsprep.formats import FORMATS, SUFFIXES, format_of_file, format_of_source
 from dsprep.plan.destination import Destination
+from dsprep.sources.names import expand, located
 from dsprep.storage.local import is_scratch
+from dsprep.storage.paths import absent
 from dsprep.units import format_count
-from dsprep.verifying.receipts import UNFINISHED, unfinished, unnamed
+
+_MANIFEST = "manifest.json"
 
 
 @dataclass(frozen=True)
 class Shards:
     """The shards of one data set."""
 
-    made: Recorded  # how they were made, or else what their names tell of that
-    names: Sequence[str]  # their file names: those that should be there
+    made: Recorded  # how they were made; without a manifest, what their names tell
+    names: Sequence[str]  # their file names, whether they are there or not
     manifest: Manifest | None  # what they should be; None if nothing tells
-    destination: Destination  # where they are, and what their companions are called
+    destination: Destination  # where they are, and the names of their companions
     manifest_name: str = ""  # the file name of the manifest
-    notes: tuple[str, ...] = ()  # what there is to say of the manifest, a line each
+    notes: tuple[str, ...] = ()  # remarks on the manifest, a line each
+    is_part: bool = False  # whether these are only some of the shards there
 
     @property
     def directory(self) -> Path:
-        """Where they are."""
+        """The directory of the shards."""
         return self.destination.directory
 
     @property
     def present(self) -> list[str]:
-        """The file names of those that are there."""
+        """The file names of the shards that are there."""
         return [name for name in self.names if (self.directory / name).is_file()]
 
 
 def find_shards(path: Path) -> list[Shards]:
-    """Tell what a path names: a manifest, data sets, or shards that somebody else wrote."""
+    """Find the data sets of a manifest, a shard or a directory."""
     try:
         return _look(path)
     except OSError as error:
         raise SourceError(f"{path}: cannot be read ({error.strerror})") from None
 
 
+def find_sources(name: str) -> list[Shards]:
+    """Find data sets also by a pattern, a repository or one of its sides, as ``convert`` does."""
+    try:
+        return find_shards(Path(name))
+    except SourceError:
+        is_pattern = any(mark in name for mark in "*?[{")
+        if format_of_source(name) is not None and not is_pattern:
+            raise  # a shard that is damaged or missing
+        place = located(name)
+        if place != name and os.path.isdir(place):
+            return find_shards(Path(place))
+        files = [place] if os.path.exists(place) else expand(place)
+        if files == [name]:
+            raise
+    if missing := absent(files):
+        raise SourceError(f"{missing[0]}: there is no such shard ({name})")
+    directories: dict[str, list[str]] = {}
+    for file in files:
+        directories.setdefault(os.path.dirname(file), []).append(os.path.basename(file))
+    return [_some_of(Path(directory), names) for directory, names in directories.items()]
+
+
 def _look(path: Path) -> list[Shards]:
-    if path.name.endswith("manifest.json") and path.is_file():
+    if path.name.endswith(_MANIFEST) and path.is_file():
         return [_with_manifest(path)]
     if path.is_file():
         known = Destination(path.parent, path.name).manifest
@@ -62,18 +88,46 @@ def _look(path: Path) -> list[Shards]:
         if Destination(path.parent, path.name).scratch.is_dir():
             raise SourceError(f"{path}: is not finished; {UNFINISHED}")
         raise SourceError(f"{path}: does not exist; give a directory of shards, or a shard")
-    beside = path.resolve().with_name(f"{path.resolve().name}.manifest.json")
-    if (path / "manifest.json").exists():
-        return [_with_manifest(path / "manifest.json")]
+    beside = path.resolve().with_name(f"{path.resolve().name}.{_MANIFEST}")
+    if (path / _MANIFEST).exists():
+        return [_with_manifest(path / _MANIFEST)]
     with suppress(OtherVersion):
-        if beside.exists() and isinstance((found := _recorded(beside)).made.layout, Folder):
+        if beside.exists() and (found := _recorded(beside)).made.layout.is_tree:
             return [found]
-    singles = sorted(path.glob("[!.]*.manifest.json"))
-    return [_with_manifest(each) for each in singles] or [_without_manifest(path)]
+    singles = sorted(path.glob(f"[!.]*.{_MANIFEST}"))
+    return [_with_manifest(single) for single in singles] or [_without_manifest(path)]
+
+
+def _some_of(directory: Path, names: Sequence[str]) -> Shards:
+    """Return some of the shards of a directory, with its manifest if that names all of them."""
+    if (directory / _MANIFEST).exists():
+        with suppress(SourceError):  # another program may have written a file of that name
+            whole = _recorded(directory / _MANIFEST)
+            assert whole.manifest is not None
+            wanted = set(names)
+            shards = [shard for shard in whole.manifest.shards if shard.name in wanted]
+            if len(shards) == len(names):
+                manifest = replace(
+                    whole.manifest,
+                    shards=shards,
+                    samples=sum(shard.samples for shard in shards),
+                    bytes=sum(shard.bytes for shard in shards),
+                )
+                return replace(whole, names=names, manifest=manifest, is_part=True)
+    layouts = {layout.name: layout for name in names if (layout := format_of_source(name))}
+    odd = [name for name in names if format_of_source(name) is None]
+    if odd:
+        raise SourceError(f"{directory / odd[0]}: its name is not that of a shard ({SUFFIXES})")
+    if len(layouts) > 1:
+        kinds = " and ".join(sorted(layouts))
+        raise SourceError(f"{directory}: shards of {kinds}; name those of one format")
+    ((_, layout),) = layouts.items()
+    made = Recorded(layout(), known=False)
+    return Shards(made, names, None, Destination(directory), is_part=True)
 
 
 def _with_manifest(path: Path) -> Shards:
-    """The shards of a manifest; those beside it, if it is of another version."""
+    """Return the shards of a manifest; those beside it, if it is of another version."""
     try:
         return _recorded(path)
     except OtherVersion as error:
@@ -97,13 +151,13 @@ def _recorded(path: Path) -> Shards:
 
 
 def _single(manifest: Path) -> str:
-    """The one file that a manifest is of; empty if it is that of a directory."""
-    return manifest.name.removesuffix("manifest.json").removesuffix(".")
+    """Return the one file that a manifest is of; empty if it is that of a directory."""
+    return manifest.name.removesuffix(_MANIFEST).removesuffix(".")
 
 
 def _one(path: Path) -> Shards:
-    """A shard that has no manifest."""
-    layout = format_of_file(path.name)
+    """Return a shard that has no manifest."""
+    layout = format_of_source(path.name)
     if layout is None:
         raise SourceError(f"{path}: its name is not that of a shard ({SUFFIXES})")
     made = Recorded(layout(), known=False)
@@ -112,11 +166,11 @@ def _one(path: Path) -> Shards:
 
 def _without_manifest(directory: Path) -> Shards:
     by_format: dict[str, list[str]] = {}
-    for name in sorted(each.name for each in directory.iterdir() if each.is_file()):
-        layout = format_of_file(name)
+    for name in sorted(path.name for path in directory.iterdir() if path.is_file()):
+        layout = format_of_source(name)
         if layout is not None and not name.startswith("."):
             by_format.setdefault(layout.name, []).append(name)
-    if not by_format and any(is_scratch(each.name) for each in directory.iterdir()):
+    if not by_format and any(is_scratch(path.name) for path in directory.iterdir()):
         raise SourceError(f"{directory}: holds no finished shard; {UNFINISHED}")
     if not by_format:
         raise SourceError(f"{directory}: holds no shards ({SUFFIXES})")
@@ -135,12 +189,20 @@ def _without_manifest(directory: Path) -> Shards:
     return Shards(made, names, None, Destination(directory), notes=notes)
 
 
-def strays(path: Path, found: Sequence[Shards]) -> Iterable[tuple[str, str]]:
-    """The shards that no manifest names, and what runs have left that are not finished."""
+def shards_of_others(shards: Shards) -> Shards:
+    """Return the shards that are there, whatever the manifest says."""
+    if shards.destination.single is None:
+        return _without_manifest(shards.directory)
+    made = Recorded(type(shards.made.layout)(), known=False)
+    return Shards(made, shards.present, None, shards.destination)
+
+
+def strays(path: Path, found: Sequence[Shards]) -> Iterator[tuple[str, str]]:
+    """Find the shards that no manifest names, and what unfinished runs have left."""
     directory = found[0].directory
     is_whole = path.is_dir() and path.samefile(directory)
-    if not is_whole and found[0].destination.single is not None:
-        return  # what lies beside it is not meant
+    if found[0].is_part or (not is_whole and found[0].destination.single is not None):
+        return  # the others there were not named
     names = [each.name for each in directory.iterdir()]
     if is_whole:
         yield from unfinished(names, {shards.destination.scratch.name for shards in found})
@@ -150,9 +212,43 @@ def strays(path: Path, found: Sequence[Shards]) -> Iterable[tuple[str, str]]:
         yield name, "is there, but not in the manifest"
 
 
-def shards_of_others(shards: Shards) -> Shards:
-    """What lies in the place of a data set, whatever its manifest says."""
-    if shards.destination.single is None:
-        return _without_manifest(shards.directory)
-    made = Recorded(type(shards.made.layout)(), known=False)
-    return Shards(made, shards.present, None, shards.destination)
+# A file and a manifest, compared
+
+
+def difference(receipt: FileReceipt, size: int, crc32c: int | None) -> str:
+    """Say how a file differs from the one that was written; empty if it does not."""
+    if size != receipt.bytes:
+        return f"has {size:,} bytes, not {receipt.bytes:,}"
+    if crc32c not in (None, receipt.crc32c):
+        return f"its crc32c is {crc32c:08x}, not {receipt.crc32c:08x}: bytes have changed"
+    return ""
+
+
+def false_totals(manifest: Manifest) -> Iterator[str]:
+    """Find where a manifest does not agree with itself."""
+    for what in ("samples", "bytes"):
+        says, sums = getattr(manifest, what), sum(getattr(each, what) for each in manifest.shards)
+        if says != sums:
+            yield f"says {says:,} {what}, but its shards {sums:,}"
+    label = manifest.schema.label_field if manifest.schema else None
+    if label is not None and label.names and label.names != (manifest.classes or label.names):
+        yield f"names other classes than its field {label.name!r}"
+
+
+def unnamed(
+    names: Iterable[str], manifests: Sequence[Manifest], formats: set[str]
+) -> Iterator[str]:
+    """Find the files that look like shards of these formats, and that no manifest names."""
+    known = {file.name for manifest in manifests for file in manifest.every_file()}
+    single = any(manifest.options.get("single_file") for manifest in manifests)
+    for name in sorted(names):
+        layout = format_of_file(name)
+        if name not in known and layout is not None and (single or layout.name in formats):
+            yield name
+
+
+def unfinished(names: Iterable[str], known: set[str]) -> Iterator[tuple[str, str]]:
+    """Find what unfinished runs have left."""
+    for name in sorted(names):
+        if is_scratch(name) and name not in known:
+            yield name, UNFINISHED

@@ -1,4 +1,4 @@
-"""``verify`` of a data set on S3: by what HEADs tell of its files, or by reading them back."""
+"""``verify`` of data sets on S3: by what HEADs say of their files, or by reading them back."""
 
 from __future__ import annotations
 
@@ -6,26 +6,212 @@ import threading
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
-from itertools import chain
+from dataclasses import dataclass, replace
+from io import BytesIO
+from pathlib import Path
+from shlex import quote
+from typing import NamedTuple, TypeAlias
 
-from dsprep.errors import StoreError
-from dsprep.formats.folder import Folder
+from dsprep.dataset.manifest import FileReceipt, parse_manifest
+from dsprep.dataset.recorded import recorded_options
+from dsprep.errors import SourceError, StoreError
+from dsprep.formats import format_of_file
+from dsprep.formats.folder import LISTING, Listed
+from dsprep.plan.destination import Destination
 from dsprep.progress import Progress
-from dsprep.storage.base import FATAL, Stored, ignore
+from dsprep.storage.checksums import crc32c, is_whole, known_crc32c
+from dsprep.storage.location import parse_url
 from dsprep.storage.pace import Pace
 from dsprep.storage.parts import Range
-from dsprep.storage.proof import known_crc32c
-from dsprep.storage.readback import read_back
+from dsprep.storage.readback import read_back, read_small
+from dsprep.storage.s3.bucket import S3Store, store_of
+from dsprep.storage.store import FATAL, Stored, ignore
 from dsprep.units import format_count, format_size, format_some
-from dsprep.verifying.inspection import Problem
-from dsprep.verifying.listed import claims_of_folder
-from dsprep.verifying.published import Claim, Published, find_published
-from dsprep.verifying.receipts import difference, false_totals
-from dsprep.verifying.report import VerifyReport
+from dsprep.verifying.report import Problem, VerifyReport, joined
+from dsprep.verifying.shards import Shards, difference, false_totals, unfinished, unnamed
+
+_MANIFEST = "manifest.json"
 
 _AT_ONCE = 16
-"""Requests."""
+"""Requests at one time."""
+
+
+@dataclass(frozen=True)
+class Place:
+    """The objects right below a prefix on S3."""
+
+    store: S3Store  # the bucket
+    prefix: str  # what keys begin with: nothing, or up to a slash
+    names: frozenset[str] = frozenset()  # of the objects
+    deeper: frozenset[str] = frozenset()  # of what would be directories
+
+    @classmethod
+    def look(cls, store: S3Store, prefix: str) -> Place:
+        """List a prefix."""
+        names: list[str] = []
+        deeper: list[str] = []
+        for level in store.levels(prefix):
+            names += [stored.key.removeprefix(prefix) for stored in level.files]
+            deeper += [key.removeprefix(prefix).rstrip("/") for key in level.deeper]
+        return cls(store, prefix, frozenset(names), frozenset(deeper))
+
+    def key(self, name: str) -> str:
+        """Return the key of an object."""
+        return self.prefix + name
+
+    def url(self, name: str = "") -> str:
+        """Return the URL of an object."""
+        return self.store.url(self.key(name))
+
+
+Found: TypeAlias = "tuple[Place, Shards] | Problem"
+"""A data set and where it is; or a manifest that cannot be read."""
+
+
+class Claim(NamedTuple):
+    """A file that should be there."""
+
+    file: FileReceipt  # what it should be; its name starts at the prefix of the data set
+    samples: int = 0  # how many samples it stands for
+    is_data: bool = False  # whether it holds samples, rather than being a companion
+
+
+def claims_of(shards: Shards) -> Iterator[Claim]:
+    """Return the files that a manifest names."""
+    assert shards.manifest is not None
+    for shard in shards.manifest.shards:
+        if not shards.is_part or shard.name in shards.names:
+            yield Claim(shard, shard.samples, True)
+            yield from map(Claim, shard.sidecars)
+    if not shards.is_part:
+        yield from map(Claim, shards.manifest.files)
+
+
+def find_stored(url: str) -> tuple[list[tuple[Place, Shards]], list[Problem]]:
+    """Find the data sets of a manifest, a shard or a prefix.
+
+    Problems are manifests that cannot be read, and shards that no manifest names.
+    """
+    bucket, key = parse_url(url)
+    above, slash, name = key.rpartition("/")
+    is_manifest, is_shard = name.endswith(_MANIFEST), format_of_file(name) is not None
+    is_file = is_manifest or is_shard
+    place = Place.look(store_of(bucket), above + slash if is_file or not name else key + "/")
+    if is_manifest:
+        found = [_read(place, name)] if name in place.names else []
+    elif is_shard:
+        found = _of_shard(place, name)
+    else:
+        found = _of_prefix(place)
+    if not found:
+        is_gone = (is_shard and name not in place.names) or not (place.names or place.deeper)
+        if is_gone and any(mark in key for mark in "*?[{"):
+            raise SourceError(
+                f"{url}: nothing is there; on S3, verify takes a prefix, a manifest or a shard, "
+                "and no pattern"
+            )
+        if is_gone:
+            raise SourceError(f"{url}: nothing is there; look at the spelling of its name")
+        raise SourceError(
+            f"{url}: no manifest there tells what it should be; fetch all and look into it: "
+            f"dsprep sync {quote(place.url())} DIR, then dsprep verify DIR"
+        )
+    sets = [each for each in found if not isinstance(each, Problem)]
+    problems = [each for each in found if isinstance(each, Problem)]
+    if not is_file or name == _MANIFEST:
+        here = [shards for at, shards in sets if at is place]
+        known = {shards.destination.scratch.name for shards in here}
+        for name, message in unfinished(place.deeper, known):
+            problems.append(Problem(place.url(name + "/"), None, "", message))
+        formats = {shards.made.layout.name for shards in here}
+        manifests = [shards.manifest for shards in here if shards.manifest]
+        for name in unnamed(place.names, manifests, formats):
+            message = "is there, but not in the manifest"
+            problems.append(Problem(place.url(name), None, "", message))
+    return sets, problems
+
+
+def _of_prefix(place: Place) -> list[Found]:
+    if _MANIFEST in place.names:
+        return [_read(place, _MANIFEST)]
+    above, slash, name = place.prefix.rstrip("/").rpartition("/")
+    beside = f"{name}.{_MANIFEST}"
+    if name and place.store.stat(above + slash + beside) is not None:
+        folder = _read(Place.look(place.store, above + slash), beside)
+        if isinstance(folder, Problem) or folder[1].made.layout.is_tree:
+            return [folder]
+    singles = [each for each in place.names if each.endswith(f".{_MANIFEST}") and each[0] != "."]
+    return [_read(place, each) for each in sorted(singles)]
+
+
+def _of_shard(place: Place, name: str) -> list[Found]:
+    """Find a data set in one file, or the shard of a data set."""
+    for manifest_name in (f"{name}.{_MANIFEST}", _MANIFEST):
+        if manifest_name not in place.names:
+            continue
+        found = _read(place, manifest_name)
+        if isinstance(found, Problem):
+            return [found]
+        _, shards = found
+        if name in shards.names:
+            is_part = manifest_name == _MANIFEST
+            return [(place, replace(shards, names=[name], is_part=True) if is_part else shards)]
+    return []
+
+
+def _read(place: Place, name: str) -> Found:
+    """Read a manifest, or say what is wrong with it."""
+    url = place.url(name)
+    data, stored = read_small(place.store, place.key(name))
+    if not is_whole(data, stored):
+        return Problem(url, None, "", "its bytes are not those of its checksum")
+    try:
+        manifest = parse_manifest(data, url)
+        made = recorded_options(manifest)
+    except SourceError as error:
+        return Problem(url, None, "", str(error).removeprefix(f"{url}: "))
+    names = [shard.name for shard in manifest.shards]
+    destination = Destination(Path(), name.removesuffix(_MANIFEST).removesuffix(".") or None)
+    return place, Shards(made, names, manifest, destination, name)
+
+
+def claims_of_folder(place: Place, shards: Shards) -> tuple[list[Claim], list[Problem]]:
+    """Return the files that the listing of a folder names, and the files that it does not name.
+
+    A listing that is missing, or is not the one of the manifest, names nothing: it is reported when
+    it is compared like all other files.
+    """
+    single = shards.destination.single
+    name = f"{single}.{LISTING}"
+    told = {claim.file.name: claim.file for claim in claims_of(shards)}.get(name)
+    try:
+        data, _ = read_small(place.store, place.key(name))
+    except StoreError as error:
+        if error.kind != "missing":
+            raise
+        return [], []
+    if told is None or told.crc32c != crc32c(data):
+        message = "is not as it was written: the files that it names are not looked at"
+        return [], [Problem(place.url(name), None, "", message)]
+    claims = []
+    try:
+        for line in BytesIO(data):
+            for number, file in enumerate(Listed.from_json(line).files):
+                if [type(value) for value in file] != [str, int, int]:
+                    raise ValueError(f"{file!r:.100} tells no file")
+                receipt = FileReceipt(f"{single}/{file.path}", file.bytes, file.crc32c)
+                # the first file stands for the sample
+                claims.append(Claim(receipt, 1 if number == 0 else 0, True))
+    except ValueError as error:
+        return [], [Problem(place.url(name), None, "", f"cannot be read: {error}")]
+    known = {place.key(claim.file.name) for claim in claims}
+    strays = [
+        Problem(place.store.url(stored.key), None, "", "is there, but not in the listing")
+        for page in place.store.list(place.key(f"{single}/"))
+        for stored in page
+        if stored.key not in known
+    ]
+    return claims, strays
 
 
 @dataclass
@@ -33,134 +219,132 @@ class _File:
     """A file that should be there, and what was found out about it."""
 
     claim: Claim  # what it should be
-    stored: Stored | None = None  # what is there; None if nothing is, or nobody knows
-    by: str = ""  # what shows that it is right, as in the report
+    url: str
+    stored: Stored | None = None  # what is there; None if nothing is, or if it is unknown
+    by: str = ""  # what proves it, as in the report
     wrong: str = ""  # what is wrong with it; empty if nothing is
     doubted: str = ""  # what was wrong by the server's checksum, before its bytes were read
 
-    def look(self, published: Published) -> None:
+    def look(self, place: Place) -> None:
         """Compare it by a HEAD."""
-        place, file = published.place, self.claim.file
+        file = self.claim.file
         try:
             self.stored = place.store.stat(place.key(file.name))
         except StoreError as error:
             if error.kind in FATAL:
                 raise
-            self.wrong = _without_url(error, place.url(file.name))
+            self.wrong = str(error).removeprefix(f"{self.url}: ")
             return
         if self.stored is None:
             self.wrong = "is in the manifest, but not there"
             return
-        crc32c, self.by = known_crc32c(self.stored) or (None, "size")
-        self.wrong = difference(file, self.stored.size, crc32c)
-        if self.wrong and self.by == "metadata" and self.has_size:
+        checksum, self.by = known_crc32c(self.stored) or (None, "size")
+        self.wrong = difference(file, self.stored.size, checksum)
+        if self.wrong and self.has_size and self.by == "metadata":
             self.wrong += ", as its metadata has it"
-
-    @property
-    def is_doubtful(self) -> bool:
-        """Whether only the server's checksum tells that it is another file."""
-        return bool(self.wrong and self.by == "checksum" and self.has_size)
+        if self.wrong and self.has_size and self.by == "checksum":
+            self.doubted = self.wrong  # another program may have stored a wrong checksum
 
     @property
     def has_size(self) -> bool:
         """Whether it is as large as it should be."""
         return self.stored is not None and self.stored.size == self.claim.file.bytes
 
-    def compare_bytes(self, crc32c: int | StoreError, url: str) -> None:
-        """Compare it by its bytes, whatever a HEAD has told."""
+    def compare_bytes(self, checksum: int | StoreError) -> None:
+        """Compare it by its bytes, whatever a HEAD said."""
         self.by = "download"
-        if isinstance(crc32c, StoreError):
-            self.wrong = _without_url(crc32c, url)
+        if isinstance(checksum, StoreError):
+            self.wrong = str(checksum).removeprefix(f"{self.url}: ")
         else:
-            self.wrong = difference(self.claim.file, self.claim.file.bytes, crc32c)
+            self.wrong = difference(self.claim.file, self.claim.file.bytes, checksum)
 
 
 def verify_stored(dest: str, download: bool, progress: Progress) -> VerifyReport:
     """Verify what manifests on S3 name."""
     began = time.monotonic()
-    named = find_published(dest)
+    sets, problems = find_stored(dest)
     pace = Pace(_AT_ONCE)
     try:
-        reports = [_verify(each, download, pace, progress) for each in named.sets]
+        reports = [_verify(*found, download, pace, progress) for found in sets]
     finally:
         pace.stop()
         pace.close()
-    proof = sum((each.proof for each in reports), Counter[str]())
-    return VerifyReport(
-        destination=dest,
-        format=" and ".join(dict.fromkeys(each.layout.name for each in named.sets)),
-        manifest=True,
-        shards=sum(each.shards for each in reports),
-        samples=sum(each.samples for each in reports),
-        bytes=sum(each.bytes for each in reports),
-        checked=_checked(reports, proof),
-        problems=[*chain.from_iterable(each.problems for each in reports), *named.problems],
-        seconds=time.monotonic() - began,
-        proof=proof,
-        notes=list(chain.from_iterable(each.notes for each in reports)),
-    )
+    return joined(dest, reports, problems, time.monotonic() - began)
 
 
-def _checked(reports: Sequence[_Found], proof: Counter[str]) -> list[str]:
-    if not reports:  # no manifest could be read
-        return ["manifest"]
-    return ["manifest", "sizes", *([] if set(proof) == {"size"} else ["checksums"])]
-
-
-@dataclass(frozen=True)
-class _Found:
-    """What was found of one data set; as in the report."""
-
-    shards: int
-    samples: int
-    bytes: int
-    problems: Sequence[Problem]
-    proof: Counter[str]
-    notes: Sequence[str]
-
-
-def _verify(published: Published, download: bool, pace: Pace, progress: Progress) -> _Found:
+def _verify(
+    place: Place, shards: Shards, download: bool, pace: Pace, progress: Progress
+) -> VerifyReport:
     """Verify one data set."""
-    problems = list(_problems_of_set(published))
-    files = [_File(claim) for claim in published.claims()]
-    is_folder = isinstance(published.layout, Folder)
-    if is_folder:
-        claims, wrong = claims_of_folder(published)
-        files += map(_File, claims)
+    assert shards.manifest is not None
+    layout, scratch = shards.made.layout, shards.destination.scratch.name
+    problems = []
+    if scratch in place.deeper:
+        message = "an unfinished run is there: give its command again"
+        problems.append(Problem(place.url(scratch + "/"), None, "", message))
+    for message in () if layout.is_tree else false_totals(shards.manifest):
+        problems.append(Problem(place.url(shards.manifest_name), None, "", message))
+    claims = list(claims_of(shards))
+    if layout.is_tree:
+        more, wrong = claims_of_folder(place, shards)
+        claims += more
         problems += wrong
-    told = _shared(progress.advance)
-    progress.begin("verifying", sum(file.claim.samples for file in files), 0)
+    files = [_File(claim, place.url(claim.file.name)) for claim in claims]
+    lock = threading.Lock()
+
+    def advance(samples: int, size: int) -> None:
+        with lock:  # several threads call it
+            progress.advance(samples, size)
+
+    def look(file: _File) -> None:
+        file.look(place)
+        if not download:
+            advance(file.claim.samples, 0)
+
+    progress.begin("verifying", sum(claim.samples for claim in claims), 0)
     try:
-
-        def look(file: _File) -> None:
-            file.look(published)
-            if not download:
-                told(file.claim.samples, 0)
-
         pace.each(look, files)
-        for file in files:
-            file.doubted = file.wrong if file.is_doubtful else ""
         doubted = [file for file in files if file.doubted]
-        _read_back(published, files if download else doubted, pace, told if download else ignore)
+        _read_back(place, files if download else doubted, pace, advance if download else ignore)
     finally:
         progress.end()
-    url = published.place.url
-    problems += [
-        Problem(url(each.claim.file.name), None, "", each.wrong) for each in files if each.wrong
-    ]
-    data = [each for each in files if each.claim.is_data and each.stored]
-    return _Found(
-        shards=0 if is_folder else len(data),
-        samples=sum(each.claim.samples for each in data if not each.wrong),
-        bytes=sum(each.stored.size for each in data if each.stored),
+    problems += [Problem(file.url, None, "", file.wrong) for file in files if file.wrong]
+    data = [file for file in files if file.claim.is_data and file.stored]
+    proof = Counter(file.by for file in files if not file.wrong)
+    return VerifyReport(
+        destination=place.url(),
+        format=layout.name,
+        manifest=True,
+        shards=0 if layout.is_tree else len(data),
+        samples=sum(file.claim.samples for file in data if not file.wrong),
+        bytes=sum(file.stored.size for file in data if file.stored),
+        checked=["manifest", "sizes", *([] if set(proof) == {"size"} else ["checksums"])],
         problems=problems,
-        proof=Counter(each.by for each in files if not each.wrong),
+        proof=proof,
         notes=list(_notes(doubted)),
     )
 
 
+def _read_back(
+    place: Place, files: Sequence[_File], pace: Pace, advance: Callable[[int, int], None]
+) -> None:
+    """Read all files of the right size back."""
+    left = [(file, file.stored) for file in files if file.stored is not None and file.has_size]
+
+    def on_part(index: int, part: Range) -> None:
+        (file, stored), end = left[index], part.start + part.size
+        before, after = (file.claim.samples * at // stored.size for at in (part.start, end))
+        advance(after - before, part.size)
+
+    for listener in (on_part, ignore):  # what seems wrong is read again: it may be the network
+        values = read_back(place.store, [stored for _, stored in left], pace, listener)
+        for (file, _), value in zip(left, values, strict=True):
+            file.compare_bytes(value)
+        left = [pair for pair in left if pair[0].wrong]
+
+
 def _notes(doubted: Sequence[_File]) -> Iterator[str]:
-    """Say which files were read back, as the server's checksum is not that of the manifest."""
+    """Say which files were read back because the server's checksum is not the manifest's."""
     right = sorted(file.claim.file.name for file in doubted if not file.wrong)
     if doubted:
         size = format_size(sum(file.claim.file.bytes for file in doubted))
@@ -168,48 +352,3 @@ def _notes(doubted: Sequence[_File]) -> Iterator[str]:
         yield f"{count} read back ({size}), whose checksum on the server is not the manifest's"
     if right:
         yield f"the server keeps a wrong checksum, and the bytes are right: {format_some(right)}"
-
-
-def _problems_of_set(published: Published) -> Iterator[Problem]:
-    place = published.place
-    if published.scratch in place.deeper:
-        message = "an unfinished run is there: give its command again"
-        yield Problem(place.url(published.scratch + "/"), None, "", message)
-    if not isinstance(published.layout, Folder):
-        for message in false_totals(published.manifest):
-            yield Problem(place.url(published.manifest_name), None, "", message)
-
-
-def _read_back(
-    published: Published, files: Sequence[_File], pace: Pace, told: Callable[[int, int], None]
-) -> None:
-    """Read all files back that can be what they should be."""
-    place = published.place
-    left = [(file, file.stored) for file in files if file.stored is not None and file.has_size]
-
-    def on_part(index: int, part: Range) -> None:
-        (file, stored), end = left[index], part.start + part.size
-        before, after = (file.claim.samples * at // stored.size for at in (part.start, end))
-        told(after - before, part.size)
-
-    for listener in (on_part, ignore):  # what seems wrong is read again: it may be the network
-        values = read_back(place.store, [stored for _, stored in left], pace, listener)
-        for (file, _), value in zip(left, values, strict=True):
-            file.compare_bytes(value, place.url(file.claim.file.name))
-        left = [each for each in left if each[0].wrong]
-
-
-def _shared(advance: Callable[[int, int], None]) -> Callable[[int, int], None]:
-    """Let several threads call what tells progress."""
-    lock = threading.Lock()
-
-    def told(samples: int, size: int) -> None:
-        with lock:
-            advance(samples, size)
-
-    return told
-
-
-def _without_url(error: StoreError, url: str) -> str:
-    """A message to stand behind a file's URL."""
-    return str(error).removeprefix(f"{url}: ")

@@ -1,55 +1,69 @@
-"""``verify``: prove what was written, shard by shard, and name what is wrong."""
+"""``verify``: check shards one by one and with their source, and report what is wrong."""
 
 from __future__ import annotations
 
+import os
 import time
-from bisect import bisect_right
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
-from itertools import chain
+from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import NamedTuple, TypeVar
 
 from dsprep.arguments import AnyPath, public
-from dsprep.dataset.manifest import FileReceipt, Manifest, read_rejects
+from dsprep.dataset.manifest import UNFINISHED, FileReceipt
 from dsprep.errors import DestinationError, OptionError, RunStopped, SourceError
-from dsprep.formats.folder import Folder
-from dsprep.loaders import count_samples, require_loader
+from dsprep.findings import notes_of
+from dsprep.formats.folder import LISTING, read_listing
 from dsprep.options import given_options, require_effect
 from dsprep.progress import Progress
+from dsprep.rows import Pixels
 from dsprep.run.state import remove_leftovers
-from dsprep.schema import Choice
-from dsprep.sources.reading import Source, source_of
+from dsprep.schema import IMAGE, LABEL, Choice, Reading, Schema
+from dsprep.sources.reading import Source, make_source, read_source, source_of
+from dsprep.storage.location import is_s3
 from dsprep.storage.objects import as_source
-from dsprep.storage.urls import is_s3
 from dsprep.units import format_count
 from dsprep.verifying.digests import Digester
-from dsprep.verifying.folders import folder_schema, look_at_folder
-from dsprep.verifying.inspection import Inspected, Problem, ShardTask, inspect_shard
-from dsprep.verifying.receipts import UNFINISHED, difference, false_totals
-from dsprep.verifying.report import VerifyReport
-from dsprep.verifying.shards import Shards, find_shards, strays
-from dsprep.verifying.understanding import Understood, fields_found, understand
+from dsprep.verifying.inspection import Inspected, Task, inspect
+from dsprep.verifying.loaders import count_samples, require_loader
+from dsprep.verifying.report import FieldFound, Problem, VerifyReport, joined
+from dsprep.verifying.shards import Shards, difference, false_totals, find_sources, strays
 from dsprep.workers.pool import Pool, available_cores
 
-if TYPE_CHECKING:
-    from dsprep.verifying.comparison import Origin
+T = TypeVar("T")
+R = TypeVar("R")
+
+_FILES_AT_ONCE = 256
+"""Samples of a tree of files that a worker reads in one task."""
 
 
 @dataclass(frozen=True)
 class _Asked:
-    """What to look for, and what does it."""
+    """What to check, and with what."""
 
     decode: bool  # whether to decode every image
     against: Source | None  # the source to compare with; None for none
     loader: str | None  # the framework to read with; None for none
-    # the most pixels that an image may have; None for what the manifest says
+    # the maximum number of pixels of an image; None for that of the manifest
     max_pixels: int | None
     choice: Choice  # what the user says of the fields of shards without a manifest
-    pool: Pool  # looks through the shards
-    progress: Progress  # is told how far it is
+    pool: Pool
+    progress: Progress
+
+
+class Understood(NamedTuple):
+    """What is known of the fields of shards."""
+
+    schema: Schema | None  # the fields; None if they are unknown
+    ignored: frozenset[str] = frozenset()  # raw names that are not fields
+    # whether every sample was checked against the schema when it was written
+    enforced: bool = False
+    notes: tuple[str, ...] = ()  # remarks, a line each
+    # where samples have their image as bare pixels; None if nowhere
+    pixels: Pixels | None = None
 
 
 @public
@@ -99,44 +113,32 @@ def verify(
 
         with as_source(dest):
             return verify_stored(dest, download, progress)
-    found = find_shards(Path(dest))
+    found = find_sources(dest)
     _require_sense(dest, found, against, loader, choice or Choice())
     for shards in found:
         if shards.manifest is not None:
-            with suppress(DestinationError):  # a run is alive, or the directory is only to be read
+            with suppress(DestinationError):  # a run is alive, or the directory is read-only
                 remove_leftovers(shards.destination, shards.manifest)
     with Pool(available_cores() if workers is None else workers) as pool:
         asked = _Asked(decode, against, loader, max_pixels, choice or Choice(), pool, progress)
         reports = [_verify(shards, asked) for shards in found]
     unnamed = [Problem(name, None, "", message) for name, message in strays(Path(dest), found)]
-    return VerifyReport(
-        destination=dest,
-        format=" and ".join(dict.fromkeys(each.format for each in reports)),
-        manifest=all(each.manifest for each in reports),
-        shards=sum(each.shards for each in reports),
-        samples=sum(each.samples for each in reports),
-        bytes=sum(each.bytes for each in reports),
-        checked=reports[0].checked,
-        problems=[*chain.from_iterable(each.problems for each in reports), *unnamed],
-        seconds=time.monotonic() - began,
-        notes=list(chain.from_iterable(each.notes for each in reports)),
-        fields=reports[0].fields if len(reports) == 1 else (),
-    )
+    return joined(dest, reports, unnamed, time.monotonic() - began)
 
 
 def _require_sense(
     dest: str, found: Sequence[Shards], against: Source | None, loader: str | None, choice: Choice
 ) -> None:
-    """Refuse what makes no sense for the shards that were found."""
+    """Refuse options that make no sense for the shards that were found."""
     if against is not None and len(found) > 1:
-        raise OptionError(f"{dest}: --against goes with one data set; name one of these manifests")
-    if loader is not None and any(isinstance(each.made.layout, Folder) for each in found):
+        raise OptionError(f"{dest}: --against goes with one data set; name one of them")
+    if loader is not None and any(shards.made.layout.is_tree for shards in found):
         raise OptionError(f"{dest}: is a folder of files; --loader goes with shards")
     if choice != Choice() and any(each.manifest and each.manifest.schema for each in found):
         raise OptionError(
             f"{dest}: the manifest tells the fields; leave out --image-field, --label-field, "
-            "--label-type, --schema, --look and --no-image, or give --against SOURCE, which they "
-            "are of then"
+            "--label-type, --schema, --look and --no-image, or give --against SOURCE, whose "
+            "fields they then describe"
         )
     if loader is not None:
         for shards in found:
@@ -145,224 +147,219 @@ def _require_sense(
 
 def _verify(shards: Shards, asked: _Asked) -> VerifyReport:
     """Verify one data set."""
-    if isinstance(shards.made.layout, Folder):
-        return _verify_folder(shards, asked)
-    began = time.monotonic()
-    manifest, pool, progress = shards.manifest, asked.pool, asked.progress
+    manifest, progress, is_tree = shards.manifest, asked.progress, shards.made.layout.is_tree
     problems = _compare_files(shards)
-    present = shards.present
-    checked = ["structure"] if manifest is None else ["manifest", "sizes", "checksums", "structure"]
-    understood = understand(shards, asked.choice, pool)
+    checked = [] if manifest is None else ["manifest", "sizes", "checksums"]
+    checked += [] if is_tree else ["structure"]
+    understood = understand(shards, asked.choice, asked.pool)
     notes = list(dict.fromkeys((*shards.notes, *understood.notes)))
-    origin, understood, wrong = _origin(shards, understood, asked)
-    problems += wrong
-    digester = None if origin is None else Digester(origin.matched.fields)
-    tasks = [_task(shards, name, understood, digester, asked) for name in present]
-    progress.begin("verifying", sum(_samples_of(manifest)), 0)
-    results = dict(
-        pool.run(inspect_shard, tasks, lambda samples, size, _: progress.advance(samples, size))
-    )
-    progress.end()
-    inspected = [(name, results[position]) for position, name in enumerate(present)]
-    for name, shard in inspected:
-        problems += shard.problems
-        problems += _compare_receipt(manifest, name, shard)
-    notes += _notes(inspected, understood)
+    origin, digester = None, None
+    if asked.against is not None:
+        from dsprep.verifying.comparison import compare, find_origin  # nothing else needs polars
+
+        origin, found_out, wrong = find_origin(shards, understood, asked.against, asked.pool)
+        understood = understood if is_tree else found_out
+        problems += wrong
+        digester = Digester(origin.matched.fields)
+    tasks = _tasks(shards, understood, digester, asked, problems)
+    progress.begin("verifying", manifest.samples if manifest else 0, 0)
+    try:
+        done = dict(asked.pool.run(inspect, tasks, _advance(progress)))
+    finally:
+        progress.end()
+    inspected = [
+        (shards.manifest_name if is_tree else Path(task.path).name, done[position])
+        for position, task in enumerate(tasks)
+    ]
+    receipts = {receipt.name: receipt for receipt in manifest.shards} if manifest else {}
+    for name, found in inspected:
+        problems += found.problems
+        if found.is_read and (receipt := receipts.get(name)):
+            wrongs = [difference(receipt, found.bytes, found.crc32c)]
+            if found.samples != receipt.samples:
+                wrongs.append(f"holds {found.samples:,} samples, not {receipt.samples:,}")
+            problems += [Problem(name, None, "", wrong) for wrong in wrongs if wrong]
+        if found.is_read and not found.samples and not found.problems:
+            notes.append(f"{name}: holds no samples")
+    misfits = sum(found.misfits for _, found in inspected)
+    if misfits and not understood.enforced:
+        first = next(found.misfit for _, found in inspected if found.misfit)
+        notes.append(f"{format_count(misfits, 'sample')} not of this schema; {first}")
     if asked.decode and understood.schema is not None:
         checked.append("images")
     elif asked.decode:
         problems.append(Problem("", None, "", f"images not decoded: {understood.notes[-1]}"))
     if origin is not None:
         checked.append("source")
-        wrong, said = _compare(inspected, origin, asked)
+        progress.begin("reading the source", len(origin.catalog), 0)
+        try:
+            digested = [(name, found.digested) for name, found in inspected]
+            wrong, said = compare(digested, origin, asked.pool, _advance(progress))
+        finally:
+            progress.end()
         problems += wrong
         notes += said
     if asked.loader is not None:
         checked.append(asked.loader)
         problems += _load(asked.loader, shards.directory, inspected)
-    counts = sum((shard.counts for _, shard in inspected), Counter[str]())
+    counts = sum((found.counts for _, found in inspected), Counter[str]())
     return VerifyReport(
         destination=str(shards.directory),
         format=shards.made.layout.name,
         manifest=manifest is not None,
-        shards=len(present),
-        samples=sum(shard.samples for _, shard in inspected),
-        bytes=sum(shard.bytes for _, shard in inspected),
+        shards=len(shards.present),
+        samples=sum(found.samples for _, found in inspected),
+        bytes=sum(found.bytes for _, found in inspected),
         checked=checked,
         problems=problems,
-        seconds=time.monotonic() - began,
         notes=notes,
-        fields=list(fields_found(understood.schema, counts)) if understood.schema else (),
+        fields=[] if is_tree else _fields_found(understood.schema or Schema(()), counts),
     )
 
 
-def _origin(
-    shards: Shards, understood: Understood, asked: _Asked
-) -> tuple[Origin | None, Understood, list[Problem]]:
-    """Find what shards are compared with, if they are; see :func:`find_origin`."""
-    if asked.against is None:
-        return None, understood, []
-    from dsprep.verifying.origins import find_origin  # nothing else of verify needs polars
-
-    rejected, part_of = _rejected_paths(shards), _parts(shards.manifest)
-    return find_origin(shards, understood, asked.against, rejected, part_of, asked.pool)
+def _advance(progress: Progress) -> Callable[..., None]:
+    return lambda samples, size, _: progress.advance(samples, size)
 
 
-def _compare(
-    inspected: Sequence[tuple[str, Inspected]], origin: Origin, asked: _Asked
-) -> tuple[list[Problem], list[str]]:
-    """Compare samples with those of the source; see :func:`compare`."""
-    from dsprep.verifying.comparison import compare
-
-    progress = asked.progress
-    progress.begin("reading the source", len(origin.catalog), 0)
-    try:
-        return compare(
-            *(inspected, origin, asked.pool),
-            lambda samples, size, _: progress.advance(samples, size),
+def _fields_found(schema: Schema, counts: Mapping[str, int]) -> list[FieldFound]:
+    roles = {schema.image: IMAGE, schema.label: LABEL}
+    return [
+        FieldFound(
+            field.name,
+            field.type,
+            len(field.names),
+            roles.get(field.name, ""),
+            field.told or "the manifest",
+            counts.get(field.name, 0),
         )
-    finally:
-        progress.end()
+        for field in schema.fields
+        if field.places
+    ]
 
 
-def _notes(inspected: Sequence[tuple[str, Inspected]], understood: Understood) -> Iterable[str]:
-    """Say what else is to be known of the samples."""
-    for name, shard in inspected:
-        if shard.is_read and not shard.samples and not shard.problems:
-            yield f"{name}: holds no samples"
-    count = sum(shard.misfits for _, shard in inspected)
-    if count and not understood.enforced:
-        first = next(shard.misfit for _, shard in inspected if shard.misfit)
-        yield f"{format_count(count, 'sample')} not of this schema; {first}"
+def understand(shards: Shards, choice: Choice, pool: Pool) -> Understood:
+    """Find the schema of shards: in the manifest, or by a look at samples as ``convert`` does."""
+    manifest, layout = shards.manifest, shards.made.layout
+    if layout.is_tree:  # raw samples have their values under the names of the fields
+        schema = layout.schema or Schema(())
+        fields = tuple(replace(field, places=((field.name,),)) for field in schema.fields)
+        enforced = manifest is not None and manifest.enforced
+        return Understood(replace(schema, fields=fields), enforced=enforced)
+    if manifest is not None and manifest.schema is not None:
+        schema, label = manifest.schema, manifest.schema.label_field
+        if label is not None and label.type == "class" and not label.names and manifest.classes:
+            schema = schema.with_names(manifest.classes)
+        return Understood(schema, layout.placeholders(schema), manifest.enforced)
+    files = [str(shards.directory / name) for name in shards.present]
+    why = "there are none"
+    # A directory has files that describe all shards in it; these may be sides of a split, though.
+    is_whole = shards.destination.single is None and not shards.is_part
+    whole = [[str(shards.directory)]] if is_whole else []
+    for first, *others in [*whole, files] if files else []:
+        source = make_source(first, others=others, kind=layout.name, choice=choice)
+        try:
+            catalog, findings = read_source(source, partial(_run_all, pool))
+        except SourceError as error:
+            why = str(error)
+            continue
+        assert catalog.settled is not None
+        if catalog.reader.whole and catalog.reader.table.name == layout.name:
+            settled, pixels = catalog.settled, catalog.reader.pixels
+            notes = tuple(notes_of(findings))
+            return Understood(settled.schema, settled.ignored, False, notes, pixels)
+        why = f"{first}: is not read as {layout.name}"
+    return Understood(None, notes=(f"nothing tells the fields: {why}",))
 
 
-def _verify_folder(shards: Shards, asked: _Asked) -> VerifyReport:
-    """Verify a folder of files."""
-    began = time.monotonic()
-    manifest, progress = shards.manifest, asked.progress
-    assert manifest is not None
-    understood = Understood(folder_schema(shards.made.layout), enforced=manifest.enforced)
-    origin, _, problems = _origin(shards, understood, asked)
-    digester = None if origin is None else Digester(origin.matched.fields)
-    checked = ["manifest", "sizes", "checksums", *(["images"] if asked.decode else [])]
-    progress.begin("verifying", manifest.samples, 0)
+def _run_all(pool: Pool, function: Callable[[T], R], tasks: Iterable[T]) -> list[R]:
+    return pool.map(_call, [(function, task) for task in tasks])
+
+
+def _call(task: tuple[Callable[[T], R], T]) -> R:
+    """Call a function in a worker; a disk that cannot be read says nothing of the fields."""
+    function, argument = task
     try:
-        found = look_at_folder(
-            *(shards, digester, asked.decode, asked.max_pixels, asked.pool),
-            lambda samples, *_: progress.advance(samples, 0),
-        )
-    finally:
-        progress.end()
-    problems = [*_compare_files(shards), *found.problems, *problems]
-    notes: list[str] = []
-    if origin is not None:
-        checked.append("source")
-        wrong, notes = _compare([(shards.manifest_name, found)], origin, asked)
-        problems += wrong
-    return VerifyReport(
-        destination=str(shards.directory),
-        format=shards.made.layout.name,
-        manifest=True,
-        shards=0,
-        samples=found.samples,
-        bytes=found.bytes,
-        checked=checked,
-        problems=problems,
-        seconds=time.monotonic() - began,
-        notes=notes,
-    )
+        return function(argument)
+    except OSError as error:
+        raise SourceError(f"it cannot be read ({error.strerror})") from None
 
 
-def _samples_of(manifest: Manifest | None) -> Iterable[int]:
-    return (shard.samples for shard in manifest.shards) if manifest else ()
-
-
-def _task(
-    shards: Shards, name: str, understood: Understood, digester: Digester | None, asked: _Asked
-) -> ShardTask:
-    path = shards.directory / name
-    layout = replace(shards.made.layout, schema=understood.schema)
-    index = path.with_suffix(".idx")
-    return ShardTask(
-        path=str(path),
+def _tasks(
+    shards: Shards,
+    understood: Understood,
+    digester: Digester | None,
+    asked: _Asked,
+    problems: list[Problem],
+) -> list[Task]:
+    """Return a task for each shard, or for some samples of a tree of files."""
+    made, schema = shards.made, understood.schema
+    layout = made.layout if made.layout.is_tree else replace(made.layout, schema=schema)
+    task = Task(
+        path=str(shards.directory / (shards.destination.single or "")),
         layout=layout,
-        reading=understood.reading(layout),
+        reading=None if schema is None else Reading(schema, layout, understood.ignored),
         pixels=understood.pixels,
         enforced=understood.enforced,
         decode=asked.decode,
-        max_pixels=shards.made.max_pixels if asked.max_pixels is None else asked.max_pixels,
-        readable=layout.readable_images,
-        idx=str(index) if layout.has_sidecars and index.exists() else None,
+        max_pixels=made.max_pixels if asked.max_pixels is None else asked.max_pixels,
         digester=digester,
     )
+    if layout.is_tree:
+        listing = shards.destination.companion(LISTING)
+        try:
+            listed = list(read_listing(listing))
+        except (OSError, ValueError) as error:
+            why = error.strerror if isinstance(error, OSError) else error
+            problems.append(Problem(listing.name, None, "", f"cannot be read: {why}"))
+            return []
+        named = {file.path for sample in listed for file in sample.files}
+        for above, directories, names in os.walk(task.path):
+            directories.sort()
+            below = os.path.relpath(above, task.path)
+            for name in sorted(names):
+                path = name if below == "." else f"{below}/{name}"
+                if path not in named:
+                    problems.append(Problem(path, None, "", "is there, but not in the listing"))
+        starts = range(0, len(listed), _FILES_AT_ONCE)
+        return [task._replace(listed=listed[at : at + _FILES_AT_ONCE]) for at in starts]
+    tasks = []
+    for shard in (shards.directory / name for name in shards.present):
+        idx = shard.with_suffix(".idx")
+        has_idx = ".idx" in layout.sidecar_suffixes and idx.exists()
+        tasks.append(task._replace(path=str(shard), idx=str(idx) if has_idx else None))
+    return tasks
 
 
 def _compare_files(shards: Shards) -> list[Problem]:
-    """Which files are missing or too many, and which of the small ones are not as written."""
+    """Find files that are missing or left over, and small ones that have changed."""
     problems = []
     scratch = shards.destination.scratch
     if scratch.exists():
         problems.append(Problem(scratch.name, None, "", UNFINISHED))
     if shards.manifest is None:
         return problems
-    if not isinstance(shards.made.layout, Folder):
+    if not shards.made.layout.is_tree:
         name = shards.manifest_name
         problems += [Problem(name, None, "", wrong) for wrong in false_totals(shards.manifest)]
-    known = {file.name: file for file in shards.manifest.every_file()}
-    for name, file in known.items():
-        path = shards.directory / name
+    large = set(shards.names)
+    for name, file in {file.name: file for file in shards.manifest.every_file()}.items():
+        path, wrong = shards.directory / name, ""
         if not path.is_file():
-            problems.append(Problem(name, None, "", "is in the manifest, but not there"))
-        elif name not in shards.names:
+            wrong = "is in the manifest, but not there"
+        elif name not in large:
             try:
-                same = path.stat().st_size == file.bytes and FileReceipt.of(path) == file
-                wrong = "" if same else "is not as it was written"
+                if path.stat().st_size != file.bytes or FileReceipt.of(path) != file:
+                    wrong = "is not as it was written"
             except OSError as error:
                 wrong = f"cannot be read ({error.strerror})"
-            problems += [Problem(name, None, "", wrong)] if wrong else []
+        if wrong:
+            problems.append(Problem(name, None, "", wrong))
     return problems
-
-
-def _compare_receipt(manifest: Manifest | None, name: str, shard: Inspected) -> Iterable[Problem]:
-    """Whether a shard is the one in the manifest."""
-    for receipt in manifest.shards if manifest else ():
-        if receipt.name != name or not shard.is_read:
-            continue
-        if wrong := difference(receipt, shard.bytes, shard.crc32c):
-            yield Problem(name, None, "", wrong)
-        if shard.samples != receipt.samples:
-            yield Problem(
-                name, None, "", f"holds {shard.samples:,} samples, not {receipt.samples:,}"
-            )
-
-
-def _parts(manifest: Manifest | None) -> dict[str, int]:
-    """Which command wrote each shard: 0 for the first, then the one that appended it."""
-    added = manifest.options.get("appended") if manifest else None
-    firsts = [
-        each["first_shard"]
-        for each in (added if isinstance(added, list) else ())
-        if isinstance(each, dict) and isinstance(each.get("first_shard"), int)
-    ]
-    shards = manifest.shards if manifest else []
-    return {shard.name: bisect_right(sorted(firsts), at) for at, shard in enumerate(shards)}
-
-
-def _rejected_paths(shards: Shards) -> frozenset[str]:
-    """The samples of the source that are known not to be in the shards."""
-    for file in shards.manifest.files if shards.manifest else ():
-        path = shards.directory / file.name
-        if file.name.endswith("rejects.jsonl") and path.exists():
-            try:
-                return frozenset(reject.path for reject in read_rejects(path))
-            except SourceError:  # it has changed, which is a problem that was found already
-                break
-    return frozenset()
 
 
 def _load(
     loader: str, directory: Path, inspected: Sequence[tuple[str, Inspected]]
-) -> Iterable[Problem]:
+) -> Iterator[Problem]:
     """Read each shard with a framework, in a process that may die of it."""
     pool: Pool | None = None
     try:

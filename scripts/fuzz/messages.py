@@ -7,10 +7,9 @@ from unittest import mock
 
 from dsprep.formats import example as examples
 from dsprep.formats.example import Feature, decode_example
-from dsprep.formats.features import PRESETS
 from dsprep.formats.recordio import MAGIC
 from dsprep.formats.recordio_protobuf import RecordIOProtobuf
-from dsprep.formats.tfrecord import TFRecord
+from dsprep.formats.tfrecord import PRESETS, TFRecord
 from dsprep.formats.webdataset import WebDataset
 from dsprep.sample import Sample
 from scripts.fuzz.shards import check_shard, require_same_again, seeds

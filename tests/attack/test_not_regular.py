@@ -81,7 +81,7 @@ def test_what_is_no_regular_file_is_refused_at_once(
         assert "Errno" not in told
 
 
-@pytest.mark.parametrize("name", ["lock", "run.json", "receipts.jsonl"])
+@pytest.mark.parametrize("name", ["lock", "run.json"])
 def test_notes_of_a_run_that_are_pipes_are_refused(
     name: str, made: Path, tmp_path: Path, run_here: Call
 ) -> None:

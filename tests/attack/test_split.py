@@ -118,55 +118,6 @@ class TestAKill:
             assert contents(out) == whole
         assert stopped
 
-    def test_of_a_move_loses_nothing(
-        self, run_here: RunCli, start_cli: StartCli, tmp_path: Path
-    ) -> None:
-        count = 1000
-        write_files(tmp_path / "first", count)
-        command = ("--materialize", "move", "-o")
-        assert run_here("split", tmp_path / "first", *command, tmp_path / "whole").code == 0
-        whole = contents(tmp_path / "whole")
-        interrupted = 0
-        for turn in range(4):
-            root, out = write_files(tmp_path / f"r{turn}", count), tmp_path / f"out{turn}"
-            journal = out / ".split.moves"
-            running = start_cli("split", root, *command, out)
-            wait_for(journal, running)
-            kill_after(running, turn * 0.006)
-            left = {path.name for path in root.rglob("*.jpg")}
-            moved = {path.name for path in out.rglob("*.jpg")}
-            assert len(left | moved) == count
-            if journal.exists():
-                interrupted += 1
-                done = run_here("split", root, *command, out)
-                assert done.code == 0, done.err
-                assert "continued" in done.out
-            assert contents(out) == whole
-            assert not list(root.rglob("*.jpg"))
-        assert interrupted
-
-    def test_of_a_move_is_not_followed_by_another_command(
-        self, run_cli: RunCli, root: Path, tmp_path: Path
-    ) -> None:
-        out = tmp_path / "out"
-        command = ("split", root, "--materialize", "move", "-o", out)
-        (tmp_path / "out" / "val" / "dog").mkdir(parents=True)
-        (out / "val" / "dog").chmod(0o500)
-        stopped = run_cli(*command, under=bound_to_permissions())
-        if stopped.code == 0:
-            pytest.fail("nothing stopped it")
-        assert stopped.code == 5
-        assert ".split.moves" in names(out)
-        (out / "val" / "dog").chmod(0o700)
-        other = run_cli(*command, "--seed", 1)
-        assert other.code == 5
-        assert "an interrupted move has to be finished first" in other.err
-        done = run_cli(*command)
-        assert done.code == 0
-        assert "continued" in done.out
-        assert sum(map(len, listed(out).values())) == 400
-        assert all((out / path).is_file() for paths in listed(out).values() for path in paths)
-
 
 class TestADisk:
     @pytest.fixture
@@ -228,13 +179,6 @@ class TestADisk:
         assert refused.code == 5
         assert "--materialize symlink or copy" in refused.err
 
-    def test_is_reached_by_a_move(self, run_cli: RunCli, small: Path, tmp_path: Path) -> None:
-        root = write_files(tmp_path / "few", 20)
-        done = run_cli("split", root, "-o", small / "out", "--materialize", "move")
-        assert done.code == 0
-        assert sum(map(len, listed(small / "out").values())) == 20
-        assert not list(root.rglob("*.jpg"))
-
     def test_that_may_not_be_written_is_told(
         self, run_cli: RunCli, lst: Path, tmp_path: Path
     ) -> None:
@@ -285,7 +229,7 @@ class TestHostile:
         assert "cannot be a place below the output" in refused.err
         assert names(tmp_path) == before
 
-    @pytest.mark.parametrize("way", ["hardlink", "symlink", "copy", "move"])
+    @pytest.mark.parametrize("way", ["hardlink", "symlink", "copy"])
     @pytest.mark.parametrize("planted", ["train", "train/cat"])
     def test_links_in_the_output_are_not_followed(
         self, run_here: RunCli, root: Path, tmp_path: Path, way: str, planted: str
@@ -314,7 +258,7 @@ class TestHostile:
         assert (tmp_path / "victim").read_text() == "precious"
         assert not (out / "train.lst").is_symlink()
 
-    @pytest.mark.parametrize("way", ["hardlink", "symlink", "copy", "move"])
+    @pytest.mark.parametrize("way", ["hardlink", "symlink", "copy"])
     def test_files_of_others_are_refused_and_stay(
         self, run_here: RunCli, root: Path, tmp_path: Path, way: str
     ) -> None:
@@ -329,7 +273,7 @@ class TestHostile:
             (out / place).unlink()
         assert len(contents(root)) == 400
 
-    @pytest.mark.parametrize("way", ["hardlink", "symlink", "copy", "move"])
+    @pytest.mark.parametrize("way", ["hardlink", "symlink", "copy"])
     def test_a_file_in_another_s_place_is_refused_and_stays(
         self, run_here: RunCli, root: Path, tmp_path: Path, way: str
     ) -> None:
@@ -342,9 +286,7 @@ class TestHostile:
         assert refused.code == 5
         assert f"{taken}: is there already" in refused.err
         assert (out / "val" / taken).read_text() == "mine"
-        left = contents(root).values()
-        moved = [path.read_bytes() for path in out.rglob("*.jpg") if way == "move"]
-        assert len({*left, *moved}) >= 400
+        assert len(contents(root)) == 400
 
     def test_another_split_s_tree_is_not_mixed_in(
         self, run_here: RunCli, root: Path, tmp_path: Path
@@ -356,36 +298,6 @@ class TestHostile:
         assert refused.code == 5
         assert "is not of this split" in refused.err
         assert contents(tmp_path / "out") == before
-
-    def test_a_move_takes_nothing_through_a_link(self, run_here: RunCli, tmp_path: Path) -> None:
-        root = write_files(tmp_path / "few", 20)
-        outside = write_files(tmp_path / "outside", 20)
-        (root / "linked").symlink_to(outside / "cat")
-        command = ("split", root, "--materialize", "move", "-o", tmp_path / "out")
-        refused = run_here(*command)
-        assert refused.code == 4
-        assert "lies outside" in refused.err
-        (root / "linked").unlink()
-        (root / "cat" / "link.jpg").symlink_to(outside / "cat" / "0000.jpg")
-        refused = run_here(*command)
-        assert refused.code == 4
-        assert "link.jpg: is a link" in refused.err
-        assert not (tmp_path / "out").exists()
-        assert len(contents(outside)) == 20
-
-    @pytest.mark.parametrize(
-        "journal",
-        ["", "x", "[]", "[1,2]\n", "[{},{}]\n/etc/passwd\tx\n", "[{},{}]\na\t../../x\n", "\xff"],
-    )
-    def test_a_journal_that_is_none_moves_nothing(
-        self, run_here: RunCli, root: Path, tmp_path: Path, journal: str
-    ) -> None:
-        out = tmp_path / "out"
-        out.mkdir()
-        (out / ".split.moves").write_text(journal, "latin-1")
-        refused = run_here("split", root, "-o", out, "--materialize", "move")
-        assert refused.code == 5
-        assert len(contents(root)) == 400
 
     def test_a_tree_among_its_own_images_is_refused(self, run_here: RunCli, root: Path) -> None:
         for out in (root, root / "split", root / "cat" / "deeper"):

@@ -106,17 +106,3 @@ def test_places_are_no_names(tmp_path: Path) -> None:
     assert problems(tmp_path / "a", source) == []
     (source / "7.jpg").unlink()
     assert problems(tmp_path / "a", source) == ["the source holds no such sample"]
-
-
-def test_labels_that_became_boxes_are_said_not_to_be_compared(tmp_path: Path) -> None:
-    image_folder(tmp_path / "source", (".",), per_class=2)
-    lst = tmp_path / "a.lst"
-    lst.write_text("".join(f"{n}\t2\t5\t{n}\t0.1\t0.2\t0.3\t0.4\t{n:03d}.jpg\n" for n in range(2)))
-    source, dest = str(tmp_path / "source"), str(tmp_path / "out")
-    dsprep.pack(
-        source, dest, list_file=str(lst), format="tfrecord", features="detection", workers=1
-    )
-    against = dsprep.make_source(source, list_file=str(lst))
-    report = dsprep.verify(dest, against=against, workers=1)
-    assert report.problems == []
-    assert report.notes == ["not compared, as other fields hold it: label"]

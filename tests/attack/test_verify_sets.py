@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 import dsprep
+from dsprep.dataset.manifest import UNFINISHED
 from dsprep.errors import OptionError, SourceError
-from dsprep.verifying.receipts import UNFINISHED
 
 
 @pytest.fixture

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import io
 import json
+import tarfile
 from collections.abc import Callable
 from pathlib import Path
 
@@ -184,8 +186,6 @@ def test_images_without_objects_are_packed(run_here: RunHere, images: Path, tmp_
         done = run_here("convert", tmp_path / "a.rec", tmp_path / format, "--to", format, "-j1")
         assert done.code == 0, done.err
     assert (tmp_path / "recordio/a.rec").read_bytes() == (tmp_path / "a.rec").read_bytes()
-    options = ("--format", "tfrecord", "--features", "detection", "-j1")
-    assert run_here("pack", images, tmp_path / "boxes", *options, *told).code == 0
 
 
 def test_images_without_objects_are_checked_and_counted(
@@ -282,3 +282,26 @@ def test_verify_brings_tags_into_the_order_of_the_manifest(
     assert run_here(*verify).code == 0
     assert run_here(*verify, *options).code == 0
     assert run_here(*verify, "--class-order", "name").code == 3
+
+
+@pytest.mark.parametrize("source", ["a.tar", "a.tfrecord", "a.parquet"])
+def test_recordio_refuses_labels_of_varying_length(
+    run_here: RunHere, tmp_path: Path, source: str
+) -> None:
+    """MXNet's label_width is one number; only labels for detection tell their own length."""
+    with tarfile.open(tmp_path / "a.tar", "w") as tar:
+        for number, label in enumerate(([1, 2], [3, 4], [5, 6, 7], [8, 9])):
+            add(tar, f"{number}.jpg", jpeg(number))
+            add(tar, f"{number}.label.json", json.dumps(label).encode())
+    if source != "a.tar":
+        done = run_here("convert", tmp_path / "a.tar", tmp_path / source, "-j1")
+        assert done.code == 0, done.err
+    done = run_here("convert", tmp_path / source, tmp_path / "a.rec", "-j1")
+    assert done.code == 3, done.out
+    assert "its label has 3 numbers, and that of the first sample has 2" in done.out
+
+
+def add(tar: tarfile.TarFile, name: str, data: bytes) -> None:
+    member = tarfile.TarInfo(name)
+    member.size = len(data)
+    tar.addfile(member, io.BytesIO(data))

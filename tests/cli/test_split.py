@@ -440,15 +440,6 @@ class TestATree:
         packed = run_here("pack", out / "b", tmp_path / "b.rec", "--json")
         assert report(packed)["samples"] == 6
 
-    def test_takes_the_files_themselves(self, run_here: RunCli, tmp_path: Path) -> None:
-        files = image_folder(tmp_path / "photos", ("cat", "dog"), 10)
-        out = tmp_path / "out"
-        assert run_here("split", tmp_path / "photos", "-o", out, "--materialize", "move").code == 0
-        assert not list((tmp_path / "photos").rglob("*.jpg"))
-        moved = {path.split("/", 1)[1]: out / path for each in paths(out).values() for path in each}
-        assert {path: file.read_bytes() for path, file in moved.items()} == files
-        assert not [name for name in names(out) if name.startswith(".")]
-
     def test_of_a_list_has_a_directory_for_each_class(
         self, run_here: RunCli, animals: Path, tmp_path: Path
     ) -> None:
@@ -561,7 +552,7 @@ class TestAnAssignment:
         (("--ratio", "a=0.5,b=0.5", "--folds", "2"), 2, "--ratio or --folds"),
         (("--folds", "1"), 2, "1 is less than 2"),
         (("--folds", "101"), 4, "100 samples leave 1 fold empty"),
-        (("--group", "x(y"), 2, "no regular expression"),
+        (("--group", "x(y"), 2, "not a regular expression"),
         (("--group", "nowhere"), 4, "matches nothing in '99.jpg'"),
         (("--group", "jpg"), 4, "1 groups leave 2 sides empty"),
         (("--stable", "--leaks", "together"), 2, "contradict each other"),

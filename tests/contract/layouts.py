@@ -15,9 +15,8 @@ from pathlib import Path
 import polars as pl
 
 from dsprep.formats import CONCATENATIVE, Entry, Format
-from dsprep.formats.features import PRESETS
 from dsprep.formats.stream import ShardStream
-from dsprep.formats.tfrecord import TFRecord
+from dsprep.formats.tfrecord import PRESETS, TFRecord
 from dsprep.formats.webdataset import WebDataset
 from dsprep.run.shard import Sink
 from dsprep.sample import Sample, Value, key_of
@@ -189,13 +188,7 @@ def typed(layout: Format, picture: Picture, raw: Sample) -> Sample:
     """A raw sample as the schema has it."""
     arranged = layout_for(layout, picture)
     assert arranged.schema is not None
-    placeholder = frozenset({"label"} if layout.needs_labels and picture.label is None else ())
-    return Reading(arranged.schema, arranged, placeholder)(raw)
-
-
-def is_for_detection(layout: Format) -> bool:
-    """Whether a layout turns detection labels into boxes, and takes no others."""
-    return isinstance(layout, TFRecord) and bool(layout.names.boxes)
+    return Reading(arranged.schema, arranged, layout.placeholders(arranged.schema))(raw)
 
 
 def key_in_shard(picture: Picture, raw: Sample) -> str:

@@ -35,7 +35,6 @@ from tests.contract.layouts import (
     Picture,
     compressed,
     encode,
-    is_for_detection,
     key_in_shard,
     pictures,
     read,
@@ -57,7 +56,6 @@ every_labeled_layout = pytest.mark.parametrize(
         pytest.param(layout, pictures(labels), id=f"{name}-{kind}")
         for name, layout in LAYOUTS.items()
         for kind, labels in LABELS.items()
-        if kind == "detection" or not is_for_detection(layout)
     ],
 )
 
@@ -89,7 +87,7 @@ class TestRoundTrip:
             sample = typed(layout, picture, raw)
             assert sample.image == "image"
             assert sample.fields["image"] == picture.data
-            if not (picture.label is None or is_for_detection(layout)):
+            if picture.label is not None:
                 assert sample.fields["label"] == picture.label
 
     @every_labeled_layout
@@ -286,7 +284,7 @@ class TestSidecars:
     @every_layout
     def test_only_formats_that_say_so_have_them(self, layout: Format) -> None:
         rows = Rows([9, 2], ["b.jpg", "a.jpg"], [50, 60], [1, 0])
-        assert bool(layout.sidecars(rows, [100, 200])) == layout.has_sidecars
+        assert tuple(layout.sidecars(rows, [100, 200])) == layout.sidecar_suffixes
 
     @every_layout
     def test_they_follow_the_order_of_the_samples(self, layout: Format) -> None:

@@ -12,23 +12,21 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dsprep.formats.example import (
-    BytesList,
     Feature,
-    FloatList,
-    Int64List,
     decode_example,
     encode_entry,
     example_head,
     head_of_bytes,
 )
-from dsprep.formats.wire import varint, varint_size
+from dsprep.formats.wire import varint, varint_sizes
+from dsprep.sample import Blobs, Floats, Ints
 
 properties = settings(max_examples=100, deadline=None)
 
 VARINT, FIXED64, BYTES, FIXED32 = 0, 1, 2, 5
 
 
-KINDS = {"bytes_list": BytesList, "float_list": FloatList, "int64_list": Int64List}
+KINDS = {"bytes_list": Blobs, "float_list": Floats, "int64_list": Ints}
 
 
 def theirs(message: Any) -> dict[str, tuple[type, bytes]]:
@@ -36,7 +34,7 @@ def theirs(message: Any) -> dict[str, tuple[type, bytes]]:
     found = {}
     for name, feature in message.features.feature.items():
         kind = feature.WhichOneof("kind")
-        found[name] = bits(KINDS[kind](getattr(feature, kind).value) if kind else BytesList())
+        found[name] = bits(KINDS[kind](getattr(feature, kind).value) if kind else Blobs())
     return found
 
 
@@ -45,8 +43,8 @@ def ours(features: dict[str, Feature]) -> dict[str, tuple[type, bytes]]:
 
 
 def bits(feature: Feature) -> tuple[type, bytes]:
-    if isinstance(feature, FloatList):
-        return FloatList, struct.pack(f"<{len(feature)}f", *feature)
+    if isinstance(feature, Floats):
+        return Floats, struct.pack(f"<{len(feature)}f", *feature)
     return type(feature), repr(tuple(feature)).encode()
 
 
@@ -55,7 +53,7 @@ class TestVarints:
     @given(st.integers(0, 2**64 - 1) | st.integers(0, 70).map(lambda power: 2 ** (power % 64)))
     def test_length_and_value(self, number: int) -> None:
         encoded = varint(number)
-        assert len(encoded) == varint_size(number)
+        assert len(encoded) == varint_sizes(number)
         value = sum((byte & 0x7F) << 7 * place for place, byte in enumerate(encoded))
         assert value == number
         assert [byte >= 0x80 for byte in encoded] == [True] * (len(encoded) - 1) + [False]
@@ -67,9 +65,9 @@ floats = st.floats(width=32, allow_nan=False)
 int64 = st.integers(-(2**63), 2**63 - 1)
 features = st.dictionaries(
     names,
-    st.lists(st.binary(max_size=300), max_size=3).map(BytesList)
-    | st.lists(floats, max_size=4).map(FloatList)
-    | st.lists(int64, max_size=4).map(Int64List),
+    st.lists(st.binary(max_size=300), max_size=3).map(Blobs)
+    | st.lists(floats, max_size=4).map(Floats)
+    | st.lists(int64, max_size=4).map(Ints),
     max_size=5,
 )
 
@@ -103,7 +101,7 @@ class TestEncoding:
     def test_the_head_of_bytes_stands_before_them(self, size: int) -> None:
         value = bytes(size)
         entry = head_of_bytes("image", size) + value
-        assert b"\x0a" + varint(len(entry)) + entry == encode_example({"image": BytesList([value])})
+        assert b"\x0a" + varint(len(entry)) + entry == encode_example({"image": Blobs([value])})
 
 
 def field(number: int, wire: int, body: bytes) -> bytes:
@@ -195,17 +193,17 @@ class TestDecoding:
         [
             ("", {}),
             ("0a00", {}),
-            ("0a05 0a03 0a0161", {"a": BytesList()}),
-            ("0a07 0a05 0a0161 1200", {"a": BytesList()}),
-            ("0a09 0a07 0a0161 1202 1200", {"a": FloatList()}),
-            ("0a09 0a07 0a0161 1202 1a00", {"a": Int64List()}),
-            ("0a09 0a07 1202 1a00 0a0161", {"a": Int64List()}),
-            ("0a0b 0a09 0a0161 1204 1a02 0805", {"a": Int64List([5])}),
-            ("0a0c 0a0a 0a0161 1205 1a03 0a0105", {"a": Int64List([5])}),
-            ("0a0d 0a0b 0a0161 1206 1a04 0805 0806", {"a": Int64List([5, 6])}),
-            ("0a11 0a0f 0a0161 120a 1a02 0805 1a04 0806 0807", {"a": Int64List([5, 6, 7])}),
-            ("0a13 0a11 0a0161 120c 1206 0a04 0000803f 1a02 0805", {"a": Int64List([5])}),
-            ("0a15 0a13 0a0161 120e 1a0c 0a0a ffffffffffffffffff01", {"a": Int64List([-1])}),
+            ("0a05 0a03 0a0161", {"a": Blobs()}),
+            ("0a07 0a05 0a0161 1200", {"a": Blobs()}),
+            ("0a09 0a07 0a0161 1202 1200", {"a": Floats()}),
+            ("0a09 0a07 0a0161 1202 1a00", {"a": Ints()}),
+            ("0a09 0a07 1202 1a00 0a0161", {"a": Ints()}),
+            ("0a0b 0a09 0a0161 1204 1a02 0805", {"a": Ints([5])}),
+            ("0a0c 0a0a 0a0161 1205 1a03 0a0105", {"a": Ints([5])}),
+            ("0a0d 0a0b 0a0161 1206 1a04 0805 0806", {"a": Ints([5, 6])}),
+            ("0a11 0a0f 0a0161 120a 1a02 0805 1a04 0806 0807", {"a": Ints([5, 6, 7])}),
+            ("0a13 0a11 0a0161 120c 1206 0a04 0000803f 1a02 0805", {"a": Ints([5])}),
+            ("0a15 0a13 0a0161 120e 1a0c 0a0a ffffffffffffffffff01", {"a": Ints([-1])}),
         ],
     )
     def test_what_is_rare(self, data: str, expected: dict[str, Feature]) -> None:

@@ -10,10 +10,9 @@ from hypothesis import strategies as st
 
 from dsprep.errors import BadSample, OptionError
 from dsprep.formats import Format
-from dsprep.formats.features import PRESETS
 from dsprep.formats.recordio import RecordIO
 from dsprep.formats.recordio_protobuf import RecordIOProtobuf
-from dsprep.formats.tfrecord import TFRecord
+from dsprep.formats.tfrecord import PRESETS, TFRecord
 from dsprep.sample import Sample, Value
 from dsprep.schema import (
     FACTS,
@@ -22,7 +21,6 @@ from dsprep.schema import (
     Field,
     Reading,
     Schema,
-    item_of,
     observe,
     settle,
 )
@@ -31,7 +29,7 @@ from tests.contract.layouts import read
 GIF = b"GIF89a\1\0\1\0\0\0\0,\0\0\0\0\1\0\1\0\0\2\2D\1\0;"
 
 LAYOUTS: dict[str, Format] = {
-    **{name: TFRecord(name) for name in PRESETS if name != "detection"},
+    **{name: TFRecord(name) for name in PRESETS},
     "recordio": RecordIO(),
     "recordio-protobuf": RecordIOProtobuf(),
 }
@@ -60,8 +58,8 @@ LABEL_TYPES = ["class", "float32", "float64", "list<float32>", "list<int>", "boo
 
 def values(kind: str) -> st.SearchStrategy[Value]:
     """Any values of a type; those of floats are held by 32 bits, so that nothing is rounded."""
-    item = item_of(kind)
-    return SCALARS[kind] if item is None else st.lists(SCALARS[item], max_size=3).map(tuple)
+    items = SCALARS[TYPES[kind].item.name]
+    return st.lists(items, max_size=3).map(tuple) if TYPES[kind].is_list else items
 
 
 @st.composite
@@ -167,7 +165,7 @@ class TestEveryLayout:
 
 def placeholders(schema: Schema, layout: Format) -> frozenset[str]:
     """What is in a record even if the schema does not have it."""
-    return frozenset({"label"} if layout.needs_labels and schema.label is None else ())
+    return layout.placeholders(schema)
 
 
 def only_image_and_label(schema: Schema, samples: list[Sample]) -> tuple[Schema, list[Sample]]:

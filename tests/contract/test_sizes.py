@@ -23,7 +23,6 @@ from tests.contract.layouts import (
     Picture,
     catalog_rows,
     encode,
-    is_for_detection,
     layout_for,
     sample_of,
     shard,
@@ -47,9 +46,7 @@ def predicted(layout: Format, samples: list[Picture]) -> list[int]:
 
 def tells_all(layout: Format, picture: Picture) -> bool:
     """Whether the catalog knows the size of all that is written: not of dimensions, or of texts."""
-    if isinstance(picture.label, tuple) and (
-        isinstance(layout, WebDataset) or is_for_detection(layout)
-    ):
+    if isinstance(picture.label, tuple) and isinstance(layout, WebDataset):
         return False
     schema = layout_for(layout, picture).schema
     return schema is not None and "width" not in schema.by_name
@@ -149,7 +146,7 @@ class TestShards:
     @every_layout
     @pytest.mark.parametrize("target", [10_240, 20_480, 50_000, 102_400])
     def test_no_shard_exceeds_the_target(self, layout: Format, target: int, tmp_path: Path) -> None:
-        label = LABELS["detection"] if is_for_detection(layout) else LABELS["class"]
+        label = LABELS["class"]
         sizes = [size * 7919 % 6_000 for size in range(60)]
         samples = [
             Picture(i, f"{CLASSES[i % 3]}/{i}.jpg", JPEG[:3] + noise(i, size), label[i % 3])

@@ -15,8 +15,7 @@ from typing import Any
 import pytest
 
 from dsprep.errors import BadSample, DestinationError, SourceError
-from dsprep.formats.folder import Folder
-from dsprep.formats.listing import read_listing
+from dsprep.formats.folder import Folder, read_listing
 from dsprep.run.folder import finish_folder
 from dsprep.sample import Sample
 from dsprep.schema import Field, Schema
@@ -108,7 +107,7 @@ def test_nothing_leaves_the_folder(tmp_path: Path, as_class: bool) -> None:
         assert sorted(found[file.path] for file in each.files) == sorted(data)
         assert len(each.files) == len(found)
     assert count > len(samples) // 2
-    assert len(list((tmp_path / "x").iterdir())) == 2 * len(samples)
+    assert len(list((tmp_path / "x").iterdir())) == len(samples) + count
     assert [path.name for path in tmp_path.iterdir()] == ["x"]
     assert set(tmp_path.parent.iterdir()) == before
 

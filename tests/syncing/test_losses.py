@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 
+from dsprep.dataset.manifest import UNFINISHED
 from dsprep.errors import DestinationError, OptionError, SourceError, StoreError
 from dsprep.storage.events import Events
 from dsprep.storage.pace import Pace
@@ -19,7 +20,6 @@ from dsprep.syncing.plan import Filters, Pair, Rule
 from dsprep.syncing.report import Failure, SyncReport
 from dsprep.syncing.run import Sync, SyncOptions
 from dsprep.syncing.sides import Directory
-from dsprep.verifying.receipts import UNFINISHED
 from tests.syncing.folders import data_set, tree
 
 

@@ -13,8 +13,7 @@ from hypothesis import strategies as st
 from dsprep.catalog import Catalog
 from dsprep.errors import BadSample, SourceError
 from dsprep.findings import Finding
-from dsprep.formats.augment import format_augmented
-from dsprep.formats.augmented import parse_augmented
+from dsprep.formats.augmented import format_augmented, parse_augmented
 from dsprep.sources.augmented import read_augmented
 from dsprep.sources.reading import make_source, read_source
 

@@ -12,6 +12,7 @@ import pytest
 
 import dsprep
 from dsprep.errors import OptionError
+from dsprep.formats.tfrecord import TFRecord
 from dsprep.images.header import read_header
 from dsprep.images.transform import Transform
 from dsprep.plan.geometry import dependent_fields, label_depends
@@ -113,8 +114,10 @@ def sources(run_here: RunHere, tmp_path_factory: pytest.TempPathFactory) -> Path
     boxes = ("pack", root / "list" / "images", "--list", root / "list" / "train.lst", "-j1")
     for name in ("boxes.rec", "lists.tfrecord", "members.tar"):
         assert run_here(*boxes, root / name).code == 0
-    detection = (root / "detection.tfrecord", "--features", "detection")
-    assert run_here(*boxes, *detection).code == 0
+    with (root / "detection.tfrecord").open("wb") as file:
+        for n in range(3):
+            box = {"image/encoded": Blobs((jpeg(n),)), "image/object/bbox/xmax": Floats((0.5,))}
+            file.writelines(TFRecord().encode(Sample(str(n), box, image="image/encoded")))
     for source, dest in (
         ("boxes.rec", ("rows.parquet",)),
         ("masks.tar", ("columns.parquet",)),

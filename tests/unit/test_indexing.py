@@ -18,12 +18,20 @@ from dsprep.formats.recordio import RecordIO
 from dsprep.formats.stream import ShardStream
 from dsprep.formats.tar import Member
 from dsprep.formats.tfrecord import TFRecord
-from dsprep.formats.webdataset import WebDataset, groups
-from dsprep.indexes import dali, mxnet, wids
-from dsprep.indexing.files import settle
-from dsprep.indexing.manifests import data_set_name
-from dsprep.indexing.shard import index_name
+from dsprep.formats.webdataset import WebDataset
 from dsprep.plan.destination import Destination
+from dsprep.verifying.indexes import (
+    dali_line,
+    dali_tfrecord,
+    dali_webdataset,
+    index_name,
+    mxnet_difference,
+    mxnet_index,
+    read_wids,
+    settle,
+    wids_difference,
+)
+from dsprep.verifying.indexing import data_set_name
 from dsprep.verifying.shards import Shards
 
 
@@ -43,10 +51,8 @@ def tar_file(path: Path, names: list[str], **options: Any) -> Path:
 
 def dali_index(path: Path) -> bytes:
     with ShardStream.of_headers(str(path)) as stream:
-        lines = [
-            dali.sample_line(each.key, each.members.values()) for each in groups(stream, False)
-        ]
-    return dali.webdataset_index(lines)
+        lines = [dali_line(each.key, each.members.values()) for each in WebDataset().groups(stream)]
+    return dali_webdataset(lines)
 
 
 def as_dali_reads(index: bytes) -> list[list[tuple[str, int, int, str]]]:
@@ -68,15 +74,15 @@ def as_dali_reads(index: bytes) -> list[list[tuple[str, int, int, str]]]:
 class TestDaliForWebDataset:
     def test_golden(self) -> None:
         lines = [
-            dali.sample_line("a", [member("a.jpg", 512, 700), member("a.cls", 2048, 1)]),
-            dali.sample_line("d/b", [member("d/b.seg.png", 3072, 9)]),
+            dali_line("a", [member("a.jpg", 512, 700), member("a.cls", 2048, 1)]),
+            dali_line("d/b", [member("d/b.seg.png", 3072, 9)]),
         ]
-        assert dali.webdataset_index(lines) == (
+        assert dali_webdataset(lines) == (
             b"v1.2 2\njpg 512 700 a.jpg cls 2048 1 a.cls\nseg.png 3072 9 d/b.seg.png\n"
         )
 
     def test_extensions_keep_their_case(self) -> None:
-        assert dali.sample_line("a", [member("a.JPG")]) == "JPG 512 3 a.JPG"
+        assert dali_line("a", [member("a.JPG")]) == "JPG 512 3 a.JPG"
 
     @pytest.mark.parametrize(
         ("name", "word"),
@@ -89,12 +95,12 @@ class TestDaliForWebDataset:
         ],
     )
     def test_names_are_one_word_as_gnu_tar_escapes_them(self, name: str, word: str) -> None:
-        assert dali.sample_line(name[: -len(".jpg")], [member(name)]) == f"jpg 512 3 {word}"
+        assert dali_line(name[: -len(".jpg")], [member(name)]) == f"jpg 512 3 {word}"
 
     @pytest.mark.parametrize("extension", ["", "a b", "j\tpg"])
     def test_extensions_that_are_no_word_are_refused(self, extension: str) -> None:
         with pytest.raises(ValueError, match="extension"):
-            dali.sample_line("a", [member(f"a.{extension}")])
+            dali_line("a", [member(f"a.{extension}")])
 
     @pytest.mark.parametrize(
         "format", [tarfile.USTAR_FORMAT, tarfile.GNU_FORMAT, tarfile.PAX_FORMAT]
@@ -116,21 +122,21 @@ class TestDaliForWebDataset:
     @given(st.lists(st.text(st.characters(exclude_categories=["Cs"]), min_size=1), min_size=1))
     def test_any_name_is_one_word(self, names: list[str]) -> None:
         members = [member(f"{name}.jpg".replace(".", "_", name.count("."))) for name in names]
-        lines = [dali.sample_line(each.name[: -len(".jpg")], [each]) for each in members]
-        samples = as_dali_reads(dali.webdataset_index(lines))
+        lines = [dali_line(each.name[: -len(".jpg")], [each]) for each in members]
+        samples = as_dali_reads(dali_webdataset(lines))
         assert [sample[0][:3] for sample in samples] == [("jpg", 512, 3)] * len(names)
 
 
 def test_dali_for_tfrecord() -> None:
-    assert dali.tfrecord_index([0, 120], [120, 64]) == b"0 120\n120 64\n"
+    assert dali_tfrecord([0, 120], [120, 64]) == b"0 120\n120 64\n"
 
 
 class TestMxnet:
     def test_golden(self) -> None:
-        assert mxnet.recordio_index([7, 3], [0, 40]) == b"7\t0\n3\t40\n"
+        assert mxnet_index([7, 3], [0, 40]) == b"7\t0\n3\t40\n"
 
     def test_positions_where_ids_repeat(self) -> None:
-        assert mxnet.recordio_index([0, 0, 0], [0, 40, 80]) == b"0\t0\n1\t40\n2\t80\n"
+        assert mxnet_index([0, 0, 0], [0, 40, 80]) == b"0\t0\n1\t40\n2\t80\n"
 
     @pytest.mark.parametrize(
         ("index", "message"),
@@ -146,15 +152,15 @@ class TestMxnet:
         ],
     )
     def test_difference(self, index: bytes, message: str | None) -> None:
-        found = mxnet.difference(index, [7, 3], [0, 40])
+        found = mxnet_difference(index, [7, 3], [0, 40])
         assert (found or "").startswith(message or "")
         assert (found is None) == (message is None)
 
     def test_any_key_will_do_where_ids_repeat(self) -> None:
         ids, offsets = [0, 0], [0, 40]
-        assert mxnet.difference(b"5\t0\n6\t40\n", ids, offsets, by_key=True) is None
-        assert mxnet.difference(b"0\t0\n0\t40\n", ids, offsets) is None
-        assert "last only" in str(mxnet.difference(b"0\t0\n0\t40\n", ids, offsets, by_key=True))
+        assert mxnet_difference(b"5\t0\n6\t40\n", ids, offsets, by_key=True) is None
+        assert mxnet_difference(b"0\t0\n0\t40\n", ids, offsets) is None
+        assert "last only" in str(mxnet_difference(b"0\t0\n0\t40\n", ids, offsets, by_key=True))
 
 
 class TestWids:
@@ -163,14 +169,14 @@ class TestWids:
     def test_what_the_format_writes_is_right(self) -> None:
         ((name, data),) = WebDataset().dataset_index("a", self.FACTS).items()
         assert name == "a.json"
-        assert wids.difference(data, self.FACTS) is None
+        assert wids_difference(data, self.FACTS) is None
 
     def test_more_may_be_told_and_elsewhere(self) -> None:
         ((_, data),) = WebDataset().dataset_index("a", self.FACTS).items()
         index = json.loads(data) | {"name": "other", "description": "x"}
         for shard in index["shardlist"]:
             shard |= {"url": "s3://bucket/" + shard["url"], "md5sum": "0" * 32}
-        assert wids.difference(json.dumps(index).encode(), self.FACTS) is None
+        assert wids_difference(json.dumps(index).encode(), self.FACTS) is None
 
     @pytest.mark.parametrize(
         ("change", "message"),
@@ -186,12 +192,12 @@ class TestWids:
         index = json.loads(data)
         index["shardlist"][1] |= change
         assert (message or "has 20480 bytes") in str(
-            wids.difference(json.dumps(index).encode(), self.FACTS)
+            wids_difference(json.dumps(index).encode(), self.FACTS)
         )
 
     def test_lists_of_other_lengths(self) -> None:
         ((_, data),) = WebDataset().dataset_index("a", self.FACTS[:1]).items()
-        assert "lists 1 shards, but there are 2" in str(wids.difference(data, self.FACTS))
+        assert "lists 1 shards, but there are 2" in str(wids_difference(data, self.FACTS))
 
     @pytest.mark.parametrize(
         "data",
@@ -199,8 +205,8 @@ class TestWids:
         + [b'{"__kind__":"wids-shard-index-v1","shardlist":[1]}', b'"text"'],
     )
     def test_other_files_are_no_index(self, data: bytes) -> None:
-        assert wids.read_index(data) is None
-        assert wids.difference(data, self.FACTS) == "is no wids index"
+        assert read_wids(data) is None
+        assert wids_difference(data, self.FACTS) == "is no wids index"
 
 
 class TestSettling:

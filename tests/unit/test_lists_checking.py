@@ -15,7 +15,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from dsprep.commands.lists import CheckReport, check_list
+from dsprep.commands.inspect_lists import CheckReport, check_list
 from dsprep.errors import SourceError
 from dsprep.lists import files
 from dsprep.lists.check import READERS, check_rows, read_leniently

@@ -14,7 +14,7 @@ import pyarrow as pa
 import pytest
 
 from dsprep.errors import BadSample, OptionError, SourceError
-from dsprep.formats import arrow_types
+from dsprep.formats import arrow
 from dsprep.formats.parquet import Parquet
 from dsprep.rows import Rows
 from dsprep.sample import Sample
@@ -551,7 +551,7 @@ def test_without_pyarrow(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Non
     path = three(tmp_path)
     monkeypatch.setitem(__import__("sys").modules, "pyarrow", None)
     with pytest.raises(OptionError, match=r"pip install 'dsprep\[parquet\]'"):
-        arrow_types.arrow()
+        arrow.arrow()
     with pytest.raises(OptionError):
         read_parquet([path], None)
 

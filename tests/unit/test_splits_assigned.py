@@ -76,7 +76,7 @@ def test_kaggle_names_classes_which_are_sorted() -> None:
         ("1\n0\n2\n", r"f:2: '0' is no class number"),
         ("1\n-1\n2\n", r"f:2: '-1' is no class number"),
         ("1\n\n2\n3\n", r"f:2: '' is no class number"),
-        ("image,fold\na,1\nb,1\n", r"says nothing of 'val/c.JPEG'"),
+        ("image,fold\na,1\nb,1\n", r"does not assign 'val/c.JPEG'"),
         ("image,fold\na,1\nb,1\nc,2\nd,1\n", r"f:5: 'd' names no sample"),
         ("image,fold\na,1\nb,1\nc,2\nval/a,2\n", r"f:5: 'val/a.JPEG' is assigned in line 2"),
         ("image,fold\na,1\nb,\nc,2\n", r"f:3: nothing in the column 'fold'"),

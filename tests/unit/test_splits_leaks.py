@@ -18,9 +18,17 @@ from PIL import Image
 
 from dsprep.errors import OptionError, SourceError
 from dsprep.progress import Progress
-from dsprep.splits import hamming, leaks
-from dsprep.splits.hamming import close_pairs, clusters
-from dsprep.splits.leaks import Copies, Leak, find_leaks, find_near, find_same, join_sets
+from dsprep.splits import leaks
+from dsprep.splits.leaks import (
+    Copies,
+    Leak,
+    close_pairs,
+    clusters,
+    find_leaks,
+    find_near,
+    find_same,
+    join_copies,
+)
 from dsprep.splits.near import hash_images, require_imagehash
 from tests.images import draw, encode, jpeg, truncated
 
@@ -172,7 +180,7 @@ def test_close_hashes_are_those_that_differ_in_few_bits(hashes: list[int], dista
 @given(neighbors())
 def test_pairs_are_the_same_a_few_at_a_time(hashes: list[int]) -> None:
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("dsprep.splits.hamming._PAIRS_AT_ONCE", 2)
+        patch.setattr("dsprep.splits.leaks._PAIRS_AT_ONCE", 2)
         assert pairs_of(hashes, 4) == differing(hashes, 4)
 
 
@@ -187,7 +195,7 @@ def test_clusters_are_what_close_pairs_connect(
         expected = [low if each == high else each for each in expected]
     with pytest.MonkeyPatch.context() as patch:
         if in_pieces:
-            patch.setattr("dsprep.splits.hamming._PAIRS_AT_ONCE", 2)
+            patch.setattr("dsprep.splits.leaks._PAIRS_AT_ONCE", 2)
         found = clusters(pl.Series(hashes, dtype=pl.UInt64), distance)
     assert found.to_list() == expected
 
@@ -196,7 +204,7 @@ def test_a_hundred_thousand_hashes_are_not_compared_each_with_each(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     compared = 0
-    pairs_with_a_band = hamming._same
+    pairs_with_a_band = leaks._same_keys
 
     def counting(table: pl.DataFrame) -> Iterator[pl.DataFrame]:
         nonlocal compared
@@ -204,7 +212,7 @@ def test_a_hundred_thousand_hashes_are_not_compared_each_with_each(
             compared += len(pairs)
             yield pairs
 
-    monkeypatch.setattr(hamming, "_same", counting)
+    monkeypatch.setattr(leaks, "_same_keys", counting)
     numbers = [number * 0x9E3779B97F4A7C15 % 2**64 for number in range(100_000)]
     clusters(pl.Series(numbers, dtype=pl.UInt64), 4)
     assert compared < 5_000_000
@@ -230,7 +238,7 @@ def test_one_picture_in_several_files_looks_alike(tmp_path: Path) -> None:
     )
     hashes = hashes_of(tmp_path, *sorted(path.name for path in tmp_path.iterdir()))
     assert None not in hashes
-    joined = join_sets([], find_near(hashes, 4))
+    joined = join_copies([], find_near(hashes, 4))
     assert [each.rows for each in joined] == [[0, 1, 2, 3, 4, 5]]
 
 
@@ -273,7 +281,7 @@ def test_joined_sets_are_those_that_are_connected(
         touched = [each for each in connected if each & set(rows)]
         rest = [each for each in connected if each not in touched]
         connected = [*rest, set(rows).union(*touched)]
-    joined = join_sets(same, near)
+    joined = join_copies(same, near)
     assert sorted(each.rows for each in joined) == sorted(map(sorted, connected))
     assert [each.rows[0] for each in joined] == sorted(each.rows[0] for each in joined)
     exact = [sorted(rows) for rows in same]

@@ -1,4 +1,4 @@
-"""What Arrow's types are to a schema, and what Hugging Face notes about them.
+"""Arrow's types and values: what they are to a schema, and what Hugging Face notes about them.
 
 Hugging Face `datasets` keeps its features as JSON beside the Arrow schema, under the key
 ``huggingface`` (datasets, arrow_writer.py, ``_build_metadata``).
@@ -7,26 +7,23 @@ Hugging Face `datasets` keeps its features as JSON beside the Arrow schema, unde
 from __future__ import annotations
 
 import json
+import os
+import re
+import stat
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from functools import lru_cache
-from typing import Any
+from typing import Any, NamedTuple, TypeAlias
 
-from dsprep.errors import OptionError, SourceError
-from dsprep.schema import IMAGE_NAMES, TYPES, Field, Schema, item_of
+from dsprep.errors import BadSample, OptionError, SourceError
+from dsprep.sample import Sample
+from dsprep.schema import IMAGE_NAMES, TYPES, Field, Schema, Type
+from dsprep.storage.local import read_whole
+from dsprep.storage.paths import facts, read_bytes
+from dsprep.storage.urls import is_s3
 from dsprep.units import format_some
 
-DTYPES = {
-    "class": "int64",
-    "bool": "bool",
-    "int": "int64",
-    "float32": "float32",
-    "float64": "float64",
-    "text": "string",
-    "json": "string",
-    "bytes": "binary",
-}
-"""What columns of each type but images and lists are written as: Arrow's name, which is Hugging
-Face's as well."""
+Cell: TypeAlias = Any
+"""A value of a column as Python has it; None for a null."""
 
 _READ = {
     "boolean": "bool",
@@ -46,6 +43,10 @@ BOOKKEEPING = "__index_level_"
 
 _FEATURES = b"huggingface"
 _SHOWN = 60
+
+_ELSEWHERE = re.compile(r"/|[A-Za-z]:[\\/]|[a-z][a-z0-9+.-]*://")
+_GOES_UP = re.compile(r"(^|/)\.\.(/|$)")
+_CONTROL = re.compile(r"[\x00-\x1f\x7f]")
 
 
 def arrow() -> Any:
@@ -224,34 +225,33 @@ def _short(kind: Any) -> str:
 
 def arrow_schema(schema: Schema) -> Any:
     """Return the Arrow schema of a schema, with the features that Hugging Face wants to find."""
-    features = {each.places[0][0]: _feature(each.type, each.names) for each in schema.fields}
-    fields = [(each.places[0][0], arrow_type(each.type)) for each in schema.fields]
+    features = {each.places[0][0]: _feature(each.kind, each.names) for each in schema.fields}
+    fields = [(each.places[0][0], arrow_type(each.kind)) for each in schema.fields]
     noted = json.dumps({"info": {"features": features}})
     return arrow().schema(fields, metadata={_FEATURES: noted.encode()})
 
 
-def arrow_type(kind: str) -> Any:
+def arrow_type(kind: Type) -> Any:
     """Return the Arrow type that a field of a type is written as."""
     pa = arrow()
-    if kind == "image":
+    if kind.name == "image":
         return pa.struct([("bytes", pa.binary()), ("path", pa.string())])
-    item = item_of(kind)
-    return pa.type_for_alias(DTYPES[kind]) if item is None else pa.list_(arrow_type(item))
+    item = pa.type_for_alias(kind.dtype)
+    return pa.list_(item) if kind.is_list else item
 
 
-def _feature(kind: str, names: Sequence[str]) -> dict[str, Any]:
-    if kind == "image":
+def _feature(kind: Type, names: Sequence[str]) -> dict[str, Any]:
+    if kind.name == "image":
         return {"_type": "Image"}
-    if kind == "class" and names:
+    if kind.name == "class" and names:
         # Numbers without a name have an empty one, which Hugging Face takes only once.
         several = names.count("") > 1
         shown = [name or (str(at) if several else "") for at, name in enumerate(names)]
         if len(set(shown)) == len(shown):
             return {"names": shown, "_type": "ClassLabel"}
-    if (item := item_of(kind)) is not None:
-        # Called List since datasets 4, which reads this older name as well.
-        return {"feature": _feature(item, ()), "_type": "Sequence"}
-    return {"dtype": DTYPES[kind], "_type": "Value"}
+    value = {"dtype": kind.dtype, "_type": "Value"}
+    # Called List since datasets 4, which reads this older name as well.
+    return {"feature": value, "_type": "Sequence"} if kind.is_list else value
 
 
 def kept_columns(schema: Any, names: Collection[str]) -> Any:
@@ -260,7 +260,7 @@ def kept_columns(schema: Any, names: Collection[str]) -> Any:
     for at, each in enumerate(columns):
         if is_file(each.type) and any(_is(part.type, "null") for part in each.type):
             # Images that lie beside their file are taken in.
-            columns[at] = each.with_type(arrow_type("image"))
+            columns[at] = each.with_type(arrow_type(TYPES["image"]))
     kept = arrow().schema(columns, schema.metadata)
     try:
         noted = json.loads((schema.metadata or {})[_FEATURES])
@@ -289,3 +289,174 @@ def leaves_of(name: str, kind: Any) -> Iterator[tuple[str, Any]]:
 def is_stored(kind: Any) -> bool:
     """Return whether the values of a leaf are bytes, which are not compressed again."""
     return _is(kind, "binary", "large_binary", "binary_view", "fixed_size_binary")
+
+
+# Rows
+
+
+class Columns(NamedTuple):
+    """What is read of Parquet files. Plain data: it is pickled for the workers."""
+
+    names: tuple[str, ...]  # the columns
+    # the one of the images, whose paths are those of the samples; None if there is none
+    image: str | None = None
+    label: str | None = None  # the one of the labels, if its numbers are read as names
+    classes: tuple[str, ...] = ()  # the names of those numbers
+
+
+_Part: TypeAlias = tuple[str, list[Cell], list[Cell] | None]
+"""The name and the values of a column; of a column of files, with their paths."""
+
+
+def plain_batch(batch: Any, names: tuple[str, ...]) -> Any:
+    """Return rows with some of their columns, as far as there are such, of plain types."""
+    found = [name for name in names if batch.schema.get_field_index(name) >= 0]
+    columns = [plain(batch.column(batch.schema.get_field_index(name))) for name in found]
+    return arrow().RecordBatch.from_arrays(columns, found)
+
+
+def plain(column: Any) -> Any:
+    """Return a column as :func:`plain_type` has it."""
+    kind = plain_type(column.type)
+    if kind == column.type:
+        return column
+    if isinstance(column, arrow().ExtensionArray):
+        return plain(column.storage)
+    is_time = arrow().types.is_timestamp(column.type)
+    column = column.cast(kind)
+    return arrow().compute.replace_substring(column, " ", "T") if is_time else column
+
+
+def restored(column: Any, kind: Any) -> Any:
+    """Return a plain column as a type has it, the reverse of :func:`plain`."""
+    pa = arrow()
+    if column.type == kind:
+        return column
+    if pa.types.is_struct(kind):
+        # Not a cast, which takes what lies below a null for a value.
+        parts = [
+            restored(part, each.type) for part, each in zip(column.flatten(), kind, strict=True)
+        ]
+        return pa.StructArray.from_arrays(parts, fields=list(kind), mask=column.is_null())
+    if pa.types.is_list(kind) or pa.types.is_large_list(kind):
+        made = pa.ListArray if pa.types.is_list(kind) else pa.LargeListArray
+        items = restored(column.values, kind.value_type)
+        return made.from_arrays(column.offsets, items, type=kind, mask=column.is_null())
+    if pa.types.is_time(kind):
+        day = pa.compute.binary_join_element_wise("1970-01-01", column, "T")
+        column = day.cast(pa.timestamp(kind.unit))
+    return column.cast(kind)
+
+
+def decode(
+    batch: Any, columns: Columns, folder: str, raw: bool = False
+) -> Iterator[Sample | BadSample]:
+    """Make raw samples, without keys, of rows."""
+    parts = [
+        _part(name, column, columns, raw)
+        for name, column in zip(batch.schema.names, batch.columns, strict=True)
+    ]
+    for row in range(len(batch)):
+        try:
+            yield _sample(parts, row, columns.image, folder, raw)
+        except BadSample as error:
+            yield error
+
+
+def _part(name: str, column: Any, columns: Columns, raw: bool) -> _Part:
+    if is_file(column.type):
+        data, paths = map(cells_of, file_parts(column))
+        return name, data, paths
+    cells = cells_of(column)
+    if name == columns.label:
+        known = range(len(columns.classes))
+        cells = [columns.classes[each] if each in known else each for each in cells]
+    elif not raw and is_file(getattr(column.type, "value_type", None)):
+        cells = [each and [item and item["bytes"] for item in each] for each in cells]
+    return name, cells, None
+
+
+def _sample(parts: list[_Part], row: int, image: str | None, folder: str, raw: bool) -> Sample:
+    sample = Sample("", {})
+    for name, cells, paths in parts:
+        value = cells[row]
+        if paths is not None:
+            path = paths[row]
+            if isinstance(path, bytes):
+                raise BadSample(f"the path in its column {name!r} is not UTF-8")
+            if value is None and path:
+                value = read_beside(folder, path)
+            if name == image:
+                sample.path = (path if raw else plain_path(path)) or ""
+            elif raw and value is not None:
+                value = {"bytes": value, "path": path}
+        if value is not None:
+            sample.fields[name] = value
+    return sample
+
+
+def file_parts(column: Any) -> tuple[Any, Any]:
+    """Return the bytes and the paths of a column of files."""
+    parts = dict(zip([part.name for part in column.type], column.flatten(), strict=True))
+    nothing = arrow().nulls(len(column))
+    return parts["bytes"].cast("large_binary"), parts.get("path", nothing).cast("large_string")
+
+
+def cells_of(column: Any) -> list[Cell]:
+    """Return the values of a column; bytes for text that is not UTF-8, which no text type takes."""
+    try:
+        cells: list[Cell] = column.to_pylist()
+    except ValueError:
+        return [_cell(each) for each in column]
+    return cells
+
+
+def _cell(scalar: Any) -> Cell:
+    try:
+        return scalar.as_py()
+    except ValueError:
+        return scalar.as_buffer().to_pybytes() if hasattr(scalar, "as_buffer") else b"\xff"
+
+
+def plain_path(path: str | None) -> str | None:
+    """Return what a file says of an image's place as a path below a root; None if it says none."""
+    if not path or _CONTROL.search(path):
+        return None
+    if _ELSEWHERE.match(path) or _GOES_UP.search(path):
+        path = re.split(r"[/\\]", path)[-1]
+    parts = [part for part in path.split("/") if part not in ("", ".")]
+    return "/".join(parts) if parts and parts[-1] != ".." else None
+
+
+# Images that a file names and does not hold
+
+
+def find_beside(folder: str, path: str) -> tuple[str, int]:
+    """Find an image that a file names and does not hold: where it is, and its bytes."""
+    problem = f"the file only names its image, and {path[:500]!r}"
+    try:
+        if is_s3(folder):
+            parts = [part for part in path.split("/") if part != "."]
+            if ".." in parts or not all(parts):
+                raise FileNotFoundError
+            full = "/".join((folder.rstrip("/"), *parts))
+            return full, facts(full).size
+        root = os.path.realpath(folder)
+        full = os.path.realpath(os.path.join(root, path))
+        found = os.stat(full)
+    except (OSError, ValueError):
+        raise BadSample(f"{problem} is not there") from None
+    if not full.startswith(root.rstrip("/") + "/") or not stat.S_ISREG(found.st_mode):
+        raise BadSample(f"{problem} is no file in its folder")
+    return full, found.st_size
+
+
+def read_beside(folder: str, path: str) -> bytes:
+    """Read an image that a file names and does not hold."""
+    full, size = find_beside(folder, path)
+    if is_s3(full):
+        return read_bytes(full, size)
+    try:
+        return read_whole(full, size)
+    except OSError as error:
+        raise BadSample(f"{path!r} cannot be read ({error.strerror})") from None

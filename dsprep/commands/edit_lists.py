@@ -1,0 +1,472 @@
+"""Lists made and edited: create, append, edit, patch and relabel them."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass, replace
+from typing import Any, NamedTuple
+
+import polars as pl
+
+from dsprep.arguments import AnyPath, public
+from dsprep.catalog import Catalog
+from dsprep.errors import OptionError, SourceError
+from dsprep.findings import SKIP_KINDS, Finding, Reject, count_skipped, lost, notes_of
+from dsprep.lists import diff as diffs
+from dsprep.lists import edit, store
+from dsprep.lists import rows as tables
+from dsprep.lists.diff import Edits, Move
+from dsprep.lists.relabel import Change, parse_map, relabel
+from dsprep.lists.rows import format_rows, require_list, require_one_kind
+from dsprep.lists.store import STREAM, ListFile, editing, read_list, write_text
+from dsprep.options import require_effect
+from dsprep.sources.reading import Source, read_source, source_of
+from dsprep.storage.urls import require_disk
+from dsprep.text import read_text
+from dsprep.workers.pool import Pool, available_cores
+
+
+class ListWritten(NamedTuple):
+    """A list that was written, or would be."""
+
+    path: str
+    rows: int
+
+
+@dataclass(frozen=True)
+class CreateReport:
+    """What creating lists, or appending to one, did."""
+
+    lists: Sequence[ListWritten]  # those written
+    added: int  # samples that are new in them
+    known: int  # samples of the source that the list had already
+    classes: Sequence[str] | None  # class names, if there are any
+    per_class: Mapping[int, int]  # samples of the source by class number
+    rejects: Sequence[Reject]  # samples that are not in the lists, and why
+    skipped: Sequence[Finding]  # files in the source that are no samples
+    skipped_counts: Mapping[str, Mapping[str, int]]  # how many files that is, by kind and extension
+    duplicates: Sequence[Finding]  # paths that the source names more than once
+    seed: int | None  # the seed of the order; None if it is the source's
+    written: bool  # whether anything was; not so for a dry run
+    notes: Sequence[str]  # other remarks
+    already_done: bool = False  # whether new lists were not written because they exist, equal
+
+
+@dataclass(frozen=True)
+class EditReport:
+    """What an edit of a list, or a patch, did."""
+
+    path: str  # the list that was written
+    rows: int  # its rows now
+    added: int = 0  # rows that are new
+    removed: int = 0  # rows that are gone
+    changed: int = 0  # rows that are not what they were
+    reordered: int = 0  # rows that were put elsewhere
+    written: bool = False  # whether it was; not so for a dry run, or if an edit changes nothing
+    already_done: bool = False  # whether the edit fits no more because it was the last one
+
+
+@dataclass(frozen=True)
+class RelabelReport:
+    """What relabeling did."""
+
+    lists: Sequence[ListWritten]  # the lists
+    unit: str  # what has a class: a `row`, or an `object` in a list for detection
+    moves: Sequence[Move]  # how many by old and new class
+    classes: Sequence[str] | None  # the classes now; None if they have no names
+    dropped: Sequence[str]  # old classes that are gone because they had no rows
+    idle: Sequence[Change]  # lines of the map that match no row
+    written: bool  # whether anything was
+    already_done: bool = False  # whether the same command did it before
+
+
+@public
+def create_list(
+    source: Source | AnyPath,
+    out: AnyPath,
+    *,
+    under: str = "",
+    seed: int | None = 0,
+    chunks: int = 1,
+    train_ratio: float = 1.0,
+    test_ratio: float = 0.0,
+    overwrite: bool = False,
+    dry_run: bool = False,
+    workers: int | None = None,
+) -> CreateReport:
+    """Make the list of a source, and ``classes.txt`` beside it.
+
+    Args:
+        source: The images and their labels.
+        out: The ``.lst``, or ``-`` for stdout.
+        under: A directory below the root; only its samples are listed.
+        seed: Seed that shuffles the rows; None keeps the source's order. Ids always number the
+            samples in the order of the source.
+        chunks: Number of lists to cut it into, as im2rec does.
+        train_ratio: As im2rec's; see :func:`~dsprep.lists.edit.cut_parts`.
+        test_ratio: As im2rec's.
+        overwrite: Whether existing lists may be replaced.
+        dry_run: Write nothing.
+        workers: Number of processes that look for files; by default the available cores.
+
+    Raises:
+        OptionError: If the arguments make no sense.
+        SourceError: If the source cannot be listed.
+        DestinationError: If a list exists already, or cannot be written.
+    """
+    require_disk(out)
+    source = source_of(source)
+    catalog, findings = _read(source, workers)
+    require_effect("", {"--classes": source.classes}, labeled=catalog.is_labeled)
+    catalog, rejects = tables.listable(catalog)
+    if under:
+        below = pl.col("path").str.starts_with(os.path.normpath(under) + "/")
+        catalog = replace(catalog, table=catalog.table.filter(below))
+        if catalog.table.is_empty():
+            raise SourceError(f"{catalog.root}: holds no images under {under!r}")
+    rows = tables.rows_of(catalog if seed is None else catalog.shuffle(seed))
+    parts = edit.cut_parts(rows.height, chunks, train_ratio, test_ratio)
+    if out == STREAM and len(parts) > 1:
+        raise OptionError("-o -: several lists do not fit into one stream")
+    stem = out.removesuffix(".lst")
+    lists = {
+        (f"{stem}{part.name}.lst" if part.name else out): rows[part.start : part.stop]
+        for part in parts
+    }
+    is_new = True
+    if out == STREAM:
+        if not dry_run:
+            write_text(out, format_rows(rows))
+    else:
+        with ExitStack() as stack:
+            for path in [] if dry_run else sorted(lists, key=os.path.realpath):
+                stack.enter_context(editing(path, new=True))
+            advice = "--classes {} to number these as there, --overwrite to replace it, or another"
+            advice += " directory"
+            is_new = store.write_new(lists, catalog.classes, overwrite, advice, dry_run)
+    return CreateReport(
+        lists=[ListWritten(path, table.height) for path, table in lists.items()],
+        added=rows.height,
+        known=0,
+        classes=catalog.classes,
+        per_class=catalog.samples_per_class(),
+        seed=seed,
+        written=is_new and not dry_run,
+        already_done=not is_new,
+        **_noticed(findings, rejects, None if catalog.label_column else len(catalog)),
+    )
+
+
+@public
+def append_to_list(
+    path: AnyPath,
+    source: Source | AnyPath,
+    *,
+    label: str | int | float | None = None,
+    dry_run: bool = False,
+    workers: int | None = None,
+) -> CreateReport:
+    """Add the samples of a source that a list does not have; its classes stay as they are.
+
+    Args:
+        path: The ``.lst``.
+        source: The images; by default, the classes are those beside the list.
+        label: The label of all new samples; None takes those of the source.
+        dry_run: Write nothing.
+        workers: Number of processes that look for files.
+
+    Raises:
+        SourceError: If the source cannot be read, or has a class that the list does not know.
+        DestinationError: If the list cannot be written.
+    """
+    source = source_of(source)
+    label = None if label is None else str(label)
+    with editing(path):
+        old = read_list(path, source.classes)
+        if label is None and source.classes is None and old.classes is not None:
+            source = replace(source, classes=store.classes_path(path))
+        catalog, findings = _read(replace(source, classes=None) if label else source, workers)
+        if label is None and source.classes is None and catalog.classes is not None:
+            raise SourceError(
+                f"{path}: no file tells which class has which number: give --classes FILE, or "
+                f"put {store.CLASSES} beside the list"
+            )
+        catalog, rejects = tables.listable(catalog)
+        unlabeled = None
+        if label is None:
+            new = tables.rows_of(catalog)
+            unlabeled = None if catalog.label_column else len(catalog)
+        else:
+            same = pl.lit(edit.parse_label(label, old.classes)).alias("label")
+            new = catalog.table.select("index", same, "path")
+        rows = edit.append_rows(old.table, new)
+        require_one_kind(old.table, new, path)
+        added = rows.height - old.table.height
+        if added and not dry_run:
+            write_text(path, format_rows(rows))
+    return CreateReport(
+        lists=[ListWritten(path, rows.height)],
+        added=added,
+        known=new.height - added,
+        classes=old.classes,
+        per_class=catalog.samples_per_class() if label is None else {},
+        seed=None,
+        written=bool(added) and not dry_run,
+        **_noticed(findings, rejects, unlabeled),
+    )
+
+
+def _read(source: Source, workers: int | None) -> tuple[Catalog, list[Finding]]:
+    with Pool(available_cores() if workers is None else workers) as pool:
+        return read_source(source, pool.map)
+
+
+def _noticed(
+    findings: Sequence[Finding], rejects: Sequence[Reject], unlabeled: int | None
+) -> dict[str, Any]:
+    """Return the fields of a report about the samples and files of a source."""
+    return {
+        "rejects": [*lost(findings), *rejects],
+        "skipped": [finding for finding in findings if finding.kind in SKIP_KINDS],
+        "skipped_counts": count_skipped(findings),
+        "duplicates": [finding for finding in findings if finding.kind == "duplicate"],
+        "notes": notes_of(findings)
+        + ([] if unlabeled is None else [tables.note_unlabeled(unlabeled)]),
+    }
+
+
+@public
+def edit_list(
+    path: AnyPath,
+    out: AnyPath | None = None,
+    *,
+    paths: Sequence[str] = (),
+    ids: Sequence[str | int] = (),
+    chosen: Sequence[str] = (),
+    label: str | int | float | None = None,
+    new_path: str | None = None,
+    prefix: tuple[str, str] | None = None,
+    classes: AnyPath | None = None,
+    dry_run: bool = False,
+) -> EditReport:
+    """Change the selected rows of a list, or remove them if no change is given.
+
+    Args:
+        path: The ``.lst``, or ``-`` for stdin.
+        out: Where it goes: a file, ``-`` for stdout, or None for where it came from.
+        paths: Globs of the rows' paths.
+        ids: Their ids, or ranges of them.
+        chosen: Their classes, by name or number.
+        label: Their new label: a class name or numbers.
+        new_path: Their new path.
+        prefix: Instead of all these, the prefix of paths to replace, and the new one.
+        classes: The file of class names; by default ``classes.txt`` beside the list.
+        dry_run: Write nothing.
+
+    Raises:
+        OptionError: If the arguments make no sense.
+        SourceError: If the list cannot be read, or no row is selected.
+        DestinationError: If the list cannot be written.
+    """
+    label = None if label is None else str(label)
+
+    def change(old: ListFile) -> tuple[pl.DataFrame, Edits]:
+        numbers = [edit.class_number(name, old.classes) for name in chosen]
+        rows, count = old.table, old.table.height
+        if prefix is not None:
+            where = pl.col("path").str.starts_with(prefix[0])
+        else:
+            where = edit.selected(paths, [str(index) for index in ids], numbers)
+        if not (matches := rows.select(where.sum()).item()):
+            raise SourceError(f"{old.path}: no row matches")
+        if prefix is not None:
+            rows = edit.replace_prefix(rows, *prefix)
+        elif label is None and new_path is None:
+            rows = rows.filter(~where)
+        elif new_path is not None and matches > 1:
+            raise OptionError(f"one path for {matches:,} rows: choose one row, by --id")
+        else:
+            text = None if label is None else edit.parse_label(label, old.classes)
+            rows = edit.set_rows(rows, where, text, new_path)
+        require_list(rows, old.path, old.table)
+        both = old.table.join(rows, on="index", suffix="_new")
+        same = (pl.col("label") == pl.col("label_new")) & (pl.col("path") == pl.col("path_new"))
+        return rows, Edits(changed=both.filter(~same).height, removed=count - rows.height)
+
+    words = ("edit", paths, ids, chosen, label, new_path, prefix)
+    return _rewrite(path, out, words, change, classes, dry_run)
+
+
+@public
+def patch_list(
+    path: AnyPath, patch: AnyPath, out: AnyPath | None = None, *, dry_run: bool = False
+) -> EditReport:
+    """Apply a patch, which :func:`diff_lists` made, to a list.
+
+    Args:
+        path: The ``.lst`` that the patch was made for, or ``-`` for stdin.
+        patch: The patch, or ``-`` for stdin.
+        out: Where the list goes: a file, ``-`` for stdout, or None for where it came from.
+        dry_run: Write nothing.
+
+    Raises:
+        OptionError: If both are to come from stdin.
+        SourceError: If one cannot be read, or the patch does not fit.
+        DestinationError: If the list cannot be written.
+    """
+    store.require_one_stream(path, patch)
+    text, source = store.read_input(patch)
+    diff = diffs.parse_patch(text, source)
+
+    def change(old: ListFile) -> tuple[pl.DataFrame, Edits]:
+        rows = diffs.patch_rows(old.table, diff, source)
+        require_list(rows, source)
+        return rows, diff.edits
+
+    return _rewrite(path, out, ("patch", text), change, None, dry_run, always=True)
+
+
+def _rewrite(
+    path: str,
+    out: str | None,
+    words: Sequence[object],
+    change: Callable[[ListFile], tuple[pl.DataFrame, Edits]],
+    classes: str | None,
+    dry_run: bool,
+    always: bool = False,
+) -> EditReport:
+    """Read a list, change it, and write it; ``words`` identify the change."""
+    out = path if out is None else out
+    in_place = out == path != STREAM
+    with editing(STREAM if dry_run else out, new=out != path):
+        old = read_list(path, classes)
+        command = store.command_text(*words, old.classes) if in_place else ""
+        try:
+            rows, edits = change(old)
+        except SourceError:
+            if not store.was_done(path, command):
+                raise
+            return EditReport(out, old.table.height, already_done=True)
+        written = not dry_run and (always or any(edits) or not in_place)
+        if written:
+            write_text(out, format_rows(rows), command)
+    return EditReport(out, rows.height, *edits, written=written)
+
+
+@public
+def relabel_lists(
+    paths: Sequence[AnyPath],
+    map_file: AnyPath,
+    out: AnyPath | None = None,
+    *,
+    classes: AnyPath | None = None,
+    new_classes: AnyPath | None = None,
+    keep_unmatched: bool = False,
+    renumber: bool = False,
+    overwrite: bool = False,
+    dry_run: bool = False,
+) -> RelabelReport:
+    """Give rows new classes, and write the names of these beside the lists.
+
+    Args:
+        paths: The lists, which share their classes.
+        map_file: The changes; see :mod:`dsprep.lists.relabel`.
+        out: A new list, for one list; None replaces the lists, all together.
+        classes: The file of class names; by default ``classes.txt`` beside the lists.
+        new_classes: A file that fixes the new classes and their order.
+        keep_unmatched: Whether rows that the map does not match keep their class.
+        renumber: Whether class numbers without names become 0, 1, … .
+        overwrite: Whether ``out`` may replace files.
+        dry_run: Write nothing.
+
+    Raises:
+        OptionError: If the arguments make no sense.
+        SourceError: If the map does not fit, or other lists have the same classes.
+        DestinationError: If files cannot be written.
+    """
+    if out is not None and len(paths) > 1:
+        raise OptionError("-o goes with one list; several are relabeled where they are")
+    map_text = read_text(map_file)
+    changes = parse_map(map_text, map_file)
+    order = store.read_classes(new_classes) if new_classes else None
+    with ExitStack() as stack:
+        for path in sorted({out or path for path in paths}, key=os.path.realpath):
+            stack.enter_context(editing(STREAM if dry_run else path, new=out is not None))
+        lists = [read_list(path, classes) for path in paths]
+        names = [str(store.real_path(path)) for path in paths]
+        given = classes and lists[0].classes
+        words = ("relabel", names, map_text, given, order, keep_unmatched, renumber)
+        in_place = out is None and STREAM not in paths
+        try:
+            done = relabel(
+                pl.concat([found.table for found in lists]),
+                lists[0].classes,
+                changes,
+                map_file,
+                keep=keep_unmatched,
+                renumber=renumber,
+                order=order,
+            )
+        except SourceError:
+            now = store.classes_of(paths[0])
+            if not (in_place and store.was_done(paths[0], store.command_text(*words, now))):
+                raise
+            there = [ListWritten(found.path, found.table.height) for found in lists]
+            return RelabelReport(there, "row", (), now, (), (), written=False, already_done=True)
+        if out is None:
+            _require_all_of_directory(paths, lists[0].classes)
+        made: dict[str, pl.DataFrame] = {}
+        start = 0
+        for path, found in zip(paths, lists, strict=True):
+            made[out or path] = done.rows[start : start + found.table.height]
+            start += found.table.height
+        is_new = True
+        if dry_run:
+            pass
+        elif STREAM in (out, paths[0] if out is None else None):
+            write_text(STREAM, format_rows(done.rows))
+        elif out is not None:
+            advice = "--overwrite to replace it, or -o with another directory"
+            is_new = store.write_new(made, done.classes, overwrite, advice)
+        else:
+            files = {store.real_path(path).name: format_rows(rows) for path, rows in made.items()}
+            if done.classes is not None and store.classes_of(paths[0]) != done.classes:
+                files[store.CLASSES] = store.format_classes(done.classes)
+            command = store.command_text(*words, done.classes) if in_place else ""
+            store.write_files(
+                paths[0], {name: text.encode() for name, text in files.items()}, command
+            )
+    return RelabelReport(
+        [ListWritten(path, rows.height) for path, rows in made.items()],
+        done.unit,
+        done.moves,
+        done.classes,
+        done.dropped,
+        done.idle,
+        written=is_new and not dry_run,
+        already_done=not is_new,
+    )
+
+
+def _require_all_of_directory(paths: Sequence[str], classes: tuple[str, ...] | None) -> None:
+    """Refuse to change the classes of lists that are not named."""
+    if paths[0] == STREAM:
+        return
+    given = {store.real_path(path) for path in paths}
+    directories = {path.parent for path in given}
+    if len(directories) > 1:
+        raise OptionError("relabel lists of one directory at a time, as they share classes.txt")
+    (directory,) = directories
+    others = sorted(
+        path.name
+        for path in directory.glob("*.lst")
+        if not path.name.startswith(".") and path.resolve() not in given
+    )
+    beside = directory / store.CLASSES
+    if others and classes is not None and beside.exists():
+        raise SourceError(
+            f"{beside}: names the classes of {others[0]} as well: relabel all lists "
+            "of the directory at once, or give -o with another directory"
+        )

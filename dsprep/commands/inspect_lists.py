@@ -1,0 +1,391 @@
+"""Lists compared and inspected: diff, merge, check, stats and sample."""
+
+from __future__ import annotations
+
+import os
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+import polars as pl
+
+from dsprep.arguments import AnyPath, public
+from dsprep.errors import OptionError, SourceError
+from dsprep.lists import diff as diffs
+from dsprep.lists import rows as tables
+from dsprep.lists import stats, store
+from dsprep.lists.check import READERS, Fault, check_rows, read_leniently
+from dsprep.lists.diff import ClassChange, Diff, Edits, Move, OtherName
+from dsprep.lists.files import compare_contents, find_missing
+from dsprep.lists.merge import Conflict, Renumbered, Side, format_merged, merge_rows
+from dsprep.lists.rows import ROWS, format_rows, require_list
+from dsprep.lists.stats import Statistics, class_sizes
+from dsprep.lists.store import STREAM, editing, read_list, write_text
+from dsprep.sources.files import Files
+from dsprep.sources.kinds import detect, holds_images
+from dsprep.sources.match import find_samples
+from dsprep.sources.reading import make_source
+from dsprep.storage.local import LARGEST_TABLE
+from dsprep.storage.paths import is_dir, read_bytes
+from dsprep.text import read_stdin
+from dsprep.units import format_count
+
+
+@dataclass(frozen=True, eq=False)
+class DiffReport:
+    """What differs between two lists."""
+
+    a: str  # the old list
+    b: str  # the new one
+    rows: tuple[int, int]  # how many rows they have
+    diff: Diff  # the rows that differ
+    classes: Sequence[ClassChange]  # what that means for each class
+    relabelings: Sequence[Move]  # how many rows were relabeled, by old and new class
+    other_names: Sequence[OtherName]  # class numbers that have another name in the new list
+    unread: int  # files whose content matters, and that cannot be read
+    ids: bool  # whether ids count
+    order: bool  # whether the order counts
+
+    @property
+    def counts(self) -> dict[str, int]:
+        """How many rows differ in which way; a row may be relabeled, moved and renumbered."""
+        changed = {"relabeled": "label", "moved": "path", "renumbered": "index"}
+        return {
+            "added": len(self.diff.added),
+            "removed": len(self.diff.removed),
+            **{name: len(self.diff.changed_in(column)) for name, column in changed.items()},
+            "reordered": len(self.diff.reordered),
+        }
+
+
+@dataclass(frozen=True)
+class MergeReport:
+    """The result of a merge."""
+
+    path: str  # the list that was written
+    rows: int  # its rows, without those that have an undecided conflict
+    ours: Edits  # what we did
+    theirs: Edits  # what they did
+    order: Side | None  # whose order the rows are in; None if neither changed it
+    renumbered: Sequence[Renumbered]  # rows of theirs that got other ids
+    conflicts: Sequence[Conflict]  # rows that both changed in different ways
+    decided: Side | None  # who decided the conflicts; None if they are in the list, between markers
+    new_classes: Sequence[str]  # class names that only theirs has
+
+    @property
+    def undecided(self) -> bool:
+        """Whether there are conflicts to decide."""
+        return bool(self.conflicts) and self.decided is None
+
+
+@dataclass(frozen=True)
+class CheckReport:
+    """What is wrong with a list."""
+
+    list: str  # the list
+    rows: int  # how many of its lines can be read
+    classes: Sequence[str] | None  # the names of its classes, if any file has them
+    root: str | None  # the directory where its files were looked up, if they were
+    reader: str | None  # the reader whose requirements were checked
+    kinds: Mapping[str, int]  # how many faults there are of each kind, the most frequent first
+    faults: Sequence[Fault]  # all of them, by line
+
+
+@dataclass(frozen=True)
+class SampleReport:
+    """What a sample of a list is."""
+
+    list: str  # the list
+    output: str  # where the sample went; `-` is stdout
+    rows: int  # the rows of the list
+    kept: int  # the rows of the sample
+    wanted: int | None  # the number asked for, of all rows or of each class; None for a fraction
+    classes: Mapping[str, int]  # rows of the sample by label, if it was drawn class by class
+    short: Mapping[str, int]  # rows of the list by label, for classes with fewer than `wanted`
+    seed: int  # the seed of the choice
+    written: bool  # whether it was; not so for a dry run
+    already_done: bool = False  # whether it was not written because it exists, equal
+
+
+@public
+def diff_lists(
+    a: AnyPath,
+    b: AnyPath,
+    *,
+    ids: bool = True,
+    order: bool = True,
+    content: bool = False,
+    roots: Sequence[AnyPath] = (),
+    classes: AnyPath | None = None,
+) -> DiffReport:
+    """Compare two lists.
+
+    Args:
+        a: The old ``.lst``, or ``-`` for stdin.
+        b: The new one, or ``-`` for stdin.
+        ids: Whether ids count.
+        order: Whether the order of rows counts.
+        content: Whether to compare the contents of files, to find those that were moved.
+        roots: The directory that paths start from, or that of each list.
+        classes: The file of class names; by default ``classes.txt`` beside each list.
+
+    Raises:
+        OptionError: If the arguments make no sense.
+        SourceError: If a list cannot be read.
+    """
+    store.require_one_stream(a, b)
+    if content != bool(roots):
+        raise OptionError("--content needs --root, where the files are, and --root --content")
+    if len(roots) > 2:
+        raise OptionError("--root: give the directory of both lists, or one of each")
+    old, new = read_list(a, classes), read_list(b, classes)
+    unread = 0
+
+    def contents(paths: pl.Series, others: pl.Series) -> tuple[pl.Series, pl.Series]:
+        nonlocal unread
+        found = compare_contents(paths, others, roots[0], roots[-1])
+        unread = sum(texts.null_count() for texts in found)
+        return found
+
+    diff = diffs.diff_rows(
+        old.table, new.table, ids=ids, order=order, contents=contents if content else None
+    )
+    names = new.classes or old.classes
+    return DiffReport(
+        a=old.path,
+        b=new.path,
+        rows=(old.table.height, new.table.height),
+        diff=diff,
+        classes=diffs.class_changes(old.table, new.table, diff, names),
+        relabelings=diffs.relabelings(diff, names),
+        other_names=diffs.other_names(old.classes, new.classes),
+        unread=unread,
+        ids=ids,
+        order=order,
+    )
+
+
+@public
+def merge_lists(
+    base: AnyPath,
+    ours: AnyPath,
+    theirs: AnyPath,
+    out: AnyPath = STREAM,
+    *,
+    decide: Side | None = None,
+    classes: AnyPath | None = None,
+) -> MergeReport:
+    """Merge two people's edits of a list.
+
+    Args:
+        base: The ``.lst`` that both began with, or an empty file if there was none.
+        ours: Our edit of it.
+        theirs: Their edit of it. One of the three may be ``-`` for stdin.
+        out: Where the merged list goes: a file, which may be one of these, or ``-`` for stdout.
+        decide: The side that decides conflicts; None writes both sides between markers.
+        classes: The file of class names; by default ``classes.txt`` beside each list.
+
+    Raises:
+        OptionError: If two lists are to come from stdin.
+        SourceError: If a list cannot be read, or the edits cannot be of one list.
+        DestinationError: If the list cannot be written.
+    """
+    store.require_one_stream(base, ours, theirs)
+    with editing(out, new=True):
+        # git gives an empty file as the base if both sides added the list.
+        if base == os.devnull or (os.path.isfile(base) and not os.path.getsize(base)):
+            first = ROWS.to_frame()
+        else:
+            first = read_list(base, classes).table
+        one, other = read_list(ours, classes), read_list(theirs, classes)
+        for number, name, another in diffs.other_names(one.classes, other.classes):
+            if name and another:
+                raise SourceError(
+                    f"{other.path}: its class {number} is {another!r}, which is {name!r} to "
+                    f"{one.path}: relabel one of them first, so that a number means the same in "
+                    "both (dsprep lst relabel), or give --classes"
+                )
+        merged = merge_rows(first, one.table, other.table)
+        undecided = bool(merged.conflicts) and decide is None
+        rows = merged.decided_by(decide or "ours")
+        every = pl.concat([rows, merged.decided_by("theirs")]) if undecided else rows
+        require_list(every, f"{one.path} and {other.path}")
+        write_text(out, format_merged(merged) if undecided else format_rows(rows))
+    has_names = one.classes is not None and other.classes is not None
+    return MergeReport(
+        path=out,
+        rows=merged.agreed.height if undecided else rows.height,
+        ours=merged.ours,
+        theirs=merged.theirs,
+        order=merged.order,
+        renumbered=merged.renumbered,
+        conflicts=merged.conflicts,
+        decided=decide if merged.conflicts else None,
+        new_classes=(other.classes or ())[len(one.classes or ()) :] if has_names else (),
+    )
+
+
+@public
+def check_list(
+    path: AnyPath,
+    *,
+    root: AnyPath | None = None,
+    classes: AnyPath | None = None,
+    reader: str | None = None,
+) -> CheckReport:
+    """Find everything that is wrong with a list.
+
+    Args:
+        path: The ``.lst``, or ``-`` for stdin.
+        root: The directory that its paths start from, or shards: its files or samples are looked up
+            there.
+        classes: The file of class names; by default ``classes.txt`` beside the list.
+        reader: The reader whose requirements to check, a key of
+            :data:`~dsprep.lists.check.READERS`.
+
+    Raises:
+        SourceError: If the list, the classes or the directory cannot be read.
+    """
+    name = "<stdin>" if path == STREAM else path
+    names = store.classes_of(path, classes)
+    rows, faults = read_leniently(read_stdin() if path == STREAM else _read_bytes(path))
+    wanted = READERS[reader] if reader is not None else None
+    faults += check_rows(rows, names, numbered=wanted is not None and wanted.numbered)
+    if wanted is not None:
+        faults += wanted.check(rows)
+    if root is not None:
+        faults += _look_up(root, rows, name)
+    # The same is said once of a line.
+    first = {(fault.line, fault.kind): fault for fault in reversed(faults)}
+    faults = sorted(first.values())
+    kinds = dict(Counter(fault.kind for fault in faults).most_common())
+    return CheckReport(name, rows.height, names, root, reader, kinds, faults)
+
+
+def _read_bytes(path: str) -> bytes:
+    try:
+        return read_bytes(path, LARGEST_TABLE)
+    except OSError as error:
+        raise SourceError(f"{path}: cannot be read: {error.strerror}") from None
+
+
+def _look_up(root: str, rows: pl.DataFrame, source: str) -> Iterator[Fault]:
+    """Look up every file whose path leads nowhere else; or every sample, if the root has these."""
+    rows = rows.filter(~tables.leads_outside(pl.col("path")))
+    samples = None
+    if not (is_dir(root) and holds_images(root)):
+        samples = detect(make_source(root, whole=True))
+    if samples is None:
+        yield from find_missing(root, rows)
+        return
+    files = Files.of(*samples)
+    assert files.samples is not None
+    rows = rows.select("line", "path", tables.plain_paths(rows["path"]).alias("file"))
+    names = find_samples(rows, files, files.samples, source)
+    missing = rows.filter(~names.is_in(files.table["path"].implode()))
+    for line, path in missing.select("line", "path").iter_rows():
+        yield Fault(line, "missing", f"{path!r}: {root} has no such sample")
+
+
+@public
+def list_stats(path: AnyPath, *, classes: AnyPath | None = None) -> Statistics:
+    """Count what is in a list.
+
+    Args:
+        path: The ``.lst``, or ``-`` for stdin.
+        classes: The file of class names; by default ``classes.txt`` beside the list.
+
+    Raises:
+        SourceError: If the list or the classes cannot be read.
+    """
+    found = read_list(path, classes)
+    return stats.count_list(found.table, found.classes, found.path)
+
+
+@public
+def sample_list(
+    path: AnyPath,
+    out: AnyPath = STREAM,
+    *,
+    fraction: float | None = None,
+    count: int | None = None,
+    per_class: int | None = None,
+    balanced: bool = False,
+    seed: int = 0,
+    classes: AnyPath | None = None,
+    strict: bool = False,
+    overwrite: bool = False,
+    dry_run: bool = False,
+) -> SampleReport:
+    """Take some rows of a list; ids, labels and order stay. See :mod:`dsprep.lists.stats`.
+
+    One of ``fraction``, ``count``, ``per_class`` and ``balanced`` says how many.
+
+    Args:
+        path: The ``.lst``, or ``-`` for stdin.
+        out: Where the sample goes: a new list, with ``classes.txt`` beside it if the classes have
+            names; or ``-`` for stdout.
+        fraction: The share of the rows, above 0 and at most 1.
+        count: Number of rows.
+        per_class: Number of rows of each class.
+        balanced: Take as many rows of each class as the smallest has.
+        seed: Random seed; a different seed takes other rows.
+        classes: The file of class names; by default ``classes.txt`` beside the list.
+        strict: Refuse to take fewer rows than were asked for.
+        overwrite: Whether ``out`` may replace files.
+        dry_run: Write nothing.
+
+    Raises:
+        OptionError: If the arguments make no sense.
+        SourceError: If the list cannot be read, no row would be taken, or too few.
+        DestinationError: If the sample cannot be written.
+    """
+    if sum((fraction is not None, count is not None, per_class is not None, balanced)) != 1:
+        raise OptionError("give one of --fraction, --count, --per-class and --balanced")
+    with editing(STREAM if dry_run else out, new=True):
+        found = read_list(path, classes)
+        table = found.table
+        if fraction is not None:
+            rows = stats.sample_fraction(table, fraction, seed)
+        elif count is not None:
+            rows = stats.sample_count(table, count, seed)
+        else:
+            rows = stats.sample_per_class(table, per_class, seed)
+        sizes = class_sizes(table) if per_class is not None else {}
+        report = SampleReport(
+            list=found.path,
+            output=out,
+            rows=table.height,
+            kept=rows.height,
+            wanted=count if per_class is None else per_class,
+            classes=class_sizes(rows) if balanced or per_class is not None else {},
+            short={label: size for label, size in sizes.items() if size < (per_class or 0)},
+            seed=seed,
+            written=not dry_run,
+        )
+        _require_enough(report, strict)
+        if dry_run:
+            return report
+        if out == STREAM:
+            write_text(out, format_rows(rows))
+            return report
+        advice = "--overwrite to replace it, or another directory"
+        is_new = store.write_new({out: rows}, found.classes, overwrite, advice)
+    return replace(report, written=is_new, already_done=not is_new)
+
+
+def _require_enough(report: SampleReport, strict: bool) -> None:
+    if not report.kept:
+        raise SourceError(
+            f"{report.list}: the sample of {report.rows:,} rows is empty: ask for more, or give "
+            "another --seed"
+        )
+    if not strict or report.wanted is None:
+        return
+    for label, rows in report.short.items():
+        raise SourceError(
+            f"{report.list}: the class {label} has {format_count(rows, 'row')}, fewer than "
+            f"{report.wanted:,}"
+        )
+    if not report.classes and report.kept < report.wanted:
+        raise SourceError(f"{report.list}: has {report.rows:,} rows, fewer than {report.wanted:,}")

@@ -1,0 +1,109 @@
+"""Values as several formats write them: 32-bit floats, JSON, and labels for detection."""
+
+from __future__ import annotations
+
+import json
+import struct
+from collections.abc import Callable, Sequence
+
+from dsprep.errors import BadSample
+from dsprep.sample import Value
+from dsprep.schema import Type
+
+_NOT_FINITE = {"nan": "NaN", "inf": "Infinity", "-inf": "-Infinity"}
+
+
+def as_floats(values: Sequence[float], what: str) -> tuple[float, ...]:
+    """Return numbers as 32-bit floats hold them.
+
+    They hold all whole numbers up to 2^24 and ever fewer above. Fractions may be rounded; a whole
+    number that changed would be another class or id.
+    """
+    layout = f"<{len(values)}f"
+    try:
+        rounded: tuple[float, ...] = struct.unpack(layout, struct.pack(layout, *values))
+    except OverflowError:
+        raise BadSample(f"{what} is {values!r:.60}, which is beyond 32-bit floats") from None
+    for number, as_float in zip(values, rounded, strict=True):
+        if number != as_float and number % 1 == 0:
+            raise BadSample(f"{what} is {number:.0f}, which 32-bit floats do not hold exactly")
+    return rounded
+
+
+# JSON: one text for every value. A float has a point or an exponent, because readers infer types
+# from texts, and as few digits as tell its 32 or 64 bits. Python's json reads NaN and Infinity.
+
+
+def quote(text: str) -> str:
+    """Write text."""
+    return json.dumps(text, ensure_ascii=False)
+
+
+def json_writer(kind: Type) -> Callable[[Value], str]:
+    """Return the function that writes values of a type as JSON; not for images and bytes."""
+    if kind.is_list and kind.code == "f":
+        return lambda values: f"[{','.join(_float32s(values))}]"
+    if kind.is_list:
+        write = json_writer(kind.item)
+        return lambda values: f"[{','.join(map(write, values))}]"
+    if kind.of is bool:
+        return lambda value: "true" if value else "false"
+    if kind.of is float:
+        return _float64 if kind.bits == 64 else lambda value: _float32s((value,))[0]
+    if kind.of is bytes:
+        return bytes.decode
+    return quote if kind.of is str else str
+
+
+def _float64(value: float) -> str:
+    return _with_point(repr(value))
+
+
+def _float32s(values: Sequence[float]) -> list[str]:
+    """Write floats of 32 bits, with the fewest of six to nine digits that give the bits back.
+
+    Whole numbers have all their digits: a reader may take them for what they are not otherwise.
+    """
+    try:
+        packed = struct.pack(f"<{len(values)}f", *values)
+    except OverflowError:  # a list may say more than 32 bits hold
+        return list(map(_float64, values))
+    texts = [repr(value) if value.is_integer() else "" for value in values]
+    left = [at for at, text in enumerate(texts) if not text]
+    for digits in range(6, 10):
+        for at in left:
+            texts[at] = f"{values[at]:.{digits}g}"
+        read = struct.pack(f"<{len(values)}f", *map(float, texts))
+        if read == packed:
+            break
+        left = [at for at in left if read[4 * at : 4 * at + 4] != packed[4 * at : 4 * at + 4]]
+    return list(map(_with_point, texts))
+
+
+def _with_point(text: str) -> str:
+    if text in _NOT_FINITE:
+        return _NOT_FINITE[text]
+    return text if "." in text or "e" in text else text + ".0"
+
+
+# MXNet's label for detection: ``A B [A-2 more] (class xmin ymin xmax ymax …)*``. A is the length of
+# the header, B that of an object; coordinates are shares of the image's size.
+
+
+def is_detection_label(label: tuple[float, ...]) -> bool:
+    """Return whether a label has a header of A >= 2 numbers, then objects of B >= 5."""
+    if len(label) < 7 or label[0] % 1 or label[1] % 1:
+        return False
+    head, width = int(label[0]), int(label[1])
+    return head >= 2 and width >= 5 and len(label) > head and (len(label) - head) % width == 0
+
+
+def is_detection(label: tuple[float, ...]) -> bool:
+    """Return whether a label is for detection: with objects, or a header alone, like ``2 5``."""
+    is_header = len(label) >= 2 and label[0] == len(label) and label[1] >= 5 and label[1] % 1 == 0
+    return is_header or is_detection_label(label)
+
+
+def is_sized_header(label: tuple[float, ...]) -> bool:
+    """Return whether a label is ``4 5 WIDTH HEIGHT``: MXNet's for an image without objects."""
+    return len(label) == 4 and label[:2] == (4, 5)

@@ -1,1 +1,0 @@
-"""Writing the indexes of shards that are there."""

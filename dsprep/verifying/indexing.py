@@ -1,0 +1,415 @@
+"""``shard index``: write the indexes of shards that are there, and a manifest if there is none."""
+
+from __future__ import annotations
+
+import os
+import re
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, nullcontext
+from dataclasses import replace
+from functools import partial
+from itertools import chain
+from pathlib import Path
+from typing import NamedTuple, TypeAlias
+
+from dsprep.arguments import AnyPath, public
+from dsprep.dataset.manifest import FileReceipt, Manifest, ShardReceipt
+from dsprep.dataset.recorded import options_of_others
+from dsprep.errors import DestinationError, OptionError
+from dsprep.formats import format_of_file, shard_stem
+from dsprep.formats.base import Format, ShardFacts
+from dsprep.lists.store import read_classes
+from dsprep.options import given_options, require_effect
+from dsprep.progress import Progress
+from dsprep.run.state import remove_leftovers
+from dsprep.storage.local import ScratchLock, read_whole, sync_directory
+from dsprep.storage.location import is_s3
+from dsprep.units import format_count, format_some
+from dsprep.verifying.indexes import (
+    IndexedShard,
+    IndexTask,
+    Settled,
+    index_name,
+    make_index,
+    read_wids,
+    settle,
+    wids_difference,
+)
+from dsprep.verifying.report import IndexFile, IndexReport, Problem
+from dsprep.verifying.shards import Shards, find_shards, shards_of_others, strays
+from dsprep.workers.pool import Pool, available_cores
+
+Made: TypeAlias = Sequence[tuple[str, IndexedShard]]
+"""The shards that are there, by name."""
+
+_NUMBERS = re.compile(r"[-_.]*(\d+-of-\d+|\d*)$")
+_SAFE = re.compile(r"\w[^/\0]{0,199}")
+
+
+class _Run(NamedTuple):
+    """What was asked for, and with what."""
+
+    kinds: Sequence[str]
+    overwrite: bool
+    state: str
+    pool: Pool
+    progress: Progress
+
+
+@public
+def index(
+    dest: AnyPath,
+    *,
+    kinds: Sequence[str] = (),
+    check: bool = False,
+    overwrite: bool = False,
+    dry_run: bool = False,
+    workers: int | None = None,
+    progress: Progress | None = None,
+) -> IndexReport:
+    """Write the indexes of shards; those that are right already stay as they are.
+
+    Args:
+        dest: A directory of shards, one shard, or a manifest.
+        kinds: Which to write: ``mxnet``, ``dali``, ``wids``, ``manifest``; by default all that suit
+            the format.
+        check: Whether to write nothing: what is missing or wrong is then a problem.
+        overwrite: Whether to replace a manifest that is not that of these shards, and another file
+            that has the name of the wids index.
+        dry_run: Whether to write nothing, and say what would be written.
+        workers: How many processes; by default the cores that this process may use.
+        progress: Is told how far it is.
+
+    Returns:
+        What was done; shards that are damaged are in there, not raised.
+
+    Raises:
+        SourceError: If there are no shards.
+        OptionError: If a kind does not suit the format, or the shards are on S3.
+        DestinationError: If something else is where an index would be, or nothing can be written.
+    """
+    require_effect("shard index", given_options(locals()))
+    began = time.monotonic()
+    if is_s3(dest):
+        raise OptionError(
+            f"{dest}: is on S3, and indexes are written on a disk: fetch the shards with dsprep "
+            "sync, index them there, and bring the indexes back with dsprep sync"
+        )
+    state = "checked" if check else "planned" if dry_run else "indexed"
+    found = find_shards(Path(dest))
+    lost = [Problem(name, None, "", message) for name, message in strays(Path(dest), found)]
+    if lost and overwrite and found[0].destination.single is None:
+        found, lost = [shards_of_others(found[0])], []
+    with Pool(available_cores() if workers is None else workers) as pool:
+        run = _Run(kinds, overwrite, state, pool, progress or Progress())
+        parts = [_index(shards, run) for shards in found]
+    return IndexReport(
+        destination=dest,
+        format=" and ".join(dict.fromkeys(part.format for part in parts)),
+        state=state,
+        shards=sum(part.shards for part in parts),
+        samples=sum(part.samples for part in parts),
+        bytes=sum(part.bytes for part in parts),
+        files=list(chain.from_iterable(part.files for part in parts)),
+        problems=[*chain.from_iterable(part.problems for part in parts), *lost],
+        notes=list(chain.from_iterable(part.notes for part in parts)),
+        seconds=time.monotonic() - began,
+    )
+
+
+def _index(shards: Shards, run: _Run) -> IndexReport:
+    """Index one data set."""
+    layout = shards.made.layout
+    kinds = _suitable(run.kinds, layout)
+    if run.overwrite and shards.manifest and not _is_of(shards.manifest, shards.directory):
+        shards = shards_of_others(shards)
+    kind = layout.shard_index
+    taken = _clash(shards) if kind in kinds else ""
+    if taken and (kind in run.kinds or kind == "mxnet"):
+        raise DestinationError(taken)
+    if taken:  # of a format whose readers do without
+        kinds -= {kind}
+    _require_own_name(shards, kinds, run.overwrite)
+    with _locked_scratch(shards) if run.state == "indexed" else nullcontext() as scratch:
+        made = _index_shards(shards, kinds, scratch, run)
+        problems = [shard.problem for _, shard in made if shard.problem]
+        settled = [shard.index for _, shard in made if shard.index]
+        settled += _index_data_set(shards, made, kinds, scratch)
+        if shards.manifest is not None:
+            problems += _mismatches(shards.manifest, made)
+        if not problems:
+            settled += _settle_manifest(shards, made, settled, kinds, run.state, scratch)
+        if scratch is not None:
+            sync_directory(shards.directory)
+    words = {} if run.state == "checked" else {"missing": "written", "wrong": "replaced"}
+    files = [
+        IndexFile(each.receipt.name, each.kind, words.get(each.state, each.state), each.detail)
+        for each in settled
+    ]
+    if run.state == "checked":
+        problems += [
+            Problem(file.name, None, "", file.detail or "is missing")
+            for file in files
+            if file.state != "unchanged"
+        ]
+    notes = [f"no index of {kind}: {taken}"] if taken else []
+    notes += _notes(made, kinds)
+    for name, reason in _unmade(made, kinds):
+        if run.kinds:  # it was asked for by its name
+            problems.append(Problem(name, None, "", reason))
+        else:
+            notes.append(f"{name}: {reason}")
+    return IndexReport(
+        destination=str(shards.directory),
+        format=layout.name,
+        state=run.state,
+        shards=len(made),
+        samples=sum(shard.samples for _, shard in made),
+        bytes=sum(shard.bytes for _, shard in made),
+        files=files,
+        problems=problems,
+        notes=notes,
+        seconds=0,
+    )
+
+
+def _suitable(asked: Sequence[str], layout: Format) -> frozenset[str]:
+    """Return the kinds of index to write."""
+    over_all = "wids" if layout.dataset_index("x", []) else ""
+    possible = [kind for kind in (layout.shard_index, over_all, "manifest") if kind]
+    for kind in asked:
+        if kind not in possible:
+            raise OptionError(
+                f"--kind {kind}: not for {layout.name} shards; for these: {', '.join(possible)}"
+            )
+    return frozenset(asked or possible)
+
+
+def _is_of(manifest: Manifest, directory: Path) -> bool:
+    """Return whether the shards of a manifest are there, and as large as it says."""
+    sizes = {directory / shard.name: shard.bytes for shard in manifest.shards}
+    return all(path.is_file() and path.stat().st_size == size for path, size in sizes.items())
+
+
+def _clash(shards: Shards) -> str:
+    """Say which index would have the name of another shard's; empty if none would."""
+    directory, layout = shards.directory, shards.made.layout
+    owners = {index_name(name, layout): name for name in shards.names}
+    ours = {file.name for file in shards.manifest.every_file()} if shards.manifest else set()
+    for name in sorted(path.name for path in directory.iterdir()):
+        other = format_of_file(name)
+        if other is None or other is type(layout) or not other.shard_index:
+            continue
+        path = directory / index_name(name, other())
+        if path.name in owners and path.name not in ours:
+            return (
+                f"{path}: would be the index of {owners[path.name]} and of {name}; move one of "
+                "them to another directory"
+            )
+    return ""
+
+
+def _require_own_name(shards: Shards, kinds: frozenset[str], overwrite: bool) -> None:
+    """Refuse to write an index of all shards in the place of something else."""
+    path = shards.directory / f"{data_set_name(shards)}.json"
+    if "wids" in kinds and path.exists() and not overwrite:
+        try:
+            is_index = read_wids(read_whole(path)) is not None
+        except OSError:
+            is_index = False
+        if not is_index:
+            raise DestinationError(
+                f"{path}: has the name of the wids index, but is none; give --overwrite to replace "
+                "it, or --kind to write others"
+            )
+
+
+@contextmanager
+def _locked_scratch(shards: Shards) -> Iterator[str]:
+    """Keep others from writing there, and make a directory for unfinished files."""
+    scratch = shards.destination.scratch
+    if shards.manifest is not None:
+        remove_leftovers(shards.destination, shards.manifest)
+    lock = ScratchLock(scratch, shards.directory)
+    try:
+        if any((scratch / name).exists() for name in ("run.json", "replaced.json")):
+            raise DestinationError(
+                f"{shards.directory}: an unfinished run is there: give its command again, first"
+            )
+        try:
+            yield str(scratch)
+        finally:
+            lock.remove()
+    finally:
+        lock.release()
+
+
+def _index_shards(
+    shards: Shards, kinds: frozenset[str], scratch: str | None, run: _Run
+) -> list[tuple[str, IndexedShard]]:
+    """Read the shards that are there, and settle the index of each."""
+    directory, layout = shards.directory, shards.made.layout
+    names = shards.present
+    tasks = [
+        IndexTask(
+            path=str(directory / name),
+            layout=layout,
+            index_path=(
+                str(directory / index_name(name, layout)) if layout.shard_index in kinds else None
+            ),
+            scratch=scratch,
+            whole="manifest" in kinds and shards.manifest is None and scratch is not None,
+        )
+        for name in names
+    ]
+    progress = run.progress
+    progress.begin("indexing", shards.manifest.samples if shards.manifest else 0, 0)
+    try:
+        done = run.pool.run(make_index, tasks, lambda n, size, _: progress.advance(n, size))
+        made = dict(done)
+    finally:
+        progress.end()
+    return [(name, made[position]) for position, name in enumerate(names)]
+
+
+def _index_data_set(
+    shards: Shards, made: Made, kinds: frozenset[str], scratch: str | None
+) -> list[Settled]:
+    """Settle the index over all shards, if they can have one."""
+    whole = not any(shard.problem or shard.compressed for _, shard in made)
+    if "wids" not in kinds or not whole or len(made) < len(shards.names):
+        return []
+    facts = [ShardFacts(name, shard.samples, shard.bytes) for name, shard in made]
+    ((name, data),) = shards.made.layout.dataset_index(data_set_name(shards), facts).items()
+    difference = partial(wids_difference, shards=facts)
+    return [settle(shards.directory / name, "wids", data, difference, scratch)]
+
+
+def _mismatches(manifest: Manifest, made: Made) -> Iterator[Problem]:
+    """Compare shards with their manifest."""
+    found = dict(made)
+    for receipt in manifest.shards:
+        shard = found.get(receipt.name)
+        if shard is None:
+            yield Problem(receipt.name, None, "", "is in the manifest, but not there")
+        elif shard.problem is None:
+            for what in ("bytes", "samples"):
+                has, says = getattr(shard, what), getattr(receipt, what)
+                if has != says:
+                    message = f"has {has:,} {what}, but the manifest says {says:,}"
+                    yield Problem(receipt.name, None, "", message)
+
+
+def _settle_manifest(
+    shards: Shards,
+    made: Made,
+    settled: Sequence[Settled],
+    kinds: frozenset[str],
+    state: str,
+    scratch: str | None,
+) -> list[Settled]:
+    """Write a manifest, or add to the one that is there what was written."""
+    manifest = shards.manifest
+    if manifest is None:
+        path = shards.destination.manifest
+        if "manifest" not in kinds:
+            return []
+        if scratch is None:  # its content is not known
+            return [Settled(FileReceipt(path.name, 0, 0), "manifest", "missing")]
+        manifest = _new_manifest(shards, made, [each.receipt for each in settled])
+        return [settle(path, "manifest", manifest.to_json().encode(), None, scratch)]
+    path = shards.directory / shards.manifest_name
+    new = [each.receipt for each in settled if each.state != "unchanged"]
+    updated = _with_indexes(manifest, made, new)
+    if updated == manifest or state == "checked":
+        return [Settled(FileReceipt(path.name, 0, 0), "manifest", "unchanged")]
+    now = settle(path, "manifest", updated.to_json().encode(), None, scratch)
+    names = format_some([receipt.name for receipt in new])
+    return [now._replace(state="updated", detail=f"tells of {names} now")]
+
+
+def data_set_name(shards: Shards) -> str:
+    """Return what the names of the shards begin with, without their numbers."""
+    name = shards.manifest.name if shards.manifest else shards.destination.stem
+    if not name:
+        beginnings = {_NUMBERS.sub("", shard_stem(shard)) for shard in shards.names}
+        name = os.path.commonprefix(sorted(beginnings))
+        name = name if len(beginnings) == 1 else _NUMBERS.sub("", name)
+    return name if _SAFE.fullmatch(name) and name != "manifest" else "shards"
+
+
+def _new_manifest(shards: Shards, made: Made, indexes: Sequence[FileReceipt]) -> Manifest:
+    """Make the manifest of shards that have none."""
+    layout, directory = shards.made.layout, shards.directory
+    receipts = []
+    for name, shard in made:
+        assert shard.crc32c is not None
+        sidecars = [shard.index.receipt] if shard.index else []
+        for suffix in layout.sidecar_suffixes:
+            path = directory / f"{name.removesuffix(layout.suffix)}{suffix}"
+            if path.name != index_name(name, layout) and path.is_file():
+                sidecars.append(FileReceipt.of(path))
+        receipts.append(
+            ShardReceipt(name, shard.bytes, shard.crc32c, shard.samples, tuple(sidecars))
+        )
+    classes = shards.destination.companion("classes.txt")
+    of_shards = {index_name(name, layout) for name, _ in made}
+    return Manifest(
+        format=layout.name,
+        name=data_set_name(shards),
+        classes=read_classes(str(classes)) if classes.is_file() else None,
+        samples=sum(shard.samples for _, shard in made),
+        rejected=0,
+        bytes=sum(shard.bytes for _, shard in made),
+        source="",
+        options=options_of_others(layout, shards.destination.single is not None),
+        shards=receipts,
+        files=[
+            *([FileReceipt.of(classes)] if classes.is_file() else []),
+            *(each for each in indexes if each.name not in of_shards),
+        ],
+    )
+
+
+def _with_indexes(manifest: Manifest, made: Made, indexes: Sequence[FileReceipt]) -> Manifest:
+    """Return a manifest that names indexes, too."""
+    told = {receipt.name: receipt for receipt in indexes}
+    own = {name: shard.index.receipt.name for name, shard in made if shard.index}
+
+    def updated(files: Sequence[FileReceipt], extra: FileReceipt | None) -> list[FileReceipt]:
+        current = [told.get(each.name, each) for each in files]
+        is_new = extra is not None and extra.name not in {each.name for each in files}
+        return [*current, extra] if extra is not None and is_new else current
+
+    of_set = [each for each in indexes if each.name not in own.values()]
+    return replace(
+        manifest,
+        shards=[
+            replace(
+                shard, sidecars=tuple(updated(shard.sidecars, told.get(own.get(shard.name, ""))))
+            )
+            for shard in manifest.shards
+        ],
+        files=updated(manifest.files, of_set[0] if of_set else None),
+    )
+
+
+def _unmade(made: Made, kinds: frozenset[str]) -> Iterator[tuple[str, str]]:
+    """Find the whole shards that cannot have an index, and why."""
+    for name, shard in made:
+        if shard.without:
+            yield name, f"has no index: {shard.without}"
+        if shard.compressed and "wids" in kinds:
+            yield name, "there is no wids index, as wids does not read gzip"
+
+
+def _notes(made: Made, kinds: frozenset[str]) -> Iterator[str]:
+    long = sum(shard.long_names for _, shard in made)
+    if long and "wids" in kinds:
+        yield f"{format_count(long, 'name')} of more than 100 bytes, which wids does not read whole"
+    for name, shard in made:
+        if shard.repeats:
+            yield f"{name}: several samples have one id, so the keys in its index are positions"
+    if any(shard.problem for _, shard in made):
+        yield "indexes of all shards are left as they are, because a shard is damaged"
