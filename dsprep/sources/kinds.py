@@ -55,7 +55,7 @@ def detect(source: Source, run_all: RunAll = map) -> Found | None:
         raise OptionError(f"--from {kind}: choose one of {', '.join(KINDS)}")
     if kind == "images":
         return None
-    if (source.list or source.root).endswith(MANIFESTS):
+    if (source.list_file or source.root).endswith(MANIFESTS):
         kind = "manifest"
     elif kind != "manifest" and (source.parts or source.pairs):
         kind = "parts"
@@ -118,7 +118,7 @@ def _manifest(source: Source, run_all: RunAll) -> Found | None:
     from dsprep.sources.augmented import read_augmented
 
     _require_alone(source)
-    path = source.list or source.root
+    path = source.list_file or source.root
     if source.parts or source.pairs:
         raise OptionError(f"{path}: is a manifest, which goes with images, not --parts and --pair")
     return read_augmented(source, _classes(source), run_all)
