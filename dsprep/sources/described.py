@@ -309,16 +309,12 @@ def _columns(data: bytes, name: str) -> tuple[tuple[str, str], ...]:
         for kind, cell in zip(kinds, cells, strict=True):
             if cell:
                 kind.add(_kind(cell))
-    return tuple(
-        (column, "text" if is_reference(column) else _joined(kind))
-        for column, kind in zip(names, kinds, strict=True)
-    )
-
-
-def _joined(kinds: set[str]) -> str:
-    if len(kinds) == 1:
-        return kinds.pop()
-    return "float" if kinds == {"int", "float"} else "text"
+    columns = []
+    for column, kind in zip(names, kinds, strict=True):
+        if len(kind) != 1 or is_reference(column):
+            kind = {"float"} if kind == {"int", "float"} and not is_reference(column) else {"text"}
+        columns.append((column, kind.pop()))
+    return tuple(columns)
 
 
 def _kind(cell: str) -> str:

@@ -73,7 +73,12 @@ def scan_below(
     ``only`` names the directories to look into; without it, these are all.
     """
     if is_s3(root):
-        yield from _scan_objects(root, extensions, only)
+        with as_source(root):
+            store, key = bucket_and_key(root)
+            prefix = prefix_of(key)
+            listing = _Listing(extensions, only)
+            for page in store.list(prefix):
+                yield listing.sort(prefix, page)
         return
     level = [Directory("")]
     seen = 0
@@ -170,18 +175,6 @@ def _why_gone(name: str, descriptor: int, error: OSError) -> str:
 def printable(path: str) -> str:
     r"""Return a path as text, its bytes that are not UTF-8 written as ``\xff``."""
     return os.fsencode(path).decode("utf-8", "backslashreplace")
-
-
-def _scan_objects(
-    root: str, extensions: frozenset[str] | None, only: Collection[str] | None
-) -> Iterator[Scanned]:
-    """Find the images below a prefix of S3, by one listing."""
-    with as_source(root):
-        store, key = bucket_and_key(root)
-        prefix = prefix_of(key)
-        listing = _Listing(extensions, only)
-        for page in store.list(prefix):
-            yield listing.sort(prefix, page)
 
 
 _NO_PATH = "an empty part, . or .. in the key is no part of a path"
