@@ -70,6 +70,20 @@ class Written:
             yield str(Path(name).with_suffix(suffix)), *facts
         yield name, self.bytes, self.crc32c
 
+    @classmethod
+    def merged(cls, parts: Sequence[Written], source: str) -> Written:
+        """Add up what parts hold, sizes and checksums aside; ``source`` is for messages."""
+        whole = cls()
+        for part in parts:
+            whole.samples += part.samples
+            whole.rejects += part.rejects
+            whole.lost_frames += part.lost_frames
+            whole.unlabeled += part.unlabeled
+            for number, name in part.class_names.items():
+                if (known := whole.class_names.setdefault(number, name)) != name:
+                    raise two_names(source, number, known, name)
+        return whole
+
     def to_json(self) -> dict[str, Any]:
         """Return what a receipt says."""
         return {
@@ -354,7 +368,7 @@ class DirectoryTarget(Target):
         path = self.destination.directory / name
         with destination_errors(path):
             path.parent.mkdir(parents=True, exist_ok=True)
-            if RECEIPTS in path.parts:  # it need not be on the disk: what has none is written again
+            if f"/{RECEIPTS}/" in name:  # a shard without one is written again
                 path.write_bytes(data)
             else:
                 write_whole(path, data, path.parent)
@@ -537,6 +551,13 @@ class _StageHold(Hold):
         """Give the lease back."""
         self._lease.give_back()
         super().release(keep)
+
+
+def two_names(where: str, number: object, one: str, other: str) -> SourceError:
+    """Return the error for a class that has two names."""
+    return SourceError(
+        f"{where}: the class {number} is called {one!r} and {other!r}: correct the samples"
+    )
 
 
 def file_name(name: str) -> str:

@@ -40,7 +40,7 @@ _MOST_LINKS = 40
 
 def images_of(archive: Archive, source: Source) -> Files:
     """Return the files of an archive whose images are samples by themselves."""
-    files = files_of(archive, source.extensions)
+    files = files_of(archive, source.suffixes)
     if files.table.is_empty() and archive.listing.damage:
         raise SourceError(f"{archive.path}: {archive.listing.damage[0].detail}")
     is_tar = not isinstance(archive.reader, ZipReader)

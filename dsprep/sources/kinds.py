@@ -55,7 +55,7 @@ def detect(source: Source, run_all: RunAll = map) -> Found | None:
         raise OptionError(f"--from {kind}: choose one of {', '.join(KINDS)}")
     if kind == "images":
         return None
-    if (source.list or source.root).endswith(MANIFESTS):
+    if (source.list_file or source.root).endswith(MANIFESTS):
         kind = "manifest"
     elif kind != "manifest" and (source.parts or source.pairs):
         kind = "parts"
@@ -118,7 +118,7 @@ def _manifest(source: Source, run_all: RunAll) -> Found | None:
     from dsprep.sources.augmented import read_augmented
 
     _require_alone(source)
-    path = source.list or source.root
+    path = source.list_file or source.root
     if source.parts or source.pairs:
         raise OptionError(f"{path}: is a manifest, which goes with images, not --parts and --pair")
     return read_augmented(source, _classes(source), run_all)
@@ -248,8 +248,8 @@ def _require_finished(source: Source, files: Sequence[str]) -> None:
             if not own and any(note == "run.json" or note.endswith(".partial") for note in notes):
                 some = os.path.join(root, "*" + os.path.splitext(files[0])[1])
                 raise SourceError(
-                    f"{root}: is incomplete: an unfinished run has left {entry.name} there; run its "
-                    "command again to finish it, or name the shards by a pattern "
+                    f"{root}: is incomplete: an unfinished run has left {entry.name} there; run "
+                    "its command again to finish it, or name the shards by a pattern "
                     f"to take those that are there: '{some}'"
                 )
 
