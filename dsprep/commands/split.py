@@ -130,7 +130,7 @@ def split(
         overwrite: Whether lists that are there are replaced.
         dry_run: Write nothing.
         workers: How many processes and threads; by default the cores that this process may use.
-        progress: Is told how far the run is.
+        progress: Receives the progress.
 
     Returns:
         What was done.

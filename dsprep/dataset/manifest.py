@@ -12,9 +12,9 @@ from typing import Any, TypeVar
 from dsprep.errors import OtherVersion, SourceError
 from dsprep.findings import Reject
 from dsprep.schema import Schema
-from dsprep.storage.crc import crc32c as extend
+from dsprep.storage.checksums import crc32c as extend
+from dsprep.storage.files import read_bytes
 from dsprep.storage.local import LONGEST_NAME, open_regular, read_whole
-from dsprep.storage.paths import read_bytes
 
 VERSION = 2
 

@@ -10,7 +10,7 @@ from functools import cached_property
 from typing import NamedTuple
 
 from dsprep.errors import DestinationError
-from dsprep.storage.base import Stored
+from dsprep.storage.store import Stored
 from dsprep.syncing.compare import Verdict, by_listing
 from dsprep.syncing.report import Failure
 from dsprep.syncing.sides import lies_in

@@ -14,8 +14,8 @@ from dsprep.errors import OtherVersion, SourceError
 from dsprep.formats import FORMATS, SUFFIXES, format_of_file, format_of_source
 from dsprep.plan.destination import Destination
 from dsprep.sources.names import expand, located
+from dsprep.storage.files import absent
 from dsprep.storage.local import is_scratch
-from dsprep.storage.paths import absent
 from dsprep.units import format_count
 
 _MANIFEST = "manifest.json"
@@ -131,12 +131,12 @@ def _with_manifest(path: Path) -> Shards:
     try:
         return _recorded(path)
     except OtherVersion as error:
-        single, said = _single(path), f"{error}; it is taken for absent"
+        single, note = _single(path), f"{error}; it is taken for absent"
         try:
             others = _one(path.with_name(single)) if single else _without_manifest(path.parent)
         except SourceError as nothing:
-            raise SourceError(f"{said}, but {nothing}") from None
-        return replace(others, notes=(*others.notes, said))
+            raise SourceError(f"{note}, but {nothing}") from None
+        return replace(others, notes=(*others.notes, note))
 
 
 def _recorded(path: Path) -> Shards:
@@ -203,7 +203,7 @@ def strays(path: Path, found: Sequence[Shards]) -> Iterator[tuple[str, str]]:
     is_whole = path.is_dir() and path.samefile(directory)
     if found[0].is_part or (not is_whole and found[0].destination.single is not None):
         return  # the others there were not named
-    names = [each.name for each in directory.iterdir()]
+    names = [path.name for path in directory.iterdir()]
     if is_whole:
         yield from unfinished(names, {shards.destination.scratch.name for shards in found})
     manifests = [shards.manifest for shards in found if shards.manifest]
@@ -227,7 +227,7 @@ def difference(receipt: FileReceipt, size: int, crc32c: int | None) -> str:
 def false_totals(manifest: Manifest) -> Iterator[str]:
     """Find where a manifest does not agree with itself."""
     for what in ("samples", "bytes"):
-        says, sums = getattr(manifest, what), sum(getattr(each, what) for each in manifest.shards)
+        says, sums = getattr(manifest, what), sum(getattr(shard, what) for shard in manifest.shards)
         if says != sums:
             yield f"says {says:,} {what}, but its shards {sums:,}"
     label = manifest.schema.label_field if manifest.schema else None

@@ -21,11 +21,11 @@ from dsprep.plan.destination import Destination
 from dsprep.progress import Progress
 from dsprep.storage.checksums import crc32c, is_whole, known_crc32c
 from dsprep.storage.location import parse_url
-from dsprep.storage.pace import Pace
-from dsprep.storage.parts import Range
-from dsprep.storage.readback import read_back, read_small
+from dsprep.storage.pool import Pace
 from dsprep.storage.s3.bucket import S3Store, store_of
+from dsprep.storage.s3.read import read_back, read_small
 from dsprep.storage.store import FATAL, Stored, ignore
+from dsprep.storage.transfer import Range
 from dsprep.units import format_count, format_size, format_some
 from dsprep.verifying.report import Problem, VerifyReport, joined
 from dsprep.verifying.shards import Shards, difference, false_totals, unfinished, unnamed
@@ -116,8 +116,8 @@ def find_stored(url: str) -> tuple[list[tuple[Place, Shards]], list[Problem]]:
             f"{url}: no manifest there tells what it should be; fetch all and look into it: "
             f"dsprep sync {quote(place.url())} DIR, then dsprep verify DIR"
         )
-    sets = [each for each in found if not isinstance(each, Problem)]
-    problems = [each for each in found if isinstance(each, Problem)]
+    sets = [item for item in found if not isinstance(item, Problem)]
+    problems = [item for item in found if isinstance(item, Problem)]
     if not is_file or name == _MANIFEST:
         here = [shards for at, shards in sets if at is place]
         known = {shards.destination.scratch.name for shards in here}
@@ -140,8 +140,8 @@ def _of_prefix(place: Place) -> list[Found]:
         folder = _read(Place.look(place.store, above + slash), beside)
         if isinstance(folder, Problem) or folder[1].made.layout.is_tree:
             return [folder]
-    singles = [each for each in place.names if each.endswith(f".{_MANIFEST}") and each[0] != "."]
-    return [_read(place, each) for each in sorted(singles)]
+    singles = [name for name in place.names if name.endswith(f".{_MANIFEST}") and name[0] != "."]
+    return [_read(place, single) for single in sorted(singles)]
 
 
 def _of_shard(place: Place, name: str) -> list[Found]:
@@ -183,14 +183,14 @@ def claims_of_folder(place: Place, shards: Shards) -> tuple[list[Claim], list[Pr
     """
     single = shards.destination.single
     name = f"{single}.{LISTING}"
-    told = {claim.file.name: claim.file for claim in claims_of(shards)}.get(name)
+    receipt_of_listing = {claim.file.name: claim.file for claim in claims_of(shards)}.get(name)
     try:
         data, _ = read_small(place.store, place.key(name))
     except StoreError as error:
         if error.kind != "missing":
             raise
         return [], []
-    if told is None or told.crc32c != crc32c(data):
+    if receipt_of_listing is None or receipt_of_listing.crc32c != crc32c(data):
         message = "is not as it was written: the files that it names are not looked at"
         return [], [Problem(place.url(name), None, "", message)]
     claims = []
