@@ -48,7 +48,7 @@ def cli() -> None:
 
     \b
     Examples:
-      dsprep pack photos/ shards/ --format webdataset
+      dsprep pack photos/ shards/ --to webdataset
       dsprep convert shards/ tfrecords/ --to tfrecord
       dsprep shard shards/ even/ --shards 64 --shuffle
       dsprep verify shards/
