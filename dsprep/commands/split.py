@@ -219,7 +219,7 @@ def split(
         rows = rows.with_columns(path=pl.Series([target for _, target in places]))
         require_fitting(rows, samples.name)
     if not dry_run:
-        named = (source.list, labels, classes, assign, source.root, *source.others)
+        named = (source.list_file, labels, classes, assign, source.root, *source.others)
         inputs = [path for path in named if path and path != STREAM]
         with only_writer(Path(out)):
             if materialize and samples.root:

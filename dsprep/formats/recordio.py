@@ -51,8 +51,6 @@ class RecordIO(Format):
     """
 
     name: ClassVar[str] = "recordio"
-    shard_index: ClassVar[str] = "mxnet"
-    sidecar_suffixes: ClassVar[tuple[str, ...]] = (".idx", ".lst")
     suffix: ClassVar[str] = ".rec"
     known_by: ClassVar[str] = "id"
     float_bits: ClassVar[int] = 32

@@ -187,7 +187,7 @@ def entries(stream: ShardStream, stop: int | None = None) -> Iterator[Entry]:
                 size = _pax_size(pax[b"size"])
             if kind in b"xgLKX":
                 if size > _MAX_META:
-                    raise BadHeader(f"a header of {size} bytes is no name")
+                    raise BadHeader(f"a header of {size} bytes is too large for a name")
                 require(size + -size % BLOCK)
                 meta = stream.read(size, "a long name")
                 stream.read(-size % BLOCK, "the padding of a header")
@@ -237,7 +237,7 @@ def parse_header(block: bytes) -> tuple[bytes, bytes, int]:
     # Adler-32 begins with the sum of the bytes, modulo 65521: many times as fast as sum() is.
     stored, blanks = _parse_checksum(block[148:156])
     if ((adler32(block) & 0xFFFF) - 1 - blanks - stored) % _ADLER:
-        raise BadHeader("a tar header's checksum is wrong, or it is no tar header")
+        raise BadHeader("a tar header has a wrong checksum, or it is not a tar header")
     name = block[:100].split(b"\0", 1)[0]
     if block[257:263] == b"ustar\0" and block[345]:
         name = block[345:500].split(b"\0", 1)[0] + b"/" + name
@@ -260,13 +260,13 @@ def _parse_number(field: bytes) -> int:
     else:
         raise BadHeader(f"{field!r} in a tar header is not a number")
     if number > _LARGEST:
-        raise BadHeader(f"{number} in a tar header is no size")
+        raise BadHeader(f"{number} in a tar header is too large for a size")
     return number
 
 
 def _pax_size(value: bytes) -> int:
     if not _DECIMAL.fullmatch(value) or int(value) > _LARGEST:
-        raise BadHeader(f"a PAX header whose size is no number: {value[:24]!r}")
+        raise BadHeader(f"a PAX header whose size is not a number: {value[:24]!r}")
     return int(value)
 
 
@@ -279,7 +279,7 @@ def _parse_pax(data: bytes) -> dict[bytes, bytes]:
         length = int(digits) if blank and digits.isdigit() else 0
         key, equals, value = data[at + len(digits) + 1 : at + length].partition(b"=")
         if not equals or not value.endswith(b"\n") or at + length > len(data):
-            raise BadHeader("a PAX header that is not made of records")
+            raise BadHeader("a PAX header that does not consist of records")
         found[key] = value[:-1]
         at += length
     return found

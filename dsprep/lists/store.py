@@ -18,6 +18,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from stat import S_IMODE
+from typing import NamedTuple
 
 import polars as pl
 
@@ -60,6 +61,13 @@ class ListFile:
     path: str  # its path, for messages
     table: pl.DataFrame  # its rows, with the columns of :data:`~dsprep.lists.rows.ROWS`
     classes: tuple[str, ...] | None = None  # the names of its classes, if any file has them
+
+
+class ListWritten(NamedTuple):
+    """A list that was written, or would be."""
+
+    path: str
+    rows: int
 
 
 def read_list(path: str, classes: str | None = None, duplicates: str | None = None) -> ListFile:

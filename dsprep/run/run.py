@@ -8,10 +8,10 @@ from dataclasses import replace
 from typing import NamedTuple
 
 from dsprep.errors import DestinationError, RunStopped
-from dsprep.findings import MisfitReject, Reject
-from dsprep.plan.cuts import PlannedShard, cut_pieces
+from dsprep.findings import MisfitReject, Reject, misfits_error, most_misfits
+from dsprep.pipeline import Pipeline
+from dsprep.plan.cut import PlannedShard, cut_pieces
 from dsprep.plan.plan import Plan
-from dsprep.plan.recipe import Recipe
 from dsprep.progress import Progress
 from dsprep.rows import Reader
 from dsprep.run.shard import JoinTask, ShardTask, join_pieces, write_shard
@@ -26,9 +26,6 @@ _PIECE_BYTES = 16_000_000
 
 _SMALL_FILE = 32_000
 """Bytes of a file that takes longer to open than to copy twice."""
-
-_MOST_MISFITS = 1000
-"""Samples that may not fit the schema, or 1 % of all, before a run stops."""
 
 _PIECES = 32
 """Into about how many pieces a run of few shards is cut, so that all workers end together."""
@@ -66,11 +63,11 @@ class Run:
     def __init__(self, plan: Plan, state: RunState, max_errors: int | None) -> None:
         """Prepare."""
         self._plan, self._state = plan, state
-        self._shards, self._recipe = plan.shards, plan.recipe
+        self._shards, self._recipe = plan.shards, plan.pipeline
         self._sizes: list[int] = plan.catalog.table["size"].to_list()
         self._max_errors = max_errors
         self._rejects = self._misfits = 0
-        self._max_misfits = min(_MOST_MISFITS, max(1, len(self._sizes) // 100))
+        self._max_misfits = most_misfits(len(self._sizes))
 
     def carry_out(self, pool: Pool, progress: Progress) -> Written:
         """Write everything that is not done yet; returns what all shards hold together."""
@@ -137,14 +134,14 @@ class Run:
         writes a shard finds out whether its keys differ, nor without room for pieces on the disk.
         """
         plan = self._plan
-        layout, reader = plan.packing.layout, plan.catalog.reader
+        layout, reader = plan.job.layout, plan.catalog.reader
         if not layout.concatenative or (
             layout.equal_keys == "merged" and not plan.catalog.keys_known
         ):
             return False
         if reader.spools() and plan.in_order:
             return False
-        if plan.packing.destination.remote is None:
+        if plan.job.destination.remote is None:
             return True
         return 2 * sum(shard.bytes for shard in plan.shards) <= free_bytes(self._state.target.work)
 
@@ -189,11 +186,7 @@ class Run:
         misfits = [each for each in rejects if isinstance(each, MisfitReject)]
         self._misfits += len(misfits)
         if self._max_errors is None and self._misfits > self._max_misfits and misfits:
-            raise RunStopped(
-                f"stopped: {format_count(self._misfits, 'sample')} do not fit the schema, the last "
-                f"one being {misfits[-1].path}: {misfits[-1].reason}; to reject more of them, give "
-                "--max-errors N"
-            )
+            raise misfits_error(self._misfits, misfits[-1])
         if self._max_errors is not None and self._rejects > self._max_errors and rejects:
             last = rejects[-1]
             raise RunStopped(
@@ -203,7 +196,7 @@ class Run:
             )
 
 
-def _needs_pieces(shards: int, workers: int, recipe: Recipe, mean_size: float) -> bool:
+def _needs_pieces(shards: int, workers: int, recipe: Pipeline, mean_size: float) -> bool:
     """Whether workers would be idle if each shard were written by one, and joining is worth it.
 
     Joining copies all bytes once more. Decoding an image costs more than that, and so does opening
@@ -211,7 +204,7 @@ def _needs_pieces(shards: int, workers: int, recipe: Recipe, mean_size: float) -
     """
     if recipe.layout.compressed or workers == 1:
         return False
-    if recipe.transform is not None or recipe.check == "decode":
+    if recipe.images.transform is not None or recipe.images.check == "decode":
         return shards < 4 * workers
     if recipe.reader.whole and not recipe.copies:
         return shards < workers

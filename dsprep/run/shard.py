@@ -17,7 +17,7 @@ from google_crc32c import extend
 from dsprep.errors import BadSample, RunStopped
 from dsprep.findings import Reject, reject_of
 from dsprep.formats.base import Format, path_of
-from dsprep.plan.recipe import Recipe, make_samples
+from dsprep.pipeline import Pipeline, make_samples
 from dsprep.rows import Rows
 from dsprep.run.target import Target, Written, two_names
 from dsprep.sample import Sample
@@ -45,7 +45,7 @@ class ShardTask(NamedTuple):
 
     target: Target
     name: str
-    recipe: Recipe
+    recipe: Pipeline
     rows: Rows
     whole: bool  # whether it is all of its shard, which has a trailer and sidecars
 
@@ -149,7 +149,7 @@ def join_pieces(task: JoinTask, report: Report) -> Written:
 class _Labels:
     """Gathers what samples tell of their labels."""
 
-    def __init__(self, recipe: Recipe) -> None:
+    def __init__(self, recipe: Pipeline) -> None:
         label = recipe.layout.schema.label_field if recipe.layout.schema else None
         self._label = recipe.schema.label
         self._class = label.name if label and label.type == "class" and not label.names else None
@@ -178,7 +178,7 @@ def _open_writer(path: str, task: ShardTask) -> Any:
     return layout.open_writer(path, str(task.target.tree))
 
 
-def _samples(recipe: Recipe, rows: Rows) -> Iterator[tuple[int, Sample | bytes | BadSample]]:
+def _samples(recipe: Pipeline, rows: Rows) -> Iterator[tuple[int, Sample | bytes | BadSample]]:
     """Return samples, or blocks of encoded samples, each with the number of its rows."""
     if recipe.copies:
         assert isinstance(recipe.reader, ShardReader)

@@ -17,7 +17,8 @@ from dsprep.dataset.manifest import read_manifest
 from dsprep.dataset.recorded import recorded_options
 from dsprep.errors import BadSample, SourceError
 from dsprep.findings import Finding
-from dsprep.formats.folder import LISTING, METADATA, Folder, Listed
+from dsprep.formats.base import Format
+from dsprep.formats.folder import LISTING, METADATA, Listed
 from dsprep.rows import Reader, Rows
 from dsprep.sample import Sample, image_kind_of, key_of
 from dsprep.schema import Schema
@@ -37,10 +38,10 @@ class FolderReader(Reader):
     whole: ClassVar[bool] = True
     root: str
     listing: str
-    layout: Folder  # with the schema of the folder
+    layout: Format  # with the schema of the folder
 
     @property
-    def table(self) -> Folder:
+    def table(self) -> Format:
         """The meaning of fields."""
         return self.layout
 
@@ -87,7 +88,7 @@ def read_written(root: str, run_all: RunAll = map) -> tuple[Catalog, list[Findin
     except (SourceError, OSError):
         return None
     schema = manifest.schema
-    if not isinstance(layout, Folder) or schema is None:
+    if not layout.is_tree or schema is None:
         return None
     import polars as pl
 

@@ -15,8 +15,8 @@ from dsprep.sample import image_kind_of
 from dsprep.sources import cifar, mnist
 from dsprep.sources.archive import archive_kind, open_archive, split_path
 from dsprep.sources.archive_reader import ArchiveMember
-from dsprep.sources.batches import BatchFile, LabeledBatch, PixelReader
 from dsprep.sources.classes import unknown_classes
+from dsprep.sources.pixel_reader import BatchFile, LabeledBatch, PixelReader
 from dsprep.storage.paths import entries, exists, facts, is_dir, is_file
 
 Names: TypeAlias = tuple[str, ...] | None
@@ -50,7 +50,7 @@ def read_pixels(paths: Sequence[str], classes: Names, *, may_mix: bool = False) 
         names.setdefault(found[1], path)
     if len(names) > 1:
         first, other, *_ = names.values()
-        raise SourceError(f"{other}: has other class names than {first}: pack each by itself")
+        raise SourceError(f"{other}: has other class names than {first}; pack them one by one")
     again = [each.batch.file for at, each in enumerate(batches) if each in batches[:at]]
     if again:
         raise SourceError(f"{again[0]}: is named twice")
@@ -140,7 +140,7 @@ def _members_in(path: str, wanted: Callable[[str], bool]) -> list[BatchFile]:
     """Return some of the files in an archive."""
     _, _, listing, reader = open_archive(path)
     for damage in listing.damage:
-        raise SourceError(f"{path}: {damage.detail}: download it again")
+        raise SourceError(f"{path}: {damage.detail}; download it again")
     for name, reason in listing.unreadable:
         if wanted(os.path.basename(name)):
             raise SourceError(f"{path}: {name} cannot be read ({reason})")
@@ -150,7 +150,7 @@ def _members_in(path: str, wanted: Callable[[str], bool]) -> list[BatchFile]:
         if not wanted(name):
             continue
         if (directory, name) in found:
-            raise SourceError(f"{path}: holds two files called {name}")
+            raise SourceError(f"{path}: has two files called {name}")
         size = listing.sizes[at]
         member = ArchiveMember(reader, listing.offsets[at], listing.stored[at], size)
         found[directory, name] = BatchFile(name, directory, path, size, reader.mtime or 0, member)
@@ -207,7 +207,7 @@ def _of_part(
 
 def _several(place: str, names: Sequence[str]) -> SourceError:
     return SourceError(
-        f"{place}: holds several data sets: name one of them, such as {place}/{names[-1]}"
+        f"{place}: has several data sets; name one of them, such as {place}/{names[-1]}"
     )
 
 

@@ -3,7 +3,7 @@
 Whatever is opened here may have been put there by somebody else: to open a pipe waits for whoever
 writes to it, and a device never ends. So only regular files are opened, and whole files are read
 only up to a limit. All of dsprep opens files for reading through this module and
-:mod:`dsprep.storage.opened`; a test checks that.
+:mod:`dsprep.storage.files`; a test checks that.
 """
 
 from __future__ import annotations

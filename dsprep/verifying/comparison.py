@@ -16,7 +16,7 @@ from dsprep.dataset.manifest import Manifest, read_rejects
 from dsprep.errors import SourceError
 from dsprep.formats import Format, shard_stem
 from dsprep.options import require_effect
-from dsprep.plan.recipe import Recipe
+from dsprep.pipeline import Images, Pipeline
 from dsprep.run.shard import Report
 from dsprep.schema import FACTS, IMAGE, LABEL, Choice, Field, Schema
 from dsprep.sources.classes import has_flags, renumbered
@@ -70,7 +70,7 @@ class Origin:
     """What shards are compared with."""
 
     catalog: Catalog  # the source
-    recipe: Recipe  # how samples were made of it
+    recipe: Pipeline  # how samples were made of it
     matched: Matched  # which fields are compared
     rejected: frozenset[str]  # the paths of samples that are known not to be in the shards
     part_of: Mapping[str, int]  # the part that each shard is of: what one command wrote
@@ -107,17 +107,13 @@ def find_origin(
     if own and named and set(own) <= set(named) and are_numbers and not told:
         catalog = renumbered(catalog, named)  # an option, or an append, has numbered them
         catalog = replace(catalog, told=catalog.told | {"label"})
-    recipe = Recipe(
-        reader=catalog.reader,
-        schema=settled.schema,
-        layout=replace(layout, schema=None if made.transform else base),
-        transform=None,
-        check="none",
-        readable=None,
-        max_pixels=made.max_pixels,
-        classes=catalog.classes,
-        key=made.key,
-        keep_fields=None,
+    recipe = Pipeline(
+        catalog.reader,
+        settled.schema,
+        replace(layout, schema=None if made.transform else base),
+        Images(check="none", max_pixels=made.max_pixels),
+        made.key,
+        catalog.classes,
         told=catalog.told,
     )
     is_transformed = made.transform is not None
@@ -138,7 +134,6 @@ def _as_recorded(against: Source, fields: Choice, understood: Understood) -> Sou
     label = understood.schema.label_field if understood.schema else None
     if label is not None and label.type == "text" and choice.label_type is None:
         choice = replace(choice, label_type="text")
-        against = replace(against, label_type="text")
     return replace(against, choice=choice, whole=True)
 
 
@@ -328,7 +323,7 @@ def _is_rejected(catalog: Catalog, paths: frozenset[str]) -> pl.Series:
 
 
 def _of_source(
-    found: pl.DataFrame, source: pl.DataFrame, recipe: Recipe
+    found: pl.DataFrame, source: pl.DataFrame, recipe: Pipeline
 ) -> tuple[pl.DataFrame, pl.DataFrame, list[str]]:
     """Return the samples of the parts made of a source, and the source with its names there."""
     by_number = _by_number(recipe)
@@ -353,7 +348,7 @@ def _of_source(
     return found.filter(is_of), source, [note]
 
 
-def _by_number(recipe: Recipe) -> bool:
+def _by_number(recipe: Pipeline) -> bool:
     """Return whether samples are known by where they were in the source."""
     known_by = recipe.layout.known_by
     return known_by == "id" or (known_by == "key" and recipe.key == "index")

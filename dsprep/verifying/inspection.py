@@ -15,7 +15,7 @@ from dsprep.formats.base import Format, path_of
 from dsprep.formats.folder import Listed
 from dsprep.formats.stream import ShardStream
 from dsprep.images.check import make_check
-from dsprep.plan.recipe import Recipe, make_samples
+from dsprep.pipeline import Pipeline, make_samples
 from dsprep.rows import Pixels, Rows
 from dsprep.run.shard import Report
 from dsprep.sample import IMAGE_EXTENSIONS, Sample, key_of
@@ -259,7 +259,7 @@ def _inspect_files(task: Task, report: Report) -> Inspected:
 class SourceTask(NamedTuple):
     """Samples of a source to digest."""
 
-    recipe: Recipe  # how the shards were made of them
+    recipe: Pipeline  # how the shards were made of them
     rows: Rows  # the samples
     digester: Digester
 

@@ -30,7 +30,6 @@ VARIANTS: dict[str, tuple[object, ...]] = {
     "manifest": ("convert", "photos.tar.gz", "--to", "manifest", "--resize", 8),
     "shuffled": ("shard", "tars", *TWOS, "--shuffle"),
     "shuffled from gzip": ("shard", "compressed", *TWOS, "--shuffle", "--seed", 3),
-    "oversampled": ("shard", "records", "--shards", 60, "--oversample"),
     "appended": ("shard append", "photos.tar.gz", *TWOS),
 }
 KILLED = ("one to one", "fields", "folder", "shuffled from gzip", "appended")

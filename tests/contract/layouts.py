@@ -9,6 +9,7 @@ from __future__ import annotations
 import gzip
 import tempfile
 from collections.abc import Iterable, Sequence
+from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -134,7 +135,7 @@ def shard(layout: Format, samples: Iterable[Picture]) -> bytes:
 
 def write(layout: Format, samples: Iterable[Picture], path: Path) -> Path:
     """Write a shard as a worker does; returns the path."""
-    with Sink(str(path), layout.compressed) as sink:
+    with closing(Sink(str(path), layout.compressed)) as sink:
         for each in samples:
             sink.add([encode(layout, each)])
         sink.add([layout.trailer(sink.content)])

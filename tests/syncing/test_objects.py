@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from dsprep.storage import parts
+from dsprep.storage import transfer as parts
 from dsprep.storage.copy import copy
 from dsprep.storage.s3_config import S3Config
 from dsprep.syncing.sync import sync

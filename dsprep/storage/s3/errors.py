@@ -114,7 +114,7 @@ _CREDENTIALS = {
     "SSOTokenLoadError": "there is no SSO session; log in (aws sso login)",
     "TokenRetrievalError": "the SSO session has expired; log in again (aws sso login)",
     "CredentialRetrievalError": "the credentials cannot be had",
-    "SSLError": "the server's certificate is not to be trusted; if it is one of your own, name "
+    "SSLCertVerificationError": "the server's certificate is not trusted; if it is your own, name "
     "its file in AWS_CA_BUNDLE",
 }
 _EXPIRED = {"UnauthorizedSSOTokenError", "TokenRetrievalError"}
@@ -203,7 +203,7 @@ def explain(error: Exception, failed: Failure, role: type[StoreError]) -> Failur
         raise role(f"{Location(failed.bucket, failed.key)}: {told}", kind)
     if isinstance(error, TypeError) or name == "ParamValidationError":
         raise error  # a mistake of ours
-    if isinstance(error, KeyError | ValueError) and failed.operation:
+    if isinstance(error, KeyError | ValueError) and not isinstance(error, OSError):
         what = f"it has no {error.args[0]}" if isinstance(error, KeyError) else str(error)
         text = (
             f"the server's answer makes no sense: {what:.200}; look at the endpoint, and at what "

@@ -1,0 +1,45 @@
+"""The schema: which fields the samples of a data set have, of which types, under which names.
+
+A data set has one schema, and each of its samples has its fields. A *raw* sample has the names and
+values that lie in a source; a *typed* sample has those of the schema. :func:`observe` looks at raw
+samples, :func:`settle` makes a schema of what it found and of what the source says of itself, and a
+:class:`Reading` makes typed samples of raw ones. What a raw name means is each format's own table
+(:meth:`dsprep.formats.base.Format.meaning`).
+
+Workers import this on every sample's way, and so it imports neither polars nor Pillow.
+"""
+
+from dsprep.schema.fields import FACTS, IMAGE, LABEL, Field, Place, Schema
+from dsprep.schema.look import (
+    LABEL_FLOATS,
+    LABEL_TEXT,
+    LABEL_TYPES,
+    Choice,
+    Meaning,
+    Observed,
+    Seen,
+    Table,
+    is_image,
+    observe,
+    shown,
+    type_of,
+)
+from dsprep.schema.reading import Reading
+from dsprep.schema.settle import (
+    IMAGE_NAMES,
+    LABEL_NAMES,
+    PIXEL_SIZES,
+    Settled,
+    impose,
+    select,
+    settle,
+)
+from dsprep.schema.types import TYPES, Type, join, parse_label
+
+# fmt: off
+__all__ = [
+    "Choice", "FACTS", "Field", "IMAGE", "IMAGE_NAMES", "LABEL", "LABEL_FLOATS", "LABEL_NAMES",
+    "LABEL_TEXT", "LABEL_TYPES", "Meaning", "Observed", "PIXEL_SIZES", "Place", "Reading",
+    "Schema", "Seen", "Settled", "TYPES", "Table", "Type", "impose", "is_image", "join",
+    "observe", "parse_label", "select", "settle", "shown", "type_of",
+]
