@@ -52,6 +52,8 @@ class RecordIO(Format):
 
     name: ClassVar[str] = "recordio"
     suffix: ClassVar[str] = ".rec"
+    shard_index: ClassVar[str] = "mxnet"
+    sidecar_suffixes: ClassVar[tuple[str, ...]] = (".idx", ".lst")
     known_by: ClassVar[str] = "id"
     float_bits: ClassVar[int] = 32
     label_bits: ClassVar[int] = 32
