@@ -98,9 +98,9 @@ class FormatChoice(click.Choice[str]):
     @property
     def choices(self) -> tuple[str, ...]:  # type: ignore[override]
         """The names of the formats."""
-        from dsprep.formats import FORMATS
+        from dsprep.formats import FORMATS, SHARDED
 
-        return tuple(each.name for each in FORMATS.values() if each.suffix or self._folders)
+        return tuple(FORMATS if self._folders else SHARDED)
 
 
 def parse_pairs(pairs: tuple[str, ...], option: str) -> Mapping[str, str]:

@@ -29,10 +29,10 @@ FORMATS: dict[str, type[Format]] = {
     each.name: each
     for each in (WebDataset, TFRecord, RecordIO, RecordIOProtobuf, Parquet, Folder, AugmentedFolder)
 }
-"""Every format by name: what ``--to`` takes. A new format is a module and a word in this line."""
+"""Every format by name: what ``convert --to`` takes. A new one is a module and a word in this line."""
 
 SHARDED = {name: each for name, each in FORMATS.items() if not each.is_tree}
-"""The formats whose files are shards: what ``--format`` takes."""
+"""The formats whose files are shards: what ``--to`` of pack and shard takes."""
 
 CONCATENATIVE = {name: each for name, each in FORMATS.items() if each.concatenative}
 """The formats whose shards are one encoded sample after another: what ``--from`` takes."""
