@@ -29,7 +29,7 @@ FORMATS: dict[str, type[Format]] = {
     each.name: each
     for each in (WebDataset, TFRecord, RecordIO, RecordIOProtobuf, Parquet, Folder, AugmentedFolder)
 }
-"""Every format by name: what ``convert --to`` takes. A new one is a module and a word in this line."""
+"""Every format by name: what ``convert --to`` takes. A new one is a module and a word here."""
 
 SHARDED = {name: each for name, each in FORMATS.items() if not each.is_tree}
 """The formats whose files are shards: what ``--to`` of pack and shard takes."""
