@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from dsprep.sources.reading import Source as Source
     from dsprep.sources.reading import make_source as make_source
     from dsprep.splits.report import SplitReport as SplitReport
-    from dsprep.storage.s3_config import S3Config as S3Config
+    from dsprep.storage.s3.config import S3Config as S3Config
     from dsprep.syncing.plan import Rule as Rule
     from dsprep.syncing.report import SyncReport as SyncReport
     from dsprep.syncing.sync import clean_uploads as clean_uploads
@@ -52,7 +52,7 @@ _PUBLIC = {
     "OptionError": "dsprep.errors",
     "Progress": "dsprep.progress",
     "Rule": "dsprep.syncing.plan",
-    "S3Config": "dsprep.storage.s3_config",
+    "S3Config": "dsprep.storage.s3.config",
     "Source": "dsprep.sources.reading",
     "SourceError": "dsprep.errors",
     "SplitReport": "dsprep.splits.report",

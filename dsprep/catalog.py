@@ -17,9 +17,9 @@ from typing import Any
 import polars as pl
 
 from dsprep.rows import Reader, Rows
-from dsprep.sample import UNKNOWN_IMAGE, image_kind_of, key_expr
+from dsprep.sample import key_expr
 from dsprep.schema import Reading, Schema, Settled
-from dsprep.storage.paths import short_names
+from dsprep.storage.files import short_names
 
 # The columns of every catalog, in their order.
 COLUMNS: dict[str, pl.DataType] = {
@@ -120,11 +120,6 @@ class Catalog:
         """Whether samples have labels."""
         has_field = self.settled is not None and self.settled.schema.label is not None
         return self.label_column is not None or has_field
-
-    def image_kinds(self) -> list[str]:
-        """Return the kinds of image that the extensions of paths promise, sorted."""
-        endings = self.table["path"].str.extract("([^./]*)$").unique()
-        return sorted({image_kind_of(ending) or UNKNOWN_IMAGE for ending in endings})
 
     def with_settled(self, settled: Settled) -> Catalog:
         """Return the catalog with this schema, which its reader converts samples to."""

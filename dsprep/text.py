@@ -9,8 +9,8 @@ from typing import Any
 import polars as pl
 
 from dsprep.errors import SourceError
+from dsprep.storage.files import read_bytes
 from dsprep.storage.local import LARGEST_TABLE, read_stream
-from dsprep.storage.paths import read_bytes
 
 Problem = Callable[[dict[str, Any]], str]
 """Returns what is wrong with a row, given its columns."""

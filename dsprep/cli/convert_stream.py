@@ -21,10 +21,9 @@ from dsprep.formats import CONCATENATIVE, format_of_file
 from dsprep.formats.compressed import Readable
 from dsprep.keywords import names_of
 from dsprep.options import require_effect
+from dsprep.storage.files import is_dir, open_file
 from dsprep.storage.local import destination_errors, publish
-from dsprep.storage.opened import open_file
-from dsprep.storage.paths import is_dir
-from dsprep.storage.urls import require_disk
+from dsprep.storage.location import require_disk
 
 STREAM = "-"
 

@@ -390,7 +390,7 @@ _COUNTED = (
     "list rows kind widths distinct classes largest smallest imbalance unused objects "
     "objects_per_row"
 )
-# Of each function: the names in its JSON, in their order, and what makes the lines of its report.
+# For each function: the names in its JSON, in their order, and the lines of its report.
 _REPORTS: Mapping[str, tuple[str, Callable[[Any], Iterator[str]]]] = {
     "create_list": (_CREATED, _create_lines),
     "append_to_list": (_CREATED, _append_lines),

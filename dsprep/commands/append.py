@@ -33,7 +33,7 @@ from dsprep.progress import Progress
 from dsprep.run.commit import begin, finished_manifest, identity_of
 from dsprep.run.state import RunState, remove_leftovers
 from dsprep.run.target import target_of
-from dsprep.storage.urls import require_disk
+from dsprep.storage.location import require_disk
 from dsprep.units import format_count, format_some
 from dsprep.workers.pool import Pool, available_cores
 

@@ -20,7 +20,7 @@ from dsprep.lists.rows import format_rows, require_one_kind
 from dsprep.lists.store import STREAM, ListWritten, editing, read_list, write_text
 from dsprep.options import require_effect
 from dsprep.sources.reading import Source, read_source, source_of
-from dsprep.storage.urls import require_disk
+from dsprep.storage.location import require_disk
 from dsprep.workers.pool import Pool, available_cores
 
 

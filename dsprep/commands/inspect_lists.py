@@ -21,8 +21,8 @@ from dsprep.lists.merge import Conflict, Renumbered, Side, format_merged, merge_
 from dsprep.lists.rows import ROWS, format_rows, require_list
 from dsprep.lists.stats import Statistics, class_sizes
 from dsprep.lists.store import STREAM, editing, read_list, write_text
+from dsprep.storage.files import is_dir, read_bytes
 from dsprep.storage.local import LARGEST_TABLE
-from dsprep.storage.paths import is_dir, read_bytes
 from dsprep.text import read_stdin
 from dsprep.units import format_count
 

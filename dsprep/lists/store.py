@@ -24,6 +24,7 @@ import polars as pl
 
 from dsprep.errors import DestinationError, OptionError, SourceError
 from dsprep.lists.rows import ROWS, format_rows, parse_rows
+from dsprep.storage.files import is_file
 from dsprep.storage.local import (
     LARGEST,
     LARGEST_TABLE,
@@ -35,8 +36,7 @@ from dsprep.storage.local import (
     sync_directory,
     sync_file,
 )
-from dsprep.storage.paths import is_file
-from dsprep.storage.urls import is_s3, require_disk
+from dsprep.storage.location import is_s3, require_disk
 from dsprep.text import decode_text, read_stdin, read_text
 
 STREAM = "-"
@@ -245,7 +245,7 @@ def was_done(path: str, command: str) -> bool:
 
     Some edits cannot be repeated: rows that were removed are not there to be removed again. So a
     list has an attribute that says which command wrote it, and the digests of what that wrote.
-    Whoever changes the file changes its digest. Only an edit that fails asks this.
+    A later change of the file changes its digest. Only an edit that fails asks this.
     """
     real = real_path(path)
     try:

@@ -13,7 +13,7 @@ from dsprep.errors import OptionError
 from dsprep.formats import format_of_file
 from dsprep.formats.tfrecord import TFRecord
 from dsprep.storage.local import scratch_name, stage_for
-from dsprep.storage.urls import Location, is_s3, parse_url, require_disk
+from dsprep.storage.location import Location, is_s3, parse_url, require_disk
 
 DEFAULT_NAME = "train"
 """The default prefix of names of shards."""

@@ -32,9 +32,9 @@ from dsprep.run.folder import (
 from dsprep.run.state import RunState, differences, withdraw
 from dsprep.run.target import Target, Written
 from dsprep.schema import Schema
-from dsprep.storage.crc import crc32c
+from dsprep.storage.checksums import crc32c
+from dsprep.storage.files import read_bytes
 from dsprep.storage.local import destination_errors
-from dsprep.storage.paths import read_bytes
 
 _MOST_CLASSES = 10_000_000
 """More than any data set has; samples may say anything."""

@@ -38,7 +38,7 @@ from dsprep.workers.worker import yield_core
 
 if TYPE_CHECKING:
     from dsprep.run.lease import Lease
-    from dsprep.storage.pace import Pace
+    from dsprep.storage.pool import Pace
     from dsprep.storage.s3.bucket import S3Store
 
 RUN, RECEIPTS, REPLACED, _HOLDER = "run.json", "receipts", "replaced.json", "holder"
@@ -428,7 +428,7 @@ class PrefixTarget(Target):
     def publish(self, files: Sequence[tuple[Path, str, int]]) -> dict[str, str]:
         """Upload each, if this run still holds the lease."""
         from dsprep.run.lease import LEASE, find_lease, lost_lease
-        from dsprep.storage.upload import upload
+        from dsprep.storage.s3.upload import upload
 
         store, pace = self._connected()
         etags = {}
@@ -454,7 +454,7 @@ class PrefixTarget(Target):
                 raise refused.error
 
     def _read(self, name: str) -> bytes | None:
-        from dsprep.storage.readback import read_small
+        from dsprep.storage.s3.read import read_small
 
         with _refusals():
             try:
@@ -491,7 +491,7 @@ class PrefixTarget(Target):
 
     def _take(self, tell: Callable[[str], None]) -> Hold:
         from dsprep.run.lease import LEASE, Lease
-        from dsprep.storage.preflight import require_rights
+        from dsprep.storage.s3.upload import require_rights
 
         make_stage(self.destination.directory)
         store = self._connected()[0]
@@ -574,7 +574,7 @@ def target_of(destination: Destination) -> Target:
 @cache
 def _connect(bucket: str) -> tuple[S3Store, Pace]:
     """Return the connection of this process, and the threads that move parts."""
-    from dsprep.storage.pace import Pace
+    from dsprep.storage.pool import Pace
     from dsprep.storage.s3.bucket import store_of  # a run on a disk needs no S3
 
     return store_of(bucket), Pace()

@@ -30,8 +30,7 @@ from dsprep.sources.archive_reader import (
     ZipReader,
 )
 from dsprep.sources.prefetch import read_at
-from dsprep.storage.opened import OpenFile, open_file
-from dsprep.storage.paths import exists, facts, is_dir, is_file
+from dsprep.storage.files import OpenFile, exists, facts, is_dir, is_file, open_file
 
 KINDS = "zip, tar, tar.gz, tar.bz2, tar.xz"
 
@@ -106,7 +105,7 @@ class Archive(NamedTuple):
 
 
 def split_path(path: str) -> tuple[str, str] | None:
-    """Tell the file in a path from what is named in it: ``data.zip`` and ``train``."""
+    """Split a path into a file and the path in it: ``data.zip`` and ``train``."""
     file, below = path.rstrip("/") or "/", ""
     while file not in ("", "/") and not exists(file):
         file, _, name = file.rpartition("/")
@@ -173,14 +172,14 @@ def open_archive(path: str) -> Archive:
 
 
 def first_names(path: str, most: int) -> list[str]:
-    """Return the names of the first files in an archive; none if it is none or is damaged."""
+    """Return the names of the first files in an archive; empty for other files and damaged ones."""
     found = split_path(path)
     try:
         kind = archive_kind(found[0]) if found else None
         if found is None or kind is None:
             return []
         listing = _list(*found, kind, most).listing
-    except SourceError:  # whoever reads all of it says why
+    except SourceError:  # the error comes again when all of it is read
         return []
     return [*listing.names, *(name for name, _ in listing.unreadable)]
 
@@ -310,7 +309,7 @@ def _list_zip(file: OpenFile, listing: Listing, reader: ZipReader, most: int) ->
 
 
 def _find_end(file: OpenFile) -> tuple[int, tuple[int, ...]] | None:
-    """The end record: where it begins, and its fields without the signature."""
+    """Return the offset of the end record, and its fields without the signature."""
     size = file.facts().size
     start = max(size - _END.size - _LONGEST_COMMENT, 0)
     tail = read_at(file, size - start, start)

@@ -16,14 +16,14 @@ from dsprep.sources.archive import Archive, Listing, is_archive, open_archive
 from dsprep.sources.archive_reader import ZipReader
 from dsprep.sources.files import Files
 from dsprep.sources.scan import LEFT_BEHIND
-from dsprep.storage.paths import exists, is_dir
+from dsprep.storage.files import exists, is_dir
 from dsprep.text import decode_text, read_text
 
 if TYPE_CHECKING:
     from dsprep.sources.reading import Source
 
 _PARTS = ("cls", "json", "txt")
-"""Extensions of what a WebDataset has beside images."""
+"""Extensions of parts of samples in a WebDataset, besides images."""
 
 _MOST_TEXT = 1 << 30
 """Maximum size of a list or a table in an archive."""
@@ -54,7 +54,7 @@ def images_of(archive: Archive, source: Source) -> Files:
 
 
 def _has_parts(files: Files) -> bool:
-    """Whether at least half of the images of a tar have labels or texts in files beside them."""
+    """Return whether half of the images of a tar, or more, have labels or texts beside them."""
     assert files.others is not None
     stem, extension = (pl.col("path").str.extract(each) for each in (r"^(.*)\.", r"\.([^./]*)$"))
     known = files.others.filter(extension.is_in(_PARTS)).select(stem=stem).unique()
@@ -63,7 +63,7 @@ def _has_parts(files: Files) -> bool:
 
 
 def read_text_beside(root: str, path: str) -> str:
-    """Read a list or a table that goes with a source: from the disk, or out of its archive."""
+    """Read a list or a table that goes with a source: from the disk, or from its archive."""
     if exists(path) or is_dir(root) or not is_archive(root):
         return read_text(path)
     return read_text_of(open_archive(root), path)
@@ -97,7 +97,7 @@ def files_of(archive: Archive, extensions: frozenset[str]) -> Files:
     listing, reader = archive.listing, archive.reader
 
     def finding(kind: str, name: str, detail: str) -> Finding:
-        """A finding about a file; what is no image by its name was never a sample."""
+        """Report a file; one whose name is not that of an image was never a sample."""
         match = re.search(_EXTENSION, name)
         is_image = match is not None and match[1].lower() in extensions
         return Finding(kind if is_image else "not-an-image", name.replace("\0", "\\x00"), detail)

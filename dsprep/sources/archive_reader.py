@@ -15,7 +15,7 @@ from dsprep.errors import BadSample, DamagedShard, DestinationError, SourceError
 from dsprep.formats.stream import ShardStream
 from dsprep.rows import Reader, Rows
 from dsprep.sources.prefetch import asked_ahead, read_at
-from dsprep.storage.opened import OpenFile, open_file
+from dsprep.storage.files import OpenFile, open_file
 
 LOCAL_HEADER = struct.Struct("<4s5H3L2H")
 """The header of a member of a zip (APPNOTE 6.3.10, 4.3.7); its name and an extra field follow."""

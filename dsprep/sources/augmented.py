@@ -21,8 +21,8 @@ from dsprep.sources.files import list_files
 from dsprep.sources.labels import Known, labels_from_numbers
 from dsprep.sources.match import chosen, match_files
 from dsprep.sources.scan import RunAll, scan_below
-from dsprep.storage.paths import common_path, is_dir
-from dsprep.storage.urls import is_s3
+from dsprep.storage.files import common_path, is_dir
+from dsprep.storage.location import is_s3
 from dsprep.text import read_text, refuse
 from dsprep.units import format_count
 

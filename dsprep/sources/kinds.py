@@ -22,9 +22,9 @@ from dsprep.formats.stream import ShardStream
 from dsprep.formats.webdataset import WebDataset
 from dsprep.sample import IMAGE_EXTENSIONS, OTHER_IMAGES, image_kind_of
 from dsprep.sources.scan import RunAll
+from dsprep.storage.files import entries, exists, is_dir, is_file
 from dsprep.storage.local import SCRATCH
-from dsprep.storage.paths import entries, exists, is_dir, is_file
-from dsprep.storage.urls import is_s3
+from dsprep.storage.location import is_s3
 from dsprep.units import extension_in
 
 if TYPE_CHECKING:
@@ -200,7 +200,8 @@ def _parquet(source: Source, run_all: RunAll) -> Found | None:
         names = {entry.name: entry for entry in entries(root) if not entry.name.startswith(".")}
         tables = [name for name in names if name.endswith(".parquet") and names[name].is_file()]
         files = sorted(names[name].path for name in tables)
-        shards = {shard_stem(name) for name in names if _is_shard(name)}
+        layouts = {name: format_of_source(name) for name in names}
+        shards = {shard_stem(name) for name, kind in layouts.items() if kind and kind.concatenative}
         if files and source.kind is None and shards:
             if not shards.isdisjoint(map(shard_stem, files)):
                 return None  # img2dataset: tables of what is in the shards of the same names
@@ -252,11 +253,6 @@ def _require_finished(source: Source, files: Sequence[str]) -> None:
                     "its command again to finish it, or name the shards by a pattern "
                     f"to take those that are there: '{some}'"
                 )
-
-
-def _is_shard(name: str) -> bool:
-    layout = format_of_source(name)
-    return layout is not None and layout.concatenative
 
 
 def _pixels(source: Source, run_all: RunAll) -> Found | None:

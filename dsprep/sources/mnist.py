@@ -17,7 +17,7 @@ from typing import NamedTuple
 from dsprep.errors import SourceError
 from dsprep.formats.compressed import compression_of
 from dsprep.sources.pixel_reader import Batch, BatchFile, LabeledBatch
-from dsprep.storage.urls import is_s3
+from dsprep.storage.location import is_s3
 
 _HEAD = 16
 """Bytes before the pixels."""

@@ -22,7 +22,7 @@ from dsprep.sample import Blobs, Ints, Sample, Value
 from dsprep.schema import IMAGE_NAMES, PIXEL_SIZES, is_image
 from dsprep.sources.archive_reader import ArchiveMember, read_members
 from dsprep.sources.prefetch import OpenFiles, read_at
-from dsprep.storage.opened import OpenFile, open_file
+from dsprep.storage.files import OpenFile, open_file
 
 _BLOCK = 1 << 20
 

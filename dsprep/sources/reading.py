@@ -25,8 +25,8 @@ from dsprep.sample import IMAGE_EXTENSIONS
 from dsprep.schema import LABEL, Choice, Schema
 from dsprep.sources.archive import open_archive
 from dsprep.sources.scan import RunAll, importing_polars, scan_below
-from dsprep.storage.objects import asked_once
-from dsprep.storage.paths import is_dir
+from dsprep.storage.files import is_dir
+from dsprep.storage.s3.read import asked_once
 
 if TYPE_CHECKING:
     from dsprep.catalog import Catalog

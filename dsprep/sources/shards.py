@@ -22,8 +22,7 @@ from dsprep.schema import IMAGE
 from dsprep.sources.prefetch import OpenFiles, Run, runs
 from dsprep.sources.scan import RunAll
 from dsprep.sources.shardset import ShardSet
-from dsprep.storage.opened import OpenFile
-from dsprep.storage.paths import facts, is_file, short_names
+from dsprep.storage.files import OpenFile, facts, is_file, short_names
 from dsprep.units import format_count, format_extensions
 
 if TYPE_CHECKING:

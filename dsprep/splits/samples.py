@@ -20,7 +20,7 @@ from dsprep.sources.table import parse_cells
 from dsprep.splits.assigned import assigned_values, class_labels, parse_assignment
 from dsprep.splits.groups import group_by_pattern, require_groups
 from dsprep.splits.ratios import Ratios, equal_ratios, make_ratios
-from dsprep.storage.paths import is_dir, is_file
+from dsprep.storage.files import is_dir, is_file
 from dsprep.text import read_text
 from dsprep.workers.pool import Pool
 

@@ -22,9 +22,6 @@ from dsprep.storage import pool
 from dsprep.storage.local import LARGEST, open_regular, read_whole
 from dsprep.storage.location import is_s3, parse_url
 from dsprep.storage.s3.read import (
-    Facts as Facts,
-)
-from dsprep.storage.s3.read import (
     ObjectFile,
     as_source,
     bucket_and_key,
@@ -34,6 +31,7 @@ from dsprep.storage.s3.read import (
     no_object,
     read_object,
 )
+from dsprep.storage.store import Facts
 
 T = TypeVar("T")
 
@@ -45,18 +43,18 @@ _DIRECTORIES = r"(?:[^/.][^/]*/)*"
 
 
 class ObjectEntry(NamedTuple):
-    """What lies right below a place on S3; it answers as :class:`os.DirEntry` does."""
+    """What lies directly below a location on S3, like :class:`os.DirEntry`."""
 
     name: str  # its name there
     path: str  # its path
     is_object: bool  # whether it is an object; else keys that lie deeper begin so
 
     def is_file(self) -> bool:
-        """Whether it is a file."""
+        """Tell whether it is a file."""
         return self.is_object
 
     def is_dir(self) -> bool:
-        """Whether it is a directory."""
+        """Tell whether it is a directory."""
         return not self.is_object
 
 
@@ -65,17 +63,17 @@ Entry: TypeAlias = "os.DirEntry[str] | ObjectEntry"
 
 
 def exists(path: str) -> bool:
-    """Whether anything is there, be it a link that leads nowhere."""
+    """Tell whether anything is there, even a broken link."""
     return is_file(path) or is_dir(path) if is_s3(path) else os.path.lexists(path)
 
 
 def is_file(path: str) -> bool:
-    """Whether a file is there."""
+    """Tell whether a file is there."""
     return look_up(path) is not None if is_s3(path) else os.path.isfile(path)
 
 
 def absent(paths: Sequence[str]) -> list[str]:
-    """Those of some paths where no file is."""
+    """Return the paths where no file is."""
     on_s3 = next(filter(is_s3, paths), "")
     there = results(on_s3, ((0, partial(is_file, path)) for path in paths))
     return [path for path, found in zip(paths, there, strict=True) if not found]
@@ -90,7 +88,7 @@ def results(root: str, calls: Iterable[tuple[int, Callable[[], T]]]) -> Iterator
 
 
 def is_dir(path: str) -> bool:
-    """Whether a directory is there; a bucket is one."""
+    """Tell whether a directory is there; a bucket is one."""
     if not is_s3(path):
         return os.path.isdir(path)
     first = next(levels(path))
@@ -98,7 +96,7 @@ def is_dir(path: str) -> bool:
 
 
 def facts(path: str) -> Facts:
-    """The size of a file, and when it was last changed."""
+    """Return the size of a file, and when it was last changed."""
     if not is_s3(path):
         status = os.stat(path)
         if not stat.S_ISREG(status.st_mode):
@@ -111,7 +109,7 @@ def facts(path: str) -> Facts:
 
 
 def entries(directory: str) -> Iterator[Entry]:
-    """What lies in a directory, in no particular order."""
+    """List a directory, in no particular order."""
     if not is_s3(directory):
         with os.scandir(directory) as found:
             yield from found
@@ -125,7 +123,7 @@ def entries(directory: str) -> Iterator[Entry]:
 
 
 def common_path(paths: Sequence[str]) -> str:
-    """The directory that several paths lie in; empty if they lie apart."""
+    """Return the directory that several paths lie in; empty if there is none."""
     if not any(map(is_s3, paths)):
         return os.path.commonpath(map(os.path.abspath, paths))
     parts = [path.split("/")[:-1] for path in paths]
@@ -152,20 +150,34 @@ def read_bytes(path: str, limit: int = LARGEST) -> bytes:
     return read_whole(path, limit)
 
 
+def read_sized(path: str, size: int) -> bytes | None:
+    """Read a file of a known size, with as few calls as possible; None if it has another size."""
+    if is_s3(path):
+        return read_object(path, size)
+    fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
+    try:
+        data = os.read(fd, size + 1)
+        while len(data) < size and (more := os.read(fd, size + 1 - len(data))):
+            data += more
+    finally:
+        os.close(fd)
+    return data if len(data) == size else None
+
+
 class LocalFile(io.FileIO):
-    """A file on a disk, which nothing is held back of."""
+    """A file on a disk."""
 
     def __init__(self, path: str) -> None:
         """Open a regular file."""
         super().__init__(path, opener=open_regular)
 
     def facts(self) -> Facts:
-        """Its size, and when it was last changed."""
+        """Return its size, and when it was last changed."""
         status = os.fstat(self.fileno())
         return Facts(status.st_size, status.st_mtime_ns)
 
     def pread(self, count: int, offset: int) -> bytes:
-        """Read so many bytes at a place, or fewer; none only at the end."""
+        """Read so many bytes at an offset, or fewer; none only at the end."""
         return os.pread(self.fileno(), count, offset)
 
     def ahead(self, offset: int, count: int) -> None:
@@ -182,7 +194,7 @@ def open_file(path: str) -> OpenFile:
 
 
 def find_files(pattern: str) -> list[str]:
-    """The files that match, in plain sorted order."""
+    """Return the files that match, sorted."""
     if not is_s3(pattern):
         return sorted(glob.glob(pattern, recursive=True))
     key = parse_url(pattern).key
@@ -192,15 +204,15 @@ def find_files(pattern: str) -> list[str]:
     with as_source(pattern):
         store, _ = bucket_and_key(pattern)
         return [
-            store.url(each.key)
+            store.url(file.key)
             for page in store.list(beginning)
-            for each in page
-            if matches.fullmatch(each.key)
+            for file in page
+            if matches.fullmatch(file.key)
         ]
 
 
 def expression(pattern: str) -> re.Pattern[str]:
-    """What the shell means by a pattern.
+    """Return a pattern of the shell as an expression.
 
     Marks match neither slashes nor dots that names begin with; ``**/`` is any directories, and
     ``**`` at the end all that lies below.
@@ -215,7 +227,7 @@ def expression(pattern: str) -> re.Pattern[str]:
 
 
 def _name(pattern: str) -> str:
-    """The expression for the name of a file or directory."""
+    """Return the expression for the name of a file or directory."""
     tokens = _TOKEN.findall(pattern)
     begins_with_mark = tokens and (tokens[0][0] in "*?" or len(tokens[0]) > 1)
     return (r"(?!\.)" if begins_with_mark else "") + "".join(map(_part, tokens))

@@ -63,6 +63,15 @@ class Stored:
             return None
 
 
+class Facts(NamedTuple):
+    """What tells whether a file is still the one that it was."""
+
+    size: int  # in bytes
+    # when it was last changed, in nanoseconds since 1970. An object's time has whole seconds; what
+    # follows them is made of its ETag, so that it changes with the content.
+    mtime_ns: int
+
+
 @dataclass(frozen=True, slots=True)
 class Part:
     """A part of an upload, as the store has it."""

@@ -21,7 +21,7 @@ from dsprep.run.shard import Report
 from dsprep.schema import FACTS, IMAGE, LABEL, Choice, Field, Schema
 from dsprep.sources.classes import has_flags, renumbered
 from dsprep.sources.reading import Source, read_source
-from dsprep.storage.paths import short_names
+from dsprep.storage.files import short_names
 from dsprep.units import format_count, format_some
 from dsprep.verifying.digests import MISSING, WIDTH, Digester, differing
 from dsprep.verifying.inspection import Digested, SourceTask, digest_source

@@ -24,7 +24,7 @@ from dsprep.run.state import remove_leftovers
 from dsprep.schema import IMAGE, LABEL, Choice, Reading, Schema
 from dsprep.sources.reading import Source, make_source, read_source, source_of
 from dsprep.storage.location import is_s3
-from dsprep.storage.objects import as_source
+from dsprep.storage.s3.read import as_source
 from dsprep.units import format_count
 from dsprep.verifying.digests import Digester
 from dsprep.verifying.inspection import Inspected, Task, inspect

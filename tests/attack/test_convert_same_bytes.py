@@ -135,7 +135,7 @@ def test_a_folder_with_a_file_of_somebody_else_is_not_overwritten(
     before = contents(tmp_path)
     refused = run_here(*call, "--overwrite")
     assert refused.code == 5
-    assert "notes.txt: lies in the folder that is to be replaced" in refused.err
+    assert "notes.txt: dsprep did not write this file" in refused.err
     assert contents(tmp_path) == before
 
 

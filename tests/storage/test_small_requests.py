@@ -92,6 +92,24 @@ def test_the_region_that_the_server_names_is_used(ceph: Bucket, proxy: Proxy) ->
         store.put("k", b"2")
 
 
+def test_behind_a_proxy_botocore_sends_the_requests(
+    ceph: Bucket, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    find = Connection._find_route
+    monkeypatch.setattr(
+        Connection, "_find_route", lambda self: find(self)._replace(plain=False, connect=None)
+    )
+    store = store_of(ceph)
+    store.put("a b+ü", b"0123456789")
+    store.put("large", bytes(2 * MIB))
+    assert [file.key for page in store.list() for file in page] == ["a b+ü", "large"]
+    with store.open("a b+ü", 2, 3) as reading:
+        assert reading.read(9) == b"234"
+    assert store.stat("nothing") is None
+    assert store.delete(["a b+ü", "large"]) == []
+    store.close()
+
+
 def test_small_files_come_down_in_one_request_each(
     ceph: Bucket, proxy: Proxy, tmp_path: Path
 ) -> None:

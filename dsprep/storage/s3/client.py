@@ -36,7 +36,7 @@ from dsprep.storage.store import Progress, ignore
 Data = bytes | bytearray | memoryview
 T = TypeVar("T")
 
-_CONNECT_TIMEOUT = 20.0  # seconds
+_CONNECT_TIMEOUT = 20.0  # seconds; also for each piece of a body
 _ENDPOINTS = ("AWS_ENDPOINT_URL_S3", "AWS_ENDPOINT_URL")
 
 _SMALL = 1 << 20
@@ -232,6 +232,7 @@ class Connection:
             connection = used or self._connect()
             try:
                 connection.request(method, target, body=body or None, headers=values)
+                connection.sock.settimeout(self._options.read_timeout)
                 if _QUICKACK is not None:
                     connection.sock.setsockopt(socket.IPPROTO_TCP, _QUICKACK, 1)
                 response = http.client.HTTPConnection.getresponse(connection)
@@ -246,7 +247,6 @@ class Connection:
         assert self._route is not None
         made = self._route.connect(self._route.host, timeout=self._options.connect_timeout)
         made.connect()
-        made.sock.settimeout(self._options.read_timeout)
         return made
 
     def _free(self, connection: Any) -> None:

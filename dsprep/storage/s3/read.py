@@ -24,7 +24,7 @@ from dsprep.storage.checksums import combine_all, crc32c, is_whole
 from dsprep.storage.local import LARGEST
 from dsprep.storage.location import parse_url
 from dsprep.storage.pool import Pace, submit
-from dsprep.storage.store import FATAL, Level, Stored, ignore, read_all
+from dsprep.storage.store import FATAL, Facts, Level, Stored, ignore, read_all
 from dsprep.storage.transfer import Range, plan_parts
 
 if TYPE_CHECKING:
@@ -52,15 +52,6 @@ _NEAR = 1 << 16
 
 _MOST_ASKED = 128
 """Ranges asked for in advance that are kept until they are read."""
-
-
-class Facts(NamedTuple):
-    """What tells whether a file is still the one that it was."""
-
-    size: int  # in bytes
-    # when it was last changed, in nanoseconds since 1970. An object's time has whole seconds; what
-    # follows them is made of its ETag, so that it changes with the content.
-    mtime_ns: int
 
 
 def facts_of(stored: Stored) -> Facts:
@@ -234,7 +225,7 @@ def read_back(
 
 
 class _Range(NamedTuple):
-    """Bytes that are there, or on their way."""
+    """Bytes that are in memory, or on their way."""
 
     start: int
     stop: int
@@ -245,7 +236,7 @@ class _Range(NamedTuple):
 
 
 class ObjectFile(io.RawIOBase):
-    """An object that is open for reading, and must stay what it is: else reading is an error."""
+    """An object that is open for reading; reading it fails if it has been replaced."""
 
     def __init__(self, url: str) -> None:
         """Look it up."""
@@ -261,11 +252,11 @@ class ObjectFile(io.RawIOBase):
         self._last = self._told = -_GAP - 1
 
     def facts(self) -> Facts:
-        """Its size, and what tells when it has changed."""
+        """Return its size, and what shows that it has changed."""
         return self._facts
 
     def pread(self, count: int, offset: int) -> bytes:
-        """Read so many bytes at a place, or fewer at the end."""
+        """Read so many bytes at an offset, or fewer at the end."""
         stop = min(offset + count, self._size)
         while self._windows and self._windows[0].stop <= offset:
             self._windows.popleft()
@@ -279,10 +270,9 @@ class ObjectFile(io.RawIOBase):
         return parts[0] if len(parts) == 1 else b"".join(parts)
 
     def ahead(self, offset: int, count: int) -> None:
-        """Begin to fetch bytes that will be read; of many, the first.
+        """Begin to fetch bytes, of many the first, that are read in the order of these calls.
 
-        They will be read in the order in which they are asked for. Those that follow what was asked
-        for before are left to what is fetched as reading goes on.
+        Bytes that follow those of the last call are left to the windows of sequential reading.
         """
         follows = abs(offset - self._told) <= _NEAR
         self._told = offset + count
@@ -291,7 +281,7 @@ class ObjectFile(io.RawIOBase):
             self._asked.append(self._get(offset, stop))
 
     def _find(self, offset: int) -> _Range | None:
-        asked = next((each for each in self._asked if each.holds(offset)), None)
+        asked = next((found for found in self._asked if found.holds(offset)), None)
         while asked is not None and self._asked[0] is not asked:
             self._asked.popleft().data.cancel()  # it was passed over, or read from a window
         window = self._window_of(offset)
@@ -300,10 +290,10 @@ class ObjectFile(io.RawIOBase):
         return window or asked
 
     def _window_of(self, offset: int) -> _Range | None:
-        return next((each for each in self._windows if each.holds(offset)), None)
+        return next((found for found in self._windows if found.holds(offset)), None)
 
     def _fetch(self, offset: int, stop: int) -> _Range:
-        """Fetch what nobody has asked for before."""
+        """Fetch what was not asked for in advance."""
         if not -_NEAR <= offset - self._last <= _GAP:
             self._windows.clear()
             self._window = 0
@@ -362,9 +352,9 @@ class ObjectFile(io.RawIOBase):
         return len(data)
 
     def close(self) -> None:
-        """Let go of what was fetched."""
-        for each in (*self._windows, *self._asked):
-            each.data.cancel()
+        """Cancel what is being fetched."""
+        for found in (*self._windows, *self._asked):
+            found.data.cancel()
         self._windows.clear()
         self._asked.clear()
         super().close()
