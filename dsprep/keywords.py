@@ -386,6 +386,74 @@ class AppendOptions(
     seed: int | None = _samples("Seed of the shuffle.  [default: 0]", least=None)
 
 
+_split = partial(_option, "Split")
+_leaks = partial(_option, "Leaks")
+
+
+@_options
+class SplitOptions(FieldOptions, ClassOptions, SourceOptions):
+    """The options of ``split``."""
+
+    @property
+    def given(self) -> dict[str, Any]:
+        """The options that were given, by their names on the command line."""
+        return given_options(vars(self))
+
+    sources: AnyPath | Sequence[AnyPath] = field(kw_only=False)
+    out: AnyPath = field(kw_only=False)
+    root: AnyPath | None = _source(
+        "Directory of the files of SOURCE, if that is a list.", metavar="DIR"
+    )
+    ratios: Mapping[str, str | float] | None = None  # the command line has --ratio
+    folds: int | None = _split(
+        "Number of pairs of lists for cross-validation, instead of sides.", least=2
+    )
+    stratify: bool = _split(
+        "Divide each class by the ratios (default), or only the whole data set.", default=True
+    )
+    group: str | None = _split(
+        "Keep each group on one side. A group is what a regular expression matches in a path (its "
+        "first parentheses, or the whole match), or a value in a column of --labels.",
+        metavar="REGEX|COLUMN",
+    )
+    stable: bool = _split(
+        "Choose the side of a sample only by the hash of its key or group, so a data set that "
+        "grows never moves a sample.",
+        default=False,
+    )
+    seed: int | None = _split(
+        "Random seed; a different seed gives a different split.  [default: 0]", least=None
+    )
+    assign: AnyPath | None = _split(
+        "Take sides from a column of a CSV or TSV file; or classes from ImageNet's "
+        "ILSVRC2012_validation_ground_truth.txt or LOC_val_solution.csv.",
+        metavar="FILE",
+    )
+    assign_column: str | None = _split("Column of sides in --assign.", metavar="NAME")
+    skip_unmatched: bool = _split("Skip rows of --assign that name no sample.", default=False)
+    leaks: str | None = _leaks(
+        "Find copies of images by their bytes; report copies on different sides, or keep them on "
+        "one side.",
+        choices=("report", "together"),
+    )
+    near: bool = _leaks("Also find images that look alike; needs dsprep[near].", default=False)
+    near_distance: int | None = _leaks(
+        "Bits of 64-bit perceptual hashes that may differ, at most 16.  [default: 4]", least=0
+    )
+    materialize: str | None = _option(
+        "Output",
+        "Also make a tree SIDE/CLASS/NAME in that directory; the lists name its files.",
+        choices=("hardlink", "symlink", "copy"),
+    )
+    overwrite: bool = _option("Output", "Replace lists and classes.txt.", default=False)
+    dry_run: bool = _run("Print the plan, write nothing.", default=False)
+    workers: int | None = _run(
+        "Maximum number of processes: up to 64, or four times the cores.  [default: the cores "
+        "that this process may use]"
+    )
+    progress: Progress | None = None  # receives the progress
+
+
 def called_with(kind: Callable[P, T]) -> Callable[[Callable[[T], R]], Callable[P, R]]:
     """Let callers give the fields of an option object to a function as plain arguments.
 

@@ -6,7 +6,7 @@ from collections import defaultdict
 
 import click
 
-from dsprep.cli.report import print_problems
+from dsprep.cli.report import print_problems, print_rows
 from dsprep.units import format_duration, format_size, format_some
 from dsprep.verifying.report import IndexReport
 
@@ -19,7 +19,6 @@ def print_index_report(report: IndexReport) -> None:
     names = defaultdict(list)
     for file in report.files:
         names[file.state].append(file.name)
-    click.echo(f"{report.destination}: {report.state} as {report.format}")
     rows = [
         ("samples", f"{report.samples:,}"),
         ("shards", f"{report.shards:,}"),
@@ -28,8 +27,7 @@ def print_index_report(report: IndexReport) -> None:
         *(("note", note) for note in report.notes),
         ("time", format_duration(report.seconds)),
     ]
-    for name, value in rows:
-        click.echo(f"  {name:<9} {value}")
+    print_rows(f"{report.destination}: {report.state} as {report.format}", rows)
     replaced = [file for file in report.files if file.state == "replaced"]
     if replaced:
         click.echo("\nwrong before" if report.state == "indexed" else "\nwrong")

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from dsprep.cli.report import print_json, skipped_text
+from dsprep.cli.report import print_json, print_rows, skipped_text
 from dsprep.cli.streams import until_nobody_reads
 from dsprep.units import format_count, format_duration, format_some
 
@@ -27,38 +27,36 @@ def print_split_report(report: SplitReport, as_json: bool, quiet: bool) -> None:
         if as_json:
             print_json(report)
         elif not quiet or report.leaks or report.rejects:
-            for line in _lines(report):
-                click.echo(line)
+            count = format_count(report.samples, "sample")
+            print_rows(f"{report.destination}: {count} {report.state}", _rows(report))
+            if report.state == "planned":
+                click.echo("  nothing was written")
 
 
-def _lines(report: SplitReport) -> Iterator[str]:
-    count = format_count(report.samples, "sample")
-    yield f"{report.destination}: {count} {report.state}"
-    yield f"  how       {report.method}, seed {report.seed}"
+def _rows(report: SplitReport) -> Iterator[tuple[str, str]]:
+    yield "how", f"{report.method}, seed {report.seed}"
     width = max(len(facts.name) for facts in report.lists)
     for facts in report.lists[:_SHOWN]:
-        yield f"  {facts.name:<{max(width, 9)}} {_list_line(facts, report)}"
+        yield f"{facts.name:<{width}}", _list_line(facts, report)
     if len(report.lists) > _SHOWN:
-        yield f"  and {len(report.lists) - _SHOWN:,} more lists"
+        yield "and", f"{len(report.lists) - _SHOWN:,} more lists"
     if report.classes:
-        yield f"  classes   {_classes_line(report)}"
+        yield "classes", _classes_line(report)
     for note in report.notes:
-        yield f"  note      {note}"
+        yield "note", note
     if report.skipped:
-        yield f"  skipped   {skipped_text(report.skipped)}"
+        yield "skipped", skipped_text(report.skipped)
     for reject in report.rejects[:_SHOWN]:
-        yield f"  rejected  {reject.path}: {reject.reason}"
+        yield "rejected", f"{reject.path}: {reject.reason}"
     if len(report.rejects) > _SHOWN:
-        yield f"  rejected  {len(report.rejects) - _SHOWN:,} more; --json tells all"
+        yield "rejected", f"{len(report.rejects) - _SHOWN:,} more; --json lists them all"
     for leak in report.leaks[:_SHOWN]:
-        yield f"  leak      {_leak_line(leak)}"
+        yield "leak", _leak_line(leak)
     if len(report.leaks) > _SHOWN:
-        yield f"  leak      {len(report.leaks) - _SHOWN:,} more; --json tells all"
+        yield "leak", f"{len(report.leaks) - _SHOWN:,} more; --json lists them all"
     if report.materialized and report.state != "planned":
-        yield f"  files     {report.materialized}, in directories of the sides"
-    yield f"  time      {format_duration(report.seconds)}"
-    if report.state == "planned":
-        yield "  nothing was written"
+        yield "files", f"{report.materialized}, in directories of the sides"
+    yield "time", format_duration(report.seconds)
 
 
 def _list_line(facts: ListFacts, report: SplitReport) -> str:

@@ -29,8 +29,6 @@ T = TypeVar("T")
 Place = tuple[str, str]
 """The path of a sample below the root, and that of its place below the output."""
 
-WAYS = ("hardlink", "symlink", "copy")
-
 _LOCK = ".split.lock"
 _SCRATCH = ".split"
 _PARTIAL = ".split.partial"

@@ -10,10 +10,11 @@ from typing import NamedTuple
 import polars as pl
 
 from dsprep.findings import Finding, Reject, count_skipped
+from dsprep.keywords import SplitOptions
 from dsprep.lists.rows import note_unlabeled
 from dsprep.splits.leaks import Leak
 from dsprep.splits.ratios import Ratios
-from dsprep.splits.samples import Samples, SplitOptions
+from dsprep.splits.samples import Samples
 from dsprep.splits.sides import Sides, stratum_numbers
 from dsprep.units import format_count, format_some
 
@@ -127,7 +128,7 @@ def planned_report(
         classes=classes,
         off=_how_far_off(counts, sides.ratios),
         groups=sides.groups,
-        seed=options.seed,
+        seed=options.seed or 0,
         leaks=leaks,
         rejects=samples.rejects,
         skipped=samples.skipped,

@@ -1,24 +1,24 @@
-"""What a split is asked to do, and the samples that it divides."""
+"""The samples that a split divides, and what it is asked to do with them."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import polars as pl
 
 from dsprep.errors import OptionError
 from dsprep.findings import SKIP_KINDS, Finding, Reject, lost, notes_of
+from dsprep.keywords import ClassOptions, SourceOptions, SplitOptions, values_of
 from dsprep.lists.rows import listable, plain_paths, rows_of
 from dsprep.lists.store import STREAM, classes_path, read_classes, read_list
 from dsprep.options import require_effect
 from dsprep.sources.archive_files import read_text_beside
 from dsprep.sources.match import settle_duplicates
-from dsprep.sources.reading import Source, read_source
+from dsprep.sources.reading import Source, choice_of, read_source
 from dsprep.sources.table import parse_cells
 from dsprep.splits.assigned import assigned_values, class_labels, parse_assignment
 from dsprep.splits.groups import group_by_pattern, require_groups
-from dsprep.splits.materialize import WAYS
 from dsprep.splits.ratios import Ratios, equal_ratios, make_ratios
 from dsprep.storage.files import is_dir, is_file
 from dsprep.text import read_text
@@ -26,66 +26,42 @@ from dsprep.workers.pool import Pool
 
 DEFAULT_RATIOS = {"train": "0.8", "val": "0.1", "test": "0.1"}
 
-LEAKS = ("report", "together")
-
 MAX_DISTANCE = 16
 """Bits of 64; images whose hashes differ in more are not alike."""
 
 
-@dataclass(frozen=True)
-class SplitOptions:
-    """How to divide samples: the arguments of :func:`dsprep.split` of these names, checked."""
+def require_sense(options: SplitOptions) -> None:
+    """Refuse options that contradict each other."""
+    distance, folds = options.near_distance or 0, options.folds
+    for problem, text in (
+        (folds is not None and options.ratios is not None, "give --ratio or --folds"),
+        (folds is not None and folds < 2, f"--folds {folds}: 2 at least"),
+        (
+            not 0 <= distance <= MAX_DISTANCE,
+            f"--near-distance {distance}: is not from 0 to {MAX_DISTANCE}",
+        ),
+        (
+            options.stable and options.leaks == "together",
+            "--stable and --leaks together contradict each other: a copy that comes later "
+            "would move samples; use --leaks report",
+        ),
+        (
+            options.materialize is not None and folds is not None,
+            "--materialize goes with sides, not with --folds, where a file has several places",
+        ),
+    ):
+        if problem:
+            raise OptionError(text)
+    if options.ratios is not None:
+        make_ratios(options.ratios)
 
-    ratios: Mapping[str, str | float] | None
-    folds: int | None
-    stratify: bool
-    group: str | None
-    stable: bool
-    seed: int
-    assign: str | None
-    assign_column: str | None
-    path_column: str | None
-    skip_unmatched: bool
-    leaks: str | None
-    near: bool
-    near_distance: int
-    materialize: str | None
 
-    def __post_init__(self) -> None:
-        """Refuse what makes no sense."""
-        for problem, text in (
-            (self.folds is not None and self.ratios is not None, "give --ratio or --folds"),
-            ((self.folds or 2) < 2, f"--folds {self.folds}: 2 at least"),
-            (self.leaks not in (None, *LEAKS), f"--leaks {self.leaks}: choose one of {LEAKS}"),
-            (
-                not 0 <= self.near_distance <= MAX_DISTANCE,
-                f"--near-distance {self.near_distance}: is not from 0 to {MAX_DISTANCE}",
-            ),
-            (
-                self.stable and self.leaks == "together",
-                "--stable and --leaks together contradict each other: a copy that comes later "
-                "would move samples; use --leaks report",
-            ),
-            (
-                self.materialize not in (None, *WAYS),
-                f"--materialize {self.materialize}: choose one of {WAYS}",
-            ),
-            (
-                self.materialize is not None and self.folds is not None,
-                "--materialize goes with sides, not with --folds, where a file has several places",
-            ),
-        ):
-            if problem:
-                raise OptionError(text)
-        if self.ratios is not None:
-            make_ratios(self.ratios)
-
-    def wanted(self) -> Ratios:
-        """Return the sides and their shares."""
-        if self.folds is not None:
-            return equal_ratios([str(fold) for fold in range(self.folds)])
-        # a file that gives classes is that of validation images
-        return make_ratios(self.ratios or ({"val": "1"} if self.assign else DEFAULT_RATIOS))
+def wanted_ratios(options: SplitOptions) -> Ratios:
+    """Return the sides and their shares."""
+    if options.folds is not None:
+        return equal_ratios([str(fold) for fold in range(options.folds)])
+    # a file that gives classes is that of validation images
+    return make_ratios(options.ratios or ({"val": "1"} if options.assign else DEFAULT_RATIOS))
 
 
 @dataclass(frozen=True, eq=False)
@@ -129,13 +105,21 @@ def is_list(source: str) -> bool:
     return False
 
 
-def list_source(path: str, root: str | None, classes: str | None, duplicates: str | None) -> Source:
-    """Return a list as a source; without a root its files are not looked at."""
-    if root is not None and path == STREAM:
+def source_of_split(options: SplitOptions) -> Source:
+    """Return the source of a split; of a list without a root, no files are looked at."""
+    first, *others = [options.sources] if isinstance(options.sources, str) else options.sources
+    listed, root, classes = not others and is_list(first), options.root, options.classes
+    require_effect("split", options.given, is_list=listed)
+    if not listed:
+        values = values_of(options, SourceOptions) | values_of(options, ClassOptions)
+        if not options.labels:
+            values["path_column"] = None  # it is that of --assign
+        return Source(first, others=others, whole=True, choice=choice_of(options), **values)
+    if root is not None and first == STREAM:
         raise OptionError("--root goes with a list that is a file, not with stdin")
-    if root is not None and classes is None and is_file(beside := classes_path(path)):
+    if root is not None and classes is None and is_file(beside := classes_path(first)):
         classes = beside
-    return Source(root or "", list_file=path, classes=classes, duplicates=duplicates)
+    return Source(root or "", list_file=first, classes=classes, duplicates=options.duplicates)
 
 
 def read_samples(

@@ -8,12 +8,13 @@ from dataclasses import dataclass
 import polars as pl
 
 from dsprep.errors import OptionError, SourceError
+from dsprep.keywords import SplitOptions
 from dsprep.lists.rows import class_numbers, plain_path
 from dsprep.sample import key_expr
 from dsprep.splits.groups import assign_sides, draw, merge_groups, stable_sides
 from dsprep.splits.leaks import Copies
 from dsprep.splits.ratios import Ratios, require_side_names
-from dsprep.splits.samples import Samples, SplitOptions
+from dsprep.splits.samples import Samples, wanted_ratios
 from dsprep.units import format_count, format_some
 
 
@@ -42,7 +43,7 @@ class Sides:
 
 def choose_sides(options: SplitOptions, samples: Samples, copies: Sequence[Copies]) -> Sides:
     """Draw the sides, keeping groups and copies together."""
-    ratios, path = options.wanted(), samples.rows["path"]
+    ratios, path = wanted_ratios(options), samples.rows["path"]
     if (path.str.contains("./", literal=True) | path.str.contains("//", literal=True)).any():
         path = path.to_frame().select(plain_path(pl.col("path"))).to_series()
     groups = None if options.group is None else samples.groups(options.group)
@@ -50,13 +51,13 @@ def choose_sides(options: SplitOptions, samples: Samples, copies: Sequence[Copie
     notes = []
     if options.stable:
         keys = path.to_frame().select(key=key_expr())["key"] if groups is None else groups
-        numbers = stable_sides(keys, ratios, options.seed)
+        numbers = stable_sides(keys, ratios, options.seed or 0)
         method = "by the hash of each " + ("key" if groups is None else "group")
         notes.append("counts are only about right, as a side depends on that hash alone")
     else:
         strata, method, why_not = _strata(options, samples)
         notes += why_not
-        drawn = draw(path, options.seed)
+        drawn = draw(path, options.seed or 0)
         repeated = _repeated(path, drawn)
         if repeated:
             what = format_count(len(repeated), "path")
@@ -67,7 +68,7 @@ def choose_sides(options: SplitOptions, samples: Samples, copies: Sequence[Copie
         if groups is not None or together:
             groups = merge_groups(path if groups is None else groups, together)
             table = table.with_columns(group=groups)
-        numbers = assign_sides(table, ratios, options.seed)
+        numbers = assign_sides(table, ratios, options.seed or 0)
     if count is not None:
         method += f", {format_count(count, 'group')} kept whole"
     sides = Sides(numbers, ratios.names, ratios, method, count, notes)
