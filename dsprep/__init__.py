@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from dsprep.commands.append import append as append
     from dsprep.commands.convert import convert as convert
-    from dsprep.commands.edit_lists import append_to_list as append_to_list
-    from dsprep.commands.edit_lists import create_list as create_list
+    from dsprep.commands.create_lists import append_to_list as append_to_list
+    from dsprep.commands.create_lists import create_list as create_list
     from dsprep.commands.edit_lists import edit_list as edit_list
     from dsprep.commands.edit_lists import patch_list as patch_list
     from dsprep.commands.edit_lists import relabel_lists as relabel_lists
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from dsprep.sources.reading import Source as Source
     from dsprep.sources.reading import make_source as make_source
     from dsprep.splits.report import SplitReport as SplitReport
-    from dsprep.storage.s3_config import S3Config as S3Config
+    from dsprep.storage.s3.config import S3Config as S3Config
     from dsprep.syncing.plan import Rule as Rule
     from dsprep.syncing.report import SyncReport as SyncReport
     from dsprep.syncing.sync import clean_uploads as clean_uploads
@@ -52,7 +52,7 @@ _PUBLIC = {
     "OptionError": "dsprep.errors",
     "Progress": "dsprep.progress",
     "Rule": "dsprep.syncing.plan",
-    "S3Config": "dsprep.storage.s3_config",
+    "S3Config": "dsprep.storage.s3.config",
     "Source": "dsprep.sources.reading",
     "SourceError": "dsprep.errors",
     "SplitReport": "dsprep.splits.report",
@@ -62,12 +62,12 @@ _PUBLIC = {
     "VerifyReport": "dsprep.verifying.report",
     "WriteReport": "dsprep.commands.write",
     "append": "dsprep.commands.append",
-    "append_to_list": "dsprep.commands.edit_lists",
+    "append_to_list": "dsprep.commands.create_lists",
     "check_list": "dsprep.commands.inspect_lists",
     "clean_uploads": "dsprep.syncing.sync",
     "convert": "dsprep.commands.convert",
     "convert_stream": "dsprep.commands.stream",
-    "create_list": "dsprep.commands.edit_lists",
+    "create_list": "dsprep.commands.create_lists",
     "diff_lists": "dsprep.commands.inspect_lists",
     "edit_list": "dsprep.commands.edit_lists",
     "index": "dsprep.verifying.indexing",

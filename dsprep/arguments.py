@@ -1,8 +1,8 @@
-"""What callers from Python may give: every public function converts and checks its arguments here.
+"""What callers from Python may give: each public function converts and checks its arguments here.
 
-The type hints of a function say what it takes, so a new parameter needs nothing else. Paths may be
-text or :class:`os.PathLike`, one value may stand for a sequence of one, and a mapping for an object
-with these attributes. The function itself gets exactly what its hints say.
+The type hints of a function are its declaration, so a new parameter needs nothing else. Paths may
+be text or :class:`os.PathLike`, one value may stand for a sequence of one, and a mapping for an
+object with these attributes. The function itself gets values of exactly its hints.
 """
 
 from __future__ import annotations
@@ -39,8 +39,7 @@ else:
 P = ParamSpec("P")
 R = TypeVar("R")
 
-_SHOWN = 60
-"""Characters of a value in a message."""
+_SHOWN = 60  # characters of a value in a message
 
 _WORDS = {
     str: "text",
@@ -54,32 +53,33 @@ _WORDS = {
 
 
 class _Unfit(Exception):
-    """A value is not one of those that are taken."""
+    """A value does not have the type."""
 
 
 def public(function: Callable[P, R]) -> Callable[P, R]:
-    """Have a function convert and check its arguments, by its type hints."""
+    """Let a function convert and check its arguments by its type hints."""
 
     @wraps(function)
     def call(*args: P.args, **kwargs: P.kwargs) -> R:
-        hints, parameters = _told_by(function)
+        hints, parameters = _declaration(function)
         try:
             bound = parameters.bind(*args, **kwargs)
         except TypeError:  # one is missing, or unknown: the function says which
             return function(*args, **kwargs)
         for name, value in bound.arguments.items():
-            bound.arguments[name] = _accept(f"{function.__name__}: {name}", hints[name], value)
+            bound.arguments[name] = accept(f"{function.__name__}: {name}", hints[name], value)
         return function(*bound.args, **bound.kwargs)
 
     return call
 
 
 @cache
-def _told_by(function: Callable[..., Any]) -> tuple[dict[str, Any], Signature]:
+def _declaration(function: Callable[..., Any]) -> tuple[dict[str, Any], Signature]:
     return get_type_hints(function), signature(function)
 
 
-def _accept(name: str, hint: Any, value: Any) -> Any:
+def accept(name: str, hint: Any, value: Any) -> Any:
+    """Return a value converted to a type hint, or raise an OptionError that has its name."""
     try:
         return _converted(name, hint, value)
     except _Unfit:
@@ -90,109 +90,90 @@ def _accept(name: str, hint: Any, value: Any) -> Any:
 
 
 def _converted(name: str, hint: Any, value: Any) -> Any:
-    """A value as a type hint wants it."""
+    """Return a value converted to a type hint."""
     origin, inner = get_origin(hint), get_args(hint)
-    if hint is Any:
-        return value
     if origin in (Union, UnionType):
-        return _first_fit(name, inner, value)
-    if origin is Literal:
-        return value if value in inner else _refuse()
+        for option in inner:
+            try:
+                return _converted(name, option, value)
+            except _Unfit:
+                continue
+        raise _Unfit
     if origin in (Sequence, Collection, tuple):
         return _sequence(name, origin, inner, value)
-    if origin is Mapping:
-        if not isinstance(value, Mapping):
-            raise _Unfit
+    if origin is Mapping and isinstance(value, Mapping):
         return {
-            _accept(f"{name}: a key", inner[0], key): _accept(f"{name}[{key!r}]", inner[1], each)
-            for key, each in value.items()
+            accept(f"{name}: a key", inner[0], key): accept(f"{name}[{key!r}]", inner[1], item)
+            for key, item in value.items()
         }
-    if origin is Callable:
-        return value if callable(value) else _refuse()
+    fits = (
+        hint is Any
+        or (origin is Literal and value in inner)
+        or (origin is Callable and callable(value))
+    )
+    if fits:
+        return value
+    if origin in (Literal, Callable, Mapping):
+        raise _Unfit
     return _single(name, origin or hint, value)
 
 
 def _single(name: str, kind: type, value: Any) -> Any:
-    """A value as a class wants it."""
+    """Return a value converted to a class."""
     if kind in (str, os.PathLike):
         return _text(name, value)
-    if kind is bool:
-        return value if isinstance(value, bool) else _refuse()
+    if kind in (int, float) and isinstance(value, bool):
+        raise _Unfit
     if kind is int:
-        return _whole(value)
-    if kind is float:
-        is_number = isinstance(value, Real) and not isinstance(value, bool)
-        return float(value) if is_number else _refuse()
+        try:
+            return int(value) if isinstance(value, float) and value.is_integer() else index(value)
+        except TypeError:
+            raise _Unfit from None
+    if kind is float and isinstance(value, Real):
+        return float(value)
     if isinstance(value, kind):
         return value
     hints = get_type_hints(kind)
     if is_dataclass(kind) and isinstance(value, Mapping):
-        for each in value:
-            if each not in hints:
-                raise OptionError(f"{name}: has no {each!r}; choose of {', '.join(hints)}")
+        for key in value:
+            if key not in hints:
+                raise OptionError(f"{name}: has no {key!r}; choose of {', '.join(hints)}")
         return kind(
-            **{key: _accept(f"{name}[{key!r}]", hints[key], each) for key, each in value.items()}
+            **{key: accept(f"{name}[{key!r}]", hints[key], item) for key, item in value.items()}
         )
     if issubclass(kind, tuple) and isinstance(value, tuple | list) and len(value) == len(hints):
         return kind(*(_converted(name, *pair) for pair in zip(hints.values(), value, strict=True)))
     raise _Unfit
 
 
-def _first_fit(name: str, hints: Iterable[Any], value: Any) -> Any:
-    """A value as the first of some types wants it that takes it."""
-    for hint in hints:
-        try:
-            return _converted(name, hint, value)
-        except _Unfit:
-            continue
-    raise _Unfit
-
-
 def _sequence(name: str, origin: Any, inner: tuple[Any, ...], value: Any) -> tuple[Any, ...]:
-    """Several values as a tuple, or one that stands for itself."""
+    """Return several values as a tuple, or one that stands for a sequence of one."""
     if origin is tuple and inner[-1] is not Ellipsis:
         if not isinstance(value, tuple | list) or len(value) != len(inner):
             raise _Unfit
-        return tuple(_accept(name, *pair) for pair in zip(inner, value, strict=True))
+        return tuple(accept(name, *pair) for pair in zip(inner, value, strict=True))
     try:
         return (_converted(name, inner[0], value),)
     except _Unfit:
         if isinstance(value, Mapping | bytes) or not isinstance(value, Iterable):
             raise
-    return tuple(_accept(f"{name}[{at}]", inner[0], each) for at, each in enumerate(value))
+    return tuple(accept(f"{name}[{at}]", inner[0], item) for at, item in enumerate(value))
 
 
 def _text(name: str, value: Any) -> str:
-    if isinstance(value, str):
-        return value
-    text = os.fspath(value) if isinstance(value, os.PathLike) else None
+    text = os.fspath(value) if isinstance(value, os.PathLike) else value
     if not isinstance(text, str):
         raise _Unfit
-    if text.startswith("s3:/"):  # a Path has made one slash of two
+    if text is not value and text.startswith("s3:/"):  # a Path has made one slash of two
         raise OptionError(f"{name}={value!r}: give a place on S3 as text, 's3://bucket/prefix'")
     return text
 
 
-def _whole(value: Any) -> int:
-    if isinstance(value, bool):
-        raise _Unfit
-    if isinstance(value, float) and value.is_integer():
-        return int(value)
-    try:
-        return index(value)
-    except TypeError:
-        raise _Unfit from None
-
-
-def _refuse() -> Any:
-    raise _Unfit
-
-
 def _words(hint: Any) -> str:
-    """What may be given, in words."""
+    """Return what may be given, in words."""
     origin, inner = get_origin(hint), get_args(hint)
     if origin in (Union, UnionType):
-        words = list(dict.fromkeys(_words(each) for each in inner))
+        words = list(dict.fromkeys(map(_words, inner)))
         if "a path" in words:  # as text or as an object
             words.remove("text")
         return " or ".join(filter(None, (", ".join(words[:-1]), words[-1])))

@@ -17,9 +17,9 @@ from typing import Any
 import polars as pl
 
 from dsprep.rows import Reader, Rows
-from dsprep.sample import UNKNOWN_IMAGE, image_kind_of, key_expr
+from dsprep.sample import key_expr
 from dsprep.schema import Reading, Schema, Settled
-from dsprep.storage.paths import short_names
+from dsprep.storage.files import short_names
 
 # The columns of every catalog, in their order.
 COLUMNS: dict[str, pl.DataType] = {
@@ -30,8 +30,6 @@ COLUMNS: dict[str, pl.DataType] = {
 }
 # Then, if samples lie in files of many, where each lies.
 PLACE_COLUMNS: dict[str, pl.DataType] = dict.fromkeys(("file", "offset", "stored"), pl.Int64())
-# Then, if some samples are repeated, which copy each row is.
-COPY_COLUMNS: dict[str, pl.DataType] = {"copy": pl.Int64()}
 # Then one of these, or none.
 LABEL_COLUMNS: dict[str, pl.DataType] = {"cls": pl.Int64(), "label": pl.List(pl.Float64())}
 
@@ -55,7 +53,6 @@ class Catalog:
     ``file``   Int64          optional: the file that holds its bytes, as the reader counts them
     ``offset`` Int64          with that: where in that file they begin
     ``stored`` Int64          with that: how many bytes they take there, compressed or not
-    ``copy``   Int64          optional: 0 for a sample itself, 1 for its first copy, and so on
     ``cls``    Int64          optional: the class number, where the label is one whole number
     ``label``  List(Float64)  optional: several numbers, a detection label or a fraction;
                               at least one number each
@@ -80,8 +77,7 @@ class Catalog:
         columns = dict(self.table.schema)
         label = [name for name in LABEL_COLUMNS if name in columns][:1]
         wanted = dict(COLUMNS)
-        for optional in (PLACE_COLUMNS, COPY_COLUMNS):
-            wanted |= {name: kind for name, kind in optional.items() if name in columns}
+        wanted |= {name: kind for name, kind in PLACE_COLUMNS.items() if name in columns}
         wanted |= {name: LABEL_COLUMNS[name] for name in label}
         if list(columns.items()) != list(wanted.items()):
             raise ValueError(f"a catalog cannot have the columns {columns}")
@@ -125,11 +121,6 @@ class Catalog:
         has_field = self.settled is not None and self.settled.schema.label is not None
         return self.label_column is not None or has_field
 
-    def image_kinds(self) -> list[str]:
-        """Return the kinds of image that the extensions of paths promise, sorted."""
-        endings = self.table["path"].str.extract("([^./]*)$").unique()
-        return sorted({image_kind_of(ending) or UNKNOWN_IMAGE for ending in endings})
-
     def with_settled(self, settled: Settled) -> Catalog:
         """Return the catalog with this schema, which its reader converts samples to."""
         reader = self.reader
@@ -147,11 +138,11 @@ class Catalog:
             if self.label_column == "label":
                 labels = [tuple(label) for label in labels]
         ids, paths, sizes = (self.table[name].to_list() for name in ("index", "path", "size"))
-        files, offsets, stored, copies = (
+        files, offsets, stored = (
             self.table[name].to_list() if name in self.table.columns else None
-            for name in ("file", "offset", "stored", "copy")
+            for name in ("file", "offset", "stored")
         )
-        return Rows(ids, paths, sizes, labels, files, offsets, stored, copies)
+        return Rows(ids, paths, sizes, labels, files, offsets, stored)
 
     def with_ids_from(self, first: int) -> Catalog:
         """Add ``first`` to all ids."""

@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Iterable
 from typing import NamedTuple
 
-from dsprep.errors import BadSample, Misfit
+from dsprep.errors import BadSample, Misfit, RunStopped
 from dsprep.units import extension_in, format_count
 
 REJECT_KINDS = frozenset({"missing", "unknown", "unreadable", "damaged", "cut-off", "bad-name"})
@@ -39,6 +39,19 @@ class MisfitReject(Reject):
 def reject_of(path: str, error: BadSample) -> Reject:
     """Return the reject that an error makes of a sample."""
     return (MisfitReject if isinstance(error, Misfit) else Reject)(path, str(error))
+
+
+def most_misfits(samples: int | None = None) -> int:
+    """Return how many samples may not fit the schema before a run stops: 1 %, at most 1,000."""
+    return 1000 if samples is None else min(1000, max(1, samples // 100))
+
+
+def misfits_error(count: int, last: Reject) -> RunStopped:
+    """Return the error for too many samples that do not fit the schema."""
+    return RunStopped(
+        f"stopped: {format_count(count, 'sample')} do not fit the schema, the last one being "
+        f"{last.path}: {last.reason}; to reject more of them, give --max-errors N"
+    )
 
 
 class Finding(NamedTuple):

@@ -40,6 +40,7 @@ FACTS = {
 """What a rule can depend on besides other options; whoever knows some of them checks the rule."""
 
 _NAMES = {
+    "format": "--to",
     "kind": "--from",
     "kinds": "--kind",
     "list_file": "--list",
@@ -50,54 +51,48 @@ _NAMES = {
 """Options whose names are not those of the parameters of functions."""
 
 
+class Condition(NamedTuple):
+    """When options take effect."""
+
+    holds: Callable[[Given, Facts], bool]
+    facts: tuple[str, ...] = ()  # the facts that it needs
+
+
 class Rule(NamedTuple):
     """When some options take effect."""
 
-    options: tuple[str, ...]  # their names
-    # tells it from the options that were given and the facts
-    takes_effect: Callable[[Given, Facts], bool]
+    options: tuple[str, ...]
+    takes_effect: Condition
     why_not: str  # what is wrong if they do not, and what to do; may name facts
-    # the facts that it needs; where one is not known yet, the rule is not checked
-    facts: tuple[str, ...] = ()
-    # the commands that it is of; none means all that have the option
-    commands: tuple[str, ...] = ()
+    commands: tuple[str, ...] = ()  # the commands that it is for; none means all with the option
 
 
-def _with(*others: str) -> Callable[[Given, Facts], bool]:
-    """Options that go with any of others."""
-    return lambda given, facts: any(given.get(each) not in (None, False, ()) for each in others)
+def _with(*others: str) -> Condition:
+    """Options that need one of others."""
+    return Condition(
+        lambda given, facts: any(given.get(name) not in (None, False, ()) for name in others)
+    )
 
 
-def _without(*others: str) -> Callable[[Given, Facts], bool]:
-    """Options that do not go with any of others."""
-    return lambda given, facts: not any(given.get(each) for each in others)
+def _without(*others: str) -> Condition:
+    """Options that exclude others."""
+    return Condition(lambda given, facts: not any(given.get(name) for name in others))
 
 
-def _if(fact: str, *values: Any) -> Callable[[Given, Facts], bool]:
-    """Options that go with some values of a fact; with any that is true, if none is named."""
-    return lambda given, facts: facts[fact] in values if values else bool(facts[fact])
+def _if(fact: str, *values: Any) -> Condition:
+    """Options that need a fact to have one of some values; to be true, if none is named."""
+    return Condition(
+        lambda given, facts: facts[fact] in values if values else bool(facts[fact]), (fact,)
+    )
 
 
-def _if_not(fact: str) -> Callable[[Given, Facts], bool]:
-    return lambda given, facts: not facts[fact]
-
-
-def _is_shuffled(given: Given, facts: Facts) -> bool:
-    return given.get("--shuffle") is not False
+def _if_not(fact: str) -> Condition:
+    return Condition(lambda given, facts: not facts[fact], (fact,))
 
 
 def _changes_images(given: Given, facts: Facts) -> bool:
     options = ("--resize", "--crop", "--encode", "--color")
-    return any(given.get(each) not in (None, "keep") for each in options)
-
-
-def _encodes_with_quality(given: Given, facts: Facts) -> bool:
-    """Whether images may become JPEG or WebP."""
-    return given.get("--encode") != "png" and _changes_images(given, facts)
-
-
-def _writes_a_file(given: Given, facts: Facts) -> bool:
-    return given.get("--output") not in (None, "-")
+    return any(given.get(name) not in (None, "keep") for name in options)
 
 
 _SOURCE = (
@@ -137,7 +132,7 @@ RULES = (
     Rule(
         ("--label-separator",),
         _with("--labels"),
-        "it says how labels stand in a table; give the table with --labels",
+        "it tells how labels are written in a table; give --labels FILE",
     ),
     Rule(
         ("--label-column",),
@@ -148,7 +143,7 @@ RULES = (
     Rule(
         ("--look",),
         _without("--schema"),
-        "--schema tells the fields, and no sample is looked at; leave one of them out",
+        "with --schema, no sample is looked at; leave one of them out",
     ),
     Rule(
         (*_SOURCE, "--classes", "--duplicates"),
@@ -160,39 +155,33 @@ RULES = (
         (*(each for each in _SOURCE if each != "--path-column"), *_FIELDS),
         _if_not("is_list"),
         "SOURCE is a list; it goes with a directory or an archive as SOURCE",
-        ("is_list",),
-        ("split",),
+        commands=("split",),
     ),
     Rule(
         ("--root",),
         _if("is_list"),
         "SOURCE is not a list, and so it is the root itself; leave it out",
-        ("is_list",),
-        ("split",),
+        commands=("split",),
     ),
     Rule(
         ("--extensions",),
         _if("image_files"),
         "SOURCE is not a directory or an archive of image files; leave it out",
-        ("image_files",),
     ),
     Rule(
         ("--image-field", "--label-field", "--schema", "--look"),
         _if_not("image_files"),
         "SOURCE is image files, which have no fields of their own; leave it out",
-        ("image_files",),
     ),
     Rule(
         ("--classes", "--label-type"),
         _if("labeled"),
         "the samples of SOURCE have no labels; give --list or --labels, or leave it out",
-        ("labeled",),
     ),
     Rule(
         ("--duplicates",),
         _if("rows"),
         "no list and no table names the samples; give --list or --labels, or leave it out",
-        ("rows",),
     ),
     Rule(
         ("--class-order",),
@@ -203,99 +192,83 @@ RULES = (
         ("--class-order",),
         _if("named"),
         "neither names of directories nor names in a table number the classes; leave it out",
-        ("named",),
     ),
     # Shards
     Rule(
         _SIZES,
         _if_not("single"),
         "{single} is not cut into shards; name a directory of shards, or leave it out",
-        ("single",),
     ),
     Rule(
         ("--multiple-of",),
         _without("--samples-per-shard"),
         "--samples-per-shard fixes the number of shards; give --target-size or --shards",
     ),
-    Rule(("--name",), _if_not("single"), "the name is that of {single}; leave it out", ("single",)),
+    Rule(("--name",), _if_not("single"), "the name is that of {single}; leave it out"),
     Rule(
         ("--name",),
         _if_not("carried"),
         "shards keep the names that they have in SOURCE; give --target-size, --shards or "
         "--samples-per-shard for new ones",
-        ("carried",),
     ),
-    Rule(
-        ("--compression",),
-        _if("format", "tfrecord"),
-        "it goes with tfrecord, not with {format}",
-        ("format",),
-    ),
+    Rule(("--compression",), _if("format", "tfrecord"), "it goes with tfrecord, not with {format}"),
     Rule(
         ("--features",),
-        lambda given, facts: facts["format"] == "tfrecord" or facts["tfrecords"],
+        Condition(
+            lambda given, facts: facts["format"] == "tfrecord" or facts["tfrecords"],
+            ("format", "tfrecords"),
+        ),
         "it goes with tfrecord, which is neither read nor written; leave it out",
-        ("format", "tfrecords"),
     ),
     Rule(
         ("--compression",),
-        lambda given, facts: not facts["gzip"] or given["--compression"] == "gzip",
+        Condition(
+            lambda given, facts: not facts["gzip"] or given["--compression"] == "gzip", ("gzip",)
+        ),
         "the name of DEST ends with .gz; choose another name, or leave it out",
-        ("gzip",),
     ),
     Rule(
         ("--metadata",),
         _if("format", "webdataset"),
         "it goes with webdataset, not with {format}",
-        ("format",),
-        _WRITING,
+        commands=_WRITING,
     ),
-    Rule(
-        ("--prefix",),
-        _if("format", "manifest"),
-        "it goes with manifest, not with {format}",
-        ("format",),
-    ),
+    Rule(("--prefix",), _if("format", "manifest"), "it goes with manifest, not with {format}"),
     # Samples
     Rule(
         ("--seed",),
-        _is_shuffled,
+        Condition(lambda given, facts: given.get("--shuffle") is not False),
         "nothing is shuffled; leave out --no-shuffle or --seed",
         commands=_OF_SHUFFLES,
     ),
     Rule(
-        ("--seed",),
-        _with("--shuffle", "--balance", "--oversample"),
-        "nothing is drawn at random; give --shuffle or --balance",
-        commands=("shard",),
+        ("--seed",), _with("--shuffle"), "nothing is shuffled; give --shuffle", commands=("shard",)
     ),
-    Rule(
-        ("--filter-table",),
-        _with("--filter"),
-        "nothing uses its columns; give --filter",
-    ),
+    Rule(("--filter-table",), _with("--filter"), "nothing uses its columns; give --filter"),
     Rule(
         ("--max-errors",),
-        lambda given, facts: given.get("--on-error") != "fail",
+        Condition(lambda given, facts: given.get("--on-error") != "fail"),
         "--on-error fail stops at the first; leave one of them out",
     ),
     Rule(
         ("--max-pixels",),
         _if("looks"),
         "images are not looked at; give --check header or --check decode",
-        ("looks",),
-        ("pack", "convert"),
+        commands=("pack", "convert"),
     ),
     # Images
     Rule(("--enlarge",), _with("--resize"), "it says how to resize: give --resize"),
     Rule(
         ("--quality",),
-        _encodes_with_quality,
+        # whether images may become JPEG or WebP
+        Condition(
+            lambda given, facts: given.get("--encode") != "png" and _changes_images(given, facts)
+        ),
         "no image is encoded as JPEG or WebP: give --encode jpeg or --encode webp, or leave it out",
     ),
     Rule(
         ("--keep-fields",),
-        _changes_images,
+        Condition(_changes_images),
         "images stay as they are; give --resize, --crop, --encode or --color, or leave it out",
         commands=("pack", "convert"),
     ),
@@ -303,45 +276,39 @@ RULES = (
         ("--keep-fields",),
         _if("made"),
         "DATASET was made without a transform, so that images stay as they are; leave it out",
-        ("made",),
-        ("shard append",),
+        commands=("shard append",),
     ),
     # Streams
     Rule(
         _NOT_OF_STREAMS,
         _if_not("stream"),
         "it does not go with -, as a stream is one shard; leave it out",
-        ("stream",),
-        ("convert",),
+        commands=("convert",),
     ),
     Rule(
         ("--overwrite",),
         _if_not("stdout"),
         "stdout is not replaced; leave it out",
-        ("stdout",),
-        ("convert",),
+        commands=("convert",),
     ),
     # verify
     Rule(
         ("--download",),
         _if("remote"),
         "it goes with s3://, and files on a disk are always read; leave it out",
-        ("remote",),
-        ("verify",),
+        commands=("verify",),
     ),
     Rule(
         _OF_FILES,
         _if_not("remote"),
         "it looks into shards on a disk: fetch them with dsprep sync, and verify them there",
-        ("remote",),
-        ("verify",),
+        commands=("verify",),
     ),
     Rule(
         ("--max-pixels",),
-        _with("--decode"),
+        Condition(_with("--decode").holds, ("remote",)),  # remote files are refused first
         "images are not decoded; give --decode",
-        ("remote",),
-        ("verify",),
+        commands=("verify",),
     ),
     # split
     Rule(
@@ -359,7 +326,7 @@ RULES = (
     ),
     Rule(
         ("--stratify",),
-        lambda given, facts: not given.get("--stable"),
+        _without("--stable"),
         "--stable chooses sides by hashes alone; leave one of them out",
         commands=("split",),
     ),
@@ -367,13 +334,12 @@ RULES = (
         ("--ratio", "--group", "--stable", "--seed", "--stratify"),
         _if_not("assigned"),
         "{assigned} tells the side of each sample; leave it out",
-        ("assigned",),
-        ("split",),
+        commands=("split",),
     ),
     # lst
     Rule(
         ("--overwrite",),
-        _writes_a_file,
+        Condition(lambda given, facts: given.get("--output") not in (None, "-")),
         "no other file is written than LIST or stdout; give -o FILE, or leave it out",
         commands=("lst create", "lst sample", "lst relabel"),
     ),
@@ -391,7 +357,7 @@ RULES = (
     ),
     Rule(
         ("--classes",),
-        lambda given, facts: False,
+        Condition(lambda given, facts: False),
         "paths are changed, and no classes; leave it out",
         commands=("lst replace",),
     ),
@@ -430,48 +396,45 @@ RULES = (
         ("--follow-symlinks",),
         _if("local_source"),
         "it goes with a local source, and SRC is on S3; leave it out",
-        ("local_source",),
-        ("sync",),
+        commands=("sync",),
     ),
     Rule(
         _OF_OBJECTS,
         _if("remote"),
         "it is for objects on S3, and DST is on a disk; leave it out",
-        ("remote",),
-        ("sync",),
+        commands=("sync",),
     ),
 )
 """All options that do not always take effect."""
 
 
+def option_name(parameter: str) -> str:
+    """Return the option of the command line that a parameter of a function is."""
+    return _NAMES.get(parameter, "--" + parameter.replace("_", "-"))
+
+
 def given_options(arguments: Mapping[str, Any]) -> dict[str, Any]:
     """Return the options that a call of a public function gives."""
-    transform = arguments.get("transform")
-    named = {**arguments, **getattr(transform, "__dict__", {})}
+    named = {**arguments, **getattr(arguments.get("transform"), "__dict__", {})}
     return {
-        _NAMES.get(name, "--" + name.replace("_", "-")): value
-        for name, value in named.items()
-        if not _is_left_out(name, value)
+        option_name(name): value for name, value in named.items() if not _is_left_out(name, value)
     }
 
 
 def _is_left_out(name: str, value: Any) -> bool:
-    if name == "stratify":  # which is True by default
-        return value is not False
-    if name == "shuffle":
-        return False
+    if name in ("shuffle", "stratify"):  # False is given as --no-…; --stratify is the default
+        return name == "stratify" and value is not False
     return value is None or value is False or (isinstance(value, Sized) and not len(value))
 
 
 def require_effect(command: str, given: Given, **facts: Any) -> None:
-    """Refuse an option that cannot take effect."""
+    """Refuse an option that cannot take effect, as far as the facts that are known decide it."""
     for rule in RULES:
-        if not (
-            facts.keys() >= set(rule.facts) and (not rule.commands or command in rule.commands)
-        ):
+        condition = rule.takes_effect
+        if rule.commands and command not in rule.commands or not facts.keys() >= {*condition.facts}:
             continue
         for option in rule.options:
-            if given.get(option) is not None and not rule.takes_effect(given, facts):
+            if given.get(option) is not None and not condition.holds(given, facts):
                 shown = _shown(option, given[option])
                 raise OptionError(f"{shown} has no effect: {rule.why_not.format_map(facts)}")
 

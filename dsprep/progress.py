@@ -1,4 +1,4 @@
-"""Telling how far a run is: on a terminal, in a log, or not at all.
+"""Progress of a run: on a terminal, in a log, or not shown.
 
 Everything below the command line talks to a :class:`Progress` and never asks whether there is one.
 """
@@ -14,39 +14,39 @@ from typing import Any, TextIO
 from dsprep.units import format_duration, format_size
 
 _PATIENCE = 2.0
-"""Seconds before anything is shown: what is over sooner needs no bar."""
+"""Seconds before anything is shown: a task that ends sooner needs no bar."""
 
 _LINE_EVERY = 15.0
 """Seconds between two lines in a log."""
 
 
 class Progress:
-    """How far a run is; this one tells nobody."""
+    """The progress of a run; this one shows nothing."""
 
     def begin(self, task: str, samples: int, size: int) -> None:
-        """Begin something that will take so many samples and bytes of the source or the shards."""
+        """Begin a task of this many samples and bytes of the source or the shards."""
 
     def advance(self, samples: int, size: int) -> None:
-        """Note samples and bytes done."""
+        """Count samples and bytes that are done."""
 
     def note(self, text: str) -> None:
-        """Say something that the user may wonder about; any thread may."""
+        """Show a remark; any thread may call this."""
 
     def end(self) -> None:
-        """The task is over, finished or not."""
+        """End the task, finished or not."""
 
 
 class LogProgress(Progress):
-    """Plain lines, for output that is no terminal."""
+    """Plain lines, for output that is not a terminal."""
 
     def __init__(self, stream: TextIO = sys.stderr) -> None:
         """Write to a stream."""
         self._stream = stream
 
     def begin(self, task: str, samples: int, size: int) -> None:
-        """Begin, without a line: most tasks are over before the first is due."""
+        """Begin, without a line: most tasks end before the first is due."""
         self._task, self._samples, self._done, self._bytes = task, samples, 0, 0
-        self._began = self._said = time.monotonic()
+        self._began = self._written = time.monotonic()
 
     def note(self, text: str) -> None:
         """Write a line."""
@@ -54,24 +54,21 @@ class LogProgress(Progress):
             print(text, file=self._stream, flush=True)
 
     def advance(self, samples: int, size: int) -> None:
-        """Note progress, and write a line when one is due."""
+        """Count, and write a line when one is due."""
         self._done += samples
         self._bytes += size
         now = time.monotonic()
-        if now - self._said < _LINE_EVERY:
+        if now - self._written < _LINE_EVERY:
             return
-        self._said = now
+        self._written = now
         seconds = now - self._began
         rate = self._done / seconds
         left = (self._samples - self._done) / rate if rate else 0.0
-        with suppress(OSError):  # nobody listens any more
-            print(
-                f"{self._task}: {self._done:,} of {self._samples:,} samples, "
-                f"{rate:,.0f} samples/s, {format_size(self._bytes / seconds)}/s, "
-                f"{format_duration(left)} left",
-                file=self._stream,
-                flush=True,
-            )
+        self.note(
+            f"{self._task}: {self._done:,} of {self._samples:,} samples, "
+            f"{rate:,.0f} samples/s, {format_size(self._bytes / seconds)}/s, "
+            f"{format_duration(left)} left"
+        )
 
 
 class BarProgress(Progress):
@@ -88,13 +85,13 @@ class BarProgress(Progress):
         self._began = time.monotonic()
 
     def advance(self, samples: int, size: int) -> None:
-        """Note progress, and draw it."""
+        """Count, and draw."""
         self._done += samples
         self._bytes += size
         seconds = time.monotonic() - self._began
         if seconds < _PATIENCE:
             return
-        with suppress(OSError):  # nobody looks any more
+        with suppress(OSError):  # the terminal may be closed
             if self._bar is None:
                 self._bar = self._new_bar(seconds)
             self._bar.set_postfix_str(f"{format_size(self._bytes / seconds)}/s", refresh=False)
@@ -109,7 +106,7 @@ class BarProgress(Progress):
                 self._bar.write(text, file=self._stream)
 
     def _new_bar(self, seconds: float) -> Any:
-        """A bar for something that began some seconds ago; it is drawn at its first update."""
+        """Return a bar for a task that began some seconds ago; its first update draws it."""
         from tqdm import tqdm
 
         bar = tqdm(
@@ -140,9 +137,9 @@ class BarProgress(Progress):
 
 
 def bar_size(stream: TextIO) -> dict[str, Any]:
-    """The arguments of tqdm for the size of a terminal: 80 columns, if it reports none.
+    """Return the arguments of tqdm for the size of a terminal: 80 columns, if it reports none.
 
-    So do the terminals of ``script`` and ``docker run -t``, on which tqdm would draw nothing.
+    Terminals of ``script`` and ``docker run -t`` report none, and tqdm would draw nothing there.
     """
     with suppress(OSError, ValueError):
         if all(os.get_terminal_size(stream.fileno())):
@@ -151,7 +148,7 @@ def bar_size(stream: TextIO) -> dict[str, Any]:
 
 
 def progress_for(stream: TextIO, quiet: bool) -> Progress:
-    """The kind of progress that suits a stream."""
+    """Return the kind of progress that suits a stream."""
     if quiet:
         return Progress()
     return BarProgress(stream) if stream.isatty() else LogProgress(stream)

@@ -25,7 +25,6 @@ class Rows:
     files: Sequence[int] | None = None
     offsets: Sequence[int] | None = None  # where each sample begins in that file
     stored: Sequence[int] | None = None  # bytes that each takes there; None where that is its size
-    copies: Sequence[int] | None = None  # which copy of its sample each is; 0 for the sample itself
 
     def without(self, rejected: Collection[int]) -> Rows:
         """Return the rows without some positions."""

@@ -1,4 +1,4 @@
-"""Text that a user wrote: read whole, and refused by its line."""
+"""Text files that users wrote: read whole; a message names the line that is wrong."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from typing import Any
 import polars as pl
 
 from dsprep.errors import SourceError
+from dsprep.storage.files import read_bytes
 from dsprep.storage.local import LARGEST_TABLE, read_stream
-from dsprep.storage.paths import read_bytes
 
 Problem = Callable[[dict[str, Any]], str]
-"""Says what is wrong with a row, given its columns."""
+"""Returns what is wrong with a row, given its columns."""
 
 
 def read_text(path: str, limit: int = LARGEST_TABLE) -> str:
@@ -43,7 +43,7 @@ def decode_text(data: bytes, path: str) -> str:
 
 
 def refuse(source: str, rows: pl.DataFrame, wrong: pl.Expr, problem: Problem) -> None:
-    """Refuse rows that are wrong, naming the first of them."""
+    """Raise an error about the first row that is wrong, if any is."""
     first_wrong = rows.filter(rows.select(wrong=wrong)["wrong"]).head(1)
     for row in first_wrong.iter_rows(named=True):
         raise SourceError(f"{source}:{row['line']}: {problem(row)}")

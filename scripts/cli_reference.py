@@ -1,4 +1,4 @@
-"""Write docs/cli.md: the `--help` of every command, as one page.
+"""Write docs/cli.md: the `--help-all` of every command, as one page.
 
 python -m scripts.cli_reference           writes the page
 python -m scripts.cli_reference --check   fails, with the difference, if the page is not current
@@ -14,6 +14,7 @@ from pathlib import Path
 
 import click
 
+from dsprep.cli.help import HELP_ALL
 from dsprep.cli.main import cli
 
 PAGE = Path(__file__).parents[1] / "docs" / "cli.md"
@@ -21,7 +22,8 @@ PAGE = Path(__file__).parents[1] / "docs" / "cli.md"
 HEAD = """\
 # Command line
 
-What `dsprep COMMAND --help` says. This page is written by `make docs`.
+What `dsprep COMMAND --help-all` prints; `--help` leaves out the options that few need. This page is
+written by `make docs`.
 
 """
 
@@ -56,7 +58,8 @@ def contexts(
 
 
 def help_text(context: click.Context) -> str:
-    """Return what a command's `--help` prints."""
+    """Return what a command's `--help-all` prints."""
+    context.meta[HELP_ALL] = True
     return click.unstyle(context.command.get_help(context))
 
 

@@ -7,10 +7,9 @@ import threading
 from pathlib import Path
 from typing import Any
 
-from dsprep.storage.bucket import S3Store
-from dsprep.storage.events import Events
-from dsprep.storage.retries import Retries
-from dsprep.storage.s3_config import S3Config
+from dsprep.storage.s3.bucket import S3Store
+from dsprep.storage.s3.config import Retries, S3Config
+from dsprep.storage.transfer import Events
 from tests.servers.bucket import Bucket
 
 MIB = 1 << 20

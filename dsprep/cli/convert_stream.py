@@ -5,7 +5,7 @@ from __future__ import annotations
 import io
 import os
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, BinaryIO
@@ -13,95 +13,61 @@ from typing import Any, BinaryIO
 import click
 
 from dsprep.cli.help import given_on_the_command_line
-from dsprep.cli.options import parse_pairs, split_commas
 from dsprep.cli.streams import visible
-from dsprep.cli.writing_options import take_transform
-from dsprep.commands.stream import convert_stream
+from dsprep.commands.stream import StreamOptions, convert_stream
 from dsprep.errors import REJECTS_EXIT_CODE, OptionError, RunStopped, SourceError
 from dsprep.findings import Reject
 from dsprep.formats import CONCATENATIVE, format_of_file
 from dsprep.formats.compressed import Readable
+from dsprep.keywords import names_of
 from dsprep.options import require_effect
+from dsprep.storage.files import is_dir, open_file
 from dsprep.storage.local import destination_errors, publish
-from dsprep.storage.opened import open_file
-from dsprep.storage.paths import is_dir
-from dsprep.storage.urls import require_disk
+from dsprep.storage.location import require_disk
 
 STREAM = "-"
 
 
 def convert_stdin(
-    sources: Sequence[str],
-    dest: str,
-    *,
-    kind: str | None,
-    to: str | None,
-    renamed: tuple[str, ...],
-    only: str | None,
-    drop: str | None,
-    keep_fields: str | None,
-    max_pixels: int | None,
-    quiet: bool,
-    max_errors: int | None,
-    on_error: str,
-    overwrite: bool,
-    **options: Any,
+    sources: Sequence[str], dest: str, quiet: bool, options: Mapping[str, Any]
 ) -> int:
     """Convert one shard front to back, in constant memory."""
     if len(sources) > 1:
-        raise OptionError("-: is one shard, made of one; name one SOURCE")
+        raise OptionError("-: a stream is one shard; name one SOURCE")
     given = given_on_the_command_line(click.get_current_context())
     require_effect("convert", given, stream=True, stdout=dest == STREAM)
     if dest.endswith(".gz"):
         raise OptionError(f"{dest}: a stream is not compressed; write to - and pipe it into gzip")
-    rejects = _Rejects(0 if on_error == "fail" else max_errors)
-    with _source(sources[0]) as source, _destination(dest, overwrite) as output:
-        blocks = convert_stream(
-            source,
-            source=_format(sources[0], kind, "--from"),
-            to=_format(dest, to, "--to"),
-            only=split_commas(only),
-            drop=split_commas(drop),
-            keep_fields=split_commas(keep_fields),
-            rename=parse_pairs(renamed, "--rename"),
-            **{
-                name: options[name]
-                for name in ("image_field", "label_field", "label_type", "schema", "no_image")
-            },
-            features=options["features"],
-            metadata=options["metadata"],
-            key=options["key"],
-            transform=take_transform(options),
-            check=options["check"],
-            max_pixels=max_pixels,
-            on_reject=rejects,
-            on_note=lambda note: None if quiet else click.echo(visible(f"note: {note}"), err=True),
-            name="stdin" if sources[0] == STREAM else sources[0],
-        )
-        for block in blocks:
+    rejects: list[str] = []
+
+    def on_reject(reject: Reject) -> None:
+        rejects.append(reject.path)
+        click.echo(visible(f"{reject.path}: {reject.reason}"), err=True)
+
+    def on_note(note: str) -> None:
+        if not quiet:
+            click.echo(visible(f"note: {note}"), err=True)
+
+    taken = {name: options[name] for name in names_of(StreamOptions) if name in options}
+    taken |= {
+        "source": _format(sources[0], options["kind"], "--from"),
+        "to": _format(dest, options["to"], "--to"),
+        "name": "stdin" if sources[0] == STREAM else sources[0],
+        "max_errors": 0 if options["on_error"] == "fail" else options["max_errors"],
+        "on_reject": on_reject,
+        "on_note": on_note,
+    }
+    with _source(sources[0]) as source, _destination(dest, options["overwrite"]) as output:
+        for block in convert_stream(source, **taken):
             with destination_errors("stdout" if dest == STREAM else dest):
                 try:
                     output.write(block)
                     output.flush()
                 except BrokenPipeError:
                     raise RunStopped("stdout was closed before all was written") from None
-    if rejects.count and not quiet:
-        click.echo(f"{rejects.count:,} samples not converted", err=True)
-    return REJECTS_EXIT_CODE if rejects.count else 0
-
-
-class _Rejects:
-    """Says each sample that is not converted, and stops when there are too many."""
-
-    def __init__(self, most: int | None) -> None:
-        self.count = 0
-        self._most = most
-
-    def __call__(self, reject: Reject) -> None:
-        self.count += 1
-        click.echo(visible(f"{reject.path}: {reject.reason}"), err=True)
-        if self._most is not None and self.count > self._most:
-            raise RunStopped(f"stopped: {self.count:,} samples cannot be converted")
+    if rejects and not quiet:
+        click.echo(f"{len(rejects):,} samples not converted", err=True)
+    return REJECTS_EXIT_CODE if rejects else 0
 
 
 def _format(path: str, given: str | None, option: str) -> str:
@@ -111,7 +77,7 @@ def _format(path: str, given: str | None, option: str) -> str:
         raise OptionError(f"{path}: is a name for {told.name}, but --to says {name}")
     if name is None:
         choices = ", ".join(CONCATENATIVE)
-        raise OptionError(f"{path}: say its format with {option}: {choices}")
+        raise OptionError(f"{path}: give its format with {option}: {choices}")
     return name
 
 
@@ -133,7 +99,7 @@ def _source(path: str) -> Iterator[Readable]:
 
 @contextmanager
 def _destination(path: str, overwrite: bool) -> Iterator[BinaryIO]:
-    """Where the bytes go; a file has its name when it is whole."""
+    """Open the destination; a file gets its name when it is complete."""
     if path == STREAM:
         if sys.stdout.isatty():
             raise OptionError("-: stdout is a terminal; redirect it into a file or a pipe")

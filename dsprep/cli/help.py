@@ -18,14 +18,20 @@ F = TypeVar("F", bound=Callable[..., Any])
 _LAST = "Run"
 """The group of ``--help``, which click itself adds as the last option."""
 
+_ORDER = ("Fields", "Shards", "Images", "Samples", _LAST)
+"""The order of groups of options; others come before them."""
+
+HELP_ALL = "dsprep.help_all"
+"""Tells in the ``meta`` of a context that its help shows all options."""
+
 
 class GroupedOption(click.Option):
-    """An option that knows which group of the help text it belongs to."""
+    """An option with a heading in the help; ``rare`` ones are shown by ``--help-all`` only."""
 
-    def __init__(self, *args: Any, group: str, **kwargs: Any) -> None:
+    def __init__(self, *args: Any, group: str, rare: bool = False, **kwargs: Any) -> None:
         """Take what click's options take."""
         super().__init__(*args, **kwargs)
-        self.group = group
+        self.group, self.rare = group, rare
 
 
 class _Context(click.Context):
@@ -70,9 +76,23 @@ class GroupedCommand(click.Command):
 
     context_class = _Context
 
-    def __init__(self, *args: Any, **kwargs: Any) -> None:
-        """Take what click's commands take."""
+    def __init__(self, *args: Any, alias: Mapping[str, str] | None = None, **kwargs: Any) -> None:
+        """Take what click's commands take, and other names of options that the help leaves out."""
         super().__init__(*args, **kwargs)
+        if alias:
+            self.context_settings["token_normalize_func"] = lambda word: alias.get(word, word)
+        if any(getattr(parameter, "rare", False) for parameter in self.params):
+            self.params.append(
+                GroupedOption(
+                    ["--help-all"],
+                    group=_LAST,
+                    is_flag=True,
+                    is_eager=True,
+                    expose_value=False,
+                    callback=_show_all,
+                    help="Show this message with all options, and exit.",
+                )
+            )
         for parameter in self.params:
             named = (parameter.metavar or "").removesuffix("...")
             if named in _DIRECTORIES or named in _FILES:
@@ -84,16 +104,29 @@ class GroupedCommand(click.Command):
         return super().invoke(ctx)
 
     def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        """Write the options under their headings, in the order in which they were declared."""
+        """Write the options under their headings."""
         groups: dict[str, list[tuple[str, str]]] = {}
         for parameter in self.get_params(ctx):
+            if getattr(parameter, "rare", False) and HELP_ALL not in ctx.meta:
+                continue
             record = parameter.get_help_record(ctx)
             if record is not None and isinstance(parameter, click.Option):
                 group = getattr(parameter, "group", _LAST)
                 groups.setdefault(group, []).append(record)
-        for heading, records in groups.items():
+        for heading in sorted(groups, key=_position):
             with formatter.section(heading):
-                formatter.write_dl(records)
+                formatter.write_dl(groups[heading])
+
+
+def _position(heading: str) -> int:
+    return 1 + _ORDER.index(heading) if heading in _ORDER else 0
+
+
+def _show_all(context: click.Context, option: click.Parameter, wanted: bool) -> None:
+    if wanted and not context.resilient_parsing:
+        context.meta[HELP_ALL] = True
+        click.echo(context.get_help(), color=context.color)
+        context.exit()
 
 
 def command_name(ctx: click.Context) -> str:

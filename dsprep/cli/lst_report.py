@@ -4,21 +4,24 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from typing import Any, TextIO
+from typing import TYPE_CHECKING, Any, TextIO
 
 import click
 
 from dsprep.cli.bars import Page, draw_bars, page_of, width_of
 from dsprep.cli.report import print_json, skipped_text
 from dsprep.cli.streams import until_nobody_reads
-from dsprep.commands.edit_lists import CreateReport, EditReport, RelabelReport
-from dsprep.commands.inspect_lists import CheckReport, DiffReport, MergeReport, SampleReport
-from dsprep.lists.check import READERS
-from dsprep.lists.diff import ClassChange, Move, format_diff
-from dsprep.lists.merge import Conflict
-from dsprep.lists.stats import ClassCount, Statistics
+from dsprep.lists.diff import format_diff
 from dsprep.lists.store import write_text
 from dsprep.units import format_count, format_some
+
+if TYPE_CHECKING:
+    from dsprep.commands.create_lists import CreateReport
+    from dsprep.commands.edit_lists import EditReport, RelabelReport
+    from dsprep.commands.inspect_lists import CheckReport, DiffReport, MergeReport, SampleReport
+    from dsprep.lists.diff import ClassChange, Move
+    from dsprep.lists.merge import Conflict
+    from dsprep.lists.stats import ClassCount, Statistics
 
 _SHOWN, _FAULTS_SHOWN, _CLASSES_SHOWN = 20, 50, 40
 _PATCH = Page(80, "utf-8")
@@ -282,6 +285,8 @@ def _conflict_lines(conflicts: Sequence[Conflict], page: Page) -> Iterator[str]:
 
 
 def _check_lines(report: CheckReport) -> Iterator[str]:
+    from dsprep.lists.check import READERS
+
     faults = report.faults
     yield f"{report.list}: {_count(faults, 'fault') or 'no faults'}"
     checked = [
@@ -385,7 +390,7 @@ _COUNTED = (
     "list rows kind widths distinct classes largest smallest imbalance unused objects "
     "objects_per_row"
 )
-# Of each function: the names in its JSON, in their order, and what makes the lines of its report.
+# For each function: the names in its JSON, in their order, and the lines of its report.
 _REPORTS: Mapping[str, tuple[str, Callable[[Any], Iterator[str]]]] = {
     "create_list": (_CREATED, _create_lines),
     "append_to_list": (_CREATED, _append_lines),

@@ -1,28 +1,26 @@
-"""Options that more than one command has, each declared once, and the types of their values."""
+"""The options of the command line: those of :mod:`dsprep.keywords`, and those it has by itself."""
 
 from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Mapping
+from dataclasses import Field, fields
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
 from dsprep.cli.help import option_group
 from dsprep.errors import OptionError
+from dsprep.keywords import ClassOptions, FieldOptions, RunOptions, SourceOptions
+from dsprep.options import option_name
 from dsprep.units import parse_size
 from dsprep.waits import WAITS
 
 if TYPE_CHECKING:
+    from dsprep.images.transform import Transform
     from dsprep.sources.reading import Source
 
 F = TypeVar("F", bound=Callable[..., Any])
-
-SOURCE_KINDS = (
-    *("webdataset", "tfrecord", "recordio", "recordio-protobuf"),
-    *("images", "parts", "pixels", "parquet", "manifest"),
-)
-"""What ``--from`` takes: as :data:`dsprep.sources.kinds.KINDS`, which is slow to import."""
 
 
 class Size(click.ParamType[int]):
@@ -76,6 +74,35 @@ class Dimensions(click.ParamType[int | tuple[int, int]]):
         return numbers[0] if len(numbers) == 1 else (numbers[0], numbers[1])
 
 
+class Names(click.ParamType[tuple[str, ...]]):
+    """Several names, separated by commas."""
+
+    name = "name[,name...]"
+
+    def convert(
+        self, value: Any, param: click.Parameter | None, ctx: click.Context | None
+    ) -> tuple[str, ...]:
+        """Split it."""
+        return split_commas(value) if isinstance(value, str) else tuple(value)
+
+
+class FormatChoice(click.Choice[str]):
+    """The name of a format. The formats are loaded when a value or the help needs them."""
+
+    case_sensitive = True
+
+    def __init__(self, folders: bool) -> None:
+        """Accept formats of shards, or those of folders as well."""
+        self._folders = folders
+
+    @property
+    def choices(self) -> tuple[str, ...]:  # type: ignore[override]
+        """The names of the formats."""
+        from dsprep.formats import FORMATS
+
+        return tuple(each.name for each in FORMATS.values() if each.suffix or self._folders)
+
+
 def parse_pairs(pairs: tuple[str, ...], option: str) -> Mapping[str, str]:
     """Read ``NAME=VALUE`` options."""
     found: dict[str, str] = {}
@@ -90,7 +117,7 @@ def parse_pairs(pairs: tuple[str, ...], option: str) -> Mapping[str, str]:
 
 
 def split_commas(text: str | None) -> tuple[str, ...]:
-    """``a,b`` as its parts, without blanks around them."""
+    """Split ``a,b`` into its parts, without blanks around them."""
     return tuple(part.strip() for part in text.split(",") if part.strip()) if text else ()
 
 
@@ -103,6 +130,48 @@ def together(*options: Callable[[F], F]) -> Callable[[F], F]:
         )
 
     return decorate
+
+
+def options_of(*kinds: type) -> Callable[[F], F]:
+    """Declare the options that are fields of classes in :mod:`dsprep.keywords`."""
+    return together(*(_click_option(each) for kind in kinds for each in _declared(kind)))
+
+
+def _declared(kind: type) -> list[Field[Any]]:
+    return [each for each in fields(kind) if each.metadata]
+
+
+def _click_option(field: Field[Any]) -> Callable[[F], F]:
+    """Return the option that a field declares; its annotation says what the option takes."""
+    declared, hint, name = field.metadata, str(field.type), option_name(field.name)
+    about: dict[str, Any] = {"help": declared["help"], "default": field.default}
+    if declared["metavar"]:
+        about["metavar"] = declared["metavar"]
+    if field.name == "to":
+        about["type"] = FormatChoice(declared["folders"])
+    elif declared["choices"]:
+        about |= {"type": click.Choice(declared["choices"]), "show_default": True}
+    elif hint == "bool":
+        about["is_flag"] = True
+        name += f"/--no-{name[2:]}" if field.default else ""
+    elif hint.startswith("Mapping"):
+        about |= {"multiple": True, "callback": _read_pairs}
+        del about["default"]
+    elif hint.startswith("Sequence"):
+        about["type"] = Names()
+    elif hint.startswith("int | str"):
+        about["type"] = Size()
+    elif hint.startswith("int"):
+        about["type"] = click.INT if declared["least"] is None else Count(declared["least"])
+    names = ("-j", name) if name == "--workers" else (name,)
+    group = option_group(declared["group"])
+    return group(*names, field.name, rare=declared["rare"], **about)
+
+
+def _read_pairs(
+    context: click.Context, option: click.Parameter, pairs: tuple[str, ...]
+) -> Mapping[str, str]:
+    return parse_pairs(pairs, max(option.opts, key=len))
 
 
 def _require_sources(
@@ -123,170 +192,74 @@ sources_argument = click.argument(
     "sources", metavar="SOURCE...", nargs=-1, callback=_require_sources
 )
 
-_source = option_group("Source")
-
-source_kind_options = together(
-    _source(
-        "--from",
-        "kind",
-        type=click.Choice(SOURCE_KINDS),
-        help="What SOURCE is, if its names do not tell: shards of a format; images in a directory "
-        "or an archive; parts, files that make up samples; pixels, as CIFAR and MNIST come; "
-        "Parquet; a manifest of SageMaker.",
-    ),
-    _source(
-        "--parts",
-        is_flag=True,
-        help="Group files of one directory that share a name up to the first dot into one sample: "
-        "1.jpg, 1.json.",
-    ),
-    _source(
-        "--pair",
-        "pairs",
-        multiple=True,
-        metavar="FIELD=PATTERN",
-        help="Group files whose * stands for the same text into one sample: --pair "
-        "image=img/*.jpg --pair mask=masks/*.png",
-    ),
-)
-
-labels_options = together(
-    _source(
-        "--list",
-        "list_file",
-        metavar="FILE",
-        help="Take the samples and labels that an MXNet .lst names: paths below SOURCE or, in "
-        "shards, keys.",
-    ),
-    _source(
-        "--labels",
-        metavar="FILE",
-        help="Take samples and labels from a CSV or TSV file, as Kaggle has them; an id without "
-        "extension finds its image.",
-    ),
-    _source("--path-column", metavar="NAME", help="The column of paths or ids in --labels."),
-    _source(
-        "--label-column",
-        metavar="NAME[,NAME...]",
-        help="The column of labels; several give several labels.",
-    ),
-    _source(
-        "--label-separator",
-        metavar="TEXT",
-        help="Text between several tags in the column of labels: ' ' for \"haze primary\". A label "
-        "becomes a 0 or a 1 for each tag, in the order of classes.txt.",
-    ),
-    _source(
-        "--duplicates",
-        type=click.Choice(["error", "first", "keep"]),
-        help="If --list or --labels names an image again: stop, use the first row only, or make a "
-        "sample of each row.  [default: error]",
-    ),
-    _source(
-        "--extensions",
-        metavar="EXT[,EXT...]",
-        help="File name extensions of images.  [default: those of JPEG, PNG, WebP, GIF, BMP, TIFF, "
-        "AVIF, JPEG 2000 and PPM]",
-    ),
-)
-
-classes_options = together(
-    _source(
-        "--classes",
-        metavar="FILE",
-        help="Class names, one a line, in the order of their numbers: a class that is not among "
-        "them is an error, and one without images keeps its number.",
-    ),
-    _source(
-        "--class-order",
-        type=click.Choice(["name", "natural"]),
-        help="Order that numbers the classes: name sorts by code point (1, 10, 2), as torchvision "
-        "does; natural reads numbers in names as numbers (1, 2, 10).  [default: name]",
-    ),
-)
-
-_fields = option_group("Fields")
-
-fields_options = together(
-    _fields(
-        "--image-field",
-        metavar="NAME",
-        help="Field that is the image, if dsprep finds none or several.",
-    ),
-    _fields(
-        "--label-field",
-        metavar="NAME",
-        help="Field that is the label; json.label is a part of the field json.",
-    ),
-    _fields(
-        "--label-type",
-        type=click.Choice(["class", "multi", "float", "text"]),
-        help="Type of the label: the name or number of a class, a list of class numbers, numbers "
-        "that are kept as they are, or text.",
-    ),
-    _fields(
-        "--schema",
-        metavar="FILE",
-        help="Take the schema from FILE, as --schema-out writes it, instead of looking at samples.",
-    ),
-    _fields(
-        "--look",
-        type=click.Choice(["all"]),
-        help="Look at all samples to settle the schema.  [default: the first 64, and 2 of each "
-        "shard]",
-    ),
-    _fields("--no-image", is_flag=True, help="Accept samples without an image: tables, audio."),
-)
-
-source_options = together(source_kind_options, labels_options, classes_options, fields_options)
+source_options = options_of(SourceOptions, ClassOptions, FieldOptions)
 
 
 def take_source(options: dict[str, Any], root: str, *others: str) -> Source:
     """Pop the options of a source out of all options."""
     from dsprep.sources.reading import make_choice, make_source
 
+    def popped(*kinds: type) -> dict[str, Any]:
+        return {each.name: options.pop(each.name) for kind in kinds for each in _declared(kind)}
+
+    choice = make_choice(**popped(FieldOptions))
     return make_source(
-        root,
-        choice=make_choice(
-            image_field=options.pop("image_field"),
-            label_field=options.pop("label_field"),
-            label_type=(label_type := options.pop("label_type")),
-            schema=options.pop("schema"),
-            look=options.pop("look"),
-            no_image=options.pop("no_image"),
-        ),
-        others=others,
-        list_file=options.pop("list_file"),
-        labels=options.pop("labels"),
-        path_column=options.pop("path_column"),
-        label_columns=split_commas(options.pop("label_column")),
-        label_separator=options.pop("label_separator"),
-        label_type=label_type,
-        duplicates=options.pop("duplicates"),
-        classes=options.pop("classes"),
-        class_order=options.pop("class_order"),
-        extensions=split_commas(options.pop("extensions")),
-        kind=options.pop("kind"),
-        parts=options.pop("parts"),
-        pairs=parse_pairs(options.pop("pairs"), "--pair"),
-        whole=True,
+        root, others=others, whole=True, choice=choice, **popped(SourceOptions, ClassOptions)
     )
 
 
-_run = option_group("Run")
-workers_option = _run(
-    "-j",
-    "--workers",
-    type=Count(),
-    help="Maximum number of processes: up to 64, or four times the cores.  [default: the cores "
-    "that this process may use]",
+_images = option_group("Images")
+image_options = together(
+    _images(
+        "--resize",
+        type=Dimensions(),
+        metavar="N|WxH",
+        help="Resize: N for the shorter edge, or WxH. Images are not enlarged, unless --enlarge "
+        "says so.",
+    ),
+    _images(
+        "--crop",
+        type=Dimensions(),
+        metavar="N|WxH",
+        help="Cut this size out of the center, after --resize.",
+    ),
+    _images("--enlarge", is_flag=True, help="Let --resize enlarge small images."),
+    _images(
+        "--encode",
+        type=click.Choice(["keep", "jpeg", "png", "webp"]),
+        default="keep",
+        show_default=True,
+        help="Re-encode images.",
+    ),
+    _images("--quality", type=Count(), help="JPEG and WebP quality, 1–100.  [default: 90]"),
+    _images(
+        "--color",
+        type=click.Choice(["keep", "rgb", "gray"]),
+        default="keep",
+        show_default=True,
+        help="Convert colors.",
+    ),
 )
 
-dry_run_option = _run("--dry-run", is_flag=True, help="Say what would be done, write nothing.")
+
+def take_transform(options: dict[str, Any]) -> Transform | None:
+    """Pop the image options out of all options; None if they change nothing."""
+    from dsprep.images.transform import Transform
+
+    crop = options.pop("crop")
+    names = ("resize", "enlarge", "encode", "quality", "color")
+    values = {name: options.pop(name) for name in names}
+    transform = Transform(crop=(crop, crop) if isinstance(crop, int) else crop, **values)
+    return None if transform.is_copy else transform
+
+
+_run = option_group("Run")
+workers_option = next(_click_option(each) for each in fields(RunOptions) if each.name == "workers")
+dry_run_option = _run("--dry-run", is_flag=True, help="Print what would be done, write nothing.")
 
 
 def _hush(context: click.Context, option: click.Parameter, quiet: bool) -> bool:
-    """See that nothing is said of what is waited for."""
+    """With --quiet, print nothing about waits either."""
     if quiet:
         WAITS.listen(None)
     return quiet
@@ -299,6 +272,6 @@ output_options = together(
         "--quiet",
         is_flag=True,
         callback=_hush,
-        help="No progress, and no report on success.",
+        help="Print no progress, and no report on success.",
     ),
 )

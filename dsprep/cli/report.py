@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import json
+import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import fields, is_dataclass
 from typing import TYPE_CHECKING, Any, TextIO
 
 import click
 
-from dsprep.cli.streams import visible
+from dsprep.cli.streams import until_nobody_reads, visible
+from dsprep.errors import REJECTS_EXIT_CODE, SourceError
 from dsprep.findings import count_skipped
 from dsprep.units import (
     NO_EXTENSION,
@@ -23,7 +25,7 @@ from dsprep.units import (
 if TYPE_CHECKING:
     from dsprep.commands.write import WriteReport
     from dsprep.findings import Finding
-    from dsprep.plan.selection import Chosen
+    from dsprep.plan.select import Chosen
     from dsprep.verifying.report import FieldFound, Problem, VerifyReport
 
 _SHOWN = 5
@@ -47,10 +49,10 @@ _PROBLEMS_SHOWN = 20
 
 _PROOF = {
     "checksum": "by the checksum that S3 keeps",
-    "metadata": "by the checksum that dsprep has noted there",
+    "metadata": "by the checksum that dsprep stored there",
     "download": "by reading all bytes",
 }
-"""What has shown that files on S3 are as they should be."""
+"""Ways to prove that files on S3 are intact."""
 
 
 def print_json(report: Any, stream: TextIO | None = None) -> None:
@@ -71,44 +73,75 @@ def _plain(value: Any) -> Any:
     return value
 
 
-def print_write_report(report: WriteReport) -> None:
-    """Print what packing did, or would do."""
-    planned = report.state == "planned"
-    about = "about " if report.estimated else ""
-    rows = [
-        ("samples", f"{report.samples:,}"),
-        *([("shards", _shards_line(report, about))] if report.shards else []),
-        ("size", f"{about}{format_size(report.bytes)}"),
-    ]
-    if report.per_class:
-        rows.append(("classes", _classes_line(report)))
-    elif report.classes:
-        rows.append(("classes", f"{len(report.classes):,}"))
-    if report.chosen is not None:
-        rows.append(("chosen", _chosen_line(report.chosen)))
-    if report.rejects:
-        rows.append(("rejected", f"{len(report.rejects):,}"))
-    if report.skipped:
-        rows.append(("skipped", skipped_text(report.skipped)))
-    rows.append(("time", _time_line(report)))
-    click.echo(f"{report.destination}: {report.state} as {report.format}")
+def end(report: WriteReport, source: str, as_json: bool, quiet: bool) -> int:
+    """Print what a writing command did; return its exit code."""
+    from dsprep.formats import FORMATS
+
+    with until_nobody_reads(sys.stdout):
+        if as_json:
+            print_json(report)
+        elif not quiet:
+            print_write_report(report)
+    if report.collisions and FORMATS[report.format].equal_keys == "merged":
+        raise SourceError(
+            f"{source}: would be refused, as several samples have one key; rename files, or give "
+            "--key index to make keys from the samples' numbers"
+        )
+    return REJECTS_EXIT_CODE if report.rejects else 0
+
+
+def print_rows(title: str, rows: Iterable[tuple[str, str]]) -> None:
+    """Print a report: a title, and a line for each name and its value."""
+    click.echo(visible(title))
     for name, value in rows:
         click.echo(f"  {name:<9} {visible(value)}")
-    for note in (*_notes(report), *report.notes):
-        click.echo(f"  note      {visible(note)}")
-    if planned:
+
+
+def print_write_report(report: WriteReport) -> None:
+    """Print what a writing command did, or would do."""
+    print_rows(f"{report.destination}: {report.state} as {report.format}", _write_rows(report))
+    if report.state == "planned":
         _print_plan(report)
-    _print_rejects(report)
+    if not report.rejects:
+        return
+    count = format_count(len(report.rejects), "sample")
+    where = f"written; see {report.rejects_file}"
+    planned = report.state == "planned"
+    click.echo(f"\n{count} cannot be written" if planned else f"\n{count} not {where}")
+    for reject in report.rejects[:_SHOWN]:
+        click.echo(f"  {visible(reject.path)}: {visible(reject.reason)}")
+    if len(report.rejects) > _SHOWN:
+        click.echo(f"  and {len(report.rejects) - _SHOWN:,} more")
 
 
-def _notes(report: WriteReport) -> Iterator[str]:
+def _write_rows(report: WriteReport) -> Iterator[tuple[str, str]]:
+    about = "about " if report.estimated else ""
+    yield "samples", f"{report.samples:,}"
+    if report.shards:
+        yield "shards", _shards_line(report, about)
+    yield "size", f"{about}{format_size(report.bytes)}"
+    if report.per_class:
+        yield "classes", _classes_line(report)
+    elif report.classes:
+        yield "classes", f"{len(report.classes):,}"
+    if report.chosen is not None:
+        yield "chosen", _chosen_line(report.chosen)
+    if report.rejects:
+        yield "rejected", f"{len(report.rejects):,}"
+    if report.skipped:
+        yield "skipped", skipped_text(report.skipped)
+    yield "time", _time_line(report)
     if report.duplicates:
         names = format_some([finding.path for finding in report.duplicates])
-        yield f"{format_count(len(report.duplicates), 'path')} listed more than once: {names}"
+        count = format_count(len(report.duplicates), "path")
+        yield "note", f"{count} listed more than once: {names}"
     for key, paths in report.collisions[:_SHOWN]:
-        yield f"the key {key} is that of {', '.join(paths)}"
+        yield "note", f"the key {key} is that of {', '.join(paths)}"
     if len(report.collisions) > _SHOWN:
-        yield f"{len(report.collisions) - _SHOWN:,} more keys are those of several samples"
+        more = len(report.collisions) - _SHOWN
+        yield "note", f"{more:,} more keys are those of several samples"
+    for note in report.notes:
+        yield "note", note
 
 
 def _shards_line(report: WriteReport, about: str) -> str:
@@ -134,11 +167,9 @@ def _chosen_line(chosen: Chosen) -> str:
     counts = (
         (chosen.filtered, "filtered out"),
         (chosen.unknown, "of these because a value is missing"),
-        (sum(chosen.left_out.values()), "left out to balance classes"),
-        (sum(chosen.repeated.values()), "repeated to balance classes"),
     )
-    told = [f"{format_count(count, 'sample')} {what}" for count, what in counts if count]
-    return ", ".join(told) or "all samples"
+    parts = [f"{format_count(count, 'sample')} {what}" for count, what in counts if count]
+    return ", ".join(parts) or "all samples"
 
 
 def skipped_text(findings: Iterable[Finding]) -> str:
@@ -216,56 +247,46 @@ def _print_table(rows: Iterable[tuple[str, ...]]) -> None:
         click.echo("  " + "  ".join(cells).rstrip())
 
 
-def _print_rejects(report: WriteReport) -> None:
-    if not report.rejects:
-        return
-    count = format_count(len(report.rejects), "sample")
-    if report.state == "planned":
-        click.echo(f"\n{count} cannot be written")
-    else:
-        click.echo(f"\n{count} not written; see {report.rejects_file}")
-    for reject in report.rejects[:_SHOWN]:
-        click.echo(f"  {visible(reject.path)}: {visible(reject.reason)}")
-    if len(report.rejects) > _SHOWN:
-        click.echo(f"  and {len(report.rejects) - _SHOWN:,} more")
-
-
 def print_verify_report(report: VerifyReport) -> None:
     """Print what verifying found."""
-    problems = report.problems
-    unproven = report.proof.get("size", 0)
-    verdict = "no problem found, but not all is proven" if unproven else "whole"
-    if problems:
-        verdict = format_count(len(problems), "problem")
-    click.echo(f"{report.destination}: {verdict}")
+    verdict = "whole"
+    if report.problems:
+        verdict = format_count(len(report.problems), "problem")
+    elif report.proof.get("size"):
+        verdict = "no problem found, but not all is proven"
+    print_rows(f"{report.destination}: {verdict}", _verify_rows(report))
+    if report.fields and not report.manifest:
+        click.echo("\nfields")
+        _print_table(_field_row(each) for each in report.fields)
+    print_problems(report.problems)
+
+
+def _verify_rows(report: VerifyReport) -> Iterator[tuple[str, str]]:
     if report.format:
-        click.echo(f"  {'format':<9} {report.format}")
-    click.echo(f"  {'samples':<9} {report.samples:,}")
+        yield "format", report.format
+    yield "samples", f"{report.samples:,}"
     if report.shards:
-        click.echo(f"  {'shards':<9} {report.shards:,}")
-    click.echo(f"  {'size':<9} {format_size(report.bytes)}")
-    click.echo(f"  {'checked':<9} {', '.join(report.checked)}")
+        yield "shards", f"{report.shards:,}"
+    yield "size", format_size(report.bytes)
+    yield "checked", ", ".join(report.checked)
     for by, words in _PROOF.items():
         if by in report.proof:
-            click.echo(f"  {'proven':<9} {format_count(report.proof[by], 'file')} {words}")
-    if unproven:
-        click.echo(
-            f"  {'unproven':<9} {format_count(unproven, 'file')} of the right size, whose checksum "
-            "nothing tells; --download reads everything"
+            yield "proven", f"{format_count(report.proof[by], 'file')} {words}"
+    if unproven := report.proof.get("size"):
+        yield (
+            "unproven",
+            f"{format_count(unproven, 'file')} of the right size, without a known checksum; "
+            "--download reads everything",
         )
     for each in report.fields:
         if each.role:
             count = f"{each.samples:,} of {format_count(report.samples, 'sample')}"
-            click.echo(visible(f"  {each.role:<9} {count} ({each.name})"))
+            yield each.role, f"{count} ({each.name})"
     if not report.manifest:
-        click.echo(f"  {'note':<9} there is no manifest to compare with")
+        yield "note", "there is no manifest to compare with"
     for note in report.notes:
-        click.echo(visible(f"  {'note':<9} {note}"))
-    click.echo(f"  {'time':<9} {format_duration(report.seconds)}")
-    if report.fields and not report.manifest:
-        click.echo("\nfields")
-        _print_table(_field_row(each) for each in report.fields)
-    print_problems(problems)
+        yield "note", note
+    yield "time", format_duration(report.seconds)
 
 
 def _field_row(field: FieldFound) -> tuple[str, ...]:

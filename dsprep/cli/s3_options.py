@@ -13,7 +13,7 @@ from dsprep.cli.options import parse_pairs, together
 from dsprep.errors import OptionError
 
 if TYPE_CHECKING:
-    from dsprep.storage.s3_config import S3Config
+    from dsprep.storage.s3.config import S3Config
 
 _s3 = option_group("S3")
 _objects = option_group("Objects")
@@ -58,7 +58,7 @@ object_options = together(
 
 def take_config(options: dict[str, Any]) -> S3Config:
     """Take these options out of all others."""
-    from dsprep.storage.s3_config import S3Config, require_endpoint
+    from dsprep.storage.s3.config import S3Config, require_endpoint
 
     if options["endpoint"]:
         require_endpoint("--endpoint-url", options["endpoint"])

@@ -12,9 +12,7 @@ from dsprep.cli.options import (
     Count,
     dry_run_option,
     output_options,
-    parse_pairs,
     source_options,
-    split_commas,
     workers_option,
 )
 from dsprep.errors import REJECTS_EXIT_CODE
@@ -96,9 +94,6 @@ _output = option_group("Output")
 @output_options
 def split(
     sources: tuple[str, ...],
-    label_column: str | None,
-    extensions: str | None,
-    pairs: tuple[str, ...],
     ratio: str | None,
     output: str,
     as_json: bool,
@@ -133,9 +128,6 @@ def split(
     report = command.split(
         sources,
         output,
-        label_columns=split_commas(label_column),
-        extensions=split_commas(extensions),
-        pairs=parse_pairs(pairs, "--pair"),
         ratios=None if ratio is None else parse_ratios(ratio),
         progress=progress_for(sys.stderr, quiet),
         **options,

@@ -35,9 +35,9 @@ def _lines(report: SplitReport) -> Iterator[str]:
     count = format_count(report.samples, "sample")
     yield f"{report.destination}: {count} {report.state}"
     yield f"  how       {report.method}, seed {report.seed}"
-    width = max(len(each.name) for each in report.lists)
-    for each in report.lists[:_SHOWN]:
-        yield f"  {each.name:<{max(width, 9)}} {_list_line(each, report)}"
+    width = max(len(facts.name) for facts in report.lists)
+    for facts in report.lists[:_SHOWN]:
+        yield f"  {facts.name:<{max(width, 9)}} {_list_line(facts, report)}"
     if len(report.lists) > _SHOWN:
         yield f"  and {len(report.lists) - _SHOWN:,} more lists"
     if report.classes:
@@ -61,16 +61,16 @@ def _lines(report: SplitReport) -> Iterator[str]:
         yield "  nothing was written"
 
 
-def _list_line(each: ListFacts, report: SplitReport) -> str:
-    line = f"{format_count(each.samples, 'sample')}, {each.samples / report.samples:.1%}"
-    if each.wanted is not None and abs(each.samples - each.wanted) >= _FAR:
-        line += f", {each.samples - each.wanted:+,.1f} from its share"
+def _list_line(facts: ListFacts, report: SplitReport) -> str:
+    line = f"{format_count(facts.samples, 'sample')}, {facts.samples / report.samples:.1%}"
+    if facts.wanted is not None and abs(facts.samples - facts.wanted) >= _FAR:
+        line += f", {facts.samples - facts.wanted:+,.1f} from its share"
     return line
 
 
 def _classes_line(report: SplitReport) -> str:
     line = f"{len(report.classes):,}"
-    worst = max(report.classes, key=lambda each: each.off)
+    worst = max(report.classes, key=lambda facts: facts.off)
     if worst.off < _FAR:
         return line if not worst.off else f"{line}, none of them 1 or more from its shares"
     return f"{line}, the farthest from its shares {worst.name}, by {worst.off:,.1f} samples"

@@ -14,7 +14,7 @@ from dsprep.cli.s3_options import object_options, s3_options, take_config
 from dsprep.cli.streams import until_nobody_reads
 from dsprep.errors import REJECTS_EXIT_CODE, DsprepError, OptionError
 from dsprep.options import require_effect
-from dsprep.storage.urls import is_s3
+from dsprep.storage.location import is_s3
 from dsprep.units import parse_duration
 
 _files = option_group("Files")
@@ -161,7 +161,7 @@ def sync(
       dsprep sync --clean-uploads s3://bucket/train/ --older-than 7d
     """
     from dsprep.cli.sync_report import events_for, print_orphans, print_sync_report
-    from dsprep.storage.pace import DEFAULT_CONCURRENCY
+    from dsprep.storage.pool import DEFAULT_CONCURRENCY
     from dsprep.syncing import sync as syncing
 
     for name in ("include", "exclude"):

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any, TextIO
 
 from dsprep.cli.streams import visible
 from dsprep.progress import bar_size
-from dsprep.storage.events import Events
-from dsprep.storage.retries import retry_line
+from dsprep.storage.s3.config import retry_line
+from dsprep.storage.transfer import Events
 from dsprep.units import format_duration, format_size
 
 if TYPE_CHECKING:

@@ -11,7 +11,7 @@ import click
 from dsprep.cli.report import print_json
 from dsprep.cli.streams import visible
 from dsprep.cli.sync_events import Bars, JsonEvents, Lines
-from dsprep.storage.events import Events
+from dsprep.storage.transfer import Events
 from dsprep.units import format_count, format_duration, format_size
 
 if TYPE_CHECKING:

@@ -21,12 +21,8 @@ from dsprep.lists.merge import Conflict, Renumbered, Side, format_merged, merge_
 from dsprep.lists.rows import ROWS, format_rows, require_list
 from dsprep.lists.stats import Statistics, class_sizes
 from dsprep.lists.store import STREAM, editing, read_list, write_text
-from dsprep.sources.files import Files
-from dsprep.sources.kinds import detect, holds_images
-from dsprep.sources.match import find_samples
-from dsprep.sources.reading import make_source
+from dsprep.storage.files import is_dir, read_bytes
 from dsprep.storage.local import LARGEST_TABLE
-from dsprep.storage.paths import is_dir, read_bytes
 from dsprep.text import read_stdin
 from dsprep.units import format_count
 
@@ -271,6 +267,11 @@ def _read_bytes(path: str) -> bytes:
 
 def _look_up(root: str, rows: pl.DataFrame, source: str) -> Iterator[Fault]:
     """Look up every file whose path leads nowhere else; or every sample, if the root has these."""
+    from dsprep.sources.files import Files  # few runs need them
+    from dsprep.sources.kinds import detect, holds_images
+    from dsprep.sources.match import find_samples
+    from dsprep.sources.reading import make_source
+
     rows = rows.filter(~tables.leads_outside(pl.col("path")))
     samples = None
     if not (is_dir(root) and holds_images(root)):

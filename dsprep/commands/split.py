@@ -130,7 +130,7 @@ def split(
         overwrite: Whether lists that are there are replaced.
         dry_run: Write nothing.
         workers: How many processes and threads; by default the cores that this process may use.
-        progress: Is told how far the run is.
+        progress: Receives the progress.
 
     Returns:
         What was done.
@@ -219,7 +219,7 @@ def split(
         rows = rows.with_columns(path=pl.Series([target for _, target in places]))
         require_fitting(rows, samples.name)
     if not dry_run:
-        named = (source.list, labels, classes, assign, source.root, *source.others)
+        named = (source.list_file, labels, classes, assign, source.root, *source.others)
         inputs = [path for path in named if path and path != STREAM]
         with only_writer(Path(out)):
             if materialize and samples.root:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, TypeVar
@@ -12,11 +12,14 @@ from typing import Any, TypeVar
 from dsprep.errors import OtherVersion, SourceError
 from dsprep.findings import Reject
 from dsprep.schema import Schema
-from dsprep.storage.crc import crc32c as extend
+from dsprep.storage.checksums import crc32c as extend
+from dsprep.storage.files import read_bytes
 from dsprep.storage.local import LONGEST_NAME, open_regular, read_whole
-from dsprep.storage.paths import read_bytes
 
 VERSION = 2
+
+MANIFEST = "manifest.json"
+"""The file name of the manifest of a directory; that of a single file ends with it."""
 
 UNFINISHED = "a run is writing there, or was stopped: wait for it, or give its command again"
 """What to say of a directory that a run keeps its notes in."""
@@ -156,6 +159,23 @@ class Manifest:
             schema=None if values.get("schema") is None else Schema.from_json(values["schema"]),
             enforced=_get(bool, values, "enforced"),
         )
+
+
+def manifest_names(names: Collection[str], file: str | None = None) -> list[str]:
+    """Return which of the files of a directory are the manifests of the data sets there.
+
+    That is the manifest of the directory or, without one, those of single files. For one file,
+    they are its own manifest and that of the directory, of which the first that names it counts.
+    """
+    if file is not None:
+        return [name for name in (f"{file}.{MANIFEST}", MANIFEST) if name in names]
+    beside = [name for name in names if name.endswith(f".{MANIFEST}") and name[0] != "."]
+    return [MANIFEST] if MANIFEST in names else sorted(beside)
+
+
+def single_of(manifest: str) -> str | None:
+    """Return the single file that a manifest is named after; None if it is of a directory."""
+    return manifest.removesuffix(MANIFEST).removesuffix(".") or None
 
 
 def read_manifest(path: str | Path) -> Manifest:

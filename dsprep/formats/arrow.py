@@ -17,9 +17,8 @@ from typing import Any, NamedTuple, TypeAlias
 from dsprep.errors import BadSample, OptionError, SourceError
 from dsprep.sample import Sample
 from dsprep.schema import IMAGE_NAMES, TYPES, Field, Schema, Type
-from dsprep.storage.local import read_whole
-from dsprep.storage.paths import facts, read_bytes
-from dsprep.storage.urls import is_s3
+from dsprep.storage.files import facts, read_bytes
+from dsprep.storage.location import is_s3
 from dsprep.units import format_some
 
 Cell: TypeAlias = Any
@@ -454,9 +453,7 @@ def find_beside(folder: str, path: str) -> tuple[str, int]:
 def read_beside(folder: str, path: str) -> bytes:
     """Read an image that a file names and does not hold."""
     full, size = find_beside(folder, path)
-    if is_s3(full):
-        return read_bytes(full, size)
     try:
-        return read_whole(full, size)
+        return read_bytes(full, size)
     except OSError as error:
         raise BadSample(f"{path!r} cannot be read ({error.strerror})") from None

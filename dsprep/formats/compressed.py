@@ -1,8 +1,8 @@
 """Compressed files, decompressed from front to back in constant memory: gzip, zlib, bzip2, xz.
 
-Not :mod:`gzip` and its like: one reader for all, which says where the damage is. That is the same
-place whatever is asked for: of a damaged piece nothing is returned, so pieces and blocks have the
-same sizes for those who look for samples and for those who read them.
+Unlike :mod:`gzip` and its like, this is one reader for all, and it says where the damage is. The
+position does not depend on how much is read at once: a damaged piece returns nothing, so pieces and
+blocks have fixed sizes, for the scan that finds samples and for the workers that read them.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ _GZIP_OR_ZLIB = 32 + zlib.MAX_WBITS
 
 @runtime_checkable
 class Readable(Protocol):
-    """What bytes can be read from: a file, a pipe, the body of an HTTP response."""
+    """A file, a pipe, the body of an HTTP response."""
 
     def read(self, count: int, /) -> bytes:
         """Read at most so many bytes; none only at the end."""
@@ -44,7 +44,7 @@ _KINDS: dict[bytes, tuple[str, Callable[[], Any]]] = {
 
 
 def compression_of(head: bytes) -> str | None:
-    """How a file is compressed, by its first six bytes: ``gzip``, ``bzip2``, ``xz`` or None."""
+    """Return the compression of a file, by its first six bytes: gzip, bzip2, xz or None."""
     return next((name for magic, (name, _) in _KINDS.items() if head.startswith(magic)), None)
 
 

@@ -1,4 +1,4 @@
-"""A ``.lst`` as text: its lines, and a number in one."""
+"""The ``.lst`` that is written beside shards: id, label and path of each sample."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ def format_number(value: float) -> str:
 
 
 def fits_lst(path: str) -> bool:
-    """Whether a ``.lst`` can name a path: readers split lines at tabs and strip what they get."""
+    """Whether a ``.lst`` can name a path: readers split lines at tabs and strip each field."""
     return path == path.strip() and not ("\t" in path or "\n" in path or "\r" in path)
 
 

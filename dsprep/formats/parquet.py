@@ -51,9 +51,8 @@ from dsprep.schema import (
     settle,
     shown,
 )
-from dsprep.storage.opened import open_file
-from dsprep.storage.paths import facts
-from dsprep.storage.urls import is_s3
+from dsprep.storage.files import facts, open_file
+from dsprep.storage.location import is_s3
 
 if TYPE_CHECKING:
     import polars as pl

@@ -51,9 +51,9 @@ class RecordIO(Format):
     """
 
     name: ClassVar[str] = "recordio"
-    shard_index: ClassVar[str] = "mxnet"
-    sidecar_suffixes: ClassVar[tuple[str, ...]] = (".idx", ".lst")
     suffix: ClassVar[str] = ".rec"
+    sidecar_suffixes: ClassVar[tuple[str, ...]] = (".idx", ".lst")
+    shard_index: ClassVar[str] = "mxnet"
     known_by: ClassVar[str] = "id"
     float_bits: ClassVar[int] = 32
     label_bits: ClassVar[int] = 32

@@ -17,7 +17,7 @@ from google_crc32c import extend
 
 from dsprep.errors import DamagedShard, SourceError
 from dsprep.formats.compressed import Decompressor, Readable, compression_of
-from dsprep.storage.opened import OpenFile, open_file
+from dsprep.storage.files import OpenFile, open_file
 from dsprep.units import format_extensions
 
 _BLOCK = 1 << 20

@@ -1,9 +1,9 @@
 """Tar: members as webdataset, wids and DALI all read them, and the parser of any tar's headers.
 
-Written is the subset that every reader takes: POSIX ustar, the name in the name field (100 bytes),
-owner and time zero. A longer name gets a PAX header (POSIX.1-2001 pax, "Extended Header"), which
-webdataset reads and wids and DALI do not. Read are also GNU long names, ustar prefixes, base-256
-sizes and PAX headers, as GNU tar and Python's tarfile write them.
+dsprep writes the subset that every reader takes: POSIX ustar, the name in the name field (100
+bytes), owner and time zero. A longer name gets a PAX header (POSIX.1-2001 pax, "Extended Header"),
+which webdataset reads and wids and DALI do not. It also reads GNU long names, ustar prefixes,
+base-256 sizes and PAX headers, as GNU tar and Python's tarfile write them.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ _TAIL = b"ustar\x0000" + bytes(247)
 
 
 def _blank(kind: bytes) -> tuple[bytes, int]:
-    """All of a header after its checksum, and the sum of all of its fixed bytes."""
+    """Return a header from its checksum's end on, and the sum of its fixed bytes."""
     rest = b"\0 " + kind + bytes(100) + _TAIL
     # For the sum, the checksum itself counts as eight blanks.
     fixed = sum(_OWNER) + sum(_TIME) + sum(rest) - sum(b"\0 ") + sum(b" " * 8)
@@ -59,7 +59,7 @@ _PAX_REST, _PAX_SUM = _blank(b"x")
 
 
 def member(name: bytes, size: int) -> bytes:
-    """The header of a regular file, with a PAX header before it if the name is long."""
+    """Return the header of a regular file, with a PAX header before it if the name is long."""
     if size > MAX_SIZE:
         raise BadSample(f"{size} bytes, but a tar member holds {MAX_SIZE}")
     if len(name) <= MAX_NAME:
@@ -76,12 +76,12 @@ def member(name: bytes, size: int) -> bytes:
 
 
 def padding(size: int) -> bytes:
-    """What fills up a member's last block."""
+    """Return the bytes that fill up a member's last block."""
     return bytes(-size % BLOCK)
 
 
 def ending(size: int) -> bytes:
-    """The end blocks after ``size`` bytes of members, padded to a whole record."""
+    """Return the end blocks after ``size`` bytes of members, padded to a full record."""
     return bytes(len(END) + -(size + len(END)) % RECORD)
 
 
@@ -117,7 +117,7 @@ class Entry(NamedTuple):
     name: bytes
     target: bytes  # what it links to
     at: int  # where its bytes begin
-    size: int  # how many they are; links and directories have none, whatever this says
+    size: int  # number of its bytes; links and directories have none, whatever this says
     sparse: bool  # whether its bytes are those of a sparse file
 
 
@@ -125,14 +125,14 @@ class Member(NamedTuple):
     """A regular file in a tar."""
 
     offset: int  # where its first header begins, PAX and long-name headers included
-    name: str  # its whole name
+    name: str
     at: int  # where its bytes begin
-    size: int  # how many they are
-    data: bytes  # its bytes; none if they are passed over
+    size: int  # number of its bytes
+    data: bytes  # its bytes; empty if they were skipped
 
 
 def members(stream: ShardStream, with_data: bool = True) -> Iterator[Member]:
-    """Read the regular files of a tar that has to be undamaged; skip directories and links."""
+    """Read the regular files of an undamaged tar; skip directories, links and devices."""
     for start, kind, raw, _, at, size, sparse in entries(stream):
         if kind in REGULAR:
             if sparse:
@@ -143,7 +143,7 @@ def members(stream: ShardStream, with_data: bool = True) -> Iterator[Member]:
                 data = stream.read(size, name)
                 stream.skip(-size % BLOCK, "the padding of a member")
             else:
-                # At once, as with small members most of the time goes into such calls.
+                # In one call: with small members, calls take most of the time.
                 stream.skip(size + -size % BLOCK, name)
             yield Member(start, name, at, size, data)
         elif kind not in WITHOUT_DATA:
@@ -187,7 +187,7 @@ def entries(stream: ShardStream, stop: int | None = None) -> Iterator[Entry]:
                 size = _pax_size(pax[b"size"])
             if kind in b"xgLKX":
                 if size > _MAX_META:
-                    raise BadHeader(f"a header of {size} bytes is no name")
+                    raise BadHeader(f"a header of {size} bytes is too large for a name")
                 require(size + -size % BLOCK)
                 meta = stream.read(size, "a long name")
                 stream.read(-size % BLOCK, "the padding of a header")
@@ -225,7 +225,7 @@ def entries(stream: ShardStream, stop: int | None = None) -> Iterator[Entry]:
 
 
 def is_tar(block: bytes) -> bool:
-    """Whether a tar begins with this block of 512 bytes: a header, or the end blocks."""
+    """Return whether a tar begins with this block: a header, or the end blocks."""
     try:
         return len(block) == BLOCK and (not any(block) or bool(parse_header(block)))
     except BadHeader:
@@ -237,7 +237,7 @@ def parse_header(block: bytes) -> tuple[bytes, bytes, int]:
     # Adler-32 begins with the sum of the bytes, modulo 65521: many times as fast as sum() is.
     stored, blanks = _parse_checksum(block[148:156])
     if ((adler32(block) & 0xFFFF) - 1 - blanks - stored) % _ADLER:
-        raise BadHeader("a tar header's checksum is wrong, or it is no tar header")
+        raise BadHeader("a tar header has a wrong checksum, or it is not a tar header")
     name = block[:100].split(b"\0", 1)[0]
     if block[257:263] == b"ustar\0" and block[345]:
         name = block[345:500].split(b"\0", 1)[0] + b"/" + name
@@ -260,13 +260,13 @@ def _parse_number(field: bytes) -> int:
     else:
         raise BadHeader(f"{field!r} in a tar header is not a number")
     if number > _LARGEST:
-        raise BadHeader(f"{number} in a tar header is no size")
+        raise BadHeader(f"{number} in a tar header is too large for a size")
     return number
 
 
 def _pax_size(value: bytes) -> int:
     if not _DECIMAL.fullmatch(value) or int(value) > _LARGEST:
-        raise BadHeader(f"a PAX header whose size is no number: {value[:24]!r}")
+        raise BadHeader(f"a PAX header whose size is not a number: {value[:24]!r}")
     return int(value)
 
 
@@ -279,7 +279,7 @@ def _parse_pax(data: bytes) -> dict[bytes, bytes]:
         length = int(digits) if blank and digits.isdigit() else 0
         key, equals, value = data[at + len(digits) + 1 : at + length].partition(b"=")
         if not equals or not value.endswith(b"\n") or at + length > len(data):
-            raise BadHeader("a PAX header that is not made of records")
+            raise BadHeader("a PAX header that does not consist of records")
         found[key] = value[:-1]
         at += length
     return found

@@ -121,6 +121,18 @@ class Transform:
         if self.quality is None and not self.is_copy and self.encode != "png":
             object.__setattr__(self, "quality", DEFAULT_QUALITY)
 
+    def to_json(self) -> dict[str, Any]:
+        """Return the transform as a manifest records it."""
+        return {
+            "resize": self.resize,
+            "crop": self.crop,
+            "enlarge": self.enlarge,
+            "encode": self.encode,
+            "quality": self.quality,
+            "color": self.color,
+            "filter": self.filter,
+        }
+
     @classmethod
     def from_json(cls, values: object) -> Transform:
         """The transform whose attributes a manifest records; JSON makes lists of its sizes.

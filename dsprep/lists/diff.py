@@ -39,7 +39,7 @@ _NUMBER = r"^(?:0|[1-9][0-9]{0,17})$"
 
 
 class Edits(NamedTuple):
-    """How many rows a change of a list has of each kind."""
+    """How many rows a change of a list adds, removes, changes and moves."""
 
     added: int = 0
     removed: int = 0
@@ -70,7 +70,7 @@ class Diff:
 
     @property
     def edits(self) -> Edits:
-        """How many rows there are of each kind."""
+        """Count the rows of each kind of change."""
         parts = self.added, self.removed, self.changed, self.reordered
         return Edits(*map(len, parts))
 
@@ -170,7 +170,7 @@ def match_rows(
 
 
 def unpaired(rows: int, numbers: pl.Series) -> pl.Series:
-    """Return, for each of this many rows, whether its number is not among these."""
+    """Return for every row number whether it is not among these numbers."""
     return pl.repeat(True, rows, dtype=pl.Boolean, eager=True).scatter(numbers, False)
 
 
@@ -216,7 +216,7 @@ def still_in_order(positions: pl.Series) -> pl.Series:
 
 def _longest_increasing(values: list[int]) -> list[bool]:
     """Find a longest increasing subsequence of different numbers (patience sorting)."""
-    ends: list[int] = []  # the least last value of the subsequences of each length
+    ends: list[int] = []  # by length of a subsequence, the smallest value that ends one
     places: list[int] = []  # where these values are
     before = [-1] * len(values)
     for place, value in enumerate(values):

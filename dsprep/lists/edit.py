@@ -19,9 +19,9 @@ _ID_RANGE = re.compile(r"([0-9]{1,18})(?:-([0-9]{1,18}))?")
 def selected(
     paths: Sequence[str] = (), ids: Sequence[str] = (), classes: Sequence[int] = ()
 ) -> pl.Expr:
-    """Return which rows meet all conditions, each by any of its values.
+    """Return which rows meet all conditions that are given; one value of a condition is enough.
 
-    These are globs of paths, ids or ranges of them (``7``, ``10-19``), and class numbers.
+    Conditions are globs of paths, ids or ranges of them (``7``, ``10-19``), and class numbers.
     """
     conditions = [
         [pl.col("path").str.contains(glob_pattern(glob)) for glob in paths],

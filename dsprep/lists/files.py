@@ -15,13 +15,13 @@ import polars as pl
 
 from dsprep.errors import SourceError
 from dsprep.lists.check import Fault
-from dsprep.storage.flag import Flag
 from dsprep.storage.local import open_regular
-from dsprep.storage.objects import object_sizes
-from dsprep.storage.urls import is_s3
+from dsprep.storage.location import is_s3
+from dsprep.storage.pool import Flag
+from dsprep.storage.s3.read import object_sizes
 
 _THREADS = 16
-"""How many files are asked for at once if each takes its time, as on a network."""
+"""How many files are looked up at once where that is slow, as on a network."""
 
 _LOCAL = 0.05
 """Seconds in which a disk of this machine answers for as many files; threads slow that down."""

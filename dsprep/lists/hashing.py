@@ -1,4 +1,4 @@
-"""Chance that is always the same: a number for each text, by which samples and sides are drawn.
+"""Stable random numbers: one for each text, from which samples and sides of splits are drawn.
 
 Outputs depend on these numbers, so how they are made is fixed here for good, and rests on nothing
 that a library may change: BLAKE2b is RFC 7693's.
@@ -40,7 +40,7 @@ def _digests(texts: pl.Series, seed: int, purpose: str) -> Iterator[bytes]:
         raise OptionError(f"the seed {seed} is too large: use one of at most 38 digits") from None
     begun = blake2b(digest_size=_DIGEST_BYTES, salt=salt, person=purpose.encode())
     for text in texts.cast(pl.Binary).to_list():
-        # Copying is twice as fast as beginning anew.
+        # A copy is twice as fast as a new hash.
         hashed = begun.copy()
         hashed.update(text)
         yield hashed.digest()

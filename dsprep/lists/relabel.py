@@ -188,7 +188,7 @@ def _of_patterns(changes: Sequence[Change], known: set[str], source: str) -> pl.
 def _numbered(
     found: set[str], order: tuple[str, ...] | None, named: bool, renumber: bool, source: str
 ) -> tuple[Mapping[str, str], tuple[str, ...] | None]:
-    """Return the label of each new class, and the names of all."""
+    """Return the labels of the new classes, and the names of all classes."""
     if not named:
         numbers = sorted(found, key=int)
         return {old: str(at) if renumber else str(int(old)) for at, old in enumerate(numbers)}, None

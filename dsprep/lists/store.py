@@ -18,11 +18,13 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from stat import S_IMODE
+from typing import NamedTuple
 
 import polars as pl
 
 from dsprep.errors import DestinationError, OptionError, SourceError
 from dsprep.lists.rows import ROWS, format_rows, parse_rows
+from dsprep.storage.files import is_file
 from dsprep.storage.local import (
     LARGEST,
     LARGEST_TABLE,
@@ -34,8 +36,7 @@ from dsprep.storage.local import (
     sync_directory,
     sync_file,
 )
-from dsprep.storage.paths import is_file
-from dsprep.storage.urls import is_s3, require_disk
+from dsprep.storage.location import is_s3, require_disk
 from dsprep.text import decode_text, read_stdin, read_text
 
 STREAM = "-"
@@ -60,6 +61,13 @@ class ListFile:
     path: str  # its path, for messages
     table: pl.DataFrame  # its rows, with the columns of :data:`~dsprep.lists.rows.ROWS`
     classes: tuple[str, ...] | None = None  # the names of its classes, if any file has them
+
+
+class ListWritten(NamedTuple):
+    """A list that was written, or would be."""
+
+    path: str
+    rows: int
 
 
 def read_list(path: str, classes: str | None = None, duplicates: str | None = None) -> ListFile:
@@ -237,7 +245,7 @@ def was_done(path: str, command: str) -> bool:
 
     Some edits cannot be repeated: rows that were removed are not there to be removed again. So a
     list has an attribute that says which command wrote it, and the digests of what that wrote.
-    Whoever changes the file changes its digest. Only an edit that fails asks this.
+    A later change of the file changes its digest. Only an edit that fails asks this.
     """
     real = real_path(path)
     try:

@@ -1,7 +1,8 @@
-"""From what the user asked for to a plan: index, order, weigh, cut. Nothing is written."""
+"""Plan a job: index the source, order the samples, weigh them, cut them. Nothing is written."""
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -12,13 +13,10 @@ from dsprep.errors import OptionError, SourceError
 from dsprep.findings import SKIP_KINDS, Finding, Reject, lost
 from dsprep.formats import shard_stem
 from dsprep.formats.names import extension_of
-from dsprep.plan.cuts import PlannedShard, plan_shards
-from dsprep.plan.looking import require_unspoiled
-from dsprep.plan.packing import Packing
-from dsprep.plan.recipe import Recipe
-from dsprep.plan.selection import Chosen
-from dsprep.plan.settle import idle_keep_fields, settle
-from dsprep.plan.weigh import pick, try_samples, weigh
+from dsprep.pipeline import Pipeline, count_dependents, geometry_error, label_depends
+from dsprep.plan.cut import PlannedShard, plan_shards
+from dsprep.plan.job import Job, resolve_defaults
+from dsprep.plan.weigh import weigh
 from dsprep.progress import Progress
 from dsprep.rows import Rows
 from dsprep.schema import impose
@@ -28,37 +26,31 @@ from dsprep.workers.pool import Pool
 
 if TYPE_CHECKING:
     from dsprep.catalog import Catalog
+    from dsprep.plan.select import Chosen
 
-LABELS = ("cls", "label")
-"""The columns of a catalog that hold labels."""
-
-_TIMED = 128
-"""How many images a dry run tries, to say how long the run will take."""
-
-_NAMED = 10
-"""How many colliding keys a message names."""
+_LABELS = ("cls", "label")  # the columns of a catalog that hold labels
+_LOOKED_AT = 64  # samples in which fields are looked for that depend on geometry
+_NAMED = 10  # colliding keys that a message names
 
 
 @dataclass(frozen=True)
 class Plan:
     """The samples in their final order, and the shards that they will make."""
 
-    packing: Packing  # what was asked for
+    job: Job  # what was asked for, with nothing left open
     catalog: Catalog  # the samples
     findings: Sequence[Finding]  # what indexing noticed
     # keys that belong to more than one sample, with the samples' paths
     collisions: Sequence[tuple[str, list[str]]]
     shards: Sequence[PlannedShard]  # the cuts
     estimated: bool  # whether the shards' bytes are estimates
-    chosen: Chosen | None = None  # what the selection left out or repeated; None if there was none
-    # what is left out or changed, and which options name fields that no sample has
-    notes: Sequence[str] = ()
+    chosen: Chosen | None = None  # what the filter left out; None if there is none
 
     @property
     def in_order(self) -> bool:
         """Whether each shard begins where a file of the source does, all in their order."""
         files = self.catalog.table["file"].to_list() if self.catalog.has_places else []
-        return self.packing.seed is None and all(
+        return self.job.seed is None and all(
             shard.start == 0 or files[shard.start] != files[shard.start - 1]
             for shard in self.shards
             if files
@@ -72,7 +64,7 @@ class Plan:
     @property
     def skipped(self) -> list[Finding]:
         """What lies in the source and is no sample, without what this run puts there."""
-        own = self.packing.destination.prefixes_below(self.packing.source.root)
+        own = self.job.destination.prefixes_below(self.job.source.root)
         return [
             finding
             for finding in self.findings
@@ -80,17 +72,17 @@ class Plan:
         ]
 
     @property
-    def recipe(self) -> Recipe:
+    def pipeline(self) -> Pipeline:
         """How workers make the samples."""
-        return self.packing.recipe(self.catalog)
+        return self.job.pipeline(self.catalog)
 
     def rows(self, start: int, stop: int) -> Rows:
-        """The rows from ``start`` up to, and without, ``stop``."""
+        """Return the rows from ``start`` up to, and without, ``stop``."""
         return self.catalog.slice(start, stop - start).rows()
 
     def files(self) -> Iterator[str]:
-        """The names of all files that the run may write, the manifest excepted."""
-        destination, layout = self.packing.destination, self.packing.layout
+        """Yield the names of all files that the run may write, the manifest excepted."""
+        destination, layout = self.job.destination, self.job.layout
         if layout.is_tree:
             for name in ("files.jsonl", "lst", "manifest"):
                 yield destination.companion(name).name
@@ -98,86 +90,104 @@ class Plan:
             yield shard.name
             for suffix in layout.sidecar_suffixes:
                 yield Path(shard.name).with_suffix(suffix).name
-        yield from layout.dataset_index(self.packing.name, [])
+        yield from layout.dataset_index(self.job.name, [])
         yield from (name for name, _ in self.class_files())
         for name in ("classes.txt", "rejects.jsonl", "skipped.jsonl"):
             yield destination.companion(name).name
 
     def class_files(self) -> Iterator[tuple[str, tuple[str, ...]]]:
-        """The files of the class names of fields that are not the label, and these names."""
-        for each in self.packing.schema.others if self.packing.schema else ():
-            if each.names:
-                name = f"{extension_of(each.name)}.classes.txt"
-                yield self.packing.destination.companion(name).name, each.names
-
-    def seconds(self, pool: Pool, progress: Progress) -> float:
-        """How long the run will take, by trying some samples now."""
-        tried = try_samples(self.packing, pick(self.catalog, _TIMED), pool, progress)
-        spent = sum(each.seconds for each in tried)
-        count = sum(len(each.sizes) for each in tried)
-        return spent / count * len(self.catalog) / pool.size
+        """Yield the files of the class names of fields that are not the label, and these names."""
+        for column in self.job.schema.others if self.job.schema else ():
+            if column.names:
+                name = f"{extension_of(column.name)}.classes.txt"
+                yield self.job.destination.companion(name).name, column.names
 
 
-def make_plan(packing: Packing, pool: Pool, progress: Progress) -> Plan:
+def make_plan(job: Job, pool: Pool, progress: Progress) -> Plan:
     """Index the source and cut it into shards."""
-    own_state = packing.destination.url(packing.destination.scratch.name)
-    catalog, findings = read_source(replace(packing.source, own_state=own_state), pool.map)
+    own_state = job.destination.url(job.destination.scratch.name)
+    catalog, findings = read_source(replace(job.source, own_state=own_state), pool.map)
     if not len(catalog):
-        raise SourceError(f"{packing.source.root}: holds no image that could be packed")
+        raise SourceError(f"{job.source.root}: holds no image that could be packed")
     settled = catalog.settled
     assert settled is not None
-    if packing.layout.schema is not None:
-        settled = impose(settled, packing.layout.schema, str(packing.destination))
+    if job.layout.schema is not None:
+        settled = impose(settled, job.layout.schema, str(job.destination))
         catalog = catalog.with_settled(settled)
     if settled.schema.label is None:
-        catalog = replace(catalog, table=catalog.table.drop(LABELS, strict=False), classes=None)
-    packing, notes = settle(packing, catalog)
-    if packing.first_id:
-        catalog = catalog.with_ids_from(packing.first_id)
-    require_unspoiled(packing, catalog, pool)
-    notes += idle_keep_fields(packing, settled.schema)
+        catalog = replace(catalog, table=catalog.table.drop(_LABELS, strict=False), classes=None)
+    job = resolve_defaults(job, catalog)
+    if job.first_id:
+        catalog = catalog.with_ids_from(job.first_id)
+    _require_unspoiled(job, catalog, pool)
     chosen = None
-    if packing.selection is not None:
+    if job.filter is not None:
         from dsprep.plan.select import select  # not before polars is there
 
-        catalog, chosen = select(catalog, packing.selection)
-    collisions = catalog.collisions() if packing.key == "path" else []
+        catalog, chosen = select(catalog, job.filter, job.filter_table)
+    collisions = catalog.collisions() if job.key == "path" else []
     indexed = catalog
-    if packing.seed is not None:
-        catalog = catalog.shuffle(packing.seed)
-    weights, capacity, estimated = weigh(packing, catalog, indexed, pool, progress)
-    files = catalog.table["file"].to_list() if packing.size.by_file else ()
-    name = _shard_namer(packing, catalog)
-    shards = plan_shards(weights, packing.size, packing.layout, name, capacity, files)
-    return Plan(packing, catalog, findings, collisions, shards, estimated, chosen, notes)
+    if job.seed is not None:
+        catalog = catalog.shuffle(job.seed)
+    weights, capacity, estimated = weigh(job, catalog, indexed, pool, progress)
+    files = catalog.table["file"].to_list() if job.size.by_file else ()
+    shards = plan_shards(weights, job.size, job.layout, _shard_namer(job, catalog), capacity, files)
+    return Plan(job, catalog, findings, collisions, shards, estimated, chosen)
 
 
-def _shard_namer(packing: Packing, catalog: Catalog) -> Callable[[int, int], str]:
-    """What names shard i of n."""
-    if packing.layout.is_tree:
+def _require_unspoiled(job: Job, catalog: Catalog, pool: Pool) -> None:
+    """Refuse a transform that changes the geometry of images, but not of other fields.
+
+    A few samples are looked at, before anything is written. Workers find the others.
+    """
+    transform = job.images.transform
+    if transform is None or not transform.moves:
+        return
+    spoiled: dict[str, str] = {}
+    if catalog.reader.whole:
+        count = min(_LOOKED_AT, len(catalog))
+        places = [number * len(catalog) // count for number in range(count)]
+        rows = replace(catalog, table=catalog.table[places]).rows()
+        looked: tuple[int, Counter[str]]
+        (looked,) = pool.map(count_dependents, [(job.pipeline(catalog), rows)])
+        samples, dependent = looked
+        of_those = f" of the {samples:,} looked at" if count < len(catalog) else ""
+        for name, found in dependent.items():
+            spoiled[name] = format_count(found, "sample") + of_those
+    if catalog.label_column == "label" and catalog.settled is not None:
+        labels = sum(map(label_depends, map(tuple, catalog.table["label"].to_list())))
+        schema = catalog.settled.schema
+        kept = [schema.named(name) for name in job.images.keep_fields]
+        if labels and schema.label is not None and schema.label_field not in kept:
+            spoiled[schema.label] = format_count(labels, "sample")
+    if spoiled:
+        raise geometry_error(transform.moving_option, spoiled)
+
+
+def _shard_namer(job: Job, catalog: Catalog) -> Callable[[int, int], str]:
+    """Return a function that names shard i of n."""
+    if job.layout.is_tree:
         return lambda number, count: f"units/{number:06d}"  # pieces of what becomes one tree
-    if packing.destination.single:
-        return lambda number, count: str(packing.destination.single)
-    if not packing.size.by_file:
-        first = packing.first_shard
-        return lambda number, count: packing.layout.shard_name(
-            packing.name, first + number, first + count
-        )
+    if job.destination.single:
+        return lambda number, count: str(job.destination.single)
+    if not job.size.by_file:
+        first = job.first_shard
+        return lambda number, count: job.layout.shard_name(job.name, first + number, first + count)
     files = catalog.reader.sources()
     used = catalog.table["file"].unique(maintain_order=True)
-    names = [shard_stem(files[number]) + packing.layout.file_suffix for number in used]
+    names = [shard_stem(files[number]) + job.layout.file_suffix for number in used]
     if len(set(names)) < len(names):
         twice = next(name for name in names if names.count(name) > 1)
         raise OptionError(
-            f"{packing.destination}: two shards would be called {twice}; "
+            f"{job.destination}: two shards would be called {twice}; "
             "give --target-size, --shards or --samples-per-shard for new names"
         )
     return lambda number, count: names[number]
 
 
 def require_distinct_keys(plan: Plan) -> None:
-    """Refuse samples that readers could not tell apart."""
-    if not plan.collisions or plan.packing.layout.equal_keys != "merged":
+    """Refuse samples that readers could not distinguish."""
+    if not plan.collisions or plan.job.layout.equal_keys != "merged":
         return
     count = len(plan.collisions)
     lines = [f"{plan.catalog.root}: {format_count(count, 'key')} would be that of several samples:"]

@@ -1,43 +1,130 @@
-"""Taking from a catalog what a selection wants."""
+"""Select samples with an SQL expression (``--filter``) on the columns of a catalog.
+
+polars reads the expression. But its SQL also reads files (``SELECT … FROM read_csv(…)``), and an
+aggregate would give all samples one answer. So the expression is split into words here first, and
+refused unless each word is a column, a keyword or a function of one row's values.
+"""
 
 from __future__ import annotations
 
+import re
+from collections.abc import Collection
 from dataclasses import replace
+from typing import NamedTuple
 
 import polars as pl
 
-from dsprep.catalog import COPY_COLUMNS, LABEL_COLUMNS, Catalog
-from dsprep.errors import SourceError
-from dsprep.plan.balance import balance
-from dsprep.plan.filter import filter_catalog, judge
-from dsprep.plan.selection import Chosen, Selection
+from dsprep.catalog import Catalog
+from dsprep.errors import OptionError, SourceError
 from dsprep.sample import key_expr
 from dsprep.sources.table import PATH_COLUMNS, parse_cells
 from dsprep.text import read_text
 from dsprep.units import quoted_names
 
 _BOOLEANS = {"true": True, "false": False}
+_QUOTED_BOOLEAN = re.compile(r"'(?:true|false)'", re.IGNORECASE)
+
+_TOKEN = re.compile(
+    r"""
+    (?P<space> \s+ )
+    | (?P<text> '(?:[^']|'')*' )
+    | (?P<quoted> "(?:[^"]|"")*" )
+    | (?P<number> (?:\d+(?:\.\d*)? | \.\d+) (?:[eE][-+]?\d+)? (?!\w) )
+    | (?P<word> [^\W\d]\w*+ (?!['"]) )
+    | (?P<comment> -- | /\* )
+    | (?P<sign> <> | [<>=!]= | != | \|\| | !~ | [-+*/%=<>~(),\[\]] )
+    """,
+    re.VERBOSE,
+)
+
+# The keywords of expressions, and the types that CAST knows.
+_KEYWORDS = frozenset(
+    """
+    AND ANY ARRAY AS BETWEEN CASE ELSE END FALSE ILIKE IN IS LIKE NOT NULL OR REGEXP RLIKE THEN TRUE
+    WHEN XOR BIGINT BOOLEAN DOUBLE FLOAT INT INTEGER SMALLINT STRING TEXT VARCHAR
+    """.split()  # noqa: SIM905 (a list of that many quotes cannot be read)
+)
+
+# The functions whose result for a row depends on that row alone.
+FUNCTIONS = frozenset(
+    """
+    ABS CEIL CEILING EXP FLOOR LN LOG LOG10 LOG2 MOD POW POWER ROUND SIGN SQRT
+    CHAR_LENGTH CONCAT ENDS_WITH LEFT LENGTH LOWER LTRIM OCTET_LENGTH REGEXP_LIKE REPLACE REVERSE
+    RIGHT RTRIM STARTS_WITH STRPOS SUBSTR TRIM UPPER
+    CAST COALESCE GREATEST IF IFNULL LEAST NULLIF TRY_CAST
+    ARRAY_GET ARRAY_LENGTH ARRAY_MAX ARRAY_MEAN ARRAY_MIN ARRAY_SUM
+    """.split()  # noqa: SIM905
+)
 
 
-def select(catalog: Catalog, selection: Selection) -> tuple[Catalog, Chosen]:
-    """Take some samples, and some more than once."""
-    chosen = Chosen()
-    if selection.filter is not None:
-        before = len(catalog)
-        extra = None if selection.table is None else read_columns(selection.table, catalog)
-        unknown = judge(catalog, selection.filter, extra).null_count()
-        catalog = filter_catalog(catalog, selection.filter, extra)
-        chosen = replace(chosen, filtered=before - len(catalog), unknown=unknown)
-    if selection.balance:
-        catalog, done = balance(catalog, selection.seed, selection.oversample)
-        chosen = replace(chosen, left_out=done.left_out, repeated=done.repeated)
-        if done.repeated:
-            catalog = _with_copies(catalog, done.copies)
-    return catalog, chosen
+class Chosen(NamedTuple):
+    """What a filter left out."""
+
+    filtered: int  # samples for which the expression is not true
+    unknown: int  # those of them for which it is neither true nor false: a value is missing
 
 
-def read_columns(path: str, catalog: Catalog) -> pl.DataFrame:
-    """Read a table that tells more of samples: one row each, found by key."""
+def select(catalog: Catalog, expression: str, table: str | None) -> tuple[Catalog, Chosen]:
+    """Keep the samples for which an expression is true, on columns of a table as well."""
+    verdicts = judge(catalog, expression, None if table is None else _read_columns(table, catalog))
+    kept = catalog.table.filter(verdicts)
+    if kept.is_empty():
+        raise SourceError(
+            f"{catalog.root}: --filter {expression!r} is true for none of {len(catalog):,} samples"
+        )
+    chosen = Chosen(len(catalog) - kept.height, verdicts.null_count())
+    return replace(catalog, table=kept), chosen
+
+
+def judge(catalog: Catalog, expression: str, extra: pl.DataFrame | None = None) -> pl.Series:
+    """Evaluate an expression for each sample."""
+    columns = _columns(catalog, extra)
+    _require_harmless(expression, columns.columns)
+    booleans = [name for name, kind in columns.schema.items() if kind == pl.Boolean]
+    if booleans and _QUOTED_BOOLEAN.search(expression):
+        raise OptionError(
+            f"--filter {expression!r}: {quoted_names(booleans)} holds true and false, not text: "
+            f"write {booleans[0]}, NOT {booleans[0]}, or {booleans[0]} = TRUE without quotes"
+        )
+    try:
+        verdicts = columns.select(pl.sql_expr(expression))
+    except pl.exceptions.PolarsError as error:
+        problem = str(error).strip().partition("\n")[0].removesuffix(" as Expr")
+        raise OptionError(f"--filter {expression!r}: {problem}") from None
+    if verdicts.dtypes != [pl.Boolean] or verdicts.height != len(catalog):
+        kinds = ", ".join(map(str, verdicts.dtypes))
+        raise OptionError(
+            f"--filter {expression!r}: its value is {kinds}, not true or false: "
+            "compare it to something, as in size > 1000"
+        )
+    return verdicts.to_series()
+
+
+def _columns(catalog: Catalog, extra: pl.DataFrame | None) -> pl.DataFrame:
+    """Return the columns that an expression can use."""
+    table = catalog.table
+    columns = table.select("index", "path", "size").with_columns(catalog.keys())
+    if catalog.label_column:
+        label = table[catalog.label_column]
+        if label.dtype == pl.List and label.list.len().max() == 1:  # one number is no list to SQL
+            label = label.list.first()
+        columns = columns.with_columns(label.alias("label"))
+    if catalog.label_column == "cls" and catalog.classes is not None:
+        names = pl.Series("class", catalog.classes, pl.String)
+        columns = columns.with_columns(names[table["cls"]])
+    if extra is None:
+        return columns
+    extra = extra.unique(maintain_order=True)
+    again = extra.filter(pl.col("path").is_duplicated())["path"].drop_nulls()
+    if not again.is_empty():
+        raise OptionError(f"the table for --filter names {again[0]!r} twice")
+    others = [column for column in extra.get_columns() if column.name not in columns.columns]
+    more = pl.DataFrame([extra["path"], *others])
+    return columns.join(more, on="path", how="left", maintain_order="left")
+
+
+def _read_columns(path: str, catalog: Catalog) -> pl.DataFrame:
+    """Read a table with more columns of samples, which it names by key or path."""
     cells, _ = parse_cells(read_text(path), path)
     known = {name.lower(): name for name in cells.columns}
     column = next((known[name] for name in ("key", *PATH_COLUMNS) if name in known), None)
@@ -47,9 +134,9 @@ def read_columns(path: str, catalog: Catalog) -> pl.DataFrame:
             f"{quoted_names(cells.columns)}"
         )
     keys = cells.select(key=key_expr(column)).to_series()
-    told = cells.drop(column).select(_typed(each) for each in cells.drop(column))
+    values = cells.drop(column).select(_typed(each) for each in cells.drop(column))
     named = pl.DataFrame({"path": catalog.table["path"], "key": catalog.keys()})
-    found = told.with_columns(keys).join(named, on="key", how="inner").drop("key")
+    found = values.with_columns(keys).join(named, on="key", how="inner").drop("key")
     if found.is_empty():
         raise SourceError(
             f"{path}: names none of the samples, {keys[0]!r} for one; theirs are like "
@@ -59,7 +146,7 @@ def read_columns(path: str, catalog: Catalog) -> pl.DataFrame:
 
 
 def _typed(column: pl.Series) -> pl.Series:
-    """A column as numbers or as booleans, if all of its cells are; empty cells become nulls."""
+    """Return a column as numbers or booleans if all cells are; empty cells become nulls."""
     filled = column.replace("", None)
     numbers = filled.cast(pl.Float64, strict=False)
     if numbers.null_count() == filled.null_count():
@@ -68,12 +155,28 @@ def _typed(column: pl.Series) -> pl.Series:
     return booleans if booleans.null_count() == filled.null_count() else column
 
 
-def _with_copies(catalog: Catalog, copies: pl.Series) -> Catalog:
-    """The catalog with a column that tells copies apart, and ids of their own for these."""
-    (name,) = COPY_COLUMNS
-    last, number = pl.col("index").max(), (pl.col(name) > 0).cum_sum().cast(pl.Int64)
-    own = pl.when(pl.col(name) > 0).then(last + number).otherwise(pl.col("index"))
-    columns = [each for each in catalog.table.columns if each not in LABEL_COLUMNS]
-    labels = [each for each in catalog.table.columns if each in LABEL_COLUMNS]
-    table = catalog.table.with_columns(copies.alias(name)).with_columns(index=own)
-    return replace(catalog, table=table.select(*columns, name, *labels))
+def _require_harmless(expression: str, columns: Collection[str]) -> None:
+    """Refuse an expression that is more than a question about one sample."""
+    known = f"columns are {', '.join(columns)}; text stands between single quotes"
+
+    def refuse(position: int, problem: str) -> OptionError:
+        return OptionError(f"--filter {expression!r}: at character {position + 1}: {problem}")
+
+    position, has_column = 0, False
+    while position < len(expression):
+        token = _TOKEN.match(expression, position)
+        if token is None or token.lastgroup == "comment":
+            raise refuse(position, f"{expression[position:][:10]!r} is not understood")
+        kind, text = token.lastgroup, token[0]
+        is_call = expression[token.end() :].lstrip().startswith("(")
+        name = text[1:-1].replace('""', '"') if kind == "quoted" else text
+        is_name = kind == "quoted" or (kind == "word" and text.upper() not in _KEYWORDS)
+        if is_name and is_call and (kind == "quoted" or text.upper() not in FUNCTIONS):
+            functions = ", ".join(sorted(FUNCTIONS)).lower()
+            raise refuse(position, f"no function {name} of one sample; functions are {functions}")
+        if is_name and not is_call and name not in columns:
+            raise refuse(position, f"no column {name}; {known}")
+        has_column = has_column or (is_name and not is_call)
+        position = token.end()
+    if not has_column:
+        raise OptionError(f"--filter {expression!r}: names no column; {known}")

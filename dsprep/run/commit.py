@@ -3,19 +3,25 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
-from dsprep.dataset.manifest import FileReceipt, Manifest, parse_manifest, parse_rejects
+from dsprep.dataset.manifest import (
+    FileReceipt,
+    Manifest,
+    ShardReceipt,
+    parse_manifest,
+    parse_rejects,
+)
 from dsprep.errors import DestinationError, SourceError
 from dsprep.findings import Reject
 from dsprep.formats.base import ShardFacts
 from dsprep.formats.folder import LISTING
 from dsprep.plan.destination import Destination
-from dsprep.plan.packing import Packing
+from dsprep.plan.job import Job
 from dsprep.plan.plan import Plan
 from dsprep.run.folder import (
     finish_folder,
@@ -23,32 +29,28 @@ from dsprep.run.folder import (
     require_own_files,
     write_companions,
 )
-from dsprep.run.run import Outcome
 from dsprep.run.state import RunState, differences, withdraw
-from dsprep.run.target import Target
+from dsprep.run.target import Target, Written
 from dsprep.schema import Schema
-from dsprep.storage.crc import crc32c
+from dsprep.storage.checksums import crc32c
+from dsprep.storage.files import read_bytes
 from dsprep.storage.local import destination_errors
-from dsprep.storage.paths import read_bytes
 
 _MOST_CLASSES = 10_000_000
 """More than any data set has; samples may say anything."""
 
 
 def identity_of(plan: Plan) -> dict[str, Any]:
-    """What tells this command from others.
-
-    The times of files, and the library that encodes images, end up in ``run.json`` only.
-    """
-    packing = plan.packing
+    """Return what identifies a command; file times and Pillow's version stay in ``run.json``."""
+    job = plan.job
     identity = {
-        **json.loads(json.dumps(packing.options())),
-        "name": packing.name,
+        **json.loads(json.dumps(job.options())),
+        "name": job.name,
         "source": plan.catalog.digest(),
-        "schema": packing.schema and json.loads(json.dumps(packing.schema.to_json())),
+        "schema": job.schema and json.loads(json.dumps(job.schema.to_json())),
         "file times": plan.catalog.mtimes_digest(),
     }
-    if packing.transform is not None:
+    if job.images.transform is not None:
         identity["Pillow"] = version("pillow")
     return identity
 
@@ -81,20 +83,20 @@ def rejects_of(
 
 def require_same(plan: Plan, target: Target, finished: Manifest, identity: dict[str, Any]) -> None:
     """Accept a destination that holds what this command would write."""
-    packing = plan.packing
-    _require_own(packing.destination, finished)
+    job = plan.job
+    _require_own(job.destination, finished)
     known = {**finished.options, "name": finished.name, "source": finished.source}
     other = differences({**identity, **known}, identity)
     if other:
         raise DestinationError(
-            f"{packing.destination}: holds a data set that another command wrote ({other}); "
+            f"{job.destination}: holds a data set that another command wrote ({other}); "
             "give --overwrite to replace it, or another destination"
         )
     names = [file.name for file in finished.every_file()]
     missing = set(names).difference(target.stamps(names))
     if missing:
         raise DestinationError(
-            f"{packing.destination.url(min(missing))}: is in the manifest but not there, as "
+            f"{job.destination.url(min(missing))}: is in the manifest but not there, as "
             f"{len(missing):,} files are; give --overwrite to pack again"
         )
 
@@ -106,7 +108,7 @@ def begin(
 
     ``base`` is the data set to which shards are added.
     """
-    destination, target = plan.packing.destination, state.target
+    destination, target = plan.job.destination, state.target
     if state.other and not overwrite:
         advice = "" if base else ", or --overwrite to start over"
         raise DestinationError(
@@ -127,7 +129,7 @@ def begin(
         _spare_inputs(plan, replaced)
     _require_room(plan, state, replaced)
     if base is None:
-        if overwrite and is_folder(plan):
+        if overwrite and plan.job.layout.is_tree:
             require_own_files(destination)
         withdraw(target, overwrite)
         if overwrite and (state.other or is_finished):
@@ -137,7 +139,7 @@ def begin(
     if not overwrite:
         _refuse_files_of_others(plan, target, there, base)
         names = [name for name in names if name not in there]
-    if is_folder(plan) and not state.resumed:
+    if plan.job.layout.is_tree and not state.resumed:
         require_free(destination)
     state.begin(names)
 
@@ -154,17 +156,17 @@ def _refuse_files_of_others(
             continue
         advice = "give --overwrite to replace it, or another destination"
         raise DestinationError(
-            f"{plan.packing.destination.url(name)}: is there already, and not in the manifest; "
+            f"{plan.job.destination.url(name)}: is there already, and not in the manifest; "
             "move it away first"
             if base
-            else f"{plan.packing.destination.url(name)}: is there already, and not by this "
+            else f"{plan.job.destination.url(name)}: is there already, and not by this "
             f"command; {advice}"
         )
 
 
 def _spare_inputs(plan: Plan, replaced: Manifest | None) -> None:
     """Refuse to replace what is being read, or what belongs to another single file."""
-    destination, source = plan.packing.destination, plan.packing.source
+    destination, source = plan.job.destination, plan.job.source
     names = set(plan.files())
     if replaced is not None:
         _require_own(destination, replaced)
@@ -200,23 +202,23 @@ def _require_room(plan: Plan, state: RunState, replaced: Manifest | None) -> Non
 def commit(
     plan: Plan,
     state: RunState,
-    outcome: Outcome,
+    outcome: Written,
     identity: dict[str, Any],
     base: Manifest | None = None,
 ) -> Manifest:
     """Write what stands beside the shards, and last of all the manifest."""
-    packing, destination, target = plan.packing, plan.packing.destination, state.target
+    job, destination, target = plan.job, plan.job.destination, state.target
     classes = plan.catalog.classes or _listed_classes(outcome.class_names)
     rejects = [*plan.lost, *outcome.rejects]
-    samples = sum(shard.samples for shard in outcome.shards)
-    if not samples:
+    if not outcome.samples:
         state.give_up()
         first = rejects[0]
         raise SourceError(
-            f"{packing.source.root}: all {len(rejects):,} samples were rejected, the first "
+            f"{job.source.root}: all {len(rejects):,} samples were rejected, the first "
             f"one being {first.path}: {first.reason}"
         )
-    shards = [*(base.shards if base else ()), *outcome.shards]
+    shards = [*(base.shards if base else ())]
+    shards += [_receipt(shard.name, state.done[shard.name]) for shard in plan.shards]
     size = sum(shard.bytes for shard in shards)
     if base is not None:
         rejects = [
@@ -232,7 +234,7 @@ def commit(
         target.publish([(partial, name, receipt.crc32c)])
         files.append(receipt)
 
-    if is_folder(plan):
+    if plan.job.layout.is_tree:
         shards, size = [], finish_folder(plan, state)
         files.append(FileReceipt.of(destination.companion(LISTING)))
         write_companions(plan, classes, write)
@@ -241,51 +243,49 @@ def commit(
     for name, names in plan.class_files():
         write(name, _classes(names))
     facts = [ShardFacts(shard.name, shard.samples, shard.bytes) for shard in shards]
-    for name, data in packing.layout.dataset_index(packing.name, facts).items():
+    for name, data in job.layout.dataset_index(job.name, facts).items():
         write(name, data)
     skipped = [] if base else [each.to_json() for each in plan.skipped]
     reports = {"rejects.jsonl": [each.to_json() for each in rejects], "skipped.jsonl": skipped}
     for name, entries in reports.items():
         name = destination.companion(name).name
         if entries:
-            write(name, _lines(entries))
+            lines = (json.dumps(each, ensure_ascii=False) + "\n" for each in entries)
+            write(name, "".join(lines).encode())
         elif base is None and target.stamps([name]):
             target.delete([name])
+    written = {file.name for file in files}
+    kept = [file for file in base.files if file.name not in written] if base else []
     manifest = Manifest(
-        format=packing.layout.name,
-        name=packing.name,
+        format=job.layout.name,
+        name=job.name,
         classes=classes or (base.classes if base else None),
-        samples=samples + (base.samples if base else 0),
+        samples=outcome.samples + (base.samples if base else 0),
         rejected=len(rejects),
         bytes=size,
         source=base.source if base else identity["source"],
-        options=_with_appended(base, packing, identity) if base else packing.options(),
+        options=_with_appended(base, job, identity) if base else job.options(),
         shards=shards,
-        files=[*_kept(base, files), *files],
+        files=[*kept, *files],
         schema=_schema(plan, classes) if base is None else base.schema,
-        enforced=not packing.raw and (base is None or base.enforced),
+        enforced=not job.raw and (base is None or base.enforced),
     )
     state.finish(manifest)
     return manifest
 
 
-def _with_appended(base: Manifest, packing: Packing, identity: dict[str, Any]) -> dict[str, Any]:
+def _receipt(name: str, written: Written) -> ShardReceipt:
+    *sidecars, (_, size, crc32c) = written.files(Path(name).name)
+    files = tuple(FileReceipt(*facts) for facts in sidecars)
+    return ShardReceipt(name, size, crc32c, written.samples, files)
+
+
+def _with_appended(base: Manifest, job: Job, identity: dict[str, Any]) -> dict[str, Any]:
     """The options of a data set to which something is added: its own, and those of what is."""
-    added = {"source": identity["source"], "first_shard": packing.first_shard}
-    options = packing.options()
+    added = {"source": identity["source"], "first_shard": job.first_shard}
+    options = job.options()
     other = {name: value for name, value in options.items() if base.options.get(name) != value}
     return {**base.options, "appended": [*base.options.get("appended", []), {**added, **other}]}
-
-
-def _kept(base: Manifest | None, files: Sequence[FileReceipt]) -> list[FileReceipt]:
-    """The other files of a data set that have not been written anew."""
-    written = {file.name for file in files}
-    return [file for file in base.files if file.name not in written] if base else []
-
-
-def is_folder(plan: Plan) -> bool:
-    """Whether what is written is a folder of files, and no shards."""
-    return plan.packing.layout.is_tree
 
 
 def _classes(classes: Sequence[str] | None) -> bytes:
@@ -294,8 +294,9 @@ def _classes(classes: Sequence[str] | None) -> bytes:
     return format_classes(classes or ()).encode()
 
 
-def _listed_classes(names: Mapping[int, str]) -> tuple[str, ...] | None:
+def _listed_classes(told: Mapping[str, str]) -> tuple[str, ...] | None:
     """Return names of classes in the order of their numbers; a number without a name has none."""
+    names = {int(number): name for number, name in told.items()}
     if not names or min(names) < 0 or max(names) > _MOST_CLASSES:
         return None
     return tuple(names.get(number, "") for number in range(max(names) + 1))
@@ -303,10 +304,6 @@ def _listed_classes(names: Mapping[int, str]) -> tuple[str, ...] | None:
 
 def _schema(plan: Plan, classes: tuple[str, ...] | None) -> Schema | None:
     """Return the schema that a manifest records."""
-    schema = plan.packing.schema
+    schema = plan.job.schema
     is_named = schema is not None and schema.label_field is not None and classes
     return schema.with_names(classes) if schema is not None and is_named and classes else schema
-
-
-def _lines(entries: Iterable[dict[str, str]]) -> bytes:
-    return "".join(json.dumps(each, ensure_ascii=False) + "\n" for each in entries).encode()

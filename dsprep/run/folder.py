@@ -92,8 +92,8 @@ def _is_unit(name: str) -> bool:
 
 def finish_folder(plan: Plan, state: RunState) -> int:
     """Give the tree its name, and write the listing beside it; returns the bytes of its files."""
-    destination, tree = plan.packing.destination, state.pieces.tree
-    layout, listing = plan.packing.layout, destination.companion(LISTING)
+    destination, tree = plan.job.destination, state.pieces.tree
+    layout, listing = plan.job.layout, destination.companion(LISTING)
     units = [state.pieces.path(unit.name) for unit in plan.shards]
     if tree.is_dir() or not listing.exists():
         with destination_errors(tree):
@@ -137,16 +137,16 @@ def write_companions(
     plan: Plan, classes: tuple[str, ...] | None, write: Callable[[str, bytes], None]
 ) -> None:
     """Write the list of a folder, and its augmented manifest if that is the format."""
-    packing = plan.packing
-    listing = packing.destination.companion(LISTING)
+    job = plan.job
+    listing = job.destination.companion(LISTING)
     if text := _format_list(read_listing(listing)):
-        write(packing.destination.companion("lst").name, text.encode())
+        write(job.destination.companion("lst").name, text.encode())
     try:
-        lines = packing.layout.references(read_listing(listing), classes)
+        lines = job.layout.references(read_listing(listing), classes)
     except BadSample as error:
         raise SourceError(f"{error}; --to folder needs no such labels") from None
     if lines is not None:
-        write(packing.destination.companion("manifest").name, lines.encode())
+        write(job.destination.companion("manifest").name, lines.encode())
 
 
 def _format_list(samples: Iterable[Listed]) -> str:

@@ -17,10 +17,10 @@ from pathlib import Path
 from uuid import uuid4
 
 from dsprep.errors import DestinationError, DsprepError, StoreError
-from dsprep.storage.flag import Flag
 from dsprep.storage.local import LARGEST, destination_errors, read_whole
-from dsprep.storage.retries import Retries
+from dsprep.storage.pool import Flag
 from dsprep.storage.s3.bucket import S3Store
+from dsprep.storage.s3.config import Retries
 from dsprep.storage.store import Stored, read_all
 
 LEASE = "lease.json"

@@ -4,19 +4,17 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
-from pathlib import Path
+from dataclasses import replace
 from typing import NamedTuple
 
-from dsprep.dataset.manifest import FileReceipt, ShardReceipt
 from dsprep.errors import DestinationError, RunStopped
-from dsprep.findings import MisfitReject, Reject
-from dsprep.plan.cuts import PlannedShard, cut_pieces
+from dsprep.findings import MisfitReject, Reject, misfits_error, most_misfits
+from dsprep.pipeline import Pipeline
+from dsprep.plan.cut import PlannedShard, cut_pieces
 from dsprep.plan.plan import Plan
-from dsprep.plan.recipe import Recipe
 from dsprep.progress import Progress
 from dsprep.rows import Reader
-from dsprep.run.shard import JoinTask, ShardTask, join_pieces, merge_class_names, write_shard
+from dsprep.run.shard import JoinTask, ShardTask, join_pieces, write_shard
 from dsprep.run.state import RunState
 from dsprep.run.target import Written
 from dsprep.storage.local import destination_errors, free_bytes
@@ -29,23 +27,8 @@ _PIECE_BYTES = 16_000_000
 _SMALL_FILE = 32_000
 """Bytes of a file that takes longer to open than to copy twice."""
 
-_MOST_MISFITS = 1000
-"""Samples that may not fit the schema, or 1 % of all, before a run stops."""
-
 _PIECES = 32
 """Into about how many pieces a run of few shards is cut, so that all workers end together."""
-
-
-@dataclass
-class Outcome:
-    """What a run wrote, over all its attempts."""
-
-    # receipts, in the order of the plan; a shard is empty if all of its samples were rejected
-    shards: list[ShardReceipt]
-    rejects: list[Reject]  # in the order of the catalog, shard by shard
-    lost_frames: int  # how many images are the first frame of an animation
-    class_names: dict[int, str]  # the names of classes that samples themselves tell, by number
-    unlabeled: int  # how many samples lack the label that others have
 
 
 class _Unit(NamedTuple):
@@ -80,14 +63,14 @@ class Run:
     def __init__(self, plan: Plan, state: RunState, max_errors: int | None) -> None:
         """Prepare."""
         self._plan, self._state = plan, state
-        self._shards, self._recipe = plan.shards, plan.recipe
+        self._shards, self._recipe = plan.shards, plan.pipeline
         self._sizes: list[int] = plan.catalog.table["size"].to_list()
         self._max_errors = max_errors
         self._rejects = self._misfits = 0
-        self._max_misfits = min(_MOST_MISFITS, max(1, len(self._sizes) // 100))
+        self._max_misfits = most_misfits(len(self._sizes))
 
-    def carry_out(self, pool: Pool, progress: Progress) -> Outcome:
-        """Write everything that is not done yet."""
+    def carry_out(self, pool: Pool, progress: Progress) -> Written:
+        """Write everything that is not done yet; returns what all shards hold together."""
         self._progress, done = progress, self._state.done
         self._unpack(pool)
         may_cut = self._may_cut()
@@ -117,15 +100,7 @@ class Run:
                     self._state.pieces.path(unit.name).unlink(missing_ok=True)
         finally:
             progress.end()
-        parts = [done[shard.name] for shard in self._shards]
-        names = merge_class_names(parts, self._plan.catalog.root)
-        return Outcome(
-            [_receipt(shard.name, done[shard.name]) for shard in self._shards],
-            [reject for part in parts for reject in part.rejects],
-            sum(part.lost_frames for part in parts),
-            {int(number): name for number, name in names.items()},
-            sum(part.unlabeled for part in parts),
-        )
+        return Written.merged([done[each.name] for each in self._shards], self._plan.catalog.root)
 
     def _unpack(self, pool: Pool) -> None:
         """Unpack what cannot be read at random, as far as no earlier run did."""
@@ -159,14 +134,14 @@ class Run:
         writes a shard finds out whether its keys differ, nor without room for pieces on the disk.
         """
         plan = self._plan
-        layout, reader = plan.packing.layout, plan.catalog.reader
+        layout, reader = plan.job.layout, plan.catalog.reader
         if not layout.concatenative or (
             layout.equal_keys == "merged" and not plan.catalog.keys_known
         ):
             return False
         if reader.spools() and plan.in_order:
             return False
-        if plan.packing.destination.remote is None:
+        if plan.job.destination.remote is None:
             return True
         return 2 * sum(shard.bytes for shard in plan.shards) <= free_bytes(self._state.target.work)
 
@@ -211,11 +186,7 @@ class Run:
         misfits = [each for each in rejects if isinstance(each, MisfitReject)]
         self._misfits += len(misfits)
         if self._max_errors is None and self._misfits > self._max_misfits and misfits:
-            raise RunStopped(
-                f"stopped: {format_count(self._misfits, 'sample')} do not fit the schema, the last "
-                f"one being {misfits[-1].path}: {misfits[-1].reason}; to reject more of them, give "
-                "--max-errors N"
-            )
+            raise misfits_error(self._misfits, misfits[-1])
         if self._max_errors is not None and self._rejects > self._max_errors and rejects:
             last = rejects[-1]
             raise RunStopped(
@@ -225,7 +196,7 @@ class Run:
             )
 
 
-def _needs_pieces(shards: int, workers: int, recipe: Recipe, mean_size: float) -> bool:
+def _needs_pieces(shards: int, workers: int, recipe: Pipeline, mean_size: float) -> bool:
     """Whether workers would be idle if each shard were written by one, and joining is worth it.
 
     Joining copies all bytes once more. Decoding an image costs more than that, and so does opening
@@ -233,15 +204,8 @@ def _needs_pieces(shards: int, workers: int, recipe: Recipe, mean_size: float) -
     """
     if recipe.layout.compressed or workers == 1:
         return False
-    if recipe.transform is not None or recipe.check == "decode":
+    if recipe.images.transform is not None or recipe.images.check == "decode":
         return shards < 4 * workers
     if recipe.reader.whole and not recipe.copies:
         return shards < workers
     return shards == 1 and mean_size < _SMALL_FILE
-
-
-def _receipt(name: str, written: Written) -> ShardReceipt:
-    """What the manifest says of a shard."""
-    *sidecars, (_, size, crc32c) = written.files(Path(name).name)
-    files = tuple(FileReceipt(*facts) for facts in sidecars)
-    return ShardReceipt(name, size, crc32c, written.samples, files)

@@ -14,12 +14,12 @@ from typing import Any, NamedTuple, TypeAlias
 
 from google_crc32c import extend
 
-from dsprep.errors import BadSample, RunStopped, SourceError
+from dsprep.errors import BadSample, RunStopped
 from dsprep.findings import Reject, reject_of
 from dsprep.formats.base import Format, path_of
-from dsprep.plan.recipe import Recipe, make_samples
+from dsprep.pipeline import Pipeline, make_samples
 from dsprep.rows import Rows
-from dsprep.run.target import Target, Written
+from dsprep.run.target import Target, Written, two_names
 from dsprep.sample import Sample
 from dsprep.sources.shards import ShardReader
 from dsprep.storage.local import destination_errors, open_regular
@@ -45,7 +45,7 @@ class ShardTask(NamedTuple):
 
     target: Target
     name: str
-    recipe: Recipe
+    recipe: Pipeline
     rows: Rows
     whole: bool  # whether it is all of its shard, which has a trailer and sidecars
 
@@ -118,7 +118,7 @@ def join_pieces(task: JoinTask, report: Report) -> Written:
     """Join pieces into a shard with its trailer and its sidecars, publish it, leave its receipt."""
     layout, parts = task.layout, [part for _, part in task.pieces]
     path = str(task.target.partial(task.name))
-    joined = Written(samples=sum(part.samples for part in parts))
+    joined = Written.merged(parts, task.source)
     with destination_errors(path), closing(Sink(path, compressed=False)) as sink:
         for piece, part in task.pieces:
             crc = 0
@@ -137,11 +137,6 @@ def join_pieces(task: JoinTask, report: Report) -> Written:
         sink.add([layout.trailer(sink.content)])
         sink.finish()
     joined.bytes, joined.crc32c = sink.bytes, sink.crc32c
-    for part in parts:
-        joined.rejects += part.rejects
-        joined.lost_frames += part.lost_frames
-        joined.unlabeled += part.unlabeled
-    joined.class_names = merge_class_names(parts, task.source)
     if layout.sidecar_suffixes:
         listed = [each for part in parts for each in part.listed]
         sizes = [size for part in parts for size in part.sizes]
@@ -151,26 +146,10 @@ def join_pieces(task: JoinTask, report: Report) -> Written:
     return joined
 
 
-def merge_class_names(parts: Sequence[Written], source: str) -> dict[str, str]:
-    """Merge the class names that several parts tell."""
-    known: dict[str, str] = {}
-    for part in parts:
-        for number, name in part.class_names.items():
-            if known.setdefault(number, name) != name:
-                raise _two_names(source, number, known[number], name)
-    return known
-
-
-def _two_names(where: str, number: object, one: str, other: str) -> SourceError:
-    return SourceError(
-        f"{where}: the class {number} is called {one!r} and {other!r}: correct the samples"
-    )
-
-
 class _Labels:
     """Gathers what samples tell of their labels."""
 
-    def __init__(self, recipe: Recipe) -> None:
+    def __init__(self, recipe: Pipeline) -> None:
         label = recipe.layout.schema.label_field if recipe.layout.schema else None
         self._label = recipe.schema.label
         self._class = label.name if label and label.type == "class" and not label.names else None
@@ -185,7 +164,7 @@ class _Labels:
             number = sample.fields.get(self._class)
             name = self.names.setdefault(str(number), sample.class_name)
             if name != sample.class_name:
-                raise _two_names(sample.key, number, name, sample.class_name)
+                raise two_names(sample.key, number, name, sample.class_name)
 
     def listed(self, sample: Sample) -> Listed:
         label = sample.fields.get(self._label) if self._label else None
@@ -199,7 +178,7 @@ def _open_writer(path: str, task: ShardTask) -> Any:
     return layout.open_writer(path, str(task.target.tree))
 
 
-def _samples(recipe: Recipe, rows: Rows) -> Iterator[tuple[int, Sample | bytes | BadSample]]:
+def _samples(recipe: Pipeline, rows: Rows) -> Iterator[tuple[int, Sample | bytes | BadSample]]:
     """Return samples, or blocks of encoded samples, each with the number of its rows."""
     if recipe.copies:
         assert isinstance(recipe.reader, ShardReader)

@@ -210,7 +210,7 @@ def has_published(run: dict[str, Any] | None, finished: Manifest) -> bool:
 
 
 def differences(known: Any, identity: dict[str, Any]) -> str:
-    """How another command differs from this one, in words; empty if it does not."""
+    """Say how another command differs from this one; empty if it does not."""
     if known == identity:
         return ""
     every = {**identity, **known} if isinstance(known, dict) else {}

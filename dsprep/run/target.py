@@ -38,7 +38,7 @@ from dsprep.workers.worker import yield_core
 
 if TYPE_CHECKING:
     from dsprep.run.lease import Lease
-    from dsprep.storage.pace import Pace
+    from dsprep.storage.pool import Pace
     from dsprep.storage.s3.bucket import S3Store
 
 RUN, RECEIPTS, REPLACED, _HOLDER = "run.json", "receipts", "replaced.json", "holder"
@@ -69,6 +69,20 @@ class Written:
         for suffix, facts in self.sidecars.items():
             yield str(Path(name).with_suffix(suffix)), *facts
         yield name, self.bytes, self.crc32c
+
+    @classmethod
+    def merged(cls, parts: Sequence[Written], source: str) -> Written:
+        """Add up what parts hold, sizes and checksums aside; ``source`` is for messages."""
+        whole = cls()
+        for part in parts:
+            whole.samples += part.samples
+            whole.rejects += part.rejects
+            whole.lost_frames += part.lost_frames
+            whole.unlabeled += part.unlabeled
+            for number, name in part.class_names.items():
+                if (known := whole.class_names.setdefault(number, name)) != name:
+                    raise two_names(source, number, known, name)
+        return whole
 
     def to_json(self) -> dict[str, Any]:
         """Return what a receipt says."""
@@ -354,7 +368,7 @@ class DirectoryTarget(Target):
         path = self.destination.directory / name
         with destination_errors(path):
             path.parent.mkdir(parents=True, exist_ok=True)
-            if RECEIPTS in path.parts:  # it need not be on the disk: what has none is written again
+            if f"/{RECEIPTS}/" in name:  # a shard without one is written again
                 path.write_bytes(data)
             else:
                 write_whole(path, data, path.parent)
@@ -414,7 +428,7 @@ class PrefixTarget(Target):
     def publish(self, files: Sequence[tuple[Path, str, int]]) -> dict[str, str]:
         """Upload each, if this run still holds the lease."""
         from dsprep.run.lease import LEASE, find_lease, lost_lease
-        from dsprep.storage.upload import upload
+        from dsprep.storage.s3.upload import upload
 
         store, pace = self._connected()
         etags = {}
@@ -440,7 +454,7 @@ class PrefixTarget(Target):
                 raise refused.error
 
     def _read(self, name: str) -> bytes | None:
-        from dsprep.storage.readback import read_small
+        from dsprep.storage.s3.read import read_small
 
         with _refusals():
             try:
@@ -477,7 +491,7 @@ class PrefixTarget(Target):
 
     def _take(self, tell: Callable[[str], None]) -> Hold:
         from dsprep.run.lease import LEASE, Lease
-        from dsprep.storage.preflight import require_rights
+        from dsprep.storage.s3.upload import require_rights
 
         make_stage(self.destination.directory)
         store = self._connected()[0]
@@ -539,6 +553,13 @@ class _StageHold(Hold):
         super().release(keep)
 
 
+def two_names(where: str, number: object, one: str, other: str) -> SourceError:
+    """Return the error for a class that has two names."""
+    return SourceError(
+        f"{where}: the class {number} is called {one!r} and {other!r}: correct the samples"
+    )
+
+
 def file_name(name: str) -> str:
     """Return the file name of a shard, or of a piece, whose name has a slash."""
     return name.replace("/", "-")
@@ -553,7 +574,7 @@ def target_of(destination: Destination) -> Target:
 @cache
 def _connect(bucket: str) -> tuple[S3Store, Pace]:
     """Return the connection of this process, and the threads that move parts."""
-    from dsprep.storage.pace import Pace
+    from dsprep.storage.pool import Pace
     from dsprep.storage.s3.bucket import store_of  # a run on a disk needs no S3
 
     return store_of(bucket), Pace()

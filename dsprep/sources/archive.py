@@ -30,8 +30,7 @@ from dsprep.sources.archive_reader import (
     ZipReader,
 )
 from dsprep.sources.prefetch import read_at
-from dsprep.storage.opened import OpenFile, open_file
-from dsprep.storage.paths import exists, facts, is_dir, is_file
+from dsprep.storage.files import OpenFile, exists, facts, is_dir, is_file, open_file
 
 KINDS = "zip, tar, tar.gz, tar.bz2, tar.xz"
 
@@ -86,16 +85,11 @@ class Listing:
         self.stored = array("q", [self.stored[at] for at in kept])
 
     def rows(self, positions: Sequence[int]) -> Rows:
-        """Some of the files, for the archive's reader."""
-        return Rows(
-            ids=list(positions),
-            paths=[self.names[at] for at in positions],
-            sizes=[self.sizes[at] for at in positions],
-            labels=None,
-            files=[0] * len(positions),
-            offsets=[self.offsets[at] for at in positions],
-            stored=[self.stored[at] for at in positions],
-        )
+        """Return some of the files as rows for the archive's reader."""
+        names = [self.names[at] for at in positions]
+        columns = (self.sizes, self.offsets, self.stored)
+        sizes, offsets, stored = ([column[at] for at in positions] for column in columns)
+        return Rows([*positions], names, sizes, None, None, offsets, stored)
 
 
 class Archive(NamedTuple):
@@ -111,7 +105,7 @@ class Archive(NamedTuple):
 
 
 def split_path(path: str) -> tuple[str, str] | None:
-    """Tell the file in a path from what is named in it: ``data.zip`` and ``train``."""
+    """Split a path into a file and the path in it: ``data.zip`` and ``train``."""
     file, below = path.rstrip("/") or "/", ""
     while file not in ("", "/") and not exists(file):
         file, _, name = file.rpartition("/")
@@ -157,7 +151,7 @@ def require_there(path: str) -> None:
 def _require_file(path: str) -> tuple[str, str]:
     found = split_path(path)
     if found is None:
-        what = "is no regular file" if exists(path) else "does not exist"
+        what = "is not a regular file" if exists(path) else "does not exist"
         raise SourceError(f"{path}: {what}; give a directory or an archive of images, or shards")
     return found
 
@@ -178,14 +172,14 @@ def open_archive(path: str) -> Archive:
 
 
 def first_names(path: str, most: int) -> list[str]:
-    """Return the names of the first files in an archive; none if it is none or is damaged."""
+    """Return the names of the first files in an archive; empty for other files and damaged ones."""
     found = split_path(path)
     try:
         kind = archive_kind(found[0]) if found else None
         if found is None or kind is None:
             return []
         listing = _list(*found, kind, most).listing
-    except SourceError:  # whoever reads all of it says why
+    except SourceError:  # the error comes again when all of it is read
         return []
     return [*listing.names, *(name for name, _ in listing.unreadable)]
 
@@ -228,14 +222,13 @@ def list_tar(
     end = -1  # where the bytes of the file that was listed last end
     try:
         for entry in tar.entries(stream, stop):
+            kind, end = entry.kind, -1
             try:
-                path = directory + entry.name.decode()
-                target = entry.target.decode()
+                path, target = directory + entry.name.decode(), entry.target.decode()
             except UnicodeDecodeError:
                 path = directory + entry.name.decode(errors="backslashreplace")
                 listing.nameless.append(path)
                 continue
-            kind, end = entry.kind, -1
             if kind == b"5" or (kind in tar.REGULAR and path.endswith("/")) or kind in b"VD":
                 continue  # a directory, or GNU's name of a volume or list of a directory
             if kind in b"12":
@@ -316,7 +309,7 @@ def _list_zip(file: OpenFile, listing: Listing, reader: ZipReader, most: int) ->
 
 
 def _find_end(file: OpenFile) -> tuple[int, tuple[int, ...]] | None:
-    """The end record: where it begins, and its fields without the signature."""
+    """Return the offset of the end record, and its fields without the signature."""
     size = file.facts().size
     start = max(size - _END.size - _LONGEST_COMMENT, 0)
     tail = read_at(file, size - start, start)
@@ -334,8 +327,8 @@ def _find_directory(file: OpenFile, path: str) -> tuple[int, int, int, int]:
     found = _find_end(file)
     if found is None:
         raise SourceError(
-            f"{path}: the zip has no end: it was cut off, by a download perhaps that did not "
-            "finish; get it again"
+            f"{path}: the zip has no end: it was cut off, perhaps by an incomplete "
+            "download; get it again"
         )
     end, (disk, first_disk, _, count, length, offset, _) = found
     at = end - _END64_LOCATOR.size
@@ -348,10 +341,10 @@ def _find_directory(file: OpenFile, path: str) -> tuple[int, int, int, int]:
                 disk, first_disk, _, count, length, offset = _END64.unpack(record)[4:]
                 break
         else:
-            raise SourceError(f"{path}: the zip's end is damaged: get it again")
+            raise SourceError(f"{path}: the zip's end is damaged; get it again")
     if disk or first_disk:
         raise SourceError(
-            f"{path}: is the last part of a zip in several: join them first, "
+            f"{path}: is the last part of a split zip; join the parts first: "
             "zip -s 0 LAST.zip --out WHOLE.zip"
         )
     start = end - length
@@ -396,11 +389,11 @@ def _add_zipped(
     if flags & _ENCRYPTED:
         problem = "encrypted"
     elif method not in _METHODS:
-        problem = f"compressed by method {method}; dsprep reads what is stored or deflated"
+        problem = f"compressed by method {method}; dsprep reads stored and deflated members"
     elif offset + LOCAL_HEADER.size + stored > end:
         problem = "its bytes are not in the zip"
     elif size > stored * (_MOST_INFLATED if method else 1) or (method == 0 and size != stored):
-        problem = f"says that it is {size} bytes, which the {stored} in the zip cannot be"
+        problem = f"says that it has {size} bytes, but {stored} bytes in the zip cannot be so many"
     elif is_bomb(size, stored):
         problem = f"{size} bytes, compressed to {stored}: a bomb"
     if problem:
@@ -474,4 +467,4 @@ def _refuse_overlaps(listing: Listing) -> None:
             shared |= {last, at}
         if ends[at] + LOCAL_HEADER.size > end:
             end, last = ends[at] + LOCAL_HEADER.size, at
-    listing.remove(shared, "its bytes are those of another member, too")
+    listing.remove(shared, "it shares its bytes with another member")

@@ -4,28 +4,26 @@ from __future__ import annotations
 
 import posixpath
 import re
-from collections.abc import Iterator, Mapping
-from functools import partial
-from typing import TYPE_CHECKING, NamedTuple
+from collections.abc import Callable
+from operator import attrgetter
+from typing import TYPE_CHECKING
 
 import polars as pl
 
-from dsprep.catalog import Catalog
 from dsprep.errors import SourceError
 from dsprep.findings import Finding
 from dsprep.sources.archive import Archive, Listing, is_archive, open_archive
 from dsprep.sources.archive_reader import ZipReader
 from dsprep.sources.files import Files
 from dsprep.sources.scan import LEFT_BEHIND
-from dsprep.sources.tree import read_tree
-from dsprep.storage.paths import exists, is_dir
+from dsprep.storage.files import exists, is_dir
 from dsprep.text import decode_text, read_text
 
 if TYPE_CHECKING:
     from dsprep.sources.reading import Source
 
 _PARTS = ("cls", "json", "txt")
-"""Extensions of what a WebDataset has beside images."""
+"""Extensions of parts of samples in a WebDataset, besides images."""
 
 _MOST_TEXT = 1 << 30
 """Maximum size of a list or a table in an archive."""
@@ -40,9 +38,9 @@ _MOST_LINKS = 40
 """As many links may follow one another, as on a disk."""
 
 
-def read_archive(source: Source, archive: Archive) -> tuple[Catalog, list[Finding]]:
-    """Make the catalog of the images in an archive."""
-    files = files_of(archive, source.extensions)
+def images_of(archive: Archive, source: Source) -> Files:
+    """Return the files of an archive whose images are samples by themselves."""
+    files = files_of(archive, source.suffixes)
     if files.table.is_empty() and archive.listing.damage:
         raise SourceError(f"{archive.path}: {archive.listing.damage[0].detail}")
     is_tar = not isinstance(archive.reader, ZipReader)
@@ -52,11 +50,11 @@ def read_archive(source: Source, archive: Archive) -> tuple[Catalog, list[Findin
             "them: give --from parts to take those of one name for one sample, or --from images "
             "to take the images alone"
         )
-    return read_tree(source, files=files, text_of=partial(read_text_of, archive))
+    return files
 
 
 def _has_parts(files: Files) -> bool:
-    """Whether at least half of the images of a tar have labels or texts in files beside them."""
+    """Return whether half of the images of a tar, or more, have labels or texts beside them."""
     assert files.others is not None
     stem, extension = (pl.col("path").str.extract(each) for each in (r"^(.*)\.", r"\.([^./]*)$"))
     known = files.others.filter(extension.is_in(_PARTS)).select(stem=stem).unique()
@@ -65,7 +63,7 @@ def _has_parts(files: Files) -> bool:
 
 
 def read_text_beside(root: str, path: str) -> str:
-    """Read a list or a table that goes with a source: from the disk, or out of its archive."""
+    """Read a list or a table that goes with a source: from the disk, or from its archive."""
     if exists(path) or is_dir(root) or not is_archive(root):
         return read_text(path)
     return read_text_of(open_archive(root), path)
@@ -87,195 +85,149 @@ def read_text_of(archive: Archive, path: str) -> str:
     if not found:
         raise SourceError(f"{path}: does not exist, neither on the disk nor in {archive.path}")
     if listing.sizes[found[-1]] > _MOST_TEXT:
-        raise SourceError(f"{path}: has {listing.sizes[found[-1]]} bytes, which is no list")
+        raise SourceError(f"{path}: has {listing.sizes[found[-1]]} bytes, too many for a list")
     (data,) = archive.reader.read(listing.rows(found[-1:]))
     if not isinstance(data, bytes):
         raise SourceError(f"{archive.path}: {path}: {data}")
     return decode_text(data, path)
 
 
-class _Place(NamedTuple):
-    """What a member's name means."""
-
-    path: str | None  # the path in the archive, plainly written; None if it leads outside
-    hidden: str = ""  # what is hidden, or left behind, in that path: its path, or the empty string
-
-
 def files_of(archive: Archive, extensions: frozenset[str]) -> Files:
-    """Put what lies in an archive into a table, as unpacking would lay it out."""
+    """Put the members of an archive into a table, as unpacking would lay them out."""
     listing, reader = archive.listing, archive.reader
-    findings = list(_set_aside(listing, extensions))
-    members = _members(listing, reader.mtime or 0)
-    odd = members.filter(pl.col("path").str.contains(_ODD))
-    if not odd.is_empty():
-        members = members.join(odd.select("row"), on="row", how="anti")
-        placed = [_place(name) for name in odd["path"].to_list()]
-        findings += [
-            _finding("bad-name", name, extensions, "leads out of the archive")
-            for name, place in zip(odd["path"].to_list(), placed, strict=True)
-            if place.path is None
-        ]
-        odd = odd.with_columns(
-            pl.Series("path", [place.path for place in placed], pl.String),
-            pl.Series("hidden", [place.hidden for place in placed], pl.String),
-        ).drop_nulls("path")
-        members = pl.concat([members, odd])
-    if listing.links:
-        linked, lost = _links(listing, members, extensions)
-        members = pl.concat([members, linked])
-        findings += lost
-    is_image = pl.col("path").str.extract(_EXTENSION).str.to_lowercase().is_in(extensions)
-    members = members.with_columns(image=is_image.fill_null(False) & (pl.col("hidden") == ""))
-    repeated = members.filter(pl.col("path").is_duplicated())
-    if not repeated.is_empty():
-        findings += _duplicates(repeated)
-        members = members.sort("row").unique("path", keep="last", maintain_order=True)
-    hidden = members.filter(pl.col("hidden") != "")["hidden"].unique()
-    findings += [Finding("hidden", path) for path in hidden.to_list()]
-    plain = members.filter(~pl.col("image") & (pl.col("hidden") == ""))["path"]
-    findings += [Finding("not-an-image", path) for path in plain.to_list()]
-    members, findings = _below(archive, members, findings)
-    members_are = members["image"]
-    table = members.drop("row", "hidden", "image")
-    images = table.filter(members_are)
-    top = "" if archive.below else _top(images["path"], listing)
-    findings = sorted(findings, key=lambda finding: finding.path)
-    return Files(images, [*listing.damage, *findings], [], table.filter(~members_are), reader, top)
 
+    def finding(kind: str, name: str, detail: str) -> Finding:
+        """Report a file; one whose name is not that of an image was never a sample."""
+        match = re.search(_EXTENSION, name)
+        is_image = match is not None and match[1].lower() in extensions
+        return Finding(kind if is_image else "not-an-image", name.replace("\0", "\\x00"), detail)
 
-def _members(listing: Listing, mtime: int) -> pl.DataFrame:
-    columns = [
-        pl.Series("path", listing.names, pl.String),
-        pl.Series("size", listing.sizes, pl.Int64),
-        pl.Series("offset", listing.offsets, pl.Int64),
-        pl.Series("stored", listing.stored, pl.Int64),
-    ]
-    return pl.DataFrame(columns).select(
-        "path",
-        "size",
-        pl.lit(mtime, pl.Int64).alias("mtime"),
-        pl.lit(0, pl.Int64).alias("file"),
-        "offset",
-        "stored",
-        (2 * pl.int_range(pl.len()) + 1).alias("row"),  # links come between them
-        pl.lit("").alias("hidden"),
-    )
-
-
-def _place(name: str) -> _Place:
-    parts = [part for part in name.split("/") if part not in ("", ".")]
-    if name.startswith("/") or "\0" in name or ".." in parts or _DRIVE.match(name) or not parts:
-        return _Place(None)
-    for depth, part in enumerate(parts, 1):
-        if part.startswith(".") or part in LEFT_BEHIND:
-            hidden = "/".join(parts[:depth]) + "/" * (depth < len(parts))
-            return _Place("/".join(parts), hidden)
-    return _Place("/".join(parts))
-
-
-def _is_image(name: str, extensions: frozenset[str]) -> bool:
-    found = re.search(_EXTENSION, name)
-    return found is not None and found[1].lower() in extensions
-
-
-def _finding(kind: str, name: str, extensions: frozenset[str], detail: str) -> Finding:
-    """A finding about a file; what is no image by its name was never a sample."""
-    kind = kind if _is_image(name, extensions) else "not-an-image"
-    return Finding(kind, name.replace("\0", "\\x00"), detail)
-
-
-def _set_aside(listing: Listing, extensions: frozenset[str]) -> Iterator[Finding]:
-    """What the listing itself says of members that cannot be read."""
-    sets = [
+    findings = []
+    for kind, name, detail in (
         *(("unreadable", name, reason) for name, reason in listing.unreadable),
         *(("not-an-image", name, "not a regular file") for name in listing.special),
         *(("bad-name", name, "the name is not UTF-8") for name in listing.nameless),
-    ]
-    for kind, name, detail in sets:
-        place = _place(name)
-        if place.hidden:
-            yield Finding("hidden", place.hidden)
-        else:
-            yield _finding(kind, place.path or name, extensions, detail)
+    ):
+        path, hidden = _normal(name)
+        findings.append(
+            Finding("hidden", hidden) if hidden else finding(kind, path or name, detail)
+        )
+    members = _members(listing, reader.mtime or 0)
+    is_odd = members["path"].str.contains(_ODD)
+    if is_odd.any():
+        names = members["path"].filter(is_odd).to_list()
+        paths, hiddens = zip(*map(_normal, names), strict=True)
+        findings += [
+            finding("bad-name", name, "leads out of the archive")
+            for name, path in zip(names, paths, strict=True)
+            if path is None
+        ]
+        odd = members.filter(is_odd).with_columns(
+            pl.Series("path", paths, pl.String), pl.Series("hidden", hiddens, pl.String)
+        )
+        members = pl.concat([members.filter(~is_odd), odd.drop_nulls("path")])
+    if listing.links:
+        members = pl.concat([members, _linked(listing, members, findings, finding)])
+    is_image = pl.col("path").str.extract(_EXTENSION).str.to_lowercase().is_in(extensions)
+    members = members.with_columns(image=is_image.fill_null(False) & (pl.col("hidden") == ""))
+    if members["path"].is_duplicated().any():
+        repeats = pl.col("path").is_duplicated() & pl.col("image")
+        counts = members.filter(repeats).group_by("path", maintain_order=True).len()
+        findings += [
+            Finding("duplicate", path, f"{count} times in the archive; the last one counts")
+            for path, count in counts.iter_rows()
+        ]
+        members = members.sort("row").unique("path", keep="last", maintain_order=True)
+    is_hidden = pl.col("hidden") != ""
+    hidden_paths = members.filter(is_hidden)["hidden"].unique()
+    findings += [Finding("hidden", path) for path in hidden_paths.to_list()]
+    plain = members.filter(~pl.col("image") & ~is_hidden)["path"]
+    findings += [Finding("not-an-image", path) for path in plain.to_list()]
+    if archive.below:  # only what lies there, with paths that start there
+        prefix = archive.below + "/"
+        members = members.filter(pl.col("path").str.starts_with(prefix))
+        if members.is_empty():
+            raise SourceError(f"{archive.path}: has no directory {archive.below!r}")
+        members = members.with_columns(pl.col("path").str.strip_prefix(prefix))
+        findings = [
+            each._replace(path=each.path.removeprefix(prefix))
+            for each in findings
+            if each.path.startswith(prefix)
+        ]
+    table = members.drop("row", "hidden", "image")
+    images = table.filter(members["image"])
+    top = "" if archive.below else _top(images["path"], listing)
+    findings = [*listing.damage, *sorted(findings, key=attrgetter("path"))]
+    return Files(images, findings, [], table.filter(~members["image"]), reader, top)
 
 
-def _links(
-    listing: Listing, members: pl.DataFrame, extensions: frozenset[str]
-) -> tuple[pl.DataFrame, list[Finding]]:
-    """Find what links lead to: the member that has that path."""
-    paths = {path: row for row, path in enumerate(members["path"].to_list())}
-    targets: dict[str, str] = {}
-    hidden: dict[str, str] = {}
-    places: dict[str, int] = {}
-    lost = []
+def _members(listing: Listing, mtime: int) -> pl.DataFrame:
+    columns = {
+        "path": pl.Series(listing.names, dtype=pl.String),
+        "size": pl.Series(listing.sizes, dtype=pl.Int64),
+        "mtime": pl.repeat(mtime, len(listing.names), dtype=pl.Int64, eager=True),
+        "file": pl.repeat(0, len(listing.names), dtype=pl.Int64, eager=True),
+        "offset": pl.Series(listing.offsets, dtype=pl.Int64),
+        "stored": pl.Series(listing.stored, dtype=pl.Int64),
+    }
+    row = 2 * pl.int_range(pl.len()) + 1  # links come between them
+    return pl.DataFrame(columns).with_columns(row=row, hidden=pl.lit(""))
+
+
+def _normal(name: str) -> tuple[str | None, str]:
+    """Return the normal path of a member, and what is hidden or left behind in it.
+
+    The path is None if it leads outside.
+    """
+    parts = [part for part in name.split("/") if part not in ("", ".")]
+    if name.startswith("/") or "\0" in name or ".." in parts or _DRIVE.match(name) or not parts:
+        return None, ""
+    for depth, part in enumerate(parts, 1):
+        if part.startswith(".") or part in LEFT_BEHIND:
+            return "/".join(parts), "/".join(parts[:depth]) + "/" * (depth < len(parts))
+    return "/".join(parts), ""
+
+
+def _linked(
+    listing: Listing,
+    members: pl.DataFrame,
+    findings: list[Finding],
+    finding: Callable[[str, str, str], Finding],
+) -> pl.DataFrame:
+    """Return the members that links lead to, under the paths of the links; adds to findings."""
+    rows = {path: row for row, path in enumerate(members["path"].to_list())}
+    links: dict[str, tuple[str, str, int]] = {}  # target, what is hidden, position by path
     for link in listing.links:
-        place = _place(link.name)
-        start = posixpath.dirname(place.path or "") if link.symbolic else ""
-        target = posixpath.normpath(posixpath.join(start, link.target))
-        if place.path is None:
-            lost.append(_finding("bad-name", link.name, extensions, "leads out of the archive"))
+        path, hidden = _normal(link.name)
+        if path is None:
+            findings.append(finding("bad-name", link.name, "leads out of the archive"))
         else:
-            targets[place.path], hidden[place.path] = target, place.hidden
-            places[place.path] = 2 * link.position
+            start = posixpath.dirname(path) if link.symbolic else ""
+            target = posixpath.normpath(posixpath.join(start, link.target))
+            links[path] = target, hidden, 2 * link.position
     found = []
-    for path, target in targets.items():
-        row = _follow(target, targets, paths)
-        if row is not None:
-            found.append((path, row, hidden[path]))
-        elif hidden[path]:
-            lost.append(Finding("hidden", hidden[path]))
+    for path, (target, hidden, position) in links.items():
+        end = target
+        for _ in range(_MOST_LINKS):
+            if end in rows or end not in links:
+                break
+            end = links[end][0]
+        if end in rows:
+            found.append((rows[end], path, hidden, position))
+        elif hidden:
+            findings.append(Finding("hidden", hidden))
         else:
             shown = target.replace("\0", "\\x00")
-            lost.append(
-                _finding("missing", path, extensions, f"a link to {shown}, not in the archive")
-            )
-    linked = members[[row for _, row, _ in found]].with_columns(
-        pl.Series("path", [path for path, _, _ in found], pl.String),
-        pl.Series("hidden", [each for _, _, each in found], pl.String),
-        pl.Series("row", [places[path] for path, _, _ in found], pl.Int64),
+            findings.append(finding("missing", path, f"a link to {shown}, not in the archive"))
+    return members[[row for row, *_ in found]].with_columns(
+        pl.Series("path", [path for _, path, _, _ in found], pl.String),
+        pl.Series("hidden", [hidden for _, _, hidden, _ in found], pl.String),
+        pl.Series("row", [position for *_, position in found], pl.Int64),
     )
-    return linked, lost
-
-
-def _follow(target: str, targets: Mapping[str, str], paths: Mapping[str, int]) -> int | None:
-    for _ in range(_MOST_LINKS):
-        if target in paths:
-            return paths[target]
-        if target not in targets:
-            return None
-        target = targets[target]
-    return None
-
-
-def _duplicates(repeated: pl.DataFrame) -> list[Finding]:
-    counts = repeated.filter("image").group_by("path", maintain_order=True).len()
-    return [
-        Finding("duplicate", path, f"{count} times in the archive; the last one counts")
-        for path, count in counts.iter_rows()
-    ]
-
-
-def _below(
-    archive: Archive, members: pl.DataFrame, findings: list[Finding]
-) -> tuple[pl.DataFrame, list[Finding]]:
-    """Only what lies below the directory that was named, with paths that start there."""
-    if not archive.below:
-        return members, findings
-    prefix = archive.below + "/"
-    path = pl.col("path")
-    members = members.filter(path.str.starts_with(prefix))
-    if members.is_empty():
-        raise SourceError(f"{archive.path}: holds no directory {archive.below!r}")
-    members = members.with_columns(path.str.strip_prefix(prefix))
-    return members, [
-        each._replace(path=each.path.removeprefix(prefix))
-        for each in findings
-        if each.path.startswith(prefix)
-    ]
 
 
 def _top(paths: pl.Series, listing: Listing) -> str:
-    """The directory that an archive is of, if all images lie below it.
+    """Return the directory that an archive is of, if all images lie below it.
 
     Where every name begins with ``./``, a directory was archived from within and is not named; and
     a tar in a tar is a class.
@@ -283,6 +235,4 @@ def _top(paths: pl.Series, listing: Listing) -> str:
     first = paths.str.extract(r"^([^/]+)/")
     if first.n_unique() != 1 or first[0] is None or first[0] in listing.stems:
         return ""
-    if all(name.startswith("./") for name in listing.names):
-        return ""
-    return str(first[0])
+    return "" if all(name.startswith("./") for name in listing.names) else str(first[0])

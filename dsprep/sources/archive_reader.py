@@ -1,4 +1,4 @@
-"""Files in an archive, read where they lie: zip, tar, and tar that is compressed as a whole."""
+"""How workers read members of archives: zip, tar, and tar that is compressed as a whole."""
 
 from __future__ import annotations
 
@@ -9,41 +9,39 @@ import zlib
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import ClassVar, NamedTuple
 
 from dsprep.errors import BadSample, DamagedShard, DestinationError, SourceError
 from dsprep.formats.stream import ShardStream
 from dsprep.rows import Reader, Rows
 from dsprep.sources.prefetch import asked_ahead, read_at
-from dsprep.storage.opened import OpenFile, open_file
+from dsprep.storage.files import OpenFile, open_file
 
 LOCAL_HEADER = struct.Struct("<4s5H3L2H")
-"""What precedes a member of a zip (APPNOTE 6.3.10, 4.3.7); its name and an extra field follow."""
+"""The header of a member of a zip (APPNOTE 6.3.10, 4.3.7); its name and an extra field follow."""
 
 _DESCRIPTOR = struct.Struct("<4sL")
-_BESIDES = LOCAL_HEADER.size + 512
-"""Bytes that are read besides a member's own: its header and its name nearly always fit in."""
-
 _ENCRYPTED, _DESCRIBED_AFTER = 1, 1 << 3  # flags (4.4.4)
 _STORED, _DEFLATED = 0, 8  # methods (4.4.5)
 _LARGE = 0xFFFFFFFF
 _BLOCK = 1 << 20
-_IN_MEMORY = 1 << 26
-"""Bytes picked out of a compressed tar before a temporary file takes them."""
+_IN_MEMORY = 1 << 26  # bytes of members of a compressed tar before a temporary file takes them
 
 
 @dataclass(frozen=True)
 class ArchiveReader(Reader):
-    """Reads from an archive."""
+    """Reads members of an archive."""
 
-    path: str  # the archive
-    size: int  # its bytes when it was listed
-    # when it was last changed before that, in ns since 1970; None if that does not count
-    mtime: int | None
+    beside: ClassVar[int] = 0
+    """Bytes that are read besides a member's own."""
+
+    path: str
+    size: int  # bytes of the archive when it was listed
+    mtime: int | None  # when it was last changed before that, in ns since 1970; None if unknown
 
     @contextmanager
     def open(self) -> Iterator[OpenFile]:
-        """Open the archive."""
+        """Open the archive, which must be as it was when it was listed."""
         try:
             file = open_file(self.path)
         except OSError as error:
@@ -53,57 +51,102 @@ class ArchiveReader(Reader):
             yield file
 
     def require_same(self, file: OpenFile) -> None:
-        """Refuse an archive that is not as it was."""
+        """Refuse an archive that has changed."""
         size, mtime = file.facts()
         if size != self.size or self.mtime not in (None, mtime):
             raise SourceError(f"{self.path}: has changed; give the same command again")
 
-
-@dataclass(frozen=True)
-class ZipReader(ArchiveReader):
-    """Reads members of a zip; a row's offset is that of the member's local header."""
-
     def read(self, rows: Rows) -> Iterator[bytes | BadSample]:
-        """Read members, one after the other."""
+        """Read members in the order of the rows, some of them ahead."""
         assert rows.offsets is not None and rows.stored is not None
-        places = zip(rows.offsets, rows.stored, rows.sizes, strict=True)
         with self.open() as file:
 
             def ask(place: tuple[int, int, int]) -> int:
-                file.ahead(place[0], place[1] + _BESIDES)
+                file.ahead(place[0], place[1] + self.beside)
                 return place[1]
 
-            for place in asked_ahead(places, ask):
+            for place in asked_ahead(zip(rows.offsets, rows.stored, rows.sizes, strict=True), ask):
                 try:
-                    member: bytes | BadSample = _read_member(file, *place)
+                    member: bytes | BadSample = self.member(file, *place)
                 except BadSample as error:
                     member = error
                 except OSError as error:
                     member = BadSample(f"cannot be read ({error.strerror})")
                 yield member
 
+    def member(self, file: OpenFile, offset: int, stored: int, size: int) -> bytes:
+        """Read the member at an offset: its bytes in the archive, and when extracted."""
+        raise NotImplementedError
+
 
 @dataclass(frozen=True)
 class TarReader(ArchiveReader):
     """Reads members of a tar; a row's offset is that of the member's first byte."""
 
-    def read(self, rows: Rows) -> Iterator[bytes | BadSample]:
-        """Read members, one after the other."""
-        assert rows.offsets is not None
-        places = zip(rows.offsets, rows.sizes, strict=True)
-        with self.open() as file:
+    def member(self, file: OpenFile, offset: int, stored: int, size: int) -> bytes:
+        """Read a member."""
+        data = read_at(file, size, offset)
+        if len(data) != size:
+            raise BadSample("the archive was cut off in it")
+        return data
 
-            def ask(place: tuple[int, int]) -> int:
-                file.ahead(*place)
-                return place[1]
 
-            for offset, size in asked_ahead(places, ask):
-                try:
-                    data = read_at(file, size, offset)
-                except OSError as error:
-                    yield BadSample(f"cannot be read ({error.strerror})")
-                    continue
-                yield data if len(data) == size else BadSample("the archive was cut off in it")
+@dataclass(frozen=True)
+class ZipReader(ArchiveReader):
+    """Reads members of a zip; a row's offset is that of the member's local header."""
+
+    beside: ClassVar[int] = LOCAL_HEADER.size + 512  # the header and the name nearly always fit in
+
+    def member(self, file: OpenFile, offset: int, stored: int, size: int) -> bytes:
+        """Read a member, which has to be what the directory of the zip says."""
+        head = read_at(file, self.beside + stored, offset)
+        if len(head) < LOCAL_HEADER.size or head[:4] != b"PK\x03\x04":
+            raise BadSample("no member begins at the offset in the directory of the zip")
+        _, _, flags, method, _, _, crc, packed, plain, name, extra = LOCAL_HEADER.unpack_from(head)
+        begin = LOCAL_HEADER.size + name + extra
+        if len(head) < begin + stored + _DESCRIPTOR.size:
+            head, begin = read_at(file, stored + _DESCRIPTOR.size, offset + begin), 0
+        data = head[begin : begin + stored]
+        if len(data) < stored:
+            raise BadSample("the archive was cut off in it")
+        if flags & _ENCRYPTED:
+            raise BadSample("encrypted")
+        if method not in (_STORED, _DEFLATED):
+            problem = f"compressed by method {method}; dsprep reads stored and deflated members"
+            raise BadSample(problem)
+        content = _inflate(data, size) if method == _DEFLATED else data
+        if len(content) != size:
+            raise BadSample(f"does not have the {size} bytes of the directory of the zip")
+        found = zlib.crc32(content)
+        if not flags & _DESCRIBED_AFTER:
+            if (packed, plain) != (stored, size) and _LARGE not in (packed, plain):
+                raise BadSample("its header and the directory of the zip give different sizes")
+            if found != crc:
+                raise BadSample(f"its crc32 is {found:08x}, not {crc:08x}: it is damaged")
+        elif found not in (crc, *_crcs_after(head, begin + stored)):  # some tell it before, as well
+            raise BadSample(f"its crc32 is not {found:08x}: it is damaged")
+        return content
+
+
+def _inflate(data: bytes, size: int) -> bytes:
+    """Decompress, at most one byte more than there should be."""
+    inflate = zlib.decompressobj(-zlib.MAX_WBITS)
+    try:
+        content = inflate.decompress(data, size + 1)
+    except zlib.error as error:
+        raise BadSample(f"bad deflated data ({error})") from None
+    if len(content) == size and not inflate.eof:
+        raise BadSample("its deflated data is cut short")
+    return content
+
+
+def _crcs_after(head: bytes, at: int) -> tuple[int, ...]:
+    """Return what the data descriptor after a member says: its signature may be left out."""
+    if len(head) < at + _DESCRIPTOR.size:
+        return ()
+    signature, crc = _DESCRIPTOR.unpack_from(head, at)
+    first = int.from_bytes(signature, "little")
+    return (first, crc) if signature == b"PK\x07\x08" else (first,)
 
 
 @dataclass(frozen=True)
@@ -177,11 +220,9 @@ def read_members(members: Sequence[ArchiveMember]) -> Iterator[bytes]:
 
 
 def _reordered(
-    found: Iterable[bytes],
-    places: Iterable[tuple[int, int]],
-    wanted: Iterable[tuple[int, int]],
+    found: Iterable[bytes], places: Iterable[tuple[int, int]], wanted: Iterable[tuple[int, int]]
 ) -> Iterator[bytes]:
-    """Keep what comes in one order, in memory or in a temporary file, and yield it in another."""
+    """Keep members that come in one order, in memory or in a file, and yield them in another."""
     kept: dict[tuple[int, int], int] = {}
     with tempfile.SpooledTemporaryFile(_IN_MEMORY) as file:
         for place, content in zip(places, found, strict=True):
@@ -196,57 +237,3 @@ def _reordered(
         for place in wanted:
             file.seek(kept[place])
             yield file.read(place[1])
-
-
-def _read_member(file: OpenFile, offset: int, stored: int, size: int) -> bytes:
-    """Read a member of a zip."""
-    head = read_at(file, _BESIDES + stored, offset)
-    if len(head) < LOCAL_HEADER.size or head[:4] != b"PK\x03\x04":
-        raise BadSample("no member begins where the directory of the zip says")
-    _, _, flags, method, _, _, crc, packed, plain, name, extra = LOCAL_HEADER.unpack_from(head)
-    begin = LOCAL_HEADER.size + name + extra
-    if len(head) < begin + stored + _DESCRIPTOR.size:
-        head, begin = read_at(file, stored + _DESCRIPTOR.size, offset + begin), 0
-    data = head[begin : begin + stored]
-    if len(data) < stored:
-        raise BadSample("the archive was cut off in it")
-    if flags & _ENCRYPTED:
-        raise BadSample("encrypted")
-    if method == _DEFLATED:
-        content = _inflate(data, size)
-    elif method == _STORED:
-        content = data
-    else:
-        raise BadSample(f"compressed by method {method}; dsprep reads what is stored or deflated")
-    if len(content) != size:
-        raise BadSample(f"has other than the {size} bytes that the directory of the zip says")
-    found = zlib.crc32(content)
-    if not flags & _DESCRIBED_AFTER:
-        if (packed, plain) != (stored, size) and _LARGE not in (packed, plain):
-            raise BadSample("its header and the directory of the zip tell different sizes")
-        if found != crc:
-            raise BadSample(f"its crc32 is {found:08x}, not {crc:08x}: it is damaged")
-    elif found not in (crc, *_crcs_after(head, begin + stored)):  # some tell it before, as well
-        raise BadSample(f"its crc32 is not {found:08x}: it is damaged")
-    return content
-
-
-def _inflate(data: bytes, size: int) -> bytes:
-    """Decompress, at most one byte more than there should be."""
-    inflate = zlib.decompressobj(-zlib.MAX_WBITS)
-    try:
-        content = inflate.decompress(data, size + 1)
-    except zlib.error as error:
-        raise BadSample(f"bad deflated data ({error})") from None
-    if len(content) == size and not inflate.eof:
-        raise BadSample("its deflated data is cut short")
-    return content
-
-
-def _crcs_after(head: bytes, at: int) -> tuple[int, ...]:
-    """What the data descriptor after a member says: its signature may be left out."""
-    if len(head) < at + _DESCRIPTOR.size:
-        return ()
-    signature, crc = _DESCRIPTOR.unpack_from(head, at)
-    first = int.from_bytes(signature, "little")
-    return (first, crc) if signature == b"PK\x07\x08" else (first,)

@@ -21,8 +21,8 @@ from dsprep.sources.files import list_files
 from dsprep.sources.labels import Known, labels_from_numbers
 from dsprep.sources.match import chosen, match_files
 from dsprep.sources.scan import RunAll, scan_below
-from dsprep.storage.paths import common_path, is_dir
-from dsprep.storage.urls import is_s3
+from dsprep.storage.files import common_path, is_dir
+from dsprep.storage.location import is_s3
 from dsprep.text import read_text, refuse
 from dsprep.units import format_count
 
@@ -43,13 +43,13 @@ def read_augmented(
     S3 URL, whose end is a path below the root: the bucket and as few directories as possible are
     cut off.
     """
-    path = source.list or source.root
+    path = source.list_file or source.root
     lines = list(parse_augmented(read_text(path), path))
     if not lines:
         raise SourceError(f"{path}: names no images")
     classes = _classes(lines, classes, path)
-    root = source.root if source.list else _images_of(path, lines)
-    files = list_files(scan_below(root, source.extensions, run_all))
+    root = source.root if source.list_file else _images_of(path, lines)
+    files = list_files(scan_below(root, source.suffixes, run_all))
     paths = _paths(lines, root, set(files.table["path"].to_list()), path)
     rows = pl.DataFrame({"line": [line.line for line in lines], "path": paths})
     outside = leads_outside(pl.col("path"))

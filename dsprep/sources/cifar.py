@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 
 from dsprep.errors import SourceError
 from dsprep.sources.archive_reader import read_members
-from dsprep.sources.batches import Batch, BatchFile, LabeledBatch
+from dsprep.sources.pixel_reader import Batch, BatchFile, LabeledBatch
 
 SIDE = 32
 _PIXELS = 3 * SIDE * SIDE
@@ -155,7 +155,7 @@ def _decode(
     step = version.labels + _PIXELS
     if not data or len(data) % step:
         raise SourceError(
-            f"{file}: has {len(data)} bytes, which is no multiple of {step}: download it again"
+            f"{file}: has {len(data)} bytes, not a multiple of {step}; download it again"
         )
     starts = range(version.labels, len(data), step)
     pixels = b"".join(data[start : start + _PIXELS] for start in starts)
@@ -175,14 +175,14 @@ def _decode_pickle(
             raise ValueError
         length = len(memoryview(pixels))
     except (AttributeError, IndexError, KeyError, TypeError, ValueError):
-        raise SourceError(f"{file}: holds no array 'data' of {_PIXELS} bytes an image") from None
+        raise SourceError(f"{file}: has no array 'data' of {_PIXELS} bytes an image") from None
     labels = fields.get(key)
     if not isinstance(labels, list) or any(type(label) is not int for label in labels):
-        raise SourceError(f"{file}: holds no list {key!r} of numbers")
+        raise SourceError(f"{file}: has no list {key!r} of numbers")
     if len(labels) != count:
         raise SourceError(f"{file}: has {len(labels)} labels, but {count} images")
     if any(not 0 <= label < 1 << 31 for label in labels):
-        raise SourceError(f"{file}: holds labels that are no class numbers")
+        raise SourceError(f"{file}: has labels that are not class numbers")
     if length != count * _PIXELS:
         raise SourceError(f"{file}: says it has {count} images, but holds {length} bytes of pixels")
     if by_column:  # the first bytes of all images, then the second bytes, and so on
@@ -269,8 +269,8 @@ def read_pickle(data: bytes, source: str) -> dict[str, Any]:
                 loaded = str(value) if value is not None else " ".join(taken)
                 if loaded not in _GLOBALS:
                     raise SourceError(
-                        f"{source}: is a pickle that wants to load {loaded.replace(' ', '.')}, "
-                        "which no file of CIFAR's does: it is not opened"
+                        f"{source}: is a pickle that loads {loaded.replace(' ', '.')}, which no "
+                        "file of CIFAR does; dsprep does not open it"
                     )
                 stack.append(_Made(loaded))
             elif name == "REDUCE":
@@ -285,7 +285,7 @@ def read_pickle(data: bytes, source: str) -> dict[str, Any]:
             for key, value in found.items()
         }
     except (AttributeError, IndexError, KeyError, TypeError, ValueError):
-        raise SourceError(f"{source}: is not a whole pickle, or not of CIFAR's kind") from None
+        raise SourceError(f"{source}: is not a complete pickle of CIFAR") from None
 
 
 def _called(called: _Made, arguments: tuple[Any, ...]) -> Any:

@@ -26,10 +26,9 @@ from dsprep.sample import Sample, image_kind_of, key_of
 from dsprep.schema import IMAGE
 from dsprep.sources.prefetch import read_at, read_spans
 from dsprep.sources.scan import RunAll, read_all, read_file, scan_below, size_of
+from dsprep.storage.files import entries, is_dir, is_file, open_file, read_bytes
 from dsprep.storage.local import LARGEST_TABLE
-from dsprep.storage.opened import open_file
-from dsprep.storage.paths import entries, is_dir, is_file, read_bytes
-from dsprep.storage.urls import is_s3
+from dsprep.storage.location import is_s3
 
 if TYPE_CHECKING:
     from dsprep.catalog import Catalog
@@ -310,16 +309,12 @@ def _columns(data: bytes, name: str) -> tuple[tuple[str, str], ...]:
         for kind, cell in zip(kinds, cells, strict=True):
             if cell:
                 kind.add(_kind(cell))
-    return tuple(
-        (column, "text" if is_reference(column) else _joined(kind))
-        for column, kind in zip(names, kinds, strict=True)
-    )
-
-
-def _joined(kinds: set[str]) -> str:
-    if len(kinds) == 1:
-        return kinds.pop()
-    return "float" if kinds == {"int", "float"} else "text"
+    columns = []
+    for column, kind in zip(names, kinds, strict=True):
+        if len(kind) != 1 or is_reference(column):
+            kind = {"float"} if kind == {"int", "float"} and not is_reference(column) else {"text"}
+        columns.append((column, kind.pop()))
+    return tuple(columns)
 
 
 def _kind(cell: str) -> str:

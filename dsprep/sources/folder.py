@@ -24,8 +24,8 @@ from dsprep.sample import Sample, image_kind_of, key_of
 from dsprep.schema import Schema
 from dsprep.sources.prefetch import read_spans
 from dsprep.sources.scan import RunAll, read_all, read_file, scan_below, size_of
+from dsprep.storage.files import exists, is_file, read_bytes
 from dsprep.storage.local import LARGEST_TABLE
-from dsprep.storage.paths import exists, is_file, read_bytes
 
 if TYPE_CHECKING:
     from dsprep.catalog import Catalog

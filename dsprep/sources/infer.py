@@ -12,7 +12,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
-from itertools import chain, compress
+from itertools import compress
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from dsprep.errors import SourceError
@@ -121,16 +121,21 @@ def _with_width(settled: Settled, catalog: Catalog, choice: Choice, run_all: Run
 
 def _look(catalog: Catalog, choice: Choice, run_all: RunAll) -> Observed:
     """Look at samples: at some of each shard, or at all."""
+    import polars as pl
+
     table = catalog.table
     if not choice.look_all:
-        table = table.filter(_looked_at(table))
+        row = pl.int_range(pl.len())
+        of_shard = row.over("file") if "file" in table.columns else row
+        rank = pl.when(row < _FIRST).then(0).otherwise(1 + of_shard)
+        ranked = table.select(rank=rank, row=row, size="size").sort("rank", "row")
+        fits = (pl.col("size").cum_sum() <= _MOST_BYTES) | (pl.int_range(pl.len()) == 0)
+        fits &= pl.col("rank") <= _OF_SHARD
+        table = table.filter(ranked.with_columns(fits=fits).sort("row")["fits"])
     share = max(1, -(-table.height // _TASKS))
-    tasks = [
-        Look(catalog.reader, replace(catalog, table=table.slice(start, share)).rows(), choice)
-        for start in range(0, table.height, share)
-    ]
+    parts = (replace(catalog, table=part) for part in table.iter_slices(share))
     found = Observed()
-    for part in run_all(look_at, tasks):
+    for part in run_all(look_at, [(catalog.reader, part.rows(), choice) for part in parts]):
         found.add(part)
     return found
 
@@ -147,19 +152,6 @@ def _pixels(catalog: Catalog, observed: Observed, run_all: RunAll) -> Pixels | N
     return pixels
 
 
-def _looked_at(table: pl.DataFrame) -> pl.Series:
-    import polars as pl
-
-    row = pl.int_range(pl.len())
-    of_shard = row.over("file") if "file" in table.columns else row
-    rank = pl.when(row < _FIRST).then(0).otherwise(1 + of_shard)
-    ranked = table.select(rank=rank, row=row, size="size").sort("rank", "row")
-    fits = (pl.col("rank") <= _OF_SHARD) & (
-        (pl.col("size").cum_sum() <= _MOST_BYTES) | (pl.int_range(pl.len()) == 0)
-    )
-    return ranked.with_columns(fits=fits).sort("row")["fits"]
-
-
 def _with_classes(
     catalog: Catalog,
     choice: Choice,
@@ -172,15 +164,11 @@ def _with_classes(
     assert catalog.settled is not None
     settled = catalog.settled
     label = settled.schema.label_field
-    if label is None:
-        if catalog.keys_known or not every:
-            return catalog
-        return _with_labels(catalog, _gather(catalog, run_all), findings)
     # A schema that is given means what it says: names of classes would be a class.
     is_text = choice.label_type == "text" or (choice.schema and choice.label_type is None)
-    is_named = label.type == "text" and not is_text
-    if not (is_named or label.type in ("class", "list<int>")):
-        if not every:
+    is_named = label is not None and label.type == "text" and not is_text
+    if label is None or not (is_named or label.type in ("class", "list<int>")):
+        if not every or (label is None and catalog.keys_known):
             return catalog
         return _with_labels(catalog, _gather(catalog, run_all), findings)
     gathered = None
@@ -219,18 +207,13 @@ def _gather(catalog: Catalog, run_all: RunAll) -> Gathered:
         (catalog.reader, catalog.slice(start, _AT_ONCE).rows(), name)
         for start in range(0, len(catalog), _AT_ONCE)
     ]
-    found = list(run_all(gather, tasks))
-    names: dict[int, str] = {}
-    unread: dict[int, str] = {}
-    for number, each in enumerate(found):
-        add_names(names, each.names, catalog.root)
-        unread |= {number * _AT_ONCE + at: why for at, why in each.unread.items()}
-    return Gathered(
-        list(chain.from_iterable(each.keys for each in found)),
-        list(chain.from_iterable(each.labels for each in found)),
-        names,
-        unread,
-    )
+    found = Gathered([], [], {}, {})
+    for part in run_all(gather, tasks):
+        found.unread.update((len(found.keys) + at, why) for at, why in part.unread.items())
+        found.keys.extend(part.keys)
+        found.labels.extend(part.labels)
+        _add_names(found.names, part.names, catalog.root)
+    return found
 
 
 def _with_labels(catalog: Catalog, gathered: Gathered, findings: list[Finding]) -> Catalog:
@@ -264,43 +247,31 @@ def _column(catalog: Catalog, labels: Sequence[Any]) -> pl.Series | None:
         if known is not None and any(each not in known for each in labels):
             return None
         return pl.Series("cls", labels, dtype=pl.Int64)
-    if any(isinstance(each, tuple) and not (each and _are_numbers(each)) for each in labels):
-        return None
     lists = [each if isinstance(each, tuple) else (each,) for each in labels]
+    if not all(own and all(isinstance(item, int | float) for item in own) for own in lists):
+        return None
     return pl.Series("label", lists, dtype=pl.List(pl.Float64))
-
-
-def _are_numbers(values: Sequence[Any]) -> bool:
-    return all(isinstance(each, int | float) for each in values)
 
 
 def table_of(settled: Settled, schema: Schema, samples: int) -> Iterator[tuple[str, ...]]:
     """Return what a dry run shows of a schema, a row for each field."""
     roles = {settled.schema.image: "image", settled.schema.label: "label"}
-    for each in settled.schema.fields:
-        goes = schema.by_name.get(each.name)
+    for field in settled.schema.fields:
+        goes = schema.by_name.get(field.name)
         places = " ".join(".".join(place) for place in goes.places) if goes else "left out"
-        kind = each.type
-        if each.names:
-            kind += f" of {format_count(len(each.names), 'class')}"
-        count = settled.counts.get(each.name, 0)
+        kind = field.type
+        if field.names:
+            kind += f" of {format_count(len(field.names), 'class')}"
+        count = settled.counts.get(field.name, 0)
         seen = f"{count:,} of {settled.samples:,}" if settled.samples else f"{samples:,}"
-        told = each.told or "the manifest"
-        yield each.name, kind, roles.get(each.name, ""), told, places, seen
+        told = field.told or "the manifest"
+        yield field.name, kind, roles.get(field.name, ""), told, places, seen
 
 
-class Look(NamedTuple):
-    """Samples to look at."""
-
-    reader: Reader
-    rows: Rows
-    choice: Choice
-
-
-def look_at(task: Look) -> Observed:
+def look_at(task: tuple[Reader, Rows, Choice]) -> Observed:
     """Look at some samples, in a worker."""
     reader, rows, choice = task
-    samples = (each for each in reader.read(rows) if isinstance(each, Sample))
+    samples = (sample for sample in reader.read(rows) if isinstance(sample, Sample))
     return observe(samples, reader.table, choice)
 
 
@@ -329,7 +300,7 @@ def gather(task: tuple[Reader, Rows, str]) -> Gathered:
             found.keys.append(sample.path or sample.key)
             found.labels.append(label)
             if sample.class_name is not None and isinstance(label, int):
-                add_names(found.names, {label: sample.class_name}, path)
+                _add_names(found.names, {label: sample.class_name}, path)
         else:
             found.unread[len(found.keys)] = str(sample)
             found.keys.append(path)
@@ -337,7 +308,7 @@ def gather(task: tuple[Reader, Rows, str]) -> Gathered:
     return found
 
 
-def add_names(names: dict[int, str], more: dict[int, str], source: str) -> None:
+def _add_names(names: dict[int, str], more: dict[int, str], source: str) -> None:
     """Add names of classes to those that are known."""
     for number, name in more.items():
         if names.setdefault(number, name) != name:

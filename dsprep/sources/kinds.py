@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import partial
 from itertools import islice
@@ -22,7 +22,9 @@ from dsprep.formats.stream import ShardStream
 from dsprep.formats.webdataset import WebDataset
 from dsprep.sample import IMAGE_EXTENSIONS, OTHER_IMAGES, image_kind_of
 from dsprep.sources.scan import RunAll
-from dsprep.storage.paths import entries, exists, is_dir
+from dsprep.storage.files import entries, exists, is_dir, is_file
+from dsprep.storage.local import SCRATCH
+from dsprep.storage.location import is_s3
 from dsprep.units import extension_in
 
 if TYPE_CHECKING:
@@ -53,7 +55,7 @@ def detect(source: Source, run_all: RunAll = map) -> Found | None:
         raise OptionError(f"--from {kind}: choose one of {', '.join(KINDS)}")
     if kind == "images":
         return None
-    if (source.list or source.root).endswith(MANIFESTS):
+    if (source.list_file or source.root).endswith(MANIFESTS):
         kind = "manifest"
     elif kind != "manifest" and (source.parts or source.pairs):
         kind = "parts"
@@ -116,7 +118,7 @@ def _manifest(source: Source, run_all: RunAll) -> Found | None:
     from dsprep.sources.augmented import read_augmented
 
     _require_alone(source)
-    path = source.list or source.root
+    path = source.list_file or source.root
     if source.parts or source.pairs:
         raise OptionError(f"{path}: is a manifest, which goes with images, not --parts and --pair")
     return read_augmented(source, _classes(source), run_all)
@@ -198,7 +200,8 @@ def _parquet(source: Source, run_all: RunAll) -> Found | None:
         names = {entry.name: entry for entry in entries(root) if not entry.name.startswith(".")}
         tables = [name for name in names if name.endswith(".parquet") and names[name].is_file()]
         files = sorted(names[name].path for name in tables)
-        shards = {shard_stem(name) for name in names if _is_shard(name)}
+        layouts = {name: format_of_source(name) for name in names}
+        shards = {shard_stem(name) for name, kind in layouts.items() if kind and kind.concatenative}
         if files and source.kind is None and shards:
             if not shards.isdisjoint(map(shard_stem, files)):
                 return None  # img2dataset: tables of what is in the shards of the same names
@@ -220,17 +223,36 @@ def _parquet(source: Source, run_all: RunAll) -> Found | None:
     if not files or not (source.kind or all(file.endswith(".parquet") for file in files)):
         return None
     from dsprep.sources.parquet import read_parquet
-    from dsprep.sources.unfinished import require_finished
 
-    require_finished(source, files)
+    _require_finished(source, files)
     return read_parquet(
         files, _classes(source), choice=source.choice, order=source.class_order, run_all=run_all
     )
 
 
-def _is_shard(name: str) -> bool:
-    layout = format_of_source(name)
-    return layout is not None and layout.concatenative
+def _require_finished(source: Source, files: Sequence[str]) -> None:
+    """Refuse directories of shards in which an unfinished run, or transfer, has left its state.
+
+    The manifest comes last: if there is one, all files that it names are there.
+    """
+    for root in (source.root, *source.others):
+        if not is_dir(root) or is_file(os.path.join(root, "manifest.json")):
+            continue
+        for entry in entries(root):
+            if not (entry.name.startswith(".") and entry.name.endswith(SCRATCH) and entry.is_dir()):
+                continue
+            own = source.own_state == entry.path or (
+                not is_s3(root)
+                and os.path.realpath(source.own_state) == os.path.realpath(entry.path)
+            )
+            notes = [note.name for note in entries(entry.path)]
+            if not own and any(note == "run.json" or note.endswith(".partial") for note in notes):
+                some = os.path.join(root, "*" + os.path.splitext(files[0])[1])
+                raise SourceError(
+                    f"{root}: is incomplete: an unfinished run has left {entry.name} there; run "
+                    "its command again to finish it, or name the shards by a pattern "
+                    f"to take those that are there: '{some}'"
+                )
 
 
 def _pixels(source: Source, run_all: RunAll) -> Found | None:
@@ -274,9 +296,8 @@ def _shards(source: Source, run_all: RunAll) -> Found | None:
     if shards is None:
         return None
     from dsprep.sources.shards import read_shards
-    from dsprep.sources.unfinished import require_finished
 
-    require_finished(source, shards.files)
+    _require_finished(source, shards.files)
     return read_shards(shards, classes=_classes(source), run_all=run_all)
 
 

@@ -17,9 +17,8 @@ from dsprep.sample import key_expr
 from dsprep.schema import Field, Settled
 from dsprep.sources.files import FILES, Files
 from dsprep.sources.scan import FileReader
-from dsprep.storage.ahead import ahead
-from dsprep.storage.paths import Facts, facts
-from dsprep.storage.urls import is_s3
+from dsprep.storage.files import facts, results
+from dsprep.storage.store import Facts
 from dsprep.text import refuse
 from dsprep.units import format_count, quoted
 
@@ -67,6 +66,10 @@ def match_files(
     # Findings reach the reports beside the shards, which name no path of this machine.
     kind, name = ("missing" if files.samples is None else "unknown"), os.path.basename(source)
     detail = "not looked into, as nothing in it is listed"
+    others = [finding for finding in files.findings if finding.path not in named]
+    for at, other in enumerate(others):  # a file that no row names is not lost
+        if other.kind in REJECT_KINDS and other.kind != "damaged":
+            others[at] = other._replace(kind="unlisted")
     return found, [
         *(
             Finding(kind, path, f"{name}:{line}")
@@ -76,14 +79,8 @@ def match_files(
         *repeated,
         *(Finding("unlisted", path) for path in unlisted.to_list()),
         *(Finding("unlisted", path + "/", detail) for path in files.passed_by),
-        *(_if_unlisted(finding) for finding in files.findings if finding.path not in named),
+        *others,
     ]
-
-
-def _if_unlisted(finding: Finding) -> Finding:
-    """Return a finding of a scan for a file that no row names: it is not lost."""
-    was_lost = finding.kind in REJECT_KINDS and finding.kind != "damaged"
-    return finding._replace(kind="unlisted") if was_lost else finding
 
 
 def _join(rows: pl.DataFrame, files: pl.DataFrame) -> pl.DataFrame:
@@ -100,8 +97,8 @@ def _look_up(root: str, files: Files, paths: pl.Series) -> pl.DataFrame:
     if files.others is not None:
         return files.others.filter(pl.col("path").is_in(paths.implode()))
     calls = [partial(_facts, os.path.join(root, path)) for path in paths]
-    results = ahead((0, call) for call in calls) if is_s3(root) else (call() for call in calls)
-    found = [(path, *known) for path, known in zip(paths, results, strict=True) if known]
+    facts_of = results(root, ((0, call) for call in calls))
+    found = [(path, *known) for path, known in zip(paths, facts_of, strict=True) if known]
     return pl.DataFrame(found, schema=FILES, orient="row")
 
 
@@ -136,9 +133,8 @@ def chosen(
         return Catalog(table, root, classes, files.reader or FileReader(root))
     own = files.samples
     table = own.table[rows["place"]]
-    are_placeholders = has_ids and classes == own.classes and not own.is_labeled
     changed = {"id": has_ids and not (table["index"] == rows["index"]).all(), "label": False}
-    if labels and (classes != own.classes or _differ(table, labels[0], are_placeholders)):
+    if labels and (classes != own.classes or _differ(own, table, labels[0], has_ids)):
         changed["label"] = True
         table = table.select(pl.exclude(list(LABEL_COLUMNS)), labels[0])
         assert own.settled is not None
@@ -149,6 +145,21 @@ def chosen(
         classes=classes,
         told=frozenset(name for name in changed if changed[name]),
     )
+
+
+def _differ(own: Catalog, table: pl.DataFrame, labels: pl.Series, has_ids: bool) -> bool:
+    """Return whether labels differ from those of whole samples with the same classes."""
+
+    def lists(column: pl.Series) -> pl.Series:
+        if column.name == "label":
+            return column
+        return column.to_frame().select(pl.concat_list(pl.col("cls").cast(pl.Float64))).to_series()
+
+    new = lists(labels)
+    if own.label_column is not None:
+        return not new.eq(lists(table[own.label_column])).all()
+    are_placeholders = has_ids and not own.is_labeled
+    return not (are_placeholders and new.eq(pl.Series([[0.0]], dtype=new.dtype)).all())
 
 
 def with_label(settled: Settled, labels: pl.Series, classes: tuple[str, ...] | None) -> Settled:
@@ -168,21 +179,6 @@ def label_kind(labels: pl.Series) -> str:
     if labels.name == "cls":
         return "class"
     return "float32" if labels.list.len().max() == 1 else "list<float32>"
-
-
-def _differ(table: pl.DataFrame, labels: pl.Series, zeros_are_none: bool) -> bool:
-    """Return whether labels differ from those that samples have."""
-    new = _as_lists(labels)
-    own = [_as_lists(table[name]) for name in LABEL_COLUMNS if name in table.columns]
-    if own:
-        return not new.eq(own[0]).all()
-    return not (zeros_are_none and new.eq(pl.Series([[0.0]], dtype=new.dtype)).all())
-
-
-def _as_lists(labels: pl.Series) -> pl.Series:
-    if labels.name == "label":
-        return labels
-    return labels.to_frame().select(pl.concat_list(pl.col("cls").cast(pl.Float64))).to_series()
 
 
 def find_samples(rows: pl.DataFrame, files: Files, samples: Catalog, source: str) -> pl.Series:

@@ -16,8 +16,8 @@ from typing import NamedTuple
 
 from dsprep.errors import SourceError
 from dsprep.formats.compressed import compression_of
-from dsprep.sources.batches import Batch, BatchFile, LabeledBatch
-from dsprep.storage.urls import is_s3
+from dsprep.sources.pixel_reader import Batch, BatchFile, LabeledBatch
+from dsprep.storage.location import is_s3
 
 _HEAD = 16
 """Bytes before the pixels."""
@@ -87,7 +87,9 @@ def read_batch(images: ImagesFile) -> LabeledBatch:
     file = images.file
     (count, height, width), compressed = _read_head(file, 3)
     if not height or not width or height * width > _MOST_PIXELS:
-        raise SourceError(f"{file}: holds images of {width} by {height} pixels, it says")
+        raise SourceError(
+            f"{file}: its images have {width} by {height} pixels, which dsprep does not read"
+        )
     labels = None
     if images.labels is not None:
         (listed,), _ = _read_head(images.labels, 1)
@@ -108,14 +110,14 @@ def _read_head(file: BatchFile, dimensions: int) -> tuple[tuple[int, ...], bool]
     head = first[:length]
     if head[:4] != bytes((0, 0, 8, dimensions)):
         raise SourceError(
-            f"{file}: is no idx file of bytes in {dimensions} dimensions: its first bytes are "
+            f"{file}: is not an idx file of bytes in {dimensions} dimensions: it begins with "
             f"{head[:4].hex(' ')}"
         )
     if len(head) < length:
-        raise SourceError(f"{file}: ends within its head: download it again")
+        raise SourceError(f"{file}: ends within its head; download it again")
     shape: tuple[int, ...] = struct.unpack(f">{dimensions}I", head[4:])
     if shape[0] > _MOST_IMAGES:
-        raise SourceError(f"{file}: says it has {shape[0]} images; {_MOST_IMAGES} are the most")
+        raise SourceError(f"{file}: says it has {shape[0]} images; the maximum is {_MOST_IMAGES}")
     wanted, size = len(head) + prod(shape), len(first)
     compressed = compression_of(file.head(6)) is not None
     if not compressed:
@@ -125,6 +127,6 @@ def _read_head(file: BatchFile, dimensions: int) -> tuple[tuple[int, ...], bool]
     if size != wanted:
         raise SourceError(
             f"{file}: says it has {' x '.join(map(str, shape))} bytes, so {wanted} with its head, "
-            f"but {'there are more' if size > wanted else f'ends after {size}'}: download it again"
+            f"but {'there are more' if size > wanted else f'ends after {size}'}; download it again"
         )
     return shape, compressed

@@ -11,8 +11,7 @@ from math import prod
 from dsprep.errors import SourceError
 from dsprep.formats import format_of_source
 from dsprep.sample import image_kind_of
-from dsprep.storage.paths import entries, exists, is_dir
-from dsprep.storage.patterns import find_files
+from dsprep.storage.files import entries, exists, find_files, is_dir
 from dsprep.units import format_some
 
 # Names of splits, in lower case, and the split that each means.

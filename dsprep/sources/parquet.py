@@ -39,7 +39,7 @@ from dsprep.sources.parquet_rows import (
 )
 from dsprep.sources.scan import RunAll
 from dsprep.sources.shardset import recorded_schema
-from dsprep.storage.paths import common_path, short_names
+from dsprep.storage.files import common_path, short_names
 from dsprep.units import format_count
 
 _NO_CHOICE = Choice()

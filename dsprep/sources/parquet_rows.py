@@ -38,8 +38,7 @@ from dsprep.images.header import sniff
 from dsprep.rows import Reader, Rows
 from dsprep.sample import UNKNOWN_IMAGE, Sample, key_of
 from dsprep.sources.prefetch import OpenFiles, read_at
-from dsprep.storage.opened import OpenFile, open_file
-from dsprep.storage.paths import facts
+from dsprep.storage.files import OpenFile, facts, open_file
 
 _HEAD = 16  # bytes that show the kind of an image
 _MESSAGE = _MESSAGE_OF_COLUMN = 512  # more than Arrow's message of one row takes beside the values

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import TypeAlias
 
 import polars as pl
@@ -15,9 +15,9 @@ from dsprep.sample import image_kind_of
 from dsprep.sources import cifar, mnist
 from dsprep.sources.archive import archive_kind, open_archive, split_path
 from dsprep.sources.archive_reader import ArchiveMember
-from dsprep.sources.batches import BatchFile, LabeledBatch, PixelReader
 from dsprep.sources.classes import unknown_classes
-from dsprep.storage.paths import entries, exists, facts, is_dir, is_file
+from dsprep.sources.pixel_reader import BatchFile, LabeledBatch, PixelReader
+from dsprep.storage.files import entries, exists, facts, is_dir, is_file
 
 Names: TypeAlias = tuple[str, ...] | None
 """The class names, if the data set or the user gives them."""
@@ -50,7 +50,7 @@ def read_pixels(paths: Sequence[str], classes: Names, *, may_mix: bool = False) 
         names.setdefault(found[1], path)
     if len(names) > 1:
         first, other, *_ = names.values()
-        raise SourceError(f"{other}: has other class names than {first}: pack each by itself")
+        raise SourceError(f"{other}: has other class names than {first}; pack them one by one")
     again = [each.batch.file for at, each in enumerate(batches) if each in batches[:at]]
     if again:
         raise SourceError(f"{again[0]}: is named twice")
@@ -77,23 +77,30 @@ def _require_one_part(path: str, batches: Sequence[LabeledBatch]) -> None:
 def _read(path: str) -> tuple[list[LabeledBatch], Names] | None:
     """Read what a path names; None if it is something else."""
     place, inner = _split(path.rstrip("/") or path)
+    is_batch = False
     if is_dir(place):
-        files = _files_in(place, _is_part)
+        files = _files_in(place)
     elif not is_file(place):
         return None
-    elif archive_kind(place) is None:
-        directory, name = os.path.split(place)
-        directory = directory or "."
-        beside = _files_in(directory, _is_part) or _files_in(directory, name.__eq__)
-        return None if inner else _of_file(beside, name)
-    else:
-        files = _members_in(place, lambda name: _is_part(name) or image_kind_of(name) is not None)
+    elif archive_kind(place) is not None:
+        files = _members_in(place)
         if any(image_kind_of(file.name) for file in files):
             return None  # images, whatever lies beside them
+    elif inner:
+        return None
+    else:
+        is_batch = True
+        place, inner = os.path.split(place)
+        files = _files_in(place or ".")
     directory, name = os.path.split(inner)
-    found = _of_file([file for file in files if file.directory == directory], name)
-    if found is not None:
-        return found
+    beside = [file for file in files if file.directory == directory]
+    for images in mnist.images_files(beside, name):
+        return [mnist.read_batch(images)], None
+    version = cifar.version_of(beside, name)
+    if version is not None:
+        return cifar.read_batches(beside, version, name)
+    if is_batch:
+        return None
     names = inner.split("/") if inner else []
     for cut in range(len(names), max(len(names) - 3, -1), -1):
         together = _together(place, files, "/".join(names[:cut]))
@@ -106,7 +113,7 @@ def _read(path: str) -> tuple[list[LabeledBatch], Names] | None:
 
 
 def _split(path: str) -> tuple[str, str]:
-    """Tell the directory, the archive or the file in a path from what is named in it."""
+    """Split a path into a directory, an archive or a file, and the path in it."""
     if exists(path):
         return path, ""
     in_file = split_path(path)
@@ -121,48 +128,44 @@ def _is_part(name: str) -> bool:
     return cifar.is_part(name) or mnist.is_part(name)
 
 
-def _files_in(directory: str, wanted: Callable[[str], bool]) -> list[BatchFile]:
-    """Return some of the files in a directory; none if it has too many for a known data set."""
+def _files_in(directory: str) -> list[BatchFile]:
+    """Return the files of data sets in a directory; none if it has too many files for one."""
     found: list[BatchFile] = []
     try:
         for number, entry in enumerate(entries(directory)):
             if number >= _MOST_FILES:
                 return []
-            if wanted(entry.name) and entry.is_file():
+            if _is_part(entry.name) and entry.is_file():
                 path = os.path.join(directory, entry.name)
                 found.append(BatchFile(entry.name, "", path, *facts(path)))
     except OSError:
-        return []  # whoever reads it next will say so
+        return []  # the error comes again when it is read as something else
     return sorted(found)
 
 
-def _members_in(path: str, wanted: Callable[[str], bool]) -> list[BatchFile]:
-    """Return some of the files in an archive."""
+def _members_in(path: str) -> list[BatchFile]:
+    """Return the files of data sets, and images, in an archive."""
     _, _, listing, reader = open_archive(path)
+
+    def is_wanted(name: str) -> bool:
+        return _is_part(name) or image_kind_of(name) is not None
+
     for damage in listing.damage:
-        raise SourceError(f"{path}: {damage.detail}: download it again")
+        raise SourceError(f"{path}: {damage.detail}; download it again")
     for name, reason in listing.unreadable:
-        if wanted(os.path.basename(name)):
+        if is_wanted(os.path.basename(name)):
             raise SourceError(f"{path}: {name} cannot be read ({reason})")
     found: dict[tuple[str, str], BatchFile] = {}
     for at, full_name in enumerate(listing.names):
         directory, name = os.path.split(os.path.normpath(full_name))
-        if not wanted(name):
+        if not is_wanted(name):
             continue
         if (directory, name) in found:
-            raise SourceError(f"{path}: holds two files called {name}")
+            raise SourceError(f"{path}: has two files called {name}")
         size = listing.sizes[at]
         member = ArchiveMember(reader, listing.offsets[at], listing.stored[at], size)
         found[directory, name] = BatchFile(name, directory, path, size, reader.mtime or 0, member)
     return sorted(found.values(), key=lambda file: (file.directory, file.name))
-
-
-def _of_file(beside: Sequence[BatchFile], name: str) -> tuple[list[LabeledBatch], Names] | None:
-    """Read one batch, or one file of images, with what lies beside it."""
-    for images in mnist.images_files(beside, name):
-        return [mnist.read_batch(images)], None
-    version = cifar.version_of(beside, name)
-    return None if version is None else cifar.read_batches(beside, version, name)
 
 
 def _together(place: str, files: Sequence[BatchFile], directory: str) -> list[BatchFile]:
@@ -207,7 +210,7 @@ def _of_part(
 
 def _several(place: str, names: Sequence[str]) -> SourceError:
     return SourceError(
-        f"{place}: holds several data sets: name one of them, such as {place}/{names[-1]}"
+        f"{place}: has several data sets; name one of them, such as {place}/{names[-1]}"
     )
 
 

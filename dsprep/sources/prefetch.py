@@ -8,7 +8,7 @@ from typing import NamedTuple, TypeVar
 
 from dsprep.errors import SourceError
 from dsprep.rows import Rows
-from dsprep.storage.opened import OpenFile, open_file
+from dsprep.storage.files import OpenFile, open_file
 
 T = TypeVar("T")
 

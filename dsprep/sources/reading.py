@@ -4,133 +4,120 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from typing import TYPE_CHECKING
 
-from dsprep.arguments import AnyPath, public
+from dsprep.arguments import AnyPath
 from dsprep.errors import OptionError, SourceError, UnknownClass
 from dsprep.formats.augmented import MANIFESTS
+from dsprep.keywords import (
+    ClassOptions,
+    FieldOptions,
+    SelectionOptions,
+    SourceOptions,
+    called_with,
+    values_of,
+)
 from dsprep.options import given_options, require_effect
 from dsprep.sample import IMAGE_EXTENSIONS
-from dsprep.schema import LABEL, LABEL_TYPES, Choice, Schema
+from dsprep.schema import LABEL, Choice, Schema
 from dsprep.sources.archive import open_archive
 from dsprep.sources.scan import RunAll, importing_polars, scan_below
-from dsprep.storage.objects import asked_once
-from dsprep.storage.paths import is_dir
+from dsprep.storage.files import is_dir
+from dsprep.storage.s3.read import asked_once
 
 if TYPE_CHECKING:
     from dsprep.catalog import Catalog
     from dsprep.findings import Finding
 
-CLASS_ORDERS = ("name", "natural")  # of class names, which are numbered in this order
-DUPLICATES = ("error", "first", "keep")
 
+@dataclass(frozen=True, kw_only=True)
+class Source(SourceOptions, ClassOptions):
+    """What samples are read from, and what gives them labels."""
 
-@dataclass(frozen=True)
-class Source:
-    """What a user says of the samples to read: where they lie, and where their labels are."""
-
-    root: str  # the directory of images, shards, or a file of samples
-    others: tuple[str, ...] = ()  # more of them
-    kind: str | None = None  # one of `dsprep.sources.kinds.KINDS`; None to detect it
-    parts: bool = False  # whether files that share a stem are one sample
-    # patterns of files, by the field that they are: files that match alike are one sample
-    pairs: Mapping[str, str] = field(default_factory=dict)
+    root: str = field(kw_only=False)  # the directory of images, shards, or a file of samples
+    others: Sequence[str] = ()  # more of them
     # whether all labels and class names are read, also those that only samples have
     whole: bool = False
     choice: Choice = Choice()  # the choice of fields
     features: str | None = None  # the preset of feature names of TFRecord shards
-    list: str | None = None  # an MXNet `.lst` with paths below the root, if labels come from one
-    table: str | None = None  # a CSV or TSV file, if labels come from one
-    path_column: str | None = None  # the table's column of paths or ids; None to find it by name
-    label_columns: tuple[str, ...] = ()  # its columns of labels; empty to find one by name
-    label_separator: str | None = None  # separates several labels in a cell of that column
-    label_type: str | None = None  # one of `LABEL_TYPES`; None to infer it
-    duplicates: str | None = None  # what to do with rows that name an image again: `DUPLICATES`
-    classes: str | None = None  # a file of class names, one a line, which are then all classes
-    class_order: str | None = None  # otherwise their order: `name` (also if None) or `natural`
-    extensions: frozenset[str] = frozenset(IMAGE_EXTENSIONS)  # of images, in lower case
     own_state: str = ""  # the state of the run that reads this, which may be in the root, too
+
+    @property
+    def label_type(self) -> str | None:
+        """What the labels are, if the user says it."""
+        return self.choice.label_type
+
+    @property
+    def suffixes(self) -> frozenset[str]:
+        """The file name extensions of images, in lower case."""
+        given = frozenset(each.lower().removeprefix(".") for each in self.extensions)
+        return given or frozenset(IMAGE_EXTENSIONS)
 
     @property
     def chooses(self) -> bool:
         """Whether a list or a table chooses the samples, and labels them."""
-        return self.list is not None or self.table is not None
+        return self.list_file is not None or self.labels is not None
 
     def files(self) -> tuple[str, ...]:
         """Return the local files among the options: lists, tables, an archive."""
-        named = (self.list, self.table, self.classes, self.root)
+        named = (self.list_file, self.labels, self.classes, self.root)
         return tuple(each for each in named if each and os.path.isfile(each))
 
     def __post_init__(self) -> None:
         """Refuse options that contradict each other."""
-        if self.list and self.table:
+        if self.list_file and self.labels:
             raise OptionError("labels come from --list or from --labels, not from both")
-        columns = {
-            "path_column": self.path_column,
-            "label_columns": self.label_columns,
-            "label_separator": self.label_separator,
-            "duplicates": self.duplicates,
-            "classes": self.classes,
-            "class_order": self.class_order,
-        }
         rows = self.chooses or self.kind == "manifest" or self.root.endswith(MANIFESTS)
-        require_effect("", given_options({"labels": self.table, **columns}), rows=rows)
-        if self.parts and self.pairs:
-            raise OptionError("give --parts or --pair, not both")
-        for option, value, choices in (
-            ("--label-type", self.label_type, LABEL_TYPES),
-            ("--duplicates", self.duplicates, DUPLICATES),
-            ("--class-order", self.class_order, CLASS_ORDERS),
-        ):
-            if value not in (None, *choices):
-                raise OptionError(f"{option} {value}: choose one of {', '.join(choices)}")
-        separated = self.label_separator is not None
+        given = values_of(self, SourceOptions) | values_of(self, ClassOptions)
+        require_effect("", given_options(given), rows=rows)
+        separated, label_type = self.label_separator is not None, self.label_type
         if self.label_separator == "":
             raise OptionError("--label-separator '': give the text that stands between two labels")
         if separated and len(self.label_columns) > 1:
             raise OptionError("--label-separator goes with one --label-column")
-        if self.label_type in ("class", "text") and (separated or len(self.label_columns) > 1):
+        if label_type in ("class", "text") and (separated or len(self.label_columns) > 1):
             raise OptionError(
-                f"--label-type {self.label_type}: an image has one class, so leave out "
+                f"--label-type {label_type}: an image has one class, so leave out "
                 "--label-separator and name one --label-column"
             )
-        if self.label_type == "float" and self.classes:
+        if label_type == "float" and self.classes:
             raise OptionError("--label-type float: numbers have no classes; leave out --classes")
+        if self.parts and self.pairs:
+            raise OptionError("give --parts or --pair, not both")
 
 
-@public
-def make_choice(
-    *,
-    image_field: str | None = None,
-    label_field: str | None = None,
-    label_type: str | None = None,
-    only: Sequence[str] = (),
-    drop: Sequence[str] = (),
-    rename: Mapping[str, str] | None = None,
-    schema: Schema | AnyPath | None = None,
-    look: str | None = None,
-    no_image: bool = False,
-) -> Choice:
-    """Return what a user says of the fields; empty values mean the defaults."""
-    if look not in (None, "all"):
-        raise OptionError(f"--look {look}: choose all, or leave it out")
-    unlabeled = False
+def choice_of(options: FieldOptions) -> Choice:
+    """Return what a user says of the fields."""
+    selection = options if isinstance(options, SelectionOptions) else SelectionOptions()
+    schema, unlabeled = options.schema, False
     if isinstance(schema, str):
         schema, unlabeled = read_schema(schema)
     return Choice(
-        image=image_field,
-        label=label_field,
-        label_type=label_type,
-        only=tuple(only),
-        drop=tuple(drop),
-        rename=dict(rename or {}),
+        image=options.image_field,
+        label=options.label_field,
+        label_type=options.label_type,
+        only=tuple(selection.only),
+        drop=tuple(selection.drop),
+        rename=dict(selection.rename or {}),
         schema=schema,
-        look_all=look == "all",
-        no_image=no_image,
+        look_all=options.look == "all",
+        no_image=options.no_image,
         unlabeled=unlabeled,
     )
+
+
+@dataclass(frozen=True, kw_only=True)
+class _ChoiceArguments(FieldOptions, SelectionOptions):
+    pass
+
+
+@called_with(_ChoiceArguments)
+def make_choice(options: _ChoiceArguments) -> Choice:
+    """Return what a user says of the fields; empty values mean the defaults."""
+    return choice_of(options)
 
 
 def read_schema(path: str) -> tuple[Schema, bool]:
@@ -145,50 +132,22 @@ def read_schema(path: str) -> tuple[Schema, bool]:
         raise SourceError(f"{path}: is not a schema: {error!s:.200}") from None
 
 
-@public
-def make_source(
-    root: AnyPath,
-    *,
-    list_file: AnyPath | None = None,
-    labels: AnyPath | None = None,
-    path_column: str | None = None,
-    label_columns: Sequence[str] = (),
-    label_separator: str | None = None,
-    label_type: str | None = None,
-    duplicates: str | None = None,
-    classes: AnyPath | None = None,
-    class_order: str | None = None,
-    extensions: Sequence[str] = (),
-    others: Sequence[AnyPath] = (),
-    kind: str | None = None,
-    parts: bool = False,
-    pairs: Mapping[str, str] | None = None,
-    whole: bool = False,
-    choice: Choice | None = None,
-    features: str | None = None,
-) -> Source:
-    """A source from what a user gave; empty values mean the defaults."""
-    chosen = frozenset(each.lower().removeprefix(".") for each in extensions)
-    return Source(
-        root,
-        tuple(others),
-        kind,
-        parts,
-        dict(pairs or {}),
-        whole,
-        choice or Choice(label_type=label_type),
-        features,
-        list=list_file,
-        table=labels,
-        path_column=path_column,
-        label_columns=tuple(label_columns),
-        label_separator=label_separator,
-        label_type=label_type,
-        duplicates=duplicates,
-        classes=classes,
-        class_order=class_order,
-        extensions=chosen or frozenset(IMAGE_EXTENSIONS),
-    )
+@dataclass(frozen=True, kw_only=True)
+class _SourceArguments(SourceOptions, ClassOptions):
+    root: AnyPath = field(kw_only=False)
+    others: Sequence[AnyPath] = ()
+    whole: bool = False
+    choice: Choice | None = None
+    label_type: str | None = None
+    features: str | None = None
+
+
+@called_with(_SourceArguments)
+def make_source(options: _SourceArguments) -> Source:
+    """Make a source from what a user gave; empty values mean the defaults."""
+    values = values_of(options, _SourceArguments)
+    label_type = values.pop("label_type")
+    return Source(**values | {"choice": options.choice or Choice(label_type=label_type)})
 
 
 def source_of(given: Source | str) -> Source:
@@ -212,8 +171,8 @@ def read_source(source: Source, run_all: RunAll = map) -> tuple[Catalog, list[Fi
             f"{unknown} in {source.classes}: add a line for each to that file, or move its images "
             "away"
         ) from None
-    if source.extensions != frozenset(IMAGE_EXTENSIONS):
-        given = {"--extensions": sorted(source.extensions)}
+    if source.suffixes != frozenset(IMAGE_EXTENSIONS):
+        given = {"--extensions": sorted(source.suffixes)}
         reader = catalog.reader
         require_effect("", given, image_files=not (reader.whole or reader.encodes))
     return catalog, findings
@@ -224,7 +183,7 @@ def _read(source: Source, run_all: RunAll) -> tuple[Catalog, list[Finding]]:
 
     found = detect(source, run_all)
     catalog, findings = _read_images(source, run_all) if found is None else found
-    if source.table is not None:
+    if source.labels is not None:
         return catalog, findings  # `read_table` has numbered the classes
     is_parts = source.parts or source.kind == "parts"
     named = found is None or (is_parts and not source.chooses)
@@ -242,13 +201,15 @@ def _read_images(source: Source, run_all: RunAll) -> tuple[Catalog, list[Finding
     if not is_dir(source.root):
         with importing_polars():
             archive = open_archive(source.root)
-        from dsprep.sources.archive_files import read_archive  # not before polars is there
+        from dsprep.sources.archive_files import images_of, read_text_of
+        from dsprep.sources.tree import read_tree
 
-        return read_archive(source, archive)
+        files = images_of(archive, source)
+        return read_tree(source, files=files, text_of=partial(read_text_of, archive))
     scans = None
     if not source.chooses:
         with importing_polars():
-            scans = list(scan_below(source.root, source.extensions, run_all))
+            scans = list(scan_below(source.root, source.suffixes, run_all))
     from dsprep.sources.tree import read_tree
 
     return read_tree(source, run_all=run_all, scans=scans)

@@ -20,11 +20,10 @@ from typing import Any, Literal, NamedTuple, TypeAlias
 from dsprep.errors import BadSample, SourceError
 from dsprep.findings import Finding
 from dsprep.rows import Reader, Rows
-from dsprep.storage.ahead import ahead
-from dsprep.storage.base import Stored
-from dsprep.storage.objects import as_source, bucket_and_key, facts_of, prefix_of, read_object
-from dsprep.storage.paths import facts, is_dir
-from dsprep.storage.urls import is_s3
+from dsprep.storage.files import facts, is_dir, read_sized, results
+from dsprep.storage.location import is_s3
+from dsprep.storage.s3.read import as_source, bucket_and_key, facts_of, prefix_of
+from dsprep.storage.store import Stored
 
 RunAll: TypeAlias = Callable[[Callable[..., Any], list[Any]], Iterable[Any]]
 """Like ``map``: calls the function with each item of the list and returns the results in order."""
@@ -74,7 +73,12 @@ def scan_below(
     ``only`` names the directories to look into; without it, these are all.
     """
     if is_s3(root):
-        yield from _scan_objects(root, extensions, only)
+        with as_source(root):
+            store, key = bucket_and_key(root)
+            prefix = prefix_of(key)
+            listing = _Listing(extensions, only)
+            for page in store.list(prefix):
+                yield listing.sort(prefix, page)
         return
     level = [Directory("")]
     seen = 0
@@ -171,18 +175,6 @@ def _why_gone(name: str, descriptor: int, error: OSError) -> str:
 def printable(path: str) -> str:
     r"""Return a path as text, its bytes that are not UTF-8 written as ``\xff``."""
     return os.fsencode(path).decode("utf-8", "backslashreplace")
-
-
-def _scan_objects(
-    root: str, extensions: frozenset[str] | None, only: Collection[str] | None
-) -> Iterator[Scanned]:
-    """Find the images below a prefix of S3, by one listing."""
-    with as_source(root):
-        store, key = bucket_and_key(root)
-        prefix = prefix_of(key)
-        listing = _Listing(extensions, only)
-        for page in store.list(prefix):
-            yield listing.sort(prefix, page)
 
 
 _NO_PATH = "an empty part, . or .. in the key is no part of a path"
@@ -283,7 +275,7 @@ class FileReader(Reader):
 
 def read_all(root: str, calls: Iterable[tuple[int, Callable[[], Any]]]) -> Iterator[Any]:
     """Call functions that read so many bytes below a root, ahead of their turn if it is on S3."""
-    for found in ahead(calls) if is_s3(root) else (call() for _, call in calls):
+    for found in results(root, calls):
         if isinstance(found, BadSample) and not is_dir(root):
             raise SourceError(f"{root}: is gone; give the same command again when it is back")
         yield found
@@ -305,20 +297,11 @@ def size_of(path: str) -> int | None:
 
 
 def read_file(path: str, size: int) -> bytes:
-    """Read a whole file of a known size; from a disk, with as few system calls as possible."""
+    """Read a whole file of a known size."""
     try:
-        if is_s3(path):
-            data = read_object(path, size)
-        else:
-            fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
-            try:
-                data = os.read(fd, size + 1)
-                while len(data) < size and (more := os.read(fd, size + 1 - len(data))):
-                    data += more
-            finally:
-                os.close(fd)
+        data = read_sized(path, size)
     except OSError as error:
         raise BadSample(f"cannot be read ({error.strerror})") from None
-    if data is None or len(data) != size:
+    if data is None:
         raise BadSample(f"has changed: it had {size} bytes when it was listed")
     return data

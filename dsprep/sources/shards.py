@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import os
+from array import array
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import closing
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from itertools import chain
 from typing import TYPE_CHECKING, ClassVar
 
@@ -16,12 +18,11 @@ from dsprep.formats.base import Format
 from dsprep.formats.stream import ShardStream, why_no_shard
 from dsprep.rows import Reader, Rows
 from dsprep.sample import Sample, key_of
+from dsprep.schema import IMAGE
 from dsprep.sources.prefetch import OpenFiles, Run, runs
 from dsprep.sources.scan import RunAll
 from dsprep.sources.shardset import ShardSet
-from dsprep.sources.spans import IndexedShard, IndexTask, index_shard
-from dsprep.storage.opened import OpenFile
-from dsprep.storage.paths import is_file, short_names
+from dsprep.storage.files import OpenFile, facts, is_file, short_names
 from dsprep.units import format_count, format_extensions
 
 if TYPE_CHECKING:
@@ -239,6 +240,57 @@ class _Streams:
         self._stream, self._file, self._last = None, -1, (-1, b"")
 
 
+@dataclass
+class IndexedShard:
+    """What a shard holds, as far as its headers tell."""
+
+    size: int = 0  # bytes of the file
+    mtime: int = 0  # when it was last changed, in ns since 1970
+    compressed: bool = False  # whether offsets are those of the decompressed shard
+    # offset, encoded size, id, and number among all records of the shard, of each sample
+    offsets: array[int] = field(default_factory=lambda: array("q"))
+    sizes: array[int] = field(default_factory=lambda: array("q"))
+    ids: array[int] = field(default_factory=lambda: array("Q"))
+    numbers: array[int] = field(default_factory=lambda: array("q"))
+    keys: str = ""  # the key of each, joined by NUL; empty where headers do not tell it
+    labels: list[tuple[float, ...]] = field(default_factory=list)  # none if headers tell none
+    members: int = 0  # parts of samples that headers name
+    # members that belong to no sample, as their names tell no key, by extension
+    passed_over: Counter[str] = field(default_factory=Counter)
+    without_image: int = 0  # records that have a label and no image: they index other records
+    damage: list[tuple[int, str]] = field(default_factory=list)  # where, and how
+
+
+def index_shard(task: tuple[str, Format]) -> IndexedShard:
+    """Find the samples of a shard, in a worker, by its headers."""
+    path, layout = task
+    found = IndexedShard()
+    keys: list[str] = []
+    with ShardStream.of_headers(path) as stream:
+        found.size, found.mtime = facts(path)
+        found.compressed = stream.compressed
+        try:
+            for number, span in enumerate(layout.spans(stream)):
+                names = span.fields or ()
+                if span.label is not None:
+                    if not any(layout.meaning(name).role == IMAGE for name in names):
+                        found.without_image += 1
+                        continue
+                    found.labels.append(span.label)
+                found.members += len(names)
+                found.offsets.append(span.offset)
+                found.sizes.append(span.size)
+                found.ids.append(span.id)
+                found.numbers.append(number)
+                # Only a hostile key holds what keys are joined by.
+                keys.append(span.key.replace("\x00", "\\x00"))
+        except DamagedShard as error:
+            found.damage.append((error.offset, error.problem))
+        found.passed_over = stream.passed_over
+    found.keys = "\x00".join(keys)
+    return found
+
+
 def read_shards(
     shards: ShardSet, *, classes: tuple[str, ...] | None = None, run_all: RunAll = map
 ) -> tuple[Catalog, list[Finding]]:
@@ -251,7 +303,7 @@ def read_shards(
 
     from dsprep.catalog import Catalog
 
-    tasks = [IndexTask(path, shards.layout) for path in shards.files]
+    tasks = [(path, shards.layout) for path in shards.files]
     indexed = list(run_all(index_shard, tasks))
     pairs = list(zip(shards.files, indexed, strict=True))
     findings = [

@@ -17,7 +17,7 @@ from dsprep.sample import image_kind_of
 from dsprep.schema import IMAGE, LABEL, Schema
 from dsprep.sources.names import expand, require_one_split
 from dsprep.sources.tfds import read_counts, read_features, require_records
-from dsprep.storage.paths import absent, entries, exists, is_dir, is_file
+from dsprep.storage.files import absent, entries, exists, is_dir, is_file
 from dsprep.units import format_count
 
 # Files beside records that number class names: Object Detection API's, slim's.

@@ -61,7 +61,7 @@ def read_table(
     of one column are whole numbers, fractions or names, which are numbered in plain sorted order;
     those of several columns are numbers.
     """
-    path, root = source.table, source.root
+    path, root = source.labels, source.root
     assert path is not None
     cells, lines = parse_cells(text, path)
     columns = find_columns(cells.columns, source.path_column, source.label_columns, path)
@@ -78,7 +78,7 @@ def read_table(
     outside = leads_outside(cell)
     refuse(path, rows, outside, lambda row: f"{row['path']!r} is not a path below the folder")
     if files is None:
-        files = list_files(scan_below(root, source.extensions, run_all))
+        files = list_files(scan_below(root, source.suffixes, run_all))
     names = plain_paths(rows["path"])
     files = files.fitting(names)
     # A path means the file of that name, or of more than that name.

@@ -15,7 +15,7 @@ from typing import Any
 
 from dsprep.errors import SourceError
 from dsprep.schema import Field, Schema, Table
-from dsprep.storage.paths import is_file, read_bytes
+from dsprep.storage.files import is_file, read_bytes
 
 FEATURES = "features.json"
 

@@ -45,23 +45,23 @@ def read_tree(
     owner = None
     if classes is None and files is not None and files.samples is not None:
         # If a table has the labels, directories do not, as for a folder of images.
-        in_directories = source.table is not None and isinstance(files.reader, PartReader)
+        in_directories = source.labels is not None and isinstance(files.reader, PartReader)
         classes = None if in_directories else files.samples.classes
         owner = source.root
     known = Known(classes, owner, source.class_order)
-    path = source.list or source.table
+    path = source.list_file or source.labels
     if path:
         text = text_of(path)
-        read = read_lst if source.list else read_table
+        read = read_lst if source.list_file else read_table
         return read(source, read_text(path) if text is None else text, files, known, run_all)
     place = source.root
     if files is None:
-        scans = scan_below(source.root, source.extensions, run_all) if scans is None else scans
+        scans = scan_below(source.root, source.suffixes, run_all) if scans is None else scans
         files = list_files(scans)
     else:
         place = os.path.join(place, files.top)
         files = files.below_top()
-    catalog, findings = read_folder(source.root, files, classes, source.extensions)
+    catalog, findings = read_folder(source.root, files, classes, source.suffixes)
     return catalog, [*findings, *notes_on_directories(catalog.classes or (), place)]
 
 
@@ -107,7 +107,7 @@ def read_lst(
     make label lists. A listed file may have any extension and may be hidden. Only the directories
     that the list names are looked into for files that it does not name.
     """
-    path = source.list
+    path = source.list_file
     assert path is not None
     refuse_annotations(text, path)
     rows = parse_rows(text, path, source.duplicates or "error")
@@ -121,7 +121,7 @@ def read_lst(
             while directory not in listed:
                 listed.add(directory)
                 directory = directory.rpartition("/")[0]
-        files = list_files(scan_below(source.root, source.extensions, run_all, listed), listed)
+        files = list_files(scan_below(source.root, source.suffixes, run_all, listed), listed)
     files = files.fitting(names)
     rows, findings = match_files(rows, files, source.root, path, source.duplicates)
     return chosen(rows, files, source.root, known.classes), findings

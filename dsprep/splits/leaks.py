@@ -23,11 +23,10 @@ from dsprep.errors import SourceError
 from dsprep.progress import Progress
 from dsprep.splits.groups import join_sets
 from dsprep.splits.near import hash_images
-from dsprep.storage.ahead import ahead
-from dsprep.storage.flag import Flag
 from dsprep.storage.local import open_regular
 from dsprep.storage.location import is_s3
-from dsprep.storage.objects import read_object
+from dsprep.storage.pool import Flag, ahead
+from dsprep.storage.s3.read import read_object
 from dsprep.units import format_count, format_some
 from dsprep.workers.pool import Pool
 

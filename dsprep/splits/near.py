@@ -12,8 +12,8 @@ from importlib.util import find_spec
 from dsprep.errors import BadImage, OptionError
 from dsprep.images.decode import DEFAULT_MAX_PIXELS, open_image, pillow
 from dsprep.images.header import NAMES, read_header, require_whole
+from dsprep.storage.files import read_bytes
 from dsprep.storage.local import LARGEST_TABLE
-from dsprep.storage.paths import read_bytes
 
 _ENOUGH = (256, 256)
 """Pixels to which a JPEG may be reduced while it is decoded: eight times what the hash sees."""

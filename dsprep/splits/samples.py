@@ -20,7 +20,7 @@ from dsprep.splits.assigned import assigned_values, class_labels, parse_assignme
 from dsprep.splits.groups import group_by_pattern, require_groups
 from dsprep.splits.materialize import WAYS
 from dsprep.splits.ratios import Ratios, equal_ratios, make_ratios
-from dsprep.storage.paths import is_dir, is_file
+from dsprep.storage.files import is_dir, is_file
 from dsprep.text import read_text
 from dsprep.workers.pool import Pool
 
@@ -135,7 +135,7 @@ def list_source(path: str, root: str | None, classes: str | None, duplicates: st
         raise OptionError("--root goes with a list that is a file, not with stdin")
     if root is not None and classes is None and is_file(beside := classes_path(path)):
         classes = beside
-    return Source(root or "", list=path, classes=classes, duplicates=duplicates)
+    return Source(root or "", list_file=path, classes=classes, duplicates=duplicates)
 
 
 def read_samples(
@@ -149,7 +149,7 @@ def read_samples(
         options.assign,
         options.assign_column,
         options.path_column,
-        is_shared=source.table is not None,
+        is_shared=source.labels is not None,
     )
     gives_classes = assignment.gives != "side"
     if gives_classes and not source.chooses:  # then --classes names those of the file
@@ -170,18 +170,18 @@ def read_samples(
 
 
 def _read(source: Source, options: SplitOptions, workers: int) -> Samples:
-    if source.root or source.list is None:
+    if source.root or source.list_file is None:
         return _read_files(source, workers)
     if options.leaks is not None or options.materialize is not None:
         raise OptionError(
             "--leaks and --materialize need the files: give --root, the directory that the paths "
             "of the list start from"
         )
-    found = read_list(source.list, source.classes, source.duplicates or "error")
+    found = read_list(source.list_file, source.classes, source.duplicates or "error")
     plain = found.table.with_columns(plain_paths(found.table["path"]).alias("file"))
     rows, repeated = settle_duplicates(plain, "file", found.path, source.duplicates)
     skipped = [finding for finding in repeated if finding.kind in SKIP_KINDS]
-    return Samples(source.list, rows.drop("file"), classes=found.classes, skipped=skipped)
+    return Samples(source.list_file, rows.drop("file"), classes=found.classes, skipped=skipped)
 
 
 def _read_files(source: Source, workers: int) -> Samples:
@@ -193,7 +193,7 @@ def _read_files(source: Source, workers: int) -> Samples:
     reader = catalog.reader
     in_files = not (reader.whole or reader.encodes) and is_dir(source.root)
     return Samples(
-        source.list or source.root,
+        source.list_file or source.root,
         rows_of(catalog),
         sizes=catalog.table["size"],
         root=source.root,
@@ -201,7 +201,7 @@ def _read_files(source: Source, workers: int) -> Samples:
         classes=catalog.classes,
         labeled=catalog.label_column is not None,
         in_folders=in_files and not source.chooses,
-        table=source.table,
+        table=source.labels,
         rejects=[*lost(findings), *odd_names],
         skipped=[finding for finding in findings if finding.kind in SKIP_KINDS],
         notes=notes_of(findings),

@@ -3,7 +3,7 @@
 Whatever is opened here may have been put there by somebody else: to open a pipe waits for whoever
 writes to it, and a device never ends. So only regular files are opened, and whole files are read
 only up to a limit. All of dsprep opens files for reading through this module and
-:mod:`dsprep.storage.opened`; a test checks that.
+:mod:`dsprep.storage.files`; a test checks that.
 """
 
 from __future__ import annotations
@@ -24,10 +24,10 @@ from dsprep.errors import DestinationError
 from dsprep.units import format_size
 
 SCRATCH = ".dsprep"
-"""What hidden directories are called, or end with, that hold what is not finished."""
+"""Name, or end of the name, of hidden directories for unfinished files."""
 
 LONGEST_NAME = 255
-"""Bytes of a file name, as nearly all file systems have it."""
+"""Maximum bytes of a file name on nearly all file systems."""
 
 LARGEST = 1 << 28
 """Maximum size of a file that is read whole: a manifest of a million shards is smaller."""
@@ -39,13 +39,13 @@ APPEND = os.O_WRONLY | os.O_CREAT | os.O_APPEND
 """Flags of :func:`open_regular` for a file to which lines are added."""
 
 _PATIENCE = 1.0
-"""Seconds to wait for another run at the hidden directory: who only tidies up takes less."""
+"""Seconds to wait for another run at the hidden directory: one that only tidies up takes less."""
 
 _ATTEMPTS = 100
-"""How often a hidden directory is made that others remove at the same moment."""
+"""How often to make a hidden directory that others remove at the same moment."""
 
 _OPEN_ALREADY = ("/dev/fd/", "/dev/stdin", "/proc/self/fd/")
-"""Where the streams are that a user gave to this process: ``<(command)`` is ``/dev/fd/63``."""
+"""Paths of streams that a user gave to this process: ``<(command)`` is ``/dev/fd/63``."""
 
 _ADVICE = {
     errno.ENOSPC: "the disk is full; make room and give the same command again to continue",
@@ -59,12 +59,12 @@ _ADVICE = {
 
 
 def scratch_name(single: str) -> str:
-    """What the hidden directory of an unfinished run is called."""
+    """Return the name of the hidden directory of an unfinished run."""
     return f".{single}{SCRATCH}" if single else SCRATCH
 
 
 def is_scratch(path: str) -> bool:
-    """Whether a path, with slashes, is or lies in such a directory: it is nobody's data set."""
+    """Tell whether a path is such a directory or lies in one, and so is part of no data set."""
     # Nearly all paths are settled by the first look.
     return SCRATCH in path and any(
         name.startswith(".") and name.endswith(SCRATCH) for name in path.split("/")
@@ -73,7 +73,7 @@ def is_scratch(path: str) -> bool:
 
 @contextmanager
 def destination_errors(path: str | Path) -> Iterator[None]:
-    """Turn what the operating system refuses into a message that says what to do."""
+    """Raise errors of the operating system with advice."""
     try:
         yield
     except OSError as error:
@@ -99,7 +99,7 @@ def _sync(fd: int) -> None:
 
 
 def open_regular(path: str | Path, flags: int = os.O_RDONLY, dir_fd: int | None = None) -> int:
-    """Open a regular file, waiting for nobody; also an ``opener`` for :func:`open`."""
+    """Open a regular file without waiting; also an ``opener`` for :func:`open`."""
     irregular = OSError(errno.EINVAL, "not a regular file", str(path))
     try:
         fd = os.open(path, flags | os.O_CLOEXEC | os.O_NONBLOCK, 0o666, dir_fd=dir_fd)
@@ -137,7 +137,7 @@ def read_stream(stream: BinaryIO, limit: int = LARGEST_TABLE) -> bytes:
 
 
 def holds(path: Path, data: bytes) -> bool:
-    """Whether a regular file is there that holds exactly these bytes."""
+    """Tell whether a regular file has exactly these bytes."""
     try:
         return read_whole(path, len(data)) == data
     except OSError:
@@ -145,14 +145,14 @@ def holds(path: Path, data: bytes) -> bool:
 
 
 def publish(temporary: Path, final: Path) -> None:
-    """See a file's bytes onto the disk, then give it its final name."""
+    """Write a file's bytes to the disk, then give it its final name."""
     with destination_errors(final):
         sync_file(temporary)
         temporary.replace(final)
 
 
 def write_whole(final: Path, data: bytes, scratch: Path) -> None:
-    """Write a small file so that its final name never stands for a part of it."""
+    """Write a small file that appears under its final name when it is complete."""
     temporary = scratch / (final.name + ".partial")
     with destination_errors(final):
         temporary.write_bytes(data)
@@ -160,11 +160,7 @@ def write_whole(final: Path, data: bytes, scratch: Path) -> None:
 
 
 def stage_for(url: str) -> Path:
-    """The directory where what goes to a place on S3 waits for it.
-
-    It is below ``TMPDIR``, and of the same name whenever something goes there. `make_stage` makes
-    it.
-    """
+    """Return the directory below ``TMPDIR`` for files on their way to S3; `make_stage` makes it."""
     import tempfile
 
     above = os.environ.get("TMPDIR") or tempfile.gettempdir()
@@ -173,7 +169,7 @@ def stage_for(url: str) -> Path:
 
 
 def make_stage(stage: Path) -> None:
-    """Make a stage that nobody else can look into or has put there."""
+    """Make a stage that nobody else can read or has made."""
     with destination_errors(stage):
         stage.mkdir(mode=0o700, parents=True, exist_ok=True)
         facts = stage.lstat()
@@ -184,20 +180,17 @@ def make_stage(stage: Path) -> None:
 
 
 def free_bytes(directory: Path) -> int:
-    """How much more the file system of a directory, which need not exist yet, can take."""
+    """Return the free bytes of a directory's file system; it need not exist yet."""
     while not directory.exists():
         directory = directory.parent
     return shutil.disk_usage(directory).free
 
 
 class Lock:
-    """Keeps two runs from writing to one destination.
-
-    The lock is the kernel's (``flock``), so a killed run leaves none behind.
-    """
+    """A lock of the kernel (``flock``) on a destination; it ends with the process."""
 
     def __init__(self, path: Path, guarded: Path | str, patience: float = 0.0) -> None:
-        """Take the lock."""
+        """Take the lock, or raise `DestinationError`."""
         until = time.monotonic() + patience
         with destination_errors(path):
             while not self._take(path):
@@ -220,15 +213,15 @@ class Lock:
         return False
 
     def release(self) -> None:
-        """Let other runs in."""
+        """Release the lock."""
         self._file.close()
 
 
 class ScratchLock(Lock):
-    """The lock of a hidden directory, which is made for it, and may be removed with it."""
+    """A lock and its hidden directory, which is made and removed with it."""
 
     def __init__(self, scratch: Path, guarded: Path | str) -> None:
-        """Take the lock, waiting a moment for who only looks for leftovers."""
+        """Take the lock; a run that only looks for leftovers releases it soon."""
         self._scratch = scratch
         super().__init__(scratch / "lock", guarded, _PATIENCE)
 
@@ -241,9 +234,9 @@ class ScratchLock(Lock):
         return super()._take(path)
 
     def remove(self) -> None:
-        """Remove the directory, as far as that can be, and let other runs in.
+        """Remove the directory and release the lock.
 
-        The file that is locked goes last: until then nobody else can begin to write there.
+        The locked file is removed last: until then no other run can begin to write there.
         """
         if not self._file.closed and not self._scratch.is_symlink():
             with suppress(OSError):
@@ -254,7 +247,7 @@ class ScratchLock(Lock):
 
 
 def remove_all_but(directory: Path, kept: str) -> None:
-    """Remove all that lies in a directory, as far as that can be, but one thing."""
+    """Remove everything in a directory except one name, as far as possible."""
     for path in list(directory.iterdir()):
         if path.name == kept:
             continue

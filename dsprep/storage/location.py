@@ -1,4 +1,4 @@
-"""``s3://bucket/key``: read and written. A key is taken as it is, nothing in it is decoded."""
+"""Addresses on S3, ``s3://bucket/key``. Nothing in a key is decoded."""
 
 from __future__ import annotations
 
@@ -19,17 +19,17 @@ _ARN = re.compile(r"(arn:[^/]+:accesspoint[/:][A-Za-z0-9-]+)(?:/(.*))?", re.DOTA
 
 
 class Location(NamedTuple):
-    """A place on S3."""
+    """An address on S3."""
 
     bucket: str  # the bucket, or the ARN of an access point
-    key: str  # A key, a prefix of keys, or nothing
+    key: str  # a key, a prefix of keys, or nothing
 
     def __str__(self) -> str:
         return f"{SCHEME}{self.bucket}/{self.key}"
 
 
 def is_s3(text: str) -> bool:
-    """Whether a path given by a user is one on S3."""
+    """Tell whether a path that the user gave is on S3."""
     return text[: len(SCHEME)].lower() == SCHEME
 
 
@@ -43,7 +43,7 @@ def require_disk(path: str) -> None:
 
 
 def parse_url(text: str) -> Location:
-    """Read ``s3://bucket/key``."""
+    """Parse ``s3://bucket/key``."""
     rest = text[len(SCHEME) :]
     arn = _ARN.fullmatch(rest)
     bucket, key = (arn[1], arn[2] or "") if arn else rest.partition("/")[::2]

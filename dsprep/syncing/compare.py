@@ -24,7 +24,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import NamedTuple, Protocol
 
-from dsprep.storage.base import Stored
+from dsprep.storage.store import Stored
 
 # What can decide. "withdrawn": a manifest is removed while the files that it names are replaced.
 BY = ("missing", "size", "etag", "checksum", "metadata", "download", "time", "withdrawn")

@@ -10,7 +10,7 @@ from shlex import quote
 
 from dsprep.dataset.manifest import FileReceipt, Manifest, parse_manifest
 from dsprep.errors import DestinationError, DsprepError, SourceError
-from dsprep.storage.pace import Pace
+from dsprep.storage.pool import Pace
 from dsprep.syncing.plan import Filters, is_manifest
 from dsprep.syncing.report import Failure
 from dsprep.syncing.sides import ROOT, Listing, Side

@@ -8,9 +8,9 @@ from os.path import splitext
 
 from dsprep.errors import DestinationError, StoreError
 from dsprep.run.lease import DEAD_AFTER, LONG_AGO
-from dsprep.storage.base import Stored
 from dsprep.storage.local import SCRATCH
-from dsprep.storage.pace import Pace
+from dsprep.storage.pool import Pace
+from dsprep.storage.store import Stored
 from dsprep.syncing.sides import Side
 
 _LOOK_EVERY = 2.0

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 
 from dsprep.errors import OptionError, SourceError
-from dsprep.storage.base import Stored
+from dsprep.storage.store import Stored
 from dsprep.syncing.inventory import manifests_in, names_in
 from dsprep.syncing.plan import Filters, Pair, SyncPlan, is_manifest
 from dsprep.syncing.sides import Listing, Side, lies_in

@@ -8,16 +8,14 @@ from dataclasses import dataclass
 from typing import NamedTuple, Protocol
 
 from dsprep.errors import DsprepError, StoreError
-from dsprep.storage.base import Stored
-from dsprep.storage.copy import copy
-from dsprep.storage.crc import crc32c as crc32c_of_bytes
-from dsprep.storage.download import download
-from dsprep.storage.events import Events
-from dsprep.storage.pace import Pace
-from dsprep.storage.parts import plan_copy, plan_parts
-from dsprep.storage.preflight import require_rights
-from dsprep.storage.proof import crc32c_of, may_be_wrong
-from dsprep.storage.upload import upload
+from dsprep.storage.checksums import crc32c as crc32c_of_bytes
+from dsprep.storage.checksums import crc32c_of, may_be_wrong
+from dsprep.storage.pool import Pace
+from dsprep.storage.s3.copy import copy
+from dsprep.storage.s3.download import download
+from dsprep.storage.s3.upload import require_rights, upload
+from dsprep.storage.store import Stored
+from dsprep.storage.transfer import Events, plan_copy, plan_parts
 from dsprep.syncing.plan import Pair
 from dsprep.syncing.report import Failure, Requests
 from dsprep.syncing.sides import Directory, Prefix

@@ -6,9 +6,9 @@ import time
 from dataclasses import dataclass
 
 from dsprep.errors import StoreError
-from dsprep.storage.base import Upload
-from dsprep.storage.bucket import S3Store
-from dsprep.storage.preflight import probe
+from dsprep.storage.s3.bucket import S3Store
+from dsprep.storage.s3.upload import probe
+from dsprep.storage.store import Upload
 
 
 @dataclass(frozen=True)

@@ -9,8 +9,9 @@ from fnmatch import translate
 from functools import cached_property
 from typing import NamedTuple
 
+from dsprep.dataset.manifest import MANIFEST as MANIFEST_NAME
 from dsprep.errors import DestinationError
-from dsprep.storage.base import Stored
+from dsprep.storage.store import Stored
 from dsprep.syncing.compare import Verdict, by_listing
 from dsprep.syncing.report import Failure
 from dsprep.syncing.sides import lies_in
@@ -20,7 +21,6 @@ from dsprep.units import format_count, format_some
 # manifests last.
 SHARDS, INDEXES, MANIFEST = range(3)
 
-_MANIFEST_NAME = "manifest.json"
 _INDEX_SUFFIXES = (".idx", ".index", ".lst", ".manifest")
 _INDEX_NAMES = ("classes.txt", "rejects.jsonl", "skipped.jsonl", "files.jsonl", "wids.json")
 
@@ -37,7 +37,7 @@ def rank_of(path: str) -> int:
 def is_manifest(path: str) -> bool:
     """Whether this is the name of a data set's manifest."""
     name = path.rpartition("/")[2]
-    return name == _MANIFEST_NAME or name.endswith("." + _MANIFEST_NAME)
+    return name == MANIFEST_NAME or name.endswith("." + MANIFEST_NAME)
 
 
 class Rule(NamedTuple):

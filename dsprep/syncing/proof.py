@@ -7,8 +7,8 @@ from dataclasses import replace
 from typing import NamedTuple
 
 from dsprep.errors import DsprepError
-from dsprep.storage.base import Stored
-from dsprep.storage.proof import known_crc32c, may_be_wrong
+from dsprep.storage.checksums import known_crc32c, may_be_wrong
+from dsprep.storage.store import Stored
 from dsprep.syncing.compare import Content
 from dsprep.syncing.report import Failure, read_back_notes
 from dsprep.syncing.run import Outcome, stops_all

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from dsprep.storage.base import Stored
+from dsprep.storage.store import Stored
 from dsprep.syncing.sides import Left
 from dsprep.units import format_count, format_size, format_some
 

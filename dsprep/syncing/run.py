@@ -11,7 +11,7 @@ from typing import TypeVar
 
 from dsprep.dataset.manifest import UNFINISHED, FileReceipt
 from dsprep.errors import DestinationError, DsprepError, Interrupted, StoreError
-from dsprep.storage.base import FATAL, Stored
+from dsprep.storage.store import FATAL, Stored
 from dsprep.syncing.compare import BY_CONTENT, Verdict, by_content, has_crc32c
 from dsprep.syncing.inventory import (
     Inventory,

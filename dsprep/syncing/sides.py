@@ -15,9 +15,7 @@ from typing import Protocol
 
 from dsprep.errors import SourceError, StoreError
 from dsprep.run.lease import LEASE
-from dsprep.storage.base import Stored
-from dsprep.storage.bucket import S3Store
-from dsprep.storage.crc import crc32c, is_whole
+from dsprep.storage.checksums import crc32c, is_whole, known_crc32c, may_be_wrong
 from dsprep.storage.local import (
     LONGEST_NAME,
     SCRATCH,
@@ -25,9 +23,10 @@ from dsprep.storage.local import (
     open_regular,
     read_whole,
 )
-from dsprep.storage.pace import Pace
-from dsprep.storage.proof import known_crc32c, may_be_wrong
-from dsprep.storage.readback import read_back, read_small
+from dsprep.storage.pool import Pace
+from dsprep.storage.s3.bucket import S3Store
+from dsprep.storage.s3.read import read_back, read_small
+from dsprep.storage.store import Stored
 from dsprep.syncing.compare import Content
 
 # Bytes read and hashed at once: they are still in the processor's cache when they are hashed.

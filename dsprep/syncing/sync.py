@@ -19,12 +19,11 @@ from dsprep.errors import (
     StoreError,
 )
 from dsprep.options import given_options, require_effect
-from dsprep.storage.bucket import S3Store
-from dsprep.storage.events import Events
-from dsprep.storage.pace import DEFAULT_CONCURRENCY, Pace
-from dsprep.storage.parts import DEFAULT_PART
-from dsprep.storage.s3_config import S3Config
-from dsprep.storage.urls import is_s3, parse_url
+from dsprep.storage.location import is_s3, parse_url
+from dsprep.storage.pool import DEFAULT_CONCURRENCY, Pace
+from dsprep.storage.s3.bucket import S3Store
+from dsprep.storage.s3.config import S3Config
+from dsprep.storage.transfer import DEFAULT_PART, Events
 from dsprep.syncing.movers import Across, Down, Mover, Up, Way
 from dsprep.syncing.orphans import Orphan, abort_uploads
 from dsprep.syncing.plan import Filters, Rule

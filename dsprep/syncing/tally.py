@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 
 from dsprep.errors import StoreError
-from dsprep.storage.events import Events
+from dsprep.storage.transfer import Events
 from dsprep.units import format_count
 
 

@@ -11,7 +11,7 @@ from contextlib import suppress
 from queue import Empty, SimpleQueue
 from typing import TypeVar
 
-from dsprep.storage.pace import Pace
+from dsprep.storage.pool import Pace
 
 A = TypeVar("A")
 B = TypeVar("B")

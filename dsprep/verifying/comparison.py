@@ -16,12 +16,12 @@ from dsprep.dataset.manifest import Manifest, read_rejects
 from dsprep.errors import SourceError
 from dsprep.formats import Format, shard_stem
 from dsprep.options import require_effect
-from dsprep.plan.recipe import Recipe
+from dsprep.pipeline import Images, Pipeline
 from dsprep.run.shard import Report
 from dsprep.schema import FACTS, IMAGE, LABEL, Choice, Field, Schema
 from dsprep.sources.classes import has_flags, renumbered
 from dsprep.sources.reading import Source, read_source
-from dsprep.storage.paths import short_names
+from dsprep.storage.files import short_names
 from dsprep.units import format_count, format_some
 from dsprep.verifying.digests import MISSING, WIDTH, Digester, differing
 from dsprep.verifying.inspection import Digested, SourceTask, digest_source
@@ -49,8 +49,8 @@ class Matched:
     fields: tuple[Field, ...]  # the fields of the shards that are compared
     names: Mapping[str, str]  # the names in the source of those that have another name there
     roles: Mapping[str, str]  # the roles of fields, by their names in the shards
-    untold: tuple[str, ...]  # fields that only the shards have; they are not compared
-    unheld: tuple[str, ...]  # fields that only the source has
+    extra: tuple[str, ...]  # fields that only the shards have; they are not compared
+    lacking: tuple[str, ...]  # fields that only the source has
 
     def shown(self, at: int) -> str:
         """Return what messages call a field."""
@@ -70,7 +70,7 @@ class Origin:
     """What shards are compared with."""
 
     catalog: Catalog  # the source
-    recipe: Recipe  # how samples were made of it
+    recipe: Pipeline  # how samples were made of it
     matched: Matched  # which fields are compared
     rejected: frozenset[str]  # the paths of samples that are known not to be in the shards
     part_of: Mapping[str, int]  # the part that each shard is of: what one command wrote
@@ -92,8 +92,10 @@ def find_origin(
         # Samples that were copied have the fields of the source, where all samples were looked at.
         known = understood.schema.by_name
         fields = tuple(
-            replace(each, missing=True, names=known[each.name].names if each.name in known else ())
-            for each in settled.schema.fields
+            replace(
+                field, missing=True, names=known[field.name].names if field.name in known else ()
+            )
+            for field in settled.schema.fields
         )
         schema = replace(settled.schema, fields=fields)
         understood = understood._replace(
@@ -102,22 +104,18 @@ def find_origin(
     assert understood.schema is not None
     base: Schema = understood.schema
     own, named = catalog.classes, base.label_field.names if base.label_field else ()
-    told = against.classes is not None or against.class_order is not None
+    is_given = against.classes is not None or against.class_order is not None
     are_numbers = catalog.label_column == "cls" or has_flags(catalog)
-    if own and named and set(own) <= set(named) and are_numbers and not told:
+    if own and named and set(own) <= set(named) and are_numbers and not is_given:
         catalog = renumbered(catalog, named)  # an option, or an append, has numbered them
         catalog = replace(catalog, told=catalog.told | {"label"})
-    recipe = Recipe(
-        reader=catalog.reader,
-        schema=settled.schema,
-        layout=replace(layout, schema=None if made.transform else base),
-        transform=None,
-        check="none",
-        readable=None,
-        max_pixels=made.max_pixels,
-        classes=catalog.classes,
-        key=made.key,
-        keep_fields=None,
+    recipe = Pipeline(
+        catalog.reader,
+        settled.schema,
+        replace(layout, schema=None if made.transform else base),
+        Images(check="none", max_pixels=made.max_pixels),
+        made.key,
+        catalog.classes,
         told=catalog.told,
     )
     is_transformed = made.transform is not None
@@ -138,7 +136,6 @@ def _as_recorded(against: Source, fields: Choice, understood: Understood) -> Sou
     label = understood.schema.label_field if understood.schema else None
     if label is not None and label.type == "text" and choice.label_type is None:
         choice = replace(choice, label_type="text")
-        against = replace(against, label_type="text")
     return replace(against, choice=choice, whole=True)
 
 
@@ -146,9 +143,9 @@ def _parts(manifest: Manifest | None) -> dict[str, int]:
     """Return which command wrote each shard: 0 for the first, then those that appended."""
     added = manifest.options.get("appended") if manifest else None
     firsts = [
-        each["first_shard"]
-        for each in (added if isinstance(added, list) else ())
-        if isinstance(each, dict) and isinstance(each.get("first_shard"), int)
+        append["first_shard"]
+        for append in (added if isinstance(added, list) else ())
+        if isinstance(append, dict) and isinstance(append.get("first_shard"), int)
     ]
     shards = manifest.shards if manifest else []
     return {shard.name: bisect_right(sorted(firsts), at) for at, shard in enumerate(shards)}
@@ -172,7 +169,7 @@ def match_fields(
     """Find the fields of a source that became those of shards."""
     roles = {base.label: LABEL, base.image: IMAGE}
     own = {IMAGE: source.image, LABEL: source.label}
-    fields, untold = [], []
+    fields, extra = [], []
     names: dict[str, str] = {}
     for field in base.fields:
         role = roles.get(field.name, "")
@@ -180,23 +177,23 @@ def match_fields(
             continue
         name = field.name if field.name in source.by_name else own.get(role)
         if name is None and not (role == LABEL and known) and field.name not in FACTS:
-            untold.append(field.name)
+            extra.append(field.name)
             continue
         bits = layout.label_bits if role == LABEL else layout.float_bits
         kind = field.type if bits > 32 else field.type.replace("float64", "float32")
         fields.append(replace(field, type=kind))
         if name is not None and name != field.name:
             names[field.name] = name
-    told = {names.get(field.name, field.name) for field in base.fields}
-    told |= {own[role] or "" for name, role in roles.items() if name}
-    unheld = [field.name for field in source.fields if field.name not in told | FACTS]
+    matched = {names.get(field.name, field.name) for field in base.fields}
+    matched |= {own[role] or "" for name, role in roles.items() if name}
+    lacking = [field.name for field in source.fields if field.name not in matched | FACTS]
     shown = {name: role for name, role in roles.items() if name}
-    return Matched(transformed, tuple(fields), names, shown, tuple(untold), tuple(unheld))
+    return Matched(transformed, tuple(fields), names, shown, tuple(extra), tuple(lacking))
 
 
 def _schema_problems(shards: Shards, matched: Matched, catalog: Catalog) -> Iterator[Problem]:
     """Find fields that the shards lack, and classes that have other names in the source."""
-    for name in matched.unheld if shards.made.known else ():
+    for name in matched.lacking if shards.made.known else ():
         yield Problem(shards.manifest_name, None, "", f"has no field {name!r}, and the source has")
     file = shards.manifest_name or str(shards.directory)
     fields = catalog.settled.schema.by_name if catalog.settled else {}
@@ -211,7 +208,7 @@ def _schema_problems(shards: Shards, matched: Matched, catalog: Catalog) -> Iter
             for number, (mine, other) in enumerate(zip(field.names, theirs or (), strict=False))
             if mine != other and mine and other
         )
-        yield from (Problem(file, None, "", each) for each in islice(messages, _MAX_CLASSES))
+        yield from (Problem(file, None, "", text) for text in islice(messages, _MAX_CLASSES))
 
 
 def compare(
@@ -227,7 +224,7 @@ def compare(
     recipe, matched = origin.recipe, origin.matched
     parts = [(file, origin.part_of.get(file, 0), digested) for file, digested in shards]
     found = pl.concat(
-        [_table("", 0, Digested(), matched), *(_table(*each, matched) for each in parts)]
+        [_table("", 0, Digested(), matched), *(_table(*part, matched) for part in parts)]
     )
     source = _expected(origin, pool, report)
     found, source, notes = _of_source(found, source, recipe)
@@ -238,22 +235,22 @@ def compare(
     found, source = (_numbered(table, on[0]) for table in (found, source))
     pairs = found.join(source, on=on, how="inner", suffix="_source", nulls_equal=True)
     expected = source.filter(~pl.col("rejected"))
-    unknown, untold = pl.col("digests").is_null(), pl.col("digests_source").is_null()
-    both = pairs.filter(~unknown & ~untold)
+    unknown, gone = pl.col("digests").is_null(), pl.col("digests_source").is_null()
+    both = pairs.filter(~unknown & ~gone)
     other = both.filter(pl.col("digests") != pl.col("digests_source"))
     notes += _hints(other, both.height, matched)
-    if misfits := pairs.filter(unknown & untold).height:
+    if misfits := pairs.filter(unknown & gone).height:
         notes.append(f"{format_count(misfits, 'sample')} not compared: they do not fit the schema")
     missing = expected.join(found, on=on, how="anti", nulls_equal=True)["path"].sort()
     lost = "is in the source, but neither in a shard nor rejected"
     problems = [
         *_problems(other, lambda row: _difference(row, matched)),
         *_problems(
-            pairs.filter(unknown & ~untold),
+            pairs.filter(unknown & ~gone),
             lambda row: f"is not compared with {row['path']}: it {row['reason']}",
         ),
         *_problems(
-            pairs.filter(~unknown & untold),
+            pairs.filter(~unknown & gone),
             lambda row: f"is not compared with {row['path']}: that {row['reason_source']}",
         ),
         *_problems(
@@ -328,7 +325,7 @@ def _is_rejected(catalog: Catalog, paths: frozenset[str]) -> pl.Series:
 
 
 def _of_source(
-    found: pl.DataFrame, source: pl.DataFrame, recipe: Recipe
+    found: pl.DataFrame, source: pl.DataFrame, recipe: Pipeline
 ) -> tuple[pl.DataFrame, pl.DataFrame, list[str]]:
     """Return the samples of the parts made of a source, and the source with its names there."""
     by_number = _by_number(recipe)
@@ -353,7 +350,7 @@ def _of_source(
     return found.filter(is_of), source, [note]
 
 
-def _by_number(recipe: Recipe) -> bool:
+def _by_number(recipe: Pipeline) -> bool:
     """Return whether samples are known by where they were in the source."""
     known_by = recipe.layout.known_by
     return known_by == "id" or (known_by == "key" and recipe.key == "index")
@@ -375,15 +372,15 @@ def _difference(row: Mapping[str, Any], matched: Matched) -> str:
         field = slice(at * WIDTH, (at + 1) * WIDTH)
         into = lacks if own[field] == MISSING else invents if other[field] == MISSING else differs
         into.append(matched.shown(at))
-    said = []
+    parts = []
     if differs:
         be = "is not that" if len(differs) == 1 else "are not those"
-        said.append(f"its {_and(differs)} {be} of {path}")
+        parts.append(f"its {_and(differs)} {be} of {path}")
     if lacks:
-        said.append(f"lacks the {_and(lacks)} of {path}")
+        parts.append(f"lacks the {_and(lacks)} of {path}")
     if invents:
-        said.append(f"has a {_and(invents)}, and {path} has none")
-    return "; ".join(said)
+        parts.append(f"has a {_and(invents)}, and {path} has none")
+    return "; ".join(parts)
 
 
 def _and(names: Sequence[str]) -> str:
@@ -394,14 +391,14 @@ def _hints(other: pl.DataFrame, compared: int, matched: Matched) -> Iterator[str
     """Say what is not compared, and what to pass if all labels differ, as those of another list."""
     if matched.transformed:
         yield "images not compared, because they were transformed"
-    if matched.untold:
-        yield f"not compared, as the source does not tell them: {format_some(matched.untold)}"
+    if matched.extra:
+        yield f"not compared, as the source does not have them: {format_some(matched.extra)}"
     label = matched.slice_of(LABEL)
     if label is None or not compared or other.height < compared:
         return
     pairs = other.select("digests", "digests_source").iter_rows()
-    if all(own[label] != told[label] for own, told in pairs):
-        yield "all labels differ: give the --labels or --list that told the labels"
+    if all(own[label] != other[label] for own, other in pairs):
+        yield "all labels differ: pass the --labels or --list that they came from"
 
 
 def _problems(table: pl.DataFrame, message: Callable[[dict[str, Any]], str]) -> Iterator[Problem]:

@@ -35,11 +35,11 @@ class Digester:
     def _columns(self) -> list[tuple[str, Callable[[Value], bytes]]]:
         known = self.schema.by_name if self.schema else {}
         columns = []
-        for each in self.fields:
-            name = self.names.get(each.name, each.name)
+        for column in self.fields:
+            name = self.names.get(column.name, column.name)
             own = known.get(name)
-            converts = own is not None and own.type != each.type
-            columns.append((name, _digest_of(each.type, converts)))
+            converts = own is not None and own.type != column.type
+            columns.append((name, _digest_of(column.type, converts)))
         return columns
 
     def __call__(self, sample: Sample) -> Digest:

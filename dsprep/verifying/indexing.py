@@ -79,7 +79,7 @@ def index(
             that has the name of the wids index.
         dry_run: Whether to write nothing, and say what would be written.
         workers: How many processes; by default the cores that this process may use.
-        progress: Is told how far it is.
+        progress: Receives the progress.
 
     Returns:
         What was done; shards that are damaged are in there, not raised.
@@ -144,8 +144,8 @@ def _index(shards: Shards, run: _Run) -> IndexReport:
             sync_directory(shards.directory)
     words = {} if run.state == "checked" else {"missing": "written", "wrong": "replaced"}
     files = [
-        IndexFile(each.receipt.name, each.kind, words.get(each.state, each.state), each.detail)
-        for each in settled
+        IndexFile(it.receipt.name, it.kind, words.get(it.state, it.state), it.detail)
+        for it in settled
     ]
     if run.state == "checked":
         problems += [
@@ -317,10 +317,10 @@ def _settle_manifest(
             return []
         if scratch is None:  # its content is not known
             return [Settled(FileReceipt(path.name, 0, 0), "manifest", "missing")]
-        manifest = _new_manifest(shards, made, [each.receipt for each in settled])
+        manifest = _new_manifest(shards, made, [index.receipt for index in settled])
         return [settle(path, "manifest", manifest.to_json().encode(), None, scratch)]
     path = shards.directory / shards.manifest_name
-    new = [each.receipt for each in settled if each.state != "unchanged"]
+    new = [index.receipt for index in settled if index.state != "unchanged"]
     updated = _with_indexes(manifest, made, new)
     if updated == manifest or state == "checked":
         return [Settled(FileReceipt(path.name, 0, 0), "manifest", "unchanged")]
@@ -367,27 +367,27 @@ def _new_manifest(shards: Shards, made: Made, indexes: Sequence[FileReceipt]) ->
         shards=receipts,
         files=[
             *([FileReceipt.of(classes)] if classes.is_file() else []),
-            *(each for each in indexes if each.name not in of_shards),
+            *(index for index in indexes if index.name not in of_shards),
         ],
     )
 
 
 def _with_indexes(manifest: Manifest, made: Made, indexes: Sequence[FileReceipt]) -> Manifest:
     """Return a manifest that names indexes, too."""
-    told = {receipt.name: receipt for receipt in indexes}
+    new = {receipt.name: receipt for receipt in indexes}
     own = {name: shard.index.receipt.name for name, shard in made if shard.index}
 
     def updated(files: Sequence[FileReceipt], extra: FileReceipt | None) -> list[FileReceipt]:
-        current = [told.get(each.name, each) for each in files]
-        is_new = extra is not None and extra.name not in {each.name for each in files}
+        current = [new.get(file.name, file) for file in files]
+        is_new = extra is not None and extra.name not in {file.name for file in files}
         return [*current, extra] if extra is not None and is_new else current
 
-    of_set = [each for each in indexes if each.name not in own.values()]
+    of_set = [index for index in indexes if index.name not in own.values()]
     return replace(
         manifest,
         shards=[
             replace(
-                shard, sidecars=tuple(updated(shard.sidecars, told.get(own.get(shard.name, ""))))
+                shard, sidecars=tuple(updated(shard.sidecars, new.get(own.get(shard.name, ""))))
             )
             for shard in manifest.shards
         ],

@@ -15,7 +15,7 @@ from dsprep.formats.base import Format, path_of
 from dsprep.formats.folder import Listed
 from dsprep.formats.stream import ShardStream
 from dsprep.images.check import make_check
-from dsprep.plan.recipe import Recipe, make_samples
+from dsprep.pipeline import Pipeline, make_samples
 from dsprep.rows import Pixels, Rows
 from dsprep.run.shard import Report
 from dsprep.sample import IMAGE_EXTENSIONS, Sample, key_of
@@ -167,17 +167,19 @@ def _checker(task: Task) -> Callable[[Sample], Iterator[str]]:
     schema = task.reading.schema if task.reading else None
     label = schema.label_field if schema else None
     names = label.names if label and label.type == "class" else ()
-    images = [each.name for each in schema.fields if each.type == "image"] if schema else []
-    own = make_check("decode", readable=task.layout.readable_images, max_pixels=task.max_pixels)
-    other = make_check("decode", max_pixels=task.max_pixels)
+    images = [it.name for it in schema.fields if it.type == "image"] if schema else []
+    check_own = make_check(
+        "decode", readable=task.layout.readable_images, max_pixels=task.max_pixels
+    )
+    check_other = make_check("decode", max_pixels=task.max_pixels)
 
     def check(sample: Sample) -> Iterator[str]:
-        told = sample.class_name
-        number = sample.fields.get(label.name) if names and told and label else None
+        own = sample.class_name
+        number = sample.fields.get(label.name) if names and own and label else None
         if number is not None:
             name = names[number] if 0 <= number < len(names) else ""
-            if name != told:
-                yield f"its class {number} is called {told!r}, and it is {name!r} in the manifest"
+            if name != own:
+                yield f"its class {number} is called {own!r}, and it is {name!r} in the manifest"
         if not task.decode:
             return
         if schema is not None and schema.image and sample.image is None:
@@ -185,7 +187,7 @@ def _checker(task: Task) -> Callable[[Sample], Iterator[str]]:
         for name in images:
             if name in sample.fields:
                 try:
-                    (own if name == sample.image else other)(sample.fields[name])
+                    (check_own if name == sample.image else check_other)(sample.fields[name])
                 except BadImage as error:
                     yield str(error) if name == sample.image else f"the field {name!r}: {error}"
 
@@ -259,7 +261,7 @@ def _inspect_files(task: Task, report: Report) -> Inspected:
 class SourceTask(NamedTuple):
     """Samples of a source to digest."""
 
-    recipe: Recipe  # how the shards were made of them
+    recipe: Pipeline  # how the shards were made of them
     rows: Rows  # the samples
     digester: Digester
 

@@ -8,17 +8,23 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from dsprep.dataset.manifest import UNFINISHED, FileReceipt, Manifest, read_manifest
+from dsprep.dataset.manifest import (
+    MANIFEST,
+    UNFINISHED,
+    FileReceipt,
+    Manifest,
+    manifest_names,
+    read_manifest,
+    single_of,
+)
 from dsprep.dataset.recorded import Recorded, recorded_options
 from dsprep.errors import OtherVersion, SourceError
 from dsprep.formats import FORMATS, SUFFIXES, format_of_file, format_of_source
 from dsprep.plan.destination import Destination
 from dsprep.sources.names import expand, located
+from dsprep.storage.files import absent
 from dsprep.storage.local import is_scratch
-from dsprep.storage.paths import absent
 from dsprep.units import format_count
-
-_MANIFEST = "manifest.json"
 
 
 @dataclass(frozen=True)
@@ -75,7 +81,7 @@ def find_sources(name: str) -> list[Shards]:
 
 
 def _look(path: Path) -> list[Shards]:
-    if path.name.endswith(_MANIFEST) and path.is_file():
+    if path.name.endswith(MANIFEST) and path.is_file():
         return [_with_manifest(path)]
     if path.is_file():
         known = Destination(path.parent, path.name).manifest
@@ -88,21 +94,21 @@ def _look(path: Path) -> list[Shards]:
         if Destination(path.parent, path.name).scratch.is_dir():
             raise SourceError(f"{path}: is not finished; {UNFINISHED}")
         raise SourceError(f"{path}: does not exist; give a directory of shards, or a shard")
-    beside = path.resolve().with_name(f"{path.resolve().name}.{_MANIFEST}")
-    if (path / _MANIFEST).exists():
-        return [_with_manifest(path / _MANIFEST)]
+    beside = path.resolve().with_name(f"{path.resolve().name}.{MANIFEST}")
+    own = manifest_names(os.listdir(path))
+    if own == [MANIFEST]:
+        return [_with_manifest(path / MANIFEST)]
     with suppress(OtherVersion):
         if beside.exists() and (found := _recorded(beside)).made.layout.is_tree:
             return [found]
-    singles = sorted(path.glob(f"[!.]*.{_MANIFEST}"))
-    return [_with_manifest(single) for single in singles] or [_without_manifest(path)]
+    return [_with_manifest(path / name) for name in own] or [_without_manifest(path)]
 
 
 def _some_of(directory: Path, names: Sequence[str]) -> Shards:
     """Return some of the shards of a directory, with its manifest if that names all of them."""
-    if (directory / _MANIFEST).exists():
+    if (directory / MANIFEST).exists():
         with suppress(SourceError):  # another program may have written a file of that name
-            whole = _recorded(directory / _MANIFEST)
+            whole = _recorded(directory / MANIFEST)
             assert whole.manifest is not None
             wanted = set(names)
             shards = [shard for shard in whole.manifest.shards if shard.name in wanted]
@@ -131,12 +137,12 @@ def _with_manifest(path: Path) -> Shards:
     try:
         return _recorded(path)
     except OtherVersion as error:
-        single, said = _single(path), f"{error}; it is taken for absent"
+        single, note = single_of(path.name), f"{error}; it is taken for absent"
         try:
             others = _one(path.with_name(single)) if single else _without_manifest(path.parent)
         except SourceError as nothing:
-            raise SourceError(f"{said}, but {nothing}") from None
-        return replace(others, notes=(*others.notes, said))
+            raise SourceError(f"{note}, but {nothing}") from None
+        return replace(others, notes=(*others.notes, note))
 
 
 def _recorded(path: Path) -> Shards:
@@ -145,14 +151,9 @@ def _recorded(path: Path) -> Shards:
         made = recorded_options(manifest)
     except SourceError as error:
         raise SourceError(f"{path}: {error}") from None
-    destination = Destination(path.parent, _single(path) or None)
+    destination = Destination(path.parent, single_of(path.name))
     names = [shard.name for shard in manifest.shards]
     return Shards(made, names, manifest, destination, path.name)
-
-
-def _single(manifest: Path) -> str:
-    """Return the one file that a manifest is of; empty if it is that of a directory."""
-    return manifest.name.removesuffix(_MANIFEST).removesuffix(".")
 
 
 def _one(path: Path) -> Shards:
@@ -203,7 +204,7 @@ def strays(path: Path, found: Sequence[Shards]) -> Iterator[tuple[str, str]]:
     is_whole = path.is_dir() and path.samefile(directory)
     if found[0].is_part or (not is_whole and found[0].destination.single is not None):
         return  # the others there were not named
-    names = [each.name for each in directory.iterdir()]
+    names = [path.name for path in directory.iterdir()]
     if is_whole:
         yield from unfinished(names, {shards.destination.scratch.name for shards in found})
     manifests = [shards.manifest for shards in found if shards.manifest]
@@ -227,7 +228,7 @@ def difference(receipt: FileReceipt, size: int, crc32c: int | None) -> str:
 def false_totals(manifest: Manifest) -> Iterator[str]:
     """Find where a manifest does not agree with itself."""
     for what in ("samples", "bytes"):
-        says, sums = getattr(manifest, what), sum(getattr(each, what) for each in manifest.shards)
+        says, sums = getattr(manifest, what), sum(getattr(shard, what) for shard in manifest.shards)
         if says != sums:
             yield f"says {says:,} {what}, but its shards {sums:,}"
     label = manifest.schema.label_field if manifest.schema else None

@@ -12,7 +12,7 @@ from pathlib import Path
 from shlex import quote
 from typing import NamedTuple, TypeAlias
 
-from dsprep.dataset.manifest import FileReceipt, parse_manifest
+from dsprep.dataset.manifest import MANIFEST, FileReceipt, manifest_names, parse_manifest, single_of
 from dsprep.dataset.recorded import recorded_options
 from dsprep.errors import SourceError, StoreError
 from dsprep.formats import format_of_file
@@ -21,16 +21,14 @@ from dsprep.plan.destination import Destination
 from dsprep.progress import Progress
 from dsprep.storage.checksums import crc32c, is_whole, known_crc32c
 from dsprep.storage.location import parse_url
-from dsprep.storage.pace import Pace
-from dsprep.storage.parts import Range
-from dsprep.storage.readback import read_back, read_small
+from dsprep.storage.pool import Pace
 from dsprep.storage.s3.bucket import S3Store, store_of
+from dsprep.storage.s3.read import read_back, read_small
 from dsprep.storage.store import FATAL, Stored, ignore
+from dsprep.storage.transfer import Range
 from dsprep.units import format_count, format_size, format_some
 from dsprep.verifying.report import Problem, VerifyReport, joined
 from dsprep.verifying.shards import Shards, difference, false_totals, unfinished, unnamed
-
-_MANIFEST = "manifest.json"
 
 _AT_ONCE = 16
 """Requests at one time."""
@@ -94,7 +92,7 @@ def find_stored(url: str) -> tuple[list[tuple[Place, Shards]], list[Problem]]:
     """
     bucket, key = parse_url(url)
     above, slash, name = key.rpartition("/")
-    is_manifest, is_shard = name.endswith(_MANIFEST), format_of_file(name) is not None
+    is_manifest, is_shard = name.endswith(MANIFEST), format_of_file(name) is not None
     is_file = is_manifest or is_shard
     place = Place.look(store_of(bucket), above + slash if is_file or not name else key + "/")
     if is_manifest:
@@ -116,9 +114,9 @@ def find_stored(url: str) -> tuple[list[tuple[Place, Shards]], list[Problem]]:
             f"{url}: no manifest there tells what it should be; fetch all and look into it: "
             f"dsprep sync {quote(place.url())} DIR, then dsprep verify DIR"
         )
-    sets = [each for each in found if not isinstance(each, Problem)]
-    problems = [each for each in found if isinstance(each, Problem)]
-    if not is_file or name == _MANIFEST:
+    sets = [item for item in found if not isinstance(item, Problem)]
+    problems = [item for item in found if isinstance(item, Problem)]
+    if not is_file or name == MANIFEST:
         here = [shards for at, shards in sets if at is place]
         known = {shards.destination.scratch.name for shards in here}
         for name, message in unfinished(place.deeper, known):
@@ -132,29 +130,27 @@ def find_stored(url: str) -> tuple[list[tuple[Place, Shards]], list[Problem]]:
 
 
 def _of_prefix(place: Place) -> list[Found]:
-    if _MANIFEST in place.names:
-        return [_read(place, _MANIFEST)]
+    own = manifest_names(place.names)
+    if own == [MANIFEST]:
+        return [_read(place, MANIFEST)]
     above, slash, name = place.prefix.rstrip("/").rpartition("/")
-    beside = f"{name}.{_MANIFEST}"
+    beside = f"{name}.{MANIFEST}"
     if name and place.store.stat(above + slash + beside) is not None:
         folder = _read(Place.look(place.store, above + slash), beside)
         if isinstance(folder, Problem) or folder[1].made.layout.is_tree:
             return [folder]
-    singles = [each for each in place.names if each.endswith(f".{_MANIFEST}") and each[0] != "."]
-    return [_read(place, each) for each in sorted(singles)]
+    return [_read(place, single) for single in own]
 
 
 def _of_shard(place: Place, name: str) -> list[Found]:
     """Find a data set in one file, or the shard of a data set."""
-    for manifest_name in (f"{name}.{_MANIFEST}", _MANIFEST):
-        if manifest_name not in place.names:
-            continue
+    for manifest_name in manifest_names(place.names, name):
         found = _read(place, manifest_name)
         if isinstance(found, Problem):
             return [found]
         _, shards = found
         if name in shards.names:
-            is_part = manifest_name == _MANIFEST
+            is_part = manifest_name == MANIFEST
             return [(place, replace(shards, names=[name], is_part=True) if is_part else shards)]
     return []
 
@@ -171,7 +167,7 @@ def _read(place: Place, name: str) -> Found:
     except SourceError as error:
         return Problem(url, None, "", str(error).removeprefix(f"{url}: "))
     names = [shard.name for shard in manifest.shards]
-    destination = Destination(Path(), name.removesuffix(_MANIFEST).removesuffix(".") or None)
+    destination = Destination(Path(), single_of(name))
     return place, Shards(made, names, manifest, destination, name)
 
 
@@ -183,14 +179,14 @@ def claims_of_folder(place: Place, shards: Shards) -> tuple[list[Claim], list[Pr
     """
     single = shards.destination.single
     name = f"{single}.{LISTING}"
-    told = {claim.file.name: claim.file for claim in claims_of(shards)}.get(name)
+    receipt_of_listing = {claim.file.name: claim.file for claim in claims_of(shards)}.get(name)
     try:
         data, _ = read_small(place.store, place.key(name))
     except StoreError as error:
         if error.kind != "missing":
             raise
         return [], []
-    if told is None or told.crc32c != crc32c(data):
+    if receipt_of_listing is None or receipt_of_listing.crc32c != crc32c(data):
         message = "is not as it was written: the files that it names are not looked at"
         return [], [Problem(place.url(name), None, "", message)]
     claims = []

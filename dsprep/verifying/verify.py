@@ -24,7 +24,7 @@ from dsprep.run.state import remove_leftovers
 from dsprep.schema import IMAGE, LABEL, Choice, Reading, Schema
 from dsprep.sources.reading import Source, make_source, read_source, source_of
 from dsprep.storage.location import is_s3
-from dsprep.storage.objects import as_source
+from dsprep.storage.s3.read import as_source
 from dsprep.units import format_count
 from dsprep.verifying.digests import Digester
 from dsprep.verifying.inspection import Inspected, Task, inspect
@@ -92,7 +92,7 @@ def verify(
             :func:`dsprep.sources.reading.make_choice` has it.
         download: Whether to read what is on S3, rather than compare the checksums that it keeps.
         workers: How many processes; by default the cores that this process may use.
-        progress: Is told how far it is.
+        progress: Receives the progress.
 
     Returns:
         What was found; problems in the shards are in there, not raised.
@@ -134,7 +134,7 @@ def _require_sense(
         raise OptionError(f"{dest}: --against goes with one data set; name one of them")
     if loader is not None and any(shards.made.layout.is_tree for shards in found):
         raise OptionError(f"{dest}: is a folder of files; --loader goes with shards")
-    if choice != Choice() and any(each.manifest and each.manifest.schema for each in found):
+    if choice != Choice() and any(shards.manifest and shards.manifest.schema for shards in found):
         raise OptionError(
             f"{dest}: the manifest tells the fields; leave out --image-field, --label-field, "
             "--label-type, --schema, --look and --no-image, or give --against SOURCE, whose "
@@ -194,11 +194,11 @@ def _verify(shards: Shards, asked: _Asked) -> VerifyReport:
         progress.begin("reading the source", len(origin.catalog), 0)
         try:
             digested = [(name, found.digested) for name, found in inspected]
-            wrong, said = compare(digested, origin, asked.pool, _advance(progress))
+            wrong, remarks = compare(digested, origin, asked.pool, _advance(progress))
         finally:
             progress.end()
         problems += wrong
-        notes += said
+        notes += remarks
     if asked.loader is not None:
         checked.append(asked.loader)
         problems += _load(asked.loader, shards.directory, inspected)

@@ -217,7 +217,7 @@ def test_a_header_that_is_wrong(tmp_path: Path) -> None:
     path.write_bytes(data)
     catalog, findings = read(path)
     assert samples(catalog) == dict(GOOD[:2])
-    problem = "a tar header's checksum is wrong, or it is no tar header"
+    problem = "a tar header has a wrong checksum, or it is not a tar header"
     detail = f"at byte {place}: {problem}"
     assert findings == [Finding("damaged", "x.tar", detail)]
 
@@ -349,7 +349,7 @@ ENTRY, LOCAL, END = b"PK\x01\x02", b"PK\x03\x04", b"PK\x05\x06"
         (10, b"\x63\0", "compressed by method 99"),
         (20, b"\xff\xff\xff\x7f", "its bytes are not in the zip"),
         (42, b"\xff\xff\xff\x7f", "its bytes are not in the zip"),
-        (24, b"\xff\xff\xff\x7f", "says that it is 2147483647 bytes"),
+        (24, b"\xff\xff\xff\x7f", "says that it has 2147483647 bytes"),
     ],
 )
 def test_members_that_are_not_read(
@@ -369,16 +369,16 @@ def test_members_that_are_not_read(
 @pytest.mark.parametrize(
     ("record", "at", "value", "reason"),
     [
-        (LOCAL, 0, b"XX", "no member begins where the directory of the zip says"),
+        (LOCAL, 0, b"XX", "no member begins at the offset in the directory of the zip"),
         (LOCAL, 6, b"\1\0", "encrypted"),
-        (LOCAL, 8, b"\x0c\0", "compressed by method 12; dsprep reads what is stored or deflated"),
+        (LOCAL, 8, b"\x0c\0", "compressed by method 12; dsprep reads stored and deflated members"),
         (LOCAL, 14, b"\1\2\3\4", "its crc32 is "),
-        (LOCAL, 18, b"\1\0\0\0", "its header and the directory of the zip tell different sizes"),
-        (LOCAL, 22, b"\1\0\0\0", "its header and the directory of the zip tell different sizes"),
+        (LOCAL, 18, b"\1\0\0\0", "its header and the directory of the zip give different sizes"),
+        (LOCAL, 22, b"\1\0\0\0", "its header and the directory of the zip give different sizes"),
         (LOCAL, 26, b"\xff\xff", "the archive was cut off in it"),
         (LOCAL, 26, b"\0\0", ""),
-        (ENTRY, 24, b"\1\0\0\0", "has other than the 1 bytes"),
-        (ENTRY, 24, b"\xff\xff\0\0", "has other than the 65535 bytes"),
+        (ENTRY, 24, b"\1\0\0\0", "does not have the 1 bytes"),
+        (ENTRY, 24, b"\xff\xff\0\0", "does not have the 65535 bytes"),
     ],
 )
 def test_members_that_are_not_what_they_should_be(
@@ -409,7 +409,7 @@ def test_a_bomb_takes_no_memory(tmp_path: Path) -> None:
         _, peak = tracemalloc.get_traced_memory()
     finally:
         tracemalloc.stop()
-    assert found == {"1.jpg": "has other than the 100 bytes that the directory of the zip says"}
+    assert found == {"1.jpg": "does not have the 100 bytes of the directory of the zip"}
     assert peak < 10_000_000
 
 
@@ -458,7 +458,7 @@ def test_a_bomb_in_a_shard_is_damage(tmp_path: Path, layout: Format) -> None:
     [
         (struct.pack("<3Q", 9, 9, 1 << 63), "its bytes are not in the zip"),
         (struct.pack("<3Q", 9, (1 << 64) - 1, 0), "its bytes are not in the zip"),
-        (struct.pack("<3Q", 10**9, 9, 0), "says that it is 1000000000 bytes"),
+        (struct.pack("<3Q", 10**9, 9, 0), "says that it has 1000000000 bytes"),
         (struct.pack("<Q", 9), "its bytes are not in the zip"),
         (b"", "its bytes are not in the zip"),
     ],
@@ -513,7 +513,7 @@ def test_members_that_share_their_bytes(tmp_path: Path) -> None:
     assert entry > third
     catalog, findings = read(path)
     assert samples(catalog) == dict(GOOD[:2])
-    reason = "its bytes are those of another member, too"
+    reason = "it shares its bytes with another member"
     assert findings == [Finding("unreadable", f"b/{n}.jpg", reason) for n in (3, 4)]
 
 
@@ -529,7 +529,7 @@ def test_a_zip_that_is_cut(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("at", "value", "problem"),
     [
-        (4, b"\1\0", "is the last part of a zip in several"),
+        (4, b"\1\0", "is the last part of a split zip"),
         (12, b"\xff\xff\xff\x7f", "the zip's end is damaged, or its beginning is missing"),
         (16, b"\xff\xff\xff\x7f", "the zip's end is damaged, or its beginning is missing"),
     ],

@@ -30,7 +30,6 @@ VARIANTS: dict[str, tuple[object, ...]] = {
     "manifest": ("convert", "photos.tar.gz", "--to", "manifest", "--resize", 8),
     "shuffled": ("shard", "tars", *TWOS, "--shuffle"),
     "shuffled from gzip": ("shard", "compressed", *TWOS, "--shuffle", "--seed", 3),
-    "oversampled": ("shard", "records", "--shards", 60, "--oversample"),
     "appended": ("shard append", "photos.tar.gz", *TWOS),
 }
 KILLED = ("one to one", "fields", "folder", "shuffled from gzip", "appended")
@@ -136,7 +135,7 @@ def test_a_folder_with_a_file_of_somebody_else_is_not_overwritten(
     before = contents(tmp_path)
     refused = run_here(*call, "--overwrite")
     assert refused.code == 5
-    assert "notes.txt: lies in the folder that is to be replaced" in refused.err
+    assert "notes.txt: dsprep did not write this file" in refused.err
     assert contents(tmp_path) == before
 
 

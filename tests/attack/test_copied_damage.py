@@ -16,7 +16,7 @@ def shards(tmp_path: Path) -> Path:
     """Nine samples as TFRecord, the payload of the fifth with a flipped bit."""
     image_folder(tmp_path / "images", ("a",), 9)
     shard = tmp_path / "train.tfrecord"
-    dsprep.pack(str(tmp_path / "images"), str(shard), seed=None, workers=1)
+    dsprep.pack(str(tmp_path / "images"), str(shard), shuffle=False, workers=1)
     data = bytearray(shard.read_bytes())
     data[len(data) // 2] ^= 1
     shard.write_bytes(data)

@@ -11,11 +11,11 @@ import pytest
 
 import dsprep
 from dsprep.errors import StoreError
-from dsprep.storage.base import Stored
-from dsprep.storage.bucket import S3Store
-from dsprep.storage.pace import Pace
-from dsprep.storage.parts import Range
-from dsprep.storage.readback import read_back
+from dsprep.storage.pool import Pace
+from dsprep.storage.s3.bucket import S3Store
+from dsprep.storage.s3.read import read_back
+from dsprep.storage.store import Stored
+from dsprep.storage.transfer import Range
 from tests.attack.trees import contents
 from tests.servers.bucket import Bucket
 from tests.servers.proxy import Proxy

@@ -16,10 +16,8 @@ import dsprep.commands.write
 from dsprep.errors import BadSample, SourceError
 from dsprep.sample import Sample
 from dsprep.sources.reading import make_source, read_source
-from dsprep.storage.connected import store_of
-from dsprep.storage.opened import open_file
-from dsprep.storage.paths import entries
-from dsprep.storage.patterns import find_files
+from dsprep.storage.files import entries, find_files, open_file
+from dsprep.storage.s3.bucket import store_of
 from tests.attack.trees import contents
 from tests.conftest import Finished
 from tests.here import Lasting

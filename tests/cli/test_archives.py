@@ -101,7 +101,7 @@ def test_a_directory_in_an_archive(
             tar.add(data / "photos/cat/000.jpg", "all/val/cat/x.jpg")
     assert packed(run_here, archive / "all" / "train", tmp_path / "shards") == shards
     done = run_here("pack", archive / "none", tmp_path / "no", "--format", "webdataset")
-    assert (done.code, done.err) == (4, f"dsprep: {archive}: holds no directory 'none'\n")
+    assert (done.code, done.err) == (4, f"dsprep: {archive}: has no directory 'none'\n")
 
 
 @pytest.mark.parametrize("suffix", ["", ".gz", ".xz"])

@@ -174,6 +174,34 @@ def test_says_each_sample_that_cannot_be_converted(
     assert dropped.startswith(out if options else out[: len(out) // 2])
 
 
+@pytest.mark.parametrize(
+    ("misfits", "options", "code"),
+    [(2, (), 3), (3, (), 6), (3, ("--max-errors", "3"), 3), (3, ("--max-errors", "2"), 6)],
+)
+def test_too_many_misfits_stop_a_stream_as_they_stop_files(
+    run_cli: RunCli,
+    command: Path,
+    tmp_path: Path,
+    misfits: int,
+    options: tuple[str, ...],
+    code: int,
+) -> None:
+    """One percent of the samples may not fit the schema."""
+    layout = FORMATS["webdataset"]()
+    samples = [Sample(f"{n:03}", {"jpg": jpeg(1), "cls": b"%d" % n}, n) for n in range(200)]
+    for sample in samples[100 : 100 + misfits]:
+        sample.fields["json"] = b'{"a":1}'
+    body = b"".join(b"".join(layout.encode(sample)) for sample in samples)
+    data = body + layout.trailer(len(body))
+    (tmp_path / "a.tar").write_bytes(data)
+    of_files = run_cli("convert", tmp_path / "a.tar", tmp_path / "b.rec", "-qj1", *options)
+    found, _, err = stream(command, "webdataset", "recordio", data, *options)
+    assert found == of_files.code == code
+    if code == 6 and not options:
+        assert "stopped: 3 samples do not fit the schema, the last one being 102: has" in err
+        assert "3 samples do not fit the schema, the last one being 102: has" in of_files.err
+
+
 def test_of_gzip(stored: dict[str, Path]) -> None:
     def converted(data: bytes) -> bytes:
         return dsprep.convert_stream(io.BytesIO(data), source="webdataset", to="tfrecord").read()

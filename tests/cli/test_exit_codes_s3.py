@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 import dsprep
-from dsprep.storage.retries import Retries
+from dsprep.storage.s3.config import Retries
 from tests.conftest import Finished
 from tests.images import image_folder
 from tests.servers.bucket import Bucket

@@ -215,17 +215,17 @@ class TestAppend:
 
 
 class TestEdits:
-    def test_set_remove_and_replace(self, lst: Path, run_cli: RunCli) -> None:
+    def test_set_remove_and_replace(self, lst: Path, run_here: RunCli) -> None:
         before = read(lst)
-        assert run_cli("lst", "set", lst, "--class", "cat", "--label", "dog").code == 0
+        assert run_here("lst", "set", lst, "--class", "cat", "--label", "dog").code == 0
         changed = [[index, "1" if label == "0" else label, path] for index, label, path in before]
         assert read(lst) == changed
-        assert run_cli("lst", "set", lst, "--id", 3, "--new-path", "x/ y.jpg").code == 0
+        assert run_here("lst", "set", lst, "--id", 3, "--new-path", "x/ y.jpg").code == 0
         changed[3][2] = "x/ y.jpg"
         assert read(lst) == changed
-        assert run_cli("lst", "remove", lst, "--path", "other/**").code == 0
+        assert run_here("lst", "remove", lst, "--path", "other/**").code == 0
         assert read(lst) == changed[:8]
-        assert run_cli("lst", "replace", lst, "dog/", "wolf/").code == 0
+        assert run_here("lst", "replace", lst, "dog/", "wolf/").code == 0
         assert [path for _, _, path in read(lst)[4:]] == [
             path.replace("dog/", "wolf/") for _, _, path in changed[4:8]
         ]
@@ -264,22 +264,22 @@ class TestEdits:
         ],
     )
     def test_what_makes_no_sense_changes_nothing(
-        self, lst: Path, run_cli: RunCli, code: int, args: tuple[str, ...]
+        self, lst: Path, run_here: RunCli, code: int, args: tuple[str, ...]
     ) -> None:
         before = lst.read_bytes()
-        done = run_cli("lst", args[0], lst, *args[1:])
+        done = run_here("lst", args[0], lst, *args[1:])
         assert (done.code, done.out, lst.read_bytes()) == (code, "", before)
         assert done.err.strip()
 
-    def test_several_labels_and_boxes_are_kept(self, tmp_path: Path, run_cli: RunCli) -> None:
+    def test_several_labels_and_boxes_are_kept(self, tmp_path: Path, run_here: RunCli) -> None:
         path = tmp_path / "d.lst"
         boxes = "4\t5\t300\t200\t1\t0.1\t0.2\t0.3\t0.4"
         lines = [f"0\t{boxes}\ta b.jpg", f"5\t{boxes}\t2\t0\t0\t1\t1\tc.jpg"]
         path.write_text("\n".join(lines) + "\n")
-        assert run_cli("lst", "replace", path, "a", "z").code == 0
+        assert run_here("lst", "replace", path, "a", "z").code == 0
         assert path.read_text().splitlines() == [lines[0].replace("a b", "z b"), lines[1]]
         new = "2,5,0,0.5,0.5,1,1"
-        assert run_cli("lst", "set", path, "--id", 5, "--label", new).code == 0
+        assert run_here("lst", "set", path, "--id", 5, "--label", new).code == 0
         assert path.read_text().splitlines()[1] == "5\t" + new.replace(",", "\t") + "\tc.jpg"
 
 

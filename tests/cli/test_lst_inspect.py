@@ -23,7 +23,7 @@ RunCli = Callable[..., Finished]
 @pytest.fixture
 def run_cli(run_cli: RunCli, run_here: RunCli) -> RunCli:
     """The command in this process, unless it reads its environment when it starts."""
-    return lambda *args, **options: (run_cli if options else run_here)(*args, **options)
+    return lambda *args, **options: (run_cli if "env" in options else run_here)(*args, **options)
 
 
 GOOD = "".join(f"{i}\t{i % 3}\tphotos/{i}.jpg\n" for i in range(30))

@@ -262,33 +262,12 @@ class TestSelection:
         assert len(done.err.strip().splitlines()) <= 3
         assert names(tmp_path) == []
 
-    @pytest.mark.parametrize("name", COPIED)
-    @pytest.mark.parametrize(("options", "each"), [((), 3), (("--oversample",), 12)], ids=str)
-    def test_balance(
-        self,
-        run_here: RunHere,
-        sets: dict[str, Path],
-        tmp_path: Path,
-        name: str,
-        options: tuple[str, ...],
-        each: int,
-    ) -> None:
-        dest = tmp_path / "out"
-        options = ("--balance", "classes", *options, "--shuffle", "-qj2")
-        assert run_here("shard", sets[name], dest, *options).code == 0
-        found = keys(dest, name)
-        assert len(found) == 3 * each
-        if name != "recordio":  # there, keys are numbers
-            assert classes(found) == dict.fromkeys(COUNTS, each)
-        assert len(set(found)) == len(found)
-        assert run_here("verify", dest, "-qj1").code == 0
-
 
 class TestPromises:
     @pytest.mark.parametrize("name", COPIED)
     @pytest.mark.parametrize(
         "options",
-        [("--samples-per-shard", 2), ("--shuffle", "--shards", 5), ("--oversample", "--shards", 3)],
+        [("--samples-per-shard", 2), ("--shuffle", "--shards", 5)],
         ids=str,
     )
     def test_any_number_of_workers_writes_the_same_bytes(

@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 from dsprep.errors import BadSample, DamagedShard, OptionError
 from dsprep.formats.recordio import MAX_RECORD, RecordIO, _split
 from dsprep.formats.stream import ShardStream
-from dsprep.plan.cuts import ShardSize, plan_shards
+from dsprep.plan.cut import ShardSize, plan_shards
 from dsprep.rows import Rows
 from dsprep.sample import Floats, Sample
 from dsprep.schema import Choice, Field, Reading, Schema, observe, settle

@@ -13,7 +13,7 @@ from dsprep.errors import OptionError
 from dsprep.formats import Format
 from dsprep.formats.tfrecord import TFRecord
 from dsprep.formats.webdataset import WebDataset
-from dsprep.plan.cuts import ShardSize, cut_by_bytes, cut_into, cut_pieces, plan_shards
+from dsprep.plan.cut import ShardSize, cut_by_bytes, cut_into, cut_pieces, plan_shards
 from tests.contract.layouts import (
     CLASSES,
     JPEG,

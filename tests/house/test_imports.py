@@ -24,11 +24,12 @@ LAYERS = [
     "images storage workers",
     "schema",
     "rows",
-    "formats",
+    "formats keywords",
     "catalog text",
     "dataset",
     "lists",
     "sources",
+    "pipeline",
     "plan splits",
     "run",
     "syncing verifying",
@@ -44,7 +45,6 @@ ALLOWED_IN = {
     "click": ["cli", "cli.*"],
     "tqdm": ["cli.*", "progress"],
     "boto3": [],
-    "urllib3": ["storage.s3.client"],
     "botocore": ["storage.s3.client"],
     "mxnet": ["verifying.loaders"],
     "tensorflow": ["verifying.loaders"],
@@ -70,22 +70,19 @@ WORKER = [
     "waits",
     *("workers", "workers.worker"),
     *("formats", "formats.*", "images", "images.*", "storage", "storage.*"),
-    *("plan", "plan.geometry", "plan.recipe"),
+    "pipeline",
     *("run", "run.shard", "run.target"),
     *("verifying", "verifying.indexes", "verifying.inspection", "verifying.loaders"),
-    *("sources", "sources.archive_reader", "sources.batches", "sources.described"),
-    *("sources.folder", "sources.infer", "sources.parquet_rows", "sources.parts"),
+    *("sources", "sources.archive_reader", "sources.cifar", "sources.described", "sources.folder"),
+    *("sources.infer", "sources.mnist", "sources.parquet_rows", "sources.parts"),
     *("sources.pixel_reader", "sources.prefetch", "sources.scan", "sources.shards"),
-    "sources.spans",
     *("splits", "splits.near"),
 ]
 
 SLOW = {"polars", "PIL", *ALLOWED_IN}
 
 # What pyproject.toml promises to install, by the name that is imported.
-DEPENDENCIES = {
-    *("boto3", "botocore", "click", "google_crc32c", "PIL", "polars", "tqdm", "urllib3"),
-}
+DEPENDENCIES = {"boto3", "botocore", "click", "google_crc32c", "PIL", "polars", "tqdm"}
 EXTRAS = {"imagehash", "mxnet", "numpy", "pyarrow", "tensorflow", "webdataset"}
 
 

@@ -45,6 +45,20 @@ def test_what_a_worker_waits_for_is_told_here(monkeypatch: pytest.MonkeyPatch) -
     assert told[0] == "waiting for 1"
 
 
+def test_while_a_call_only_waits_another_worker_begins_the_next(tmp_path: Path) -> None:
+    beats: list[int] = []
+    with Pool(2) as pool:
+        places = [(str(tmp_path), number) for number in range(4)]
+        run = pool.run(
+            called.waiting_for_the_next,
+            places,
+            lambda: None,
+            lambda: beats.append(len(pool._workers)),
+        )
+        assert dict(run) == {number: number for number in range(4)}
+    assert max(beats) <= 4
+
+
 def test_large_arguments_and_results_travel() -> None:
     with Pool(2) as pool:
         blob = os.urandom(5_000_000)

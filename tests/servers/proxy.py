@@ -201,6 +201,8 @@ class _Handler(BaseHTTPRequestHandler):
         self.send_header("Content-Length", str(len(body)))
         self.send_header("Content-Type", "application/xml")
         self.send_header("x-amz-request-id", "REQUEST-1")
+        for name, value in fault.headers.items():
+            self.send_header(name, value)
         self.end_headers()
         self.wfile.write(body)
 

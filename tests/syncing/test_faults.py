@@ -8,8 +8,7 @@ from typing import Any
 import pytest
 
 from dsprep.errors import DsprepError, StoreError
-from dsprep.storage.retries import Retries
-from dsprep.storage.s3_config import S3Config
+from dsprep.storage.s3.config import Retries, S3Config
 from dsprep.syncing.report import SyncReport
 from dsprep.syncing.sync import sync
 from tests.servers.bucket import Bucket

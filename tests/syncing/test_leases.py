@@ -11,10 +11,10 @@ from typing import Any
 import pytest
 
 from dsprep.errors import DestinationError, StoreError
-from dsprep.storage.base import Stored
-from dsprep.storage.events import Events
-from dsprep.storage.pace import Pace
-from dsprep.storage.s3_config import S3Config
+from dsprep.storage.pool import Pace
+from dsprep.storage.s3.config import S3Config
+from dsprep.storage.store import Stored
+from dsprep.storage.transfer import Events
 from dsprep.syncing import leases
 from dsprep.syncing.leases import require_idle
 from dsprep.syncing.sync import sync

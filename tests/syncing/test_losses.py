@@ -13,8 +13,8 @@ import pytest
 
 from dsprep.dataset.manifest import UNFINISHED
 from dsprep.errors import DestinationError, OptionError, SourceError, StoreError
-from dsprep.storage.events import Events
-from dsprep.storage.pace import Pace
+from dsprep.storage.pool import Pace
+from dsprep.storage.transfer import Events
 from dsprep.syncing.movers import Down, Moved, Way
 from dsprep.syncing.plan import Filters, Pair, Rule
 from dsprep.syncing.report import Failure, SyncReport

@@ -11,8 +11,8 @@ import google_crc32c
 import pytest
 
 from dsprep.errors import StoreError
-from dsprep.storage.events import Events
-from dsprep.storage.s3_config import S3Config
+from dsprep.storage.s3.config import S3Config
+from dsprep.storage.transfer import Events
 from dsprep.syncing.plan import Rule
 from dsprep.syncing.report import SyncReport
 from dsprep.syncing.sync import sync

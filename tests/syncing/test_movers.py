@@ -7,11 +7,11 @@ from typing import Any
 
 import pytest
 
-from dsprep.storage.base import Stored
-from dsprep.storage.crc import crc32c
-from dsprep.storage.download import Received
-from dsprep.storage.events import Events
-from dsprep.storage.pace import Pace
+from dsprep.storage.checksums import crc32c
+from dsprep.storage.pool import Pace
+from dsprep.storage.s3.download import Received
+from dsprep.storage.store import Stored
+from dsprep.storage.transfer import Events
 from dsprep.syncing import movers
 from dsprep.syncing.movers import Down, Way
 from dsprep.syncing.plan import Pair

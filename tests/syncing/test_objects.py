@@ -9,9 +9,9 @@ from typing import Any
 
 import pytest
 
-from dsprep.storage import parts
-from dsprep.storage.copy import copy
-from dsprep.storage.s3_config import S3Config
+from dsprep.storage import transfer as parts
+from dsprep.storage.s3.config import S3Config
+from dsprep.storage.s3.copy import copy
 from dsprep.syncing.sync import sync
 from tests.conftest import Finished
 from tests.servers.bucket import Bucket

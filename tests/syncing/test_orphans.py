@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import pytest
 
 from dsprep.errors import StoreError
-from dsprep.storage.base import Part, Upload
+from dsprep.storage.store import Part, Upload
 from dsprep.syncing.orphans import abort_uploads
 
 NOW = 10_000.0

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from dsprep.storage.base import Stored
+from dsprep.storage.store import Stored
 from dsprep.syncing.plan import (
     INDEXES,
     MANIFEST,

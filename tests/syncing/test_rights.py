@@ -11,9 +11,9 @@ from typing import Any
 
 import pytest
 
-from dsprep.storage.requests import Requests
-from dsprep.storage.s3_config import S3Config
-from dsprep.storage.s3_errors import RIGHTS
+from dsprep.storage.s3.client import Client
+from dsprep.storage.s3.config import S3Config
+from dsprep.storage.s3.errors import RIGHTS
 from dsprep.syncing.sync import clean_uploads, sync
 from tests.servers.bucket import Bucket
 from tests.syncing.folders import data_set, tree
@@ -42,13 +42,13 @@ class Limited:
         for name, value in env.items():
             self._patch.setenv(name, value)
         self.bucket = replace(self.bucket, env=env)  # its objects belong to who stores them
-        call = Requests.call
+        call = Client.call
 
-        def noted(requests: Requests, operation: str, *args: Any, **named: Any) -> Any:
+        def noted(client: Client, operation: str, *args: Any, **named: Any) -> Any:
             self.called.add(operation)
-            return call(requests, operation, *args, **named)
+            return call(client, operation, *args, **named)
 
-        self._patch.setattr(Requests, "call", noted)
+        self._patch.setattr(Client, "call", noted)
 
     def sync(self, source: str, destination: str, **wishes: Any) -> None:
         report = sync(source, destination, config=self.config, part_size=PART, **wishes)

@@ -7,7 +7,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from dsprep.storage.base import Stored
+from dsprep.storage.store import Stored
 from dsprep.syncing.sides import Directory, Prefix
 
 STATE = (

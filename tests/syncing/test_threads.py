@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from dsprep.errors import Interrupted, StoreError
-from dsprep.storage.base import Stored
-from dsprep.storage.pace import Pace
+from dsprep.storage.pool import Pace
+from dsprep.storage.store import Stored
 from dsprep.syncing import threads
 from dsprep.syncing.sides import Directory
 from dsprep.syncing.threads import in_threads

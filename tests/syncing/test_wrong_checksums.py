@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from dsprep.storage.s3_config import S3Config
+from dsprep.storage.s3.config import S3Config
 from dsprep.syncing.report import SyncReport
 from dsprep.syncing.sync import sync
 from tests.servers.bucket import Bucket

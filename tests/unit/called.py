@@ -10,6 +10,7 @@ from typing import Any
 
 from dsprep.errors import DamagedShard
 from dsprep.waits import WAITS
+from dsprep.workers.worker import yield_core
 
 
 def slow_square(number: int) -> int:
@@ -67,3 +68,15 @@ def report_for_ever(directory: str, report: Any) -> None:
 def sleep_for_ever(directory: str, report: Any) -> None:
     (Path(directory) / str(os.getpid())).touch()
     time.sleep(3600)
+
+
+def waiting_for_the_next(place: tuple[str, int], report: Any) -> int:
+    """Wait, without a core, until the call after this one has begun."""
+    directory, number = place
+    Path(directory, str(number)).touch()
+    yield_core()
+    deadline = time.monotonic() + 60
+    while number < 3 and not Path(directory, str(number + 1)).exists():
+        assert time.monotonic() < deadline
+        time.sleep(0.01)
+    return number

@@ -42,7 +42,7 @@ def test_a_directory_needs_a_format(tmp_path: Path) -> None:
     destination, told = parse_destination(str(tmp_path / "out"), "tfrecord")
     assert (destination, told) == (Destination(tmp_path / "out"), "tfrecord")
     assert destination.manifest == tmp_path / "out" / "manifest.json"
-    with pytest.raises(OptionError, match="--format"):
+    with pytest.raises(OptionError, match="--to"):
         parse_destination(str(tmp_path / "out"), None)
 
 
@@ -55,7 +55,7 @@ def test_a_directory_may_be_called_like_a_shard(tmp_path: Path) -> None:
 
 
 def test_name_and_option_must_agree(tmp_path: Path) -> None:
-    with pytest.raises(OptionError, match="recordio, but tfrecord is to be written"):
+    with pytest.raises(OptionError, match="recordio, but the format to write is tfrecord"):
         parse_destination(str(tmp_path / "x.rec"), "tfrecord")
     with pytest.raises(OptionError, match="empty"):
         parse_destination("", "tfrecord")

@@ -15,7 +15,7 @@ from dsprep.errors import OptionError
 from dsprep.formats.tfrecord import TFRecord
 from dsprep.images.header import read_header
 from dsprep.images.transform import Transform
-from dsprep.plan.geometry import dependent_fields, label_depends
+from dsprep.pipeline import dependent_fields, label_depends
 from dsprep.sample import Blobs, Floats, Ints, Sample, Value
 from tests.conftest import Finished
 from tests.images import image_folder, jpeg, png

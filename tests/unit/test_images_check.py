@@ -23,7 +23,7 @@ from dsprep.formats.webdataset import WebDataset
 from dsprep.images.check import make_check, require_readable
 from dsprep.images.decode import DEFAULT_MAX_PIXELS
 from dsprep.images.header import ImageHeader
-from dsprep.plan.recipe import Recipe, image_maker
+from dsprep.pipeline import Images, Pipeline, image_maker
 from dsprep.schema import Schema
 from dsprep.sources.scan import FileReader
 from tests.images import bmp, bomb, draw, encode, gif, jpeg, png, truncated, webp
@@ -99,8 +99,9 @@ def test_a_good_image(kind: str, level: str) -> None:
 
 @pytest.mark.parametrize("data", [b"", bomb()], ids=["empty", "bomb"])
 def test_none_looks_at_nothing(data: bytes) -> None:
-    recipe = Recipe(FileReader(""), Schema(()), WebDataset(), None, "none", None, 1, None, "path")
-    assert image_maker(recipe)("a.png", data) == ("png", data, 0, 0, False)
+    images = Images(check="none", max_pixels=1)
+    pipeline = Pipeline(FileReader(""), Schema(()), WebDataset(), images)
+    assert image_maker(pipeline)("a.png", data) == ("png", data, 0, 0, False)
 
 
 @every_kind

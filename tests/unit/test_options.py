@@ -23,18 +23,27 @@ RunHere = Callable[..., Finished]
 
 ALWAYS = {
     # of all commands
-    *("--help", "--version", "--json", "--quiet", "--workers", "--dry-run", "--overwrite"),
+    *(
+        "--help",
+        "--help-all",
+        "--version",
+        "--json",
+        "--quiet",
+        "--workers",
+        "--dry-run",
+        "--overwrite",
+    ),
     # sources: each of these tells what is read, or contradicts what is
     *("--list", "--labels", "--classes", "--from", "--parts", "--pair", "--root", "--under"),
     # what is written
-    *("--format", "--to", "--key", "--check", "--on-error", "--output", "--materialize"),
+    *("--to", "--key", "--check", "--on-error", "--output", "--materialize"),
     # fields: names that no sample has are said when samples have been looked at
     *("--only", "--drop", "--rename", "--image-field", "--label-field", "--label-type"),
     *("--schema", "--schema-out", "--no-image"),
     # images
     *("--resize", "--crop", "--encode", "--color"),
     # which samples, rows or files
-    *("--shuffle", "--filter", "--balance", "--oversample", "--folds", "--leaks", "--assign"),
+    *("--shuffle", "--filter", "--folds", "--leaks", "--assign"),
     *("--train-ratio", "--test-ratio", "--chunks", "--fraction", "--count", "--per-class"),
     *("--balanced", "--path", "--id", "--class", "--include", "--exclude"),
     # changes of lists
@@ -86,7 +95,7 @@ def test_the_table_names_what_there_is() -> None:
     for rule in RULES:
         assert set(rule.options) <= there, rule
         assert set(rule.commands) <= COMMANDS.keys(), rule
-        assert set(rule.facts) <= FACTS.keys(), rule
+        assert set(rule.takes_effect.facts) <= FACTS.keys(), rule
     assert ALWAYS - {"--help", "--version"} <= there
 
 
@@ -134,7 +143,7 @@ def test_parameters_of_functions_are_options(function: Callable[..., Any]) -> No
         ("convert - - --from webdataset --to tfrecord -j 2", "--workers 2 has no effect"),
         ("convert SHARD - --to tfrecord --overwrite", "--overwrite has no effect: stdout"),
         ("convert SHARD - --to tfrecord --max-pixels 9", "--max-pixels 9 has no effect"),
-        ("shard SHARDS OUT --seed 2", "--seed 2 has no effect: nothing is drawn"),
+        ("shard SHARDS OUT --seed 2", "--seed 2 has no effect: nothing is shuffled"),
         ("shard SHARDS OUT --filter-table x.csv", "--filter-table .*x.csv has no effect"),
         ("shard SHARDS OUT --samples-per-shard 1 --multiple-of 2", "--multiple-of 2 has no"),
         ("shard append IMAGES SHARDS --no-shuffle --seed 2", "--seed 2 has no effect"),
@@ -159,7 +168,6 @@ def test_parameters_of_functions_are_options(function: Callable[..., Any]) -> No
         ("lst remove LST --id 1 --classes CLASSES", "--classes .* has no effect: no class"),
         ("lst replace LST a b --classes CLASSES", "--classes .* has no effect: paths"),
         ("lst diff LST LST --root IMAGES", "give --content, too"),
-        ("sync s3://b/x here --move", "--move has no effect: it goes with a local source"),
         ("sync s3://b/x here --acl private", "--acl private has no effect: it is for objects"),
         ("sync s3://b/x here --no-follow-symlinks", "--no-follow-symlinks has no effect"),
         ("sync IMAGES s3://b/x --max-delete 3", "--max-delete 3 has no effect"),

@@ -24,7 +24,7 @@ def shards(tmp_path_factory: pytest.TempPathFactory) -> str:
 @pytest.mark.parametrize(
     ("call", "options", "said"),
     [
-        (dsprep.convert, {}, "its name tells no format"),
+        (dsprep.convert, {}, "its name has no format"),
         (
             dsprep.convert,
             {"to": "tfrecord", "prefix": "s3://b/"},

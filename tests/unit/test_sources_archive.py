@@ -113,7 +113,7 @@ def test_a_directory_in_an_archive(tmp_path: Path) -> None:
     found = files(path, "d/a")
     assert found.table["path"].to_list() == ["1.jpg"]
     assert [finding.path for finding in found.findings] == ["x.txt"]
-    with pytest.raises(SourceError, match=r"a\.zip: holds no directory 'd/x'"):
+    with pytest.raises(SourceError, match=r"a\.zip: has no directory 'd/x'"):
         files(path, "d/x")
 
 

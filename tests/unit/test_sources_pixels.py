@@ -264,7 +264,7 @@ class TestIdx:
     def test_emnist(self, tmp_path: Path) -> None:
         files = mnist("emnist-letters-", ".gz", "test") | mnist("emnist-digits-", ".gz", "test")
         path = write_directory(tmp_path / "gzip", files)
-        with pytest.raises(SourceError, match=r"several data sets: name one.*gzip/emnist-letters"):
+        with pytest.raises(SourceError, match=r"several data sets; name one.*gzip/emnist-letters"):
             read_pixels([str(path)], None)
         assert len(catalog_of(path / "emnist-letters")) == len(ALL)
         assert labels_of(catalog_of(path / "emnist-digits" / "test")) == [3, 8]
@@ -347,7 +347,7 @@ class TestArchives:
     def test_several_data_sets(self, tmp_path: Path) -> None:
         files = {f"{top}/{name}": data for top in "ab" for name, data in mnist().items()}
         path = write_zip(tmp_path / "a.zip", "", files)
-        with pytest.raises(SourceError, match=r"several data sets: name one.*a\.zip/b"):
+        with pytest.raises(SourceError, match=r"several data sets; name one.*a\.zip/b"):
             read_pixels([str(path)], None)
         assert len(catalog_of(path / "a" / "test")) == len(TEST)
         files = mnist("emnist-letters-", ".gz", "test") | mnist("emnist-digits-", ".gz", "test")
@@ -444,7 +444,7 @@ class TestChanges:
     def test_a_batch_that_was_cut(self, tmp_path: Path) -> None:
         path = write_directory(tmp_path / "bin", cifar10_binary())
         catalog = catalog_of(path / "test")
-        cases = ((4000, "no multiple of 3073"), (3073, "has changed since it was listed"))
+        cases = ((4000, "not a multiple of 3073"), (3073, "has changed since it was listed"))
         for size, problem in cases:
             with (path / "test_batch.bin").open("r+b") as file:
                 file.truncate(size)

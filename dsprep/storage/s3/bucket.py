@@ -278,6 +278,15 @@ class S3Store(Client):
         args = {"Key": upload.key, "UploadId": upload.id}
         return self.pages("ListParts", upload.key, parse, "PartNumberMarker", **args)
 
+    def parts(self, upload: Upload) -> Sequence[Part] | None:
+        """Return all parts of an upload; None if it has just ended."""
+        try:
+            return [part for page in self.list_parts(upload) for part in page]
+        except StoreError as error:
+            if error.kind not in ("gone", "missing"):
+                raise
+            return None
+
     def _send(
         self,
         operation: str,

@@ -9,42 +9,34 @@ from typing import Any
 from dsprep.errors import DsprepError, StoreError
 from dsprep.storage.location import Location
 
-RIGHTS = {
-    "AbortMultipartUpload": "s3:AbortMultipartUpload",
-    "CompleteMultipartUpload": "s3:PutObject",
-    "CopyObject": "s3:PutObject, and s3:GetObject on what is copied",
-    "CreateMultipartUpload": "s3:PutObject",
-    "DeleteObjects": "s3:DeleteObject",
-    "GetObject": "s3:GetObject",
-    "GetObjectTagging": "s3:GetObjectTagging",
-    "HeadBucket": "s3:ListBucket",
-    "HeadObject": "s3:GetObject",
-    "ListMultipartUploads": "s3:ListBucketMultipartUploads",
-    "ListObjectsV2": "s3:ListBucket",
-    "ListParts": "s3:ListMultipartUploadParts",
-    "PutObject": "s3:PutObject",
-    "UploadPart": "s3:PutObject",
-    "UploadPartCopy": "s3:PutObject, and s3:GetObject on what is copied",
+# What cannot be done, and the right that it needs (Service Authorization Reference, Amazon S3).
+_OPERATIONS = {
+    "AbortMultipartUpload": ("the unfinished upload cannot be aborted", "s3:AbortMultipartUpload"),
+    "CompleteMultipartUpload": ("the upload cannot be completed", "s3:PutObject"),
+    "CopyObject": ("cannot be copied to", "s3:PutObject, and s3:GetObject on what is copied"),
+    "CreateMultipartUpload": ("an upload cannot be begun", "s3:PutObject"),
+    "DeleteObjects": ("cannot be deleted", "s3:DeleteObject"),
+    "GetObject": ("cannot be read", "s3:GetObject"),
+    "GetObjectTagging": ("its tags cannot be read", "s3:GetObjectTagging"),
+    "HeadBucket": ("the bucket cannot be reached", "s3:ListBucket"),
+    "HeadObject": ("cannot be looked up", "s3:GetObject"),
+    "ListMultipartUploads": (
+        "unfinished uploads cannot be listed",
+        "s3:ListBucketMultipartUploads",
+    ),
+    "ListObjectsV2": ("cannot be listed", "s3:ListBucket"),
+    "ListParts": (
+        "the parts of an unfinished upload cannot be listed",
+        "s3:ListMultipartUploadParts",
+    ),
+    "PutObject": ("cannot be written", "s3:PutObject"),
+    "UploadPart": ("a part cannot be uploaded", "s3:PutObject"),
+    "UploadPartCopy": (
+        "a part cannot be copied to it",
+        "s3:PutObject, and s3:GetObject on what is copied",
+    ),
 }
-"""The right that each operation of the API needs (Service Authorization Reference, Amazon S3)."""
-
-_DOES = {
-    "AbortMultipartUpload": "the unfinished upload cannot be aborted",
-    "CompleteMultipartUpload": "the upload cannot be completed",
-    "CopyObject": "cannot be copied to",
-    "CreateMultipartUpload": "an upload cannot be begun",
-    "DeleteObjects": "cannot be deleted",
-    "GetObject": "cannot be read",
-    "GetObjectTagging": "its tags cannot be read",
-    "HeadBucket": "the bucket cannot be reached",
-    "HeadObject": "cannot be looked up",
-    "ListMultipartUploads": "unfinished uploads cannot be listed",
-    "ListObjectsV2": "cannot be listed",
-    "ListParts": "the parts of an unfinished upload cannot be listed",
-    "PutObject": "cannot be written",
-    "UploadPart": "a part cannot be uploaded",
-    "UploadPartCopy": "a part cannot be copied to it",
-}
+RIGHTS = {operation: right for operation, (_, right) in _OPERATIONS.items()}
 
 TRANSIENT_STATUS = {429, 500, 502, 503, 504}
 
@@ -114,7 +106,7 @@ _CREDENTIALS = {
     "SSOTokenLoadError": "there is no SSO session; log in (aws sso login)",
     "TokenRetrievalError": "the SSO session has expired; log in again (aws sso login)",
     "CredentialRetrievalError": "the credentials cannot be had",
-    "SSLError": "the server's certificate is not to be trusted; if it is one of your own, name "
+    "SSLCertVerificationError": "the server's certificate is not trusted; if it is your own, name "
     "its file in AWS_CA_BUNDLE",
 }
 _EXPIRED = {"UnauthorizedSSOTokenError", "TokenRetrievalError"}
@@ -150,7 +142,7 @@ class Failure:
 
     def to_error(self, role: type[StoreError] = StoreError) -> StoreError:
         """The message for the user, as the error of what is read or written there."""
-        what = _DOES.get(self.operation, f"{self.operation} failed")
+        what, _ = _OPERATIONS.get(self.operation, (f"{self.operation} failed", ""))
         said = self.message if self.message not in ("", "None", "Unknown") else ""
         facts = [self.code if not self.code.isdigit() else "", f"HTTP {self.status}"]
         facts = [fact for fact in facts if fact and fact != "HTTP 0"]
@@ -203,7 +195,7 @@ def explain(error: Exception, failed: Failure, role: type[StoreError]) -> Failur
         raise role(f"{Location(failed.bucket, failed.key)}: {told}", kind)
     if isinstance(error, TypeError) or name == "ParamValidationError":
         raise error  # a mistake of ours
-    if isinstance(error, KeyError | ValueError) and failed.operation:
+    if isinstance(error, KeyError | ValueError) and not isinstance(error, OSError):
         what = f"it has no {error.args[0]}" if isinstance(error, KeyError) else str(error)
         text = (
             f"the server's answer makes no sense: {what:.200}; look at the endpoint, and at what "

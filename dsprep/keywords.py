@@ -1,0 +1,446 @@
+"""The options of the commands that write data sets: each declared, documented and checked once.
+
+The public functions take them as plain keywords, and the command line makes its options of them
+(:mod:`dsprep.cli.options`). A command's options are a frozen object, which is passed on whole. A
+function that needs some of them takes the class that declares these: a ``PackOptions`` is also a
+``SourceOptions``.
+
+Importing this must stay cheap: ``dsprep pack --help`` does.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, fields
+from functools import cache, partial, wraps
+from inspect import signature
+from typing import (
+    TYPE_CHECKING,
+    Any,
+    ParamSpec,
+    TypeVar,
+    dataclass_transform,
+    get_type_hints,
+)
+
+from dsprep.arguments import AnyPath, accept
+from dsprep.errors import OptionError
+from dsprep.options import given_options, option_name
+
+if TYPE_CHECKING:
+    from dsprep.images.transform import Transform
+    from dsprep.progress import Progress
+    from dsprep.schema import Schema
+
+P = ParamSpec("P")
+T = TypeVar("T")
+R = TypeVar("R")
+
+
+def _option(
+    group: str,
+    help: str,
+    *,
+    default: Any = None,
+    choices: Sequence[str] = (),
+    metavar: str = "",
+    least: int | None = 1,
+    rare: bool = False,
+    folders: bool = False,
+) -> Any:
+    """Declare an option: its heading in the help, what it does, and which values it takes.
+
+    ``rare`` options are shown by ``--help-all`` only. ``least`` is the smallest number that one
+    takes. ``folders`` are among the formats to choose from.
+    """
+    metadata = {
+        "group": group,
+        "help": help,
+        "choices": choices,
+        "metavar": metavar,
+        "least": least,
+        "rare": rare,
+        "folders": folders,
+    }
+    return field(default=default, metadata=metadata)
+
+
+_source = partial(_option, "Source")
+_fields = partial(_option, "Fields")
+_shards = partial(_option, "Shards")
+_samples = partial(_option, "Samples")
+_run = partial(_option, "Run")
+
+
+@dataclass_transform(kw_only_default=True, frozen_default=True, field_specifiers=(field,))
+def _options(cls: type[T]) -> type[T]:
+    return dataclass(frozen=True, kw_only=True, eq=False, repr=False)(cls)
+
+
+@dataclass_transform(kw_only_default=True, frozen_default=True, field_specifiers=(field,))
+def _inherited(cls: type[T]) -> type[T]:
+    """Declare options that others inherit; making an ``__init__`` would take the longest."""
+    return dataclass(frozen=True, kw_only=True, eq=False, repr=False, init=False)(cls)
+
+
+@_inherited
+class SourceOptions:
+    """What is read, and where its labels come from."""
+
+    kind: str | None = _source(
+        "What SOURCE is, if its names do not tell: shards of a format; images in a directory or an "
+        "archive; imagefolder, as Hugging Face has it; parts, files that make up samples; pixels, "
+        "as CIFAR and MNIST come; Parquet; a manifest of SageMaker.",
+        choices=(
+            *("webdataset", "tfrecord", "recordio", "recordio-protobuf"),
+            *("images", "imagefolder", "parts", "pixels", "parquet", "manifest"),
+        ),
+    )
+    parts: bool = _source(
+        "Group files of one directory that share a name up to the first dot into one sample: "
+        "1.jpg, 1.json.",
+        default=False,
+        rare=True,
+    )
+    pairs: Mapping[str, str] | None = _source(
+        "Group files whose * stands for the same text into one sample: --pair image=img/*.jpg "
+        "--pair mask=masks/*.png",
+        metavar="FIELD=PATTERN",
+        rare=True,
+    )
+    list_file: AnyPath | None = _source(
+        "Take the samples and labels that an MXNet .lst names: paths below SOURCE or, in shards, "
+        "keys.",
+        metavar="FILE",
+    )
+    labels: AnyPath | None = _source(
+        "Take samples and labels from a CSV or TSV file, as Kaggle has them; an id without "
+        "extension finds its image.",
+        metavar="FILE",
+    )
+    path_column: str | None = _source(
+        "The column of paths or ids in --labels.", metavar="NAME", rare=True
+    )
+    label_columns: Sequence[str] = _source(
+        "The column of labels in --labels; several columns give several labels.",
+        default=(),
+        metavar="NAME[,NAME...]",
+    )
+    label_separator: str | None = _source(
+        "Text between several tags in the column of labels: ' ' for \"haze primary\". A label "
+        "becomes a 0 or a 1 for each tag, in the order of classes.txt.",
+        metavar="TEXT",
+        rare=True,
+    )
+    duplicates: str | None = _source(
+        "If --list or --labels names an image again: stop, use the first row only, or make a "
+        "sample of each row.  [default: error]",
+        choices=("error", "first", "keep"),
+        rare=True,
+    )
+    extensions: Sequence[str] = _source(
+        "File name extensions of images.  [default: those of JPEG, PNG, WebP, GIF, BMP, TIFF, "
+        "AVIF, JPEG 2000 and PPM]",
+        default=(),
+        metavar="EXT[,EXT...]",
+        rare=True,
+    )
+
+
+@_inherited
+class ClassOptions:
+    """How classes are numbered."""
+
+    classes: AnyPath | None = _source(
+        "Class names, one a line, in the order of their numbers. A class that is not in this file "
+        "is an error, and a class without images keeps its number.",
+        metavar="FILE",
+    )
+    class_order: str | None = _source(
+        "Order that numbers the classes: name sorts by code point (1, 10, 2), as torchvision does; "
+        "natural reads numbers in names as numbers (1, 2, 10).  [default: name]",
+        choices=("name", "natural"),
+        rare=True,
+    )
+
+
+@_inherited
+class FieldOptions:
+    """What the fields of samples are."""
+
+    image_field: str | None = _fields(
+        "Field that is the image, if dsprep finds none or several.", metavar="NAME"
+    )
+    label_field: str | None = _fields(
+        "Field that is the label; json.label is a part of the field json.", metavar="NAME"
+    )
+    label_type: str | None = _fields(
+        "Type of the label: the name or number of a class, a list of class numbers, numbers that "
+        "are kept as they are, or text.",
+        choices=("class", "multi", "float", "text"),
+    )
+    schema: Schema | AnyPath | None = _fields(
+        "Take the schema from FILE, as --schema-out writes it, instead of looking at samples.",
+        metavar="FILE",
+        rare=True,
+    )
+    look: str | None = _fields(
+        "Look at all samples to find the schema.  [default: the first 64, and 2 of each shard]",
+        choices=("all",),
+        rare=True,
+    )
+    no_image: bool = _fields(
+        "Accept samples without an image: tables, audio.", default=False, rare=True
+    )
+
+
+@_inherited
+class SelectionOptions:
+    """Which fields are written, and under which names."""
+
+    only: Sequence[str] = _fields(
+        "Keep only these fields; image and label stand for the image and the label, whatever "
+        "their names are.",
+        default=(),
+        metavar="FIELD[,FIELD...]",
+    )
+    drop: Sequence[str] = _fields("Leave these fields out.", default=(), metavar="FIELD[,FIELD...]")
+    rename: Mapping[str, str] | None = _fields(
+        "Write the field OLD under the name NEW; repeatable.", metavar="OLD=NEW"
+    )
+
+
+@_inherited
+class KeepOptions:
+    """Which fields a transform may leave as they are."""
+
+    keep_fields: Sequence[str] = _fields(
+        "Fields that do not depend on the geometry of the image: a transform leaves them as they "
+        "are.",
+        default=(),
+        metavar="FIELD[,FIELD...]",
+        rare=True,
+    )
+
+
+@_inherited
+class ImageOptions(KeepOptions):
+    """How samples are made: what is done to images, and which are refused."""
+
+    transform: Transform | None = None  # the command line makes it of --resize, --crop and others
+    check: str | None = _samples(
+        "How to check images: decode each, look at its header and its end, or not at all.  "
+        "[default: header; for shards none; for recordio decode, as one bad image ends an epoch "
+        "of MXNet]",
+        choices=("decode", "header", "none"),
+    )
+    max_pixels: int | None = _samples(
+        "Reject images with more pixels, such as decompression bombs.  [default: 178956970]",
+        rare=True,
+    )
+    metadata: bool = _shards(
+        "Add a .json with class, filename, width and height to each WebDataset sample.",
+        default=False,
+        rare=True,
+    )
+
+
+@_inherited
+class FormatOptions:
+    """The format that is written, and how samples are laid out in it."""
+
+    to: str | None = _shards("Format to write.  [default: by the suffix of DEST]")
+    format: str | None = None  # another name of `to`
+    features: str | None = _shards(
+        "Feature names of TFRecord examples.  [default: dsprep]",
+        choices=("dsprep", "slim", "inception", "tfds"),
+        rare=True,
+    )
+    key: str = _samples(
+        "Keys of samples: path makes them from paths, and keeps those of shards; index numbers "
+        "the samples.",
+        default="path",
+        choices=("path", "index"),
+        rare=True,
+    )
+
+
+@_inherited
+class SizeOptions:
+    """How large shards are."""
+
+    target_size: int | str | None = _shards("Maximum size of a shard on disk.  [default: 200MB]")
+    shards: int | None = _shards("Number of shards, instead of a size.")
+    samples_per_shard: int | None = _shards("Number of samples in each shard, instead of a size.")
+
+
+@_inherited
+class RunOptions:
+    """What is read and written, and how the command runs."""
+
+    @property
+    def given(self) -> dict[str, Any]:
+        """The options that were given, by their names on the command line."""
+        return given_options(vars(self))
+
+    sources: AnyPath | Sequence[AnyPath] = field(kw_only=False)
+    dest: AnyPath = field(kw_only=False)
+    max_errors: int | None = _samples(
+        "Stop when more samples than this are rejected.", least=0, rare=True
+    )
+    on_error: str = _samples(
+        "Reject a bad sample and go on, or stop.", default="skip", choices=("skip", "fail")
+    )
+    dry_run: bool = _run("Print the plan, write nothing.", default=False)
+    workers: int | None = _run(
+        "Maximum number of processes: up to 64, or four times the cores.  [default: the cores "
+        "that this process may use]"
+    )
+    progress: Progress | None = None  # is told how far the run is
+
+
+@_inherited
+class WriteOptions(
+    RunOptions,
+    SizeOptions,
+    FormatOptions,
+    SelectionOptions,
+    FieldOptions,
+    ClassOptions,
+    SourceOptions,
+):
+    """The options that pack, convert and shard have in common."""
+
+    name: str | None = _shards("Prefix of shard file names.  [default: train]", metavar="TEXT")
+    compression: str | None = _shards(
+        "Compression of TFRecord shards.  [default: none]", choices=("none", "gzip")
+    )
+    schema_out: AnyPath | None = _fields(
+        "Write the schema of SOURCE to FILE, as JSON, also with --dry-run.",
+        metavar="FILE",
+        rare=True,
+    )
+    overwrite: bool = _run("Replace what is at DEST.", default=False)
+
+
+@_options
+class PackOptions(ImageOptions, WriteOptions):
+    """The options of ``pack``."""
+
+    shuffle: bool = _samples("Shuffle (default), or keep the order.", default=True)
+    seed: int | None = _samples("Seed of the shuffle.  [default: 0]", least=None)
+
+
+@_options
+class ConvertOptions(ImageOptions, WriteOptions):
+    """The options of ``convert``."""
+
+    to: str | None = _shards("Format to write.  [default: by the suffix of DEST]", folders=True)
+    prefix: str = _shards(
+        "Prefix of the URLs in --to manifest, such as s3://bucket/path/.",
+        default="",
+        metavar="URL",
+        rare=True,
+    )
+    target_size: int | str | None = _shards(
+        "Maximum size of a shard on disk.  [default: a shard for each in SOURCE, otherwise 200MB]"
+    )
+
+
+@_options
+class ShardOptions(WriteOptions):
+    """The options of ``shard``."""
+
+    to: str | None = _shards(
+        "Format to write.  [default: that of SOURCE, whose samples are then copied unparsed]"
+    )
+    multiple_of: int | None = _shards(
+        "Make the number of shards a multiple of N, so that N readers get the same number each."
+    )
+    shuffle: bool = _samples("Shuffle all samples, however large the data set.", default=False)
+    seed: int | None = _samples("Seed of the shuffle.  [default: 0]", least=None)
+    filter: str | None = _samples(
+        "Take the samples for which EXPR is true: SQL on key, label, class, size, index.",
+        metavar="EXPR",
+    )
+    filter_table: AnyPath | None = _samples(
+        "A CSV or TSV with a column of keys or paths, whose other columns EXPR may use.",
+        metavar="FILE",
+    )
+
+
+@_options
+class AppendOptions(
+    RunOptions,
+    KeepOptions,
+    SizeOptions,
+    SelectionOptions,
+    FieldOptions,
+    SourceOptions,
+):
+    """The options of ``shard append``."""
+
+    target_size: int | str | None = _shards("Maximum size of a new shard.  [default: as before]")
+    shards: int | None = _shards("Number of new shards, instead of a size.")
+    shuffle: bool = _samples("Shuffle the new samples (default), or keep the order.", default=True)
+    seed: int | None = _samples("Seed of the shuffle.  [default: 0]", least=None)
+
+
+def called_with(kind: Callable[P, T]) -> Callable[[Callable[[T], R]], Callable[P, R]]:
+    """Let callers give the fields of an option object to a function as plain arguments.
+
+    They are converted and checked as :func:`dsprep.arguments.public` does it.
+    """
+
+    def decorate(function: Callable[[T], R]) -> Callable[P, R]:
+        @wraps(function)
+        def call(*args: P.args, **kwargs: P.kwargs) -> R:
+            try:
+                values = parameters.bind(*args, **kwargs).arguments
+            except TypeError as error:
+                raise TypeError(f"{function.__name__}() {error}") from None
+            hints, choices = _checks(kind)
+            for name, value in values.items():
+                values[name] = accept(f"{function.__name__}: {name}", hints[name], value)
+                if name in choices and value is not None and value not in choices[name]:
+                    raise OptionError(
+                        f"{option_name(name)} {value}: choose one of {', '.join(choices[name])}"
+                    )
+            return function(kind(**values))  # type: ignore[call-arg]
+
+        parameters = signature(kind)
+        call.__signature__ = parameters.replace(  # type: ignore[attr-defined]
+            return_annotation=signature(function).return_annotation
+        )
+        told = "".join(
+            f"    {each.name}: {each.metadata['help']}\n"
+            for each in fields(kind)  # type: ignore[arg-type]
+            if each.metadata
+        )
+        call.__doc__ = f"{function.__doc__}\n    Options:\n\n{told}"
+        return call
+
+    return decorate
+
+
+@cache
+def _checks(kind: Callable[..., Any]) -> tuple[dict[str, Any], dict[str, Sequence[str]]]:
+    """Return the types of the fields of an option object, and their choices."""
+    from dsprep.images.transform import Transform
+    from dsprep.progress import Progress
+    from dsprep.schema import Schema
+
+    names = {"Transform": Transform, "Progress": Progress, "Schema": Schema}
+    hints = get_type_hints(kind, localns=names)
+    declared = {each.name: each.metadata for each in fields(kind)}  # type: ignore[arg-type]
+    return hints, {name: each["choices"] for name, each in declared.items() if each.get("choices")}
+
+
+def names_of(kind: type) -> list[str]:
+    """Return the names of the options that a class declares."""
+    return [each.name for each in fields(kind)]
+
+
+def values_of(options: object, kind: type) -> dict[str, Any]:
+    """Return those options that a class declares, by name."""
+    return {name: getattr(options, name) for name in names_of(kind)}

@@ -1,0 +1,435 @@
+"""How a row of a catalog becomes a sample to write: read, check, transform.
+
+Workers run this once a sample, so it imports neither polars nor Pillow.
+
+A transform changes pixels and nothing else: boxes, masks and key points stay as they are. So a
+sample with fields that may depend on the geometry of its image is refused. A field can have any
+name, so the type and the content of its value decide.
+"""
+
+from __future__ import annotations
+
+import re
+import time
+from collections import Counter
+from collections.abc import Callable, Collection, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any, NamedTuple, TypeAlias
+
+from dsprep.errors import BadSample, OptionError
+from dsprep.formats.base import Format
+from dsprep.formats.values import is_detection_label, is_sized_header
+from dsprep.images.check import make_check, require_readable
+from dsprep.images.decode import DEFAULT_MAX_PIXELS
+from dsprep.images.transform import FACTS_OF, Encoded, Transform, is_turned
+from dsprep.rows import Reader, Rows
+from dsprep.sample import UNKNOWN_IMAGE, Blobs, Ints, Sample, Value, image_kind_of, key_of
+from dsprep.schema import FACTS, IMAGE, TYPES, Field, Schema
+
+_REPORT_EVERY = 8
+
+Report: TypeAlias = Callable[[int, int], None]
+"""Called with the samples measured since the last call, and their bytes."""
+
+
+@dataclass(frozen=True)
+class Images:
+    """What is done to images, and which are refused."""
+
+    transform: Transform | None = None  # None copies their bytes
+    # `decode`, `header` or `none`; None for what suits format and source, until these are known
+    check: str | None = None
+    max_pixels: int = DEFAULT_MAX_PIXELS  # the most pixels that an image may have
+    keep_fields: frozenset[str] = frozenset()  # fields that do not depend on the image's geometry
+
+    def __post_init__(self) -> None:
+        """Refuse what contradicts itself."""
+        if IMAGE in self.keep_fields:
+            raise OptionError("--keep-fields image: the image is what a transform changes")
+
+
+@dataclass(frozen=True)
+class Pipeline:
+    """How a row of a catalog becomes an encoded sample. Plain data, pickled for the workers."""
+
+    reader: Reader  # reads the source, as samples of its schema or, within a format, as raw ones
+    schema: Schema  # the schema of the source
+    layout: Format  # the format
+    images: Images
+    key: str = "path"  # `path` or `index`: where keys come from; `path` keeps those of samples
+    classes: tuple[str, ...] | None = None  # class names by number
+    copies: bool = False  # whether encoded samples are copied as they are
+    told: frozenset[str] = frozenset()  # what whole samples take from their rows: `label`, `id`
+
+    @property
+    def readable(self) -> frozenset[str] | None:
+        """The kinds of image that may be written; None for any."""
+        return None if self.images.check == "none" else self.layout.readable_images
+
+    @property
+    def typed_facts(self) -> frozenset[str]:
+        """The facts of images that samples of the format have."""
+        schema = self.layout.schema
+        return FACTS.intersection(schema.by_name) if schema is not None else frozenset()
+
+    @property
+    def looks(self) -> bool:
+        """Whether images are looked at."""
+        images = self.images
+        return images.transform is not None or images.check != "none" or bool(self.typed_facts)
+
+
+def make_samples(pipeline: Pipeline, rows: Rows) -> Iterator[Sample | BadSample]:
+    """Read the rows' images, or whole samples, and turn them into the samples to write."""
+    finish = sample_finisher(pipeline)
+    schema, classes = pipeline.schema, pipeline.classes or ()
+    image_name, label_name = schema.image or "image", schema.label
+    kind = schema.label_field.type if schema.label_field else ""
+    labels = rows.labels if rows.labels is not None else [None] * len(rows.ids)
+    read = pipeline.reader.read(rows)
+    for id, path, label, found in zip(rows.ids, rows.paths, labels, read, strict=True):
+        if isinstance(found, BadSample):
+            yield found
+            continue
+        if isinstance(found, bytes):
+            sample = Sample(key_of(path), {image_name: found}, id, path, image_name)
+        else:
+            sample = found
+        if label is not None and label_name and ("label" in pipeline.told or sample is not found):
+            value: Any = label
+            if isinstance(label, int):
+                sample.class_name = classes[label] if 0 <= label < len(classes) else None
+                value = sample.class_name if kind == "text" else label
+            else:
+                sample.class_name = None
+                value = label if kind.startswith("list") else label[0]
+            sample.fields[label_name] = value
+        yield finish(sample, path)
+
+
+def sample_finisher(pipeline: Pipeline) -> Callable[[Sample, str], Sample | BadSample]:
+    """Return a function from a sample that was read, and its path, to the sample to write."""
+    make_image = image_maker(pipeline)
+    why_spoiled = _spoil_finder(pipeline)
+    renew = _fact_maker(pipeline)
+    by_index, whole = pipeline.key == "index", pipeline.reader.whole
+    keeps_id = "id" in pipeline.told or not whole
+    # An image that is a file has the kind that its bytes say, whatever its name says.
+    looks = pipeline.looks or not whole
+
+    def finish(sample: Sample, path: str) -> Sample | BadSample:
+        if by_index:
+            sample.key, sample.path = f"{sample.id:09d}", ""
+        elif not keeps_id:
+            sample.id = _own_id(sample)
+        if not looks or sample.image is None:
+            return sample
+        data = _bytes_of(sample.fields[sample.image])
+        try:
+            image = make_image(path, data)
+        except BadSample as error:
+            return error
+        spoiled = why_spoiled(sample, data)
+        if spoiled is not None:
+            return spoiled
+        if image.data is not data:
+            _replace_image(sample, image, pipeline.layout)
+        sample.lost_frames = image.lost_frames
+        renew(sample, image)
+        return sample
+
+    return finish
+
+
+def image_maker(pipeline: Pipeline) -> Callable[[str, bytes], Encoded]:
+    """Return a function from a path and the file's bytes to the image to write."""
+    images, readable = pipeline.images, pipeline.readable
+    transform, max_pixels = images.transform, images.max_pixels
+    # To write the width of an image, dsprep reads its header even if nothing is checked.
+    level = images.check or "header"
+    level = "header" if level == "none" and pipeline.typed_facts else level
+    check = make_check(level, readable=readable, max_pixels=max_pixels)
+
+    def unchecked(path: str, data: bytes) -> Encoded:
+        return Encoded(image_kind_of(path) or UNKNOWN_IMAGE, data, 0, 0)
+
+    def checked(path: str, data: bytes) -> Encoded:
+        header = check(data)
+        return Encoded(header.kind, data, header.width, header.height)
+
+    def transformed(path: str, data: bytes) -> Encoded:
+        assert transform is not None
+        image = transform.apply(data, max_pixels)
+        require_readable(image.kind, readable)
+        return image
+
+    if transform is not None:
+        return transformed
+    return unchecked if level == "none" else checked
+
+
+def _replace_image(sample: Sample, image: Encoded, layout: Format) -> None:
+    """Put the new image in the place of the old one."""
+    assert sample.image is not None
+    before = sample.image
+    after = before if layout.schema is not None else layout.renamed_image(before, image.kind)
+    value = _with_bytes(sample.fields[before], image.data)
+    if after == before:
+        sample.fields[before] = value
+    else:
+        sample.fields = {
+            (after if name == before else name): (value if name == before else other)
+            for name, other in sample.fields.items()
+        }
+        sample.image = after
+
+
+def _bytes_of(value: Value) -> bytes:
+    """Return the bytes of an image, typed or raw."""
+    if isinstance(value, dict):
+        value = value["bytes"]
+    data: bytes = value[0] if isinstance(value, Blobs) else value
+    return data
+
+
+def _with_bytes(value: Value, data: bytes) -> Value:
+    """Return a value like another one that holds other bytes."""
+    if isinstance(value, dict):
+        return value | {"bytes": data}
+    return Blobs((data,)) if isinstance(value, Blobs) else data
+
+
+def _fact_maker(pipeline: Pipeline) -> Callable[[Sample, Encoded], None]:
+    """Return a function that sets facts of an image: after a transform all, else those missing."""
+    layout, is_new = pipeline.layout, pipeline.images.transform is not None
+    typed = pipeline.typed_facts
+    if layout.schema is None and not is_new:
+        return lambda sample, image: None
+
+    def renew(sample: Sample, image: Encoded) -> None:
+        if layout.schema is not None:
+            for name in typed:
+                if is_new or name not in sample.fields:
+                    value = FACTS_OF[name](image)
+                    own = pipeline.schema.by_name.get(name)
+                    if value is not None and (own is None or name in sample.fields):
+                        sample.fields[name] = value
+            return
+        for raw, value in sample.fields.items():
+            name = layout.fact_of(raw)
+            if name and (fact := FACTS_OF[name](image)) is not None:
+                sample.fields[raw] = _as_raw(fact, value)
+
+    return renew
+
+
+def _as_raw(fact: int | str, before: Value) -> Value:
+    """Return a fact as a raw value of the kind that was there before."""
+    if isinstance(before, Ints) and isinstance(fact, int):
+        return Ints((fact,))
+    if isinstance(before, Blobs):
+        return Blobs((str(fact).encode(),))
+    return str(fact).encode() if isinstance(before, bytes) else fact
+
+
+def _own_id(sample: Sample) -> int:
+    """Return the id that is the sample's key; else the one that it was given."""
+    key = sample.key
+    is_id = key.isascii() and key.isdecimal() and key == str(int(key[:20])) and len(key) < 20
+    return int(key) if is_id else sample.id
+
+
+# Measuring a few samples before anything is written
+
+
+class Measured(NamedTuple):
+    """What trying a few samples showed."""
+
+    # bytes of each encoded image, or of each encoded sample where samples are read whole; None
+    # where the sample would be rejected
+    sizes: list[int | None]
+    seconds: float  # how long they took
+    reason: str = ""  # why the first of those was rejected; empty if none was
+
+
+def measure(task: tuple[Pipeline, Rows], report: Report) -> Measured:
+    """Make some samples, write nothing."""
+    pipeline, rows = task
+    began = time.perf_counter()
+    sizes: list[int | None] = []
+    reported = 0
+    reason = ""
+    for sample in make_samples(pipeline, rows):
+        try:
+            sizes.append(_encoded_size(pipeline, sample))
+        except BadSample as error:
+            sizes.append(None)
+            reason = reason or str(error)
+        if len(sizes) - reported == _REPORT_EVERY:
+            report(_REPORT_EVERY, sum(filter(None, sizes[reported:])))
+            reported = len(sizes)
+    report(len(sizes) - reported, sum(filter(None, sizes[reported:])))
+    return Measured(sizes, time.perf_counter() - began, reason)
+
+
+def _encoded_size(pipeline: Pipeline, sample: Sample | BadSample) -> int | None:
+    """Encode a sample; return its bytes, or its image's, or None if it has none."""
+    if isinstance(sample, BadSample):
+        raise sample
+    layout = pipeline.layout
+    parts = layout.encode(sample) if layout.concatenative else []
+    if pipeline.reader.whole:
+        return sum(map(len, parts)) or sum(
+            len(value) for value in sample.fields.values() if isinstance(value, bytes)
+        )
+    return None if sample.image is None else len(sample.fields[sample.image])
+
+
+# Fields that depend on the geometry of the image
+
+_LOOKED_AT = 1 << 16  # bytes of a text that are judged
+_MOST_NUMBERS = 3  # numbers that a line of prose has; a line of YOLO's or KITTI's labels has more
+_NUMBER = re.compile(r"[+-]?([0-9]+([.][0-9]*)?|[.][0-9]+)(e[+-]?[0-9]+)?", re.IGNORECASE)
+_CONTROL = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f]")
+_MARKUP = ("{", "[", "<")
+
+# Words in the name of a number that is a place or a size.
+_COORDINATE = re.compile(
+    r"(?<![a-z])([xywh]|c[xy]|[xy]_?(min|max|[0-9]|center)|left|top|right|bottom|width|height|size"
+    r"|area|b?box(es)?|coords?|points?|keypoints?|polygons?)(?![a-z])",
+    re.IGNORECASE,
+)
+
+
+def count_dependents(task: tuple[Pipeline, Rows]) -> tuple[int, Counter[str]]:
+    """Read some samples; count them, and by field those where it may depend on geometry."""
+    pipeline, rows = task
+    dependents = _dependents_finder(pipeline)
+    samples = [found for found in pipeline.reader.read(rows) if isinstance(found, Sample)]
+    return len(samples), Counter(name for sample in samples for name in dependents(sample))
+
+
+def dependent_fields(sample: Sample) -> list[str]:
+    """Return the fields of a sample, typed or raw, that may depend on its image's geometry."""
+    if sample.image is None:
+        return []
+    return [
+        name
+        for name, value in sample.fields.items()
+        if name != sample.image and _depends(name, value)
+    ]
+
+
+def label_depends(label: Value | None) -> bool:
+    """Return whether a label has boxes, or the size of its image."""
+    return isinstance(label, tuple) and (is_detection_label(label) or is_sized_header(label))
+
+
+def _depends(name: str, value: Value) -> bool:
+    if isinstance(value, tuple | list):
+        if len(value) == 1:
+            return _depends(name, value[0])
+        texts = [item for item in value if isinstance(item, str | bytes)]
+        return len(texts) < len(value) or any(_depends(name, text) for text in texts)
+    if isinstance(value, int | float):
+        return _COORDINATE.search(name) is not None
+    if isinstance(value, str):
+        return _is_no_prose(value)
+    if isinstance(value, bytes):
+        return _is_no_text(value)
+    return value is not None
+
+
+def _is_no_text(data: bytes) -> bool:
+    """Return whether bytes are anything but prose: an array, a mask, JSON, a list of numbers."""
+    try:
+        # A character that is cut off at the end is no reason.
+        text = data[:_LOOKED_AT].decode("utf-8", "strict" if len(data) <= _LOOKED_AT else "ignore")
+    except UnicodeDecodeError:
+        return True
+    return _CONTROL.search(text) is not None or _is_no_prose(text)
+
+
+def _is_no_prose(text: str) -> bool:
+    """Return whether a text is JSON, XML, or lines of numbers."""
+    if text.lstrip().startswith(_MARKUP):
+        return True
+    words = [re.split(r"[\s,;]+", line.strip()) for line in text[:_LOOKED_AT].splitlines()]
+    numbers = [sum(_NUMBER.fullmatch(word) is not None for word in line) for line in words]
+    only_numbers = sum(numbers) == sum(any(line) and len(line) for line in words)
+    return any(count > _MOST_NUMBERS for count in numbers) or (only_numbers and sum(numbers) > 1)
+
+
+def _dependents_finder(pipeline: Pipeline) -> Callable[[Sample], list[str]]:
+    """Return a function that names the fields of a sample that may depend on geometry."""
+    schema, label, layout = pipeline.schema, pipeline.schema.label_field, pipeline.layout
+    named = (schema.named(name) for name in pipeline.images.keep_fields)
+    kept = {found.name for found in named if found}
+    judged = kept | FACTS | {schema.label}
+
+    def name_of(raw: str) -> str:
+        if layout.schema is not None:
+            return raw
+        found = schema.by_place.get((raw,)) or schema.by_place.get((layout.place_of(raw),))
+        return found.name if found else raw
+
+    def dependents(sample: Sample) -> list[str]:
+        fields = [name for raw in dependent_fields(sample) if (name := name_of(raw)) not in judged]
+        if label is not None and label.name not in kept:
+            values = (value for raw, value in sample.fields.items() if name_of(raw) == label.name)
+            if any(label_depends(_label_of(label, value)) for value in values):
+                fields.append(label.name)
+        return fields
+
+    return dependents
+
+
+def _label_of(label: Field, value: Value) -> Value | None:
+    """Return a label as its type has it; None if it has none, which writing it finds out."""
+    try:
+        return TYPES[label.type].convert(value)
+    except (ValueError, TypeError):
+        return None
+
+
+def _spoil_finder(pipeline: Pipeline) -> Callable[[Sample, bytes], BadSample | None]:
+    """Return a function that decides whether a transform makes fields of a sample stale.
+
+    It takes the sample, and the bytes of its image before the transform. A transform that changes
+    the geometry of all images is an OptionError; one that only turns some of them upright makes
+    these samples rejects.
+    """
+    transform = pipeline.images.transform
+    if transform is None:
+        return lambda sample, data: None
+    dependents = _dependents_finder(pipeline)
+
+    def why_spoiled(sample: Sample, data: bytes) -> BadSample | None:
+        fields = dependents(sample)
+        if not fields:
+            return None
+        if transform.moves:
+            where = f"as in the sample {sample.key!r}"
+            raise geometry_error(transform.moving_option, dict.fromkeys(fields, where))
+        if not is_turned(data):
+            return None
+        return BadSample(
+            f"its EXIF orientation turns the image, but not {', '.join(fields)}, which may depend "
+            f"on it: {_remedy(fields)}"
+        )
+
+    return why_spoiled
+
+
+def geometry_error(option: str, fields: Mapping[str, str]) -> OptionError:
+    """Return the error for fields that a transform would make stale, with the samples by field."""
+    named = ", ".join(f"{name} ({samples})" for name, samples in fields.items())
+    return OptionError(
+        f"{option} changes the geometry of images, but not {named}, which may depend on it: "
+        f"{_remedy(fields)}"
+    )
+
+
+def _remedy(fields: Collection[str]) -> str:
+    names, it_does = ",".join(fields), "it does" if len(fields) == 1 else "they do"
+    return f"give --keep-fields {names} if {it_does} not depend on it, or --drop {names}"

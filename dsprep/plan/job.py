@@ -1,0 +1,223 @@
+"""What was asked for, and what the source decides of it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any
+
+from dsprep.errors import DsprepError, OptionError, SourceError
+from dsprep.formats import FORMATS, Format
+from dsprep.formats.tfrecord import TFRecord
+from dsprep.images.decode import DEFAULT_MAX_PIXELS
+from dsprep.keywords import ConvertOptions, FormatOptions, ImageOptions
+from dsprep.options import require_effect
+from dsprep.pipeline import Images, Pipeline
+from dsprep.plan.cut import ShardSize
+from dsprep.plan.destination import Destination
+from dsprep.schema import LABEL, Schema, Settled
+from dsprep.sources.reading import Source
+from dsprep.sources.shards import ShardReader
+from dsprep.units import format_count, format_some
+
+if TYPE_CHECKING:
+    from dsprep.catalog import Catalog
+
+# Bytes of files that a worker writes of a folder before they are recorded as done.
+_UNIT = 64_000_000
+
+
+@dataclass(frozen=True)
+class Job:
+    """What was asked for: all that the bytes of the output depend on."""
+
+    command: str  # the name of the command
+    given: Mapping[str, Any]  # the options that were given, for messages about those without effect
+    source: Source
+    destination: Destination
+    layout: Format
+    images: Images
+    size: ShardSize
+    name: str  # what names of shards begin with
+    key: str = "path"  # `path` or `index`: where keys come from
+    seed: int | None = None  # shuffles the samples; None keeps the order of the source
+    filter: str | None = None  # an expression that is true for the samples to take; None for all
+    filter_table: str | None = None  # a table with more columns for it
+    copies: bool = False  # whether encoded samples are copied as they are
+    raw: bool = False  # whether samples stay raw: those of the same format, with fields as they are
+    schema: Schema | None = None  # the schema of the samples to write; None until it is known
+    first_shard: int = 0  # the number of the first shard, after those that are there already
+    first_id: int = 0  # what is added to ids, likewise
+    # what a report says of fields that are left out or changed
+    notes: tuple[str, ...] = field(default=(), compare=False)
+
+    def options(self) -> dict[str, Any]:
+        """Return the options as a manifest records them: no paths, nothing of this machine."""
+        images = self.images
+        readable = None if images.check == "none" else self.layout.readable_images
+        options = {
+            "format": {"name": self.layout.name, **self.layout.options()},
+            "transform": images.transform and images.transform.to_json(),
+            "size": self.size.to_json(),
+            "single_file": self.destination.single is not None,
+            "seed": self.seed,
+            "check": images.check,
+            "readable": None if readable is None else sorted(readable),
+            "max_pixels": images.max_pixels,
+            "key": self.key,
+        }
+        if chosen := self.source.choice.options():
+            options["fields"] = chosen
+        if images.keep_fields:
+            options["keep_fields"] = sorted(images.keep_fields)
+        if self.filter is not None:
+            options["selection"] = {"filter": self.filter, "table": self.filter_table is not None}
+        if self.source.class_order == "natural":
+            options["class_order"] = self.source.class_order
+        if self.copies:
+            options["copies"] = True
+        return options
+
+    def pipeline(self, catalog: Catalog) -> Pipeline:
+        """Return how workers make the samples of a catalog."""
+        assert catalog.settled is not None
+        reader = catalog.reader
+        if self.raw and reader.reading is not None:
+            reader = replace(reader, reading=replace(reader.reading, raw=True), pixels=None)
+        return Pipeline(
+            reader,
+            catalog.settled.schema,
+            self.layout,
+            self.images,
+            self.key,
+            catalog.classes,
+            self.copies,
+            catalog.told,
+        )
+
+
+def make_layout(name: str, options: FormatOptions, gzip: bool = False) -> Format:
+    """Return a format with the options that a user gave."""
+    if name not in FORMATS:
+        raise OptionError(f"format {name}: choose one of {', '.join(FORMATS)}")
+    samples = options if isinstance(options, ImageOptions) else None
+    return FORMATS[name]().with_options(
+        preset=options.features,
+        gzip=gzip,
+        metadata=samples is not None and samples.metadata,
+        prefix=options.prefix if isinstance(options, ConvertOptions) else "",
+        reencoded=samples is not None and samples.transform is not None,
+    )
+
+
+def images_of(options: ImageOptions) -> Images:
+    """Return what the options say of images."""
+    most = DEFAULT_MAX_PIXELS if options.max_pixels is None else options.max_pixels
+    return Images(options.transform, options.check, most, frozenset(options.keep_fields))
+
+
+def resolve_defaults(job: Job, catalog: Catalog) -> Job:
+    """Fill in what the user left open, now that the source is known; refuse what it rules out."""
+    assert catalog.settled is not None
+    settled, reader = catalog.settled, catalog.reader
+    job = _with_schema(job, catalog)
+    if settled.schema.image is None and not job.source.choice.no_image and not job.copies:
+        raise _no_image(job, catalog)
+    check, size = job.images.check, job.size
+    if check is None:
+        # A framework that stops at a bad image must not get it. Samples of shards were checked
+        # when these were written.
+        guarded = job.layout.readable_images is not None
+        check = "decode" if guarded else "none" if reader.whole else "header"
+    if size.by_file and not (reader.whole and catalog.keeps_files_together()):
+        size = ShardSize()
+    if job.layout.is_tree:
+        size = ShardSize(target=_UNIT)
+    unknown = [name for name in sorted(job.images.keep_fields) if not settled.schema.named(name)]
+    which = "this field" if len(unknown) == 1 else "these"
+    idle = [f"--keep-fields {','.join(unknown)}: no sample has {which}"] if unknown else []
+    notes = (*job.notes, *_lacking_image(job, settled), *idle)
+    job = replace(job, images=replace(job.images, check=check), size=size, notes=notes)
+    require_effect(
+        job.command,
+        job.given,
+        carried=size.by_file,
+        looks=job.pipeline(catalog).looks,
+        labeled=catalog.is_labeled,
+        image_files=not reader.whole,
+        format=job.layout.name,
+        tfrecords=reader.whole and reader.table.name == TFRecord.name,
+    )
+    limit = job.layout.max_class
+    if limit is not None and catalog.label_column == "cls":
+        largest = max(map(abs, catalog.samples_per_class()))
+        if largest > limit:
+            raise SourceError(
+                f"{job.source.root}: the label {largest} is above {limit}, which "
+                f"{job.layout.name} cannot hold exactly; choose another format"
+            )
+    return job
+
+
+def _with_schema(job: Job, catalog: Catalog) -> Job:
+    """Choose how samples are made: copied, raw, or by the schema of the format."""
+    assert catalog.settled is not None
+    schema, label = catalog.settled.schema, catalog.settled.schema.label_field
+    reader, choice, layout = catalog.reader, job.source.choice, job.layout
+    if layout.schema is not None:  # that of the data set to which samples are added
+        return replace(job, copies=False, schema=layout.schema)
+    same = reader.whole and reader.table.name == layout.name
+    in_json = label is not None and len((label.places or ((),))[0]) > 1
+    changed = bool(choice.rename or choice.label_type or choice.schema or in_json)
+    changed = changed or bool({"--features", "--metadata"}.intersection(job.given) or catalog.told)
+    # Not a tar of CIFAR, for example, nor samples whose labels a list changes.
+    copies = job.copies and isinstance(reader, ShardReader) and not catalog.told
+    # Raw samples have parts of JSON only as a whole, in which facts of images would grow stale.
+    in_parts = any(len(place) > 1 for column in schema.fields for place in column.places)
+    if same and not changed and (copies or not in_parts):
+        return replace(
+            job, layout=layout.like(reader.table), copies=copies, raw=True, schema=schema
+        )
+    if LABEL in layout.required and label is not None and label.missing:
+        seen, count = catalog.settled.samples, catalog.settled.counts.get(label.name, 0)
+        raise SourceError(
+            f"{job.source.root}: {seen - count:,} of {seen:,} samples looked at have no label, "
+            f"and {layout.name} holds none without: label these, leave them out, give "
+            f"--drop {label.name}, or choose another format"
+        )
+    if "--features" in job.given:
+        schema = replace(schema, format="")  # its names are those of the preset, not the source's
+    try:
+        layout, notes = layout.arranged(schema)
+    except DsprepError as error:
+        raise type(error)(f"{job.source.root}: {error}") from None
+    return replace(job, layout=layout, copies=False, schema=layout.schema, notes=tuple(notes))
+
+
+def _no_image(job: Job, catalog: Catalog) -> DsprepError:
+    """Return the error for samples without an image."""
+    assert catalog.settled is not None
+    if not catalog.reader.whole:
+        return OptionError(
+            f"{job.source.root}: holds images and labels; --only and --drop leave no image, and no "
+            "sample is without one: keep the field image"
+        )
+    fields = format_some(list(catalog.settled.schema.by_name))
+    return SourceError(
+        f"{job.source.root}: its samples have no image; fields are {fields}: give "
+        "--image-field NAME, or --no-image to accept samples without an image"
+    )
+
+
+def _lacking_image(job: Job, settled: Settled) -> list[str]:
+    """Return a note on samples that lack the image that others have."""
+    image = settled.schema.image_field
+    if image is None or len(image.places) != 1 or job.source.choice.no_image:
+        return []
+    lack = settled.samples - settled.counts.get(image.name, 0)
+    if lack <= 0:
+        return []
+    others = [column.name for column in settled.schema.others if column.type == "image"]
+    besides = f"; further images are {format_some(others)}" if others else ""
+    looked_at = format_count(settled.samples, "sample")
+    return [f"{lack:,} of {looked_at} looked at without the image {image.name!r}{besides}"]

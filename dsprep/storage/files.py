@@ -1,0 +1,245 @@
+"""Files on a disk or on S3, where what keys begin with up to a slash is a directory.
+
+Of ``os.path``, what joins and takes apart does so with ``s3://bucket/key`` as well; what asks the
+system or normalizes a path does not, and neither does `pathlib`.
+"""
+
+from __future__ import annotations
+
+import errno
+import glob
+import io
+import os
+import re
+import stat
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import partial
+from itertools import takewhile
+from typing import NamedTuple, TypeAlias, TypeVar
+
+from dsprep.errors import SourceError
+from dsprep.storage import pool
+from dsprep.storage.local import LARGEST, open_regular, read_whole
+from dsprep.storage.location import is_s3, parse_url
+from dsprep.storage.s3.read import (
+    ObjectFile,
+    as_source,
+    bucket_and_key,
+    facts_of,
+    levels,
+    look_up,
+    no_object,
+    read_object,
+)
+from dsprep.storage.store import Facts
+
+T = TypeVar("T")
+
+_MARK = re.compile(r"[*?\[]")
+
+_TOKEN = re.compile(r"\*+|\?|\[!?+.[^\]]*\]|.", re.DOTALL)
+_SPECIAL = re.compile(r"[\\\[\]^&~|]")
+_DIRECTORIES = r"(?:[^/.][^/]*/)*"
+
+
+class ObjectEntry(NamedTuple):
+    """What lies directly below a location on S3, like :class:`os.DirEntry`."""
+
+    name: str  # its name there
+    path: str  # its path
+    is_object: bool  # whether it is an object; else keys that lie deeper begin so
+
+    def is_file(self) -> bool:
+        """Tell whether it is a file."""
+        return self.is_object
+
+    def is_dir(self) -> bool:
+        """Tell whether it is a directory."""
+        return not self.is_object
+
+
+Entry: TypeAlias = "os.DirEntry[str] | ObjectEntry"
+"""What lies in a directory."""
+
+
+def exists(path: str) -> bool:
+    """Tell whether anything is there, even a broken link."""
+    return is_file(path) or is_dir(path) if is_s3(path) else os.path.lexists(path)
+
+
+def is_file(path: str) -> bool:
+    """Tell whether a file is there."""
+    return look_up(path) is not None if is_s3(path) else os.path.isfile(path)
+
+
+def absent(paths: Sequence[str]) -> list[str]:
+    """Return the paths where no file is."""
+    on_s3 = next(filter(is_s3, paths), "")
+    there = results(on_s3, ((0, partial(is_file, path)) for path in paths))
+    return [path for path, found in zip(paths, there, strict=True) if not found]
+
+
+def results(root: str, calls: Iterable[tuple[int, Callable[[], T]]]) -> Iterator[T]:
+    """Make calls that read below a path, several at once where each is a request to S3.
+
+    Each call comes with the size of its result.
+    """
+    return pool.ahead(calls) if is_s3(root) else (call() for _, call in calls)
+
+
+def is_dir(path: str) -> bool:
+    """Tell whether a directory is there; a bucket is one."""
+    if not is_s3(path):
+        return os.path.isdir(path)
+    first = next(levels(path))
+    return bool(first.files or first.deeper or path.rstrip("/").count("/") == 2)
+
+
+def facts(path: str) -> Facts:
+    """Return the size of a file, and when it was last changed."""
+    if not is_s3(path):
+        status = os.stat(path)
+        if not stat.S_ISREG(status.st_mode):
+            raise OSError(errno.EINVAL, "not a regular file", path)
+        return Facts(status.st_size, status.st_mtime_ns)
+    found = look_up(path)
+    if found is None:
+        raise no_object(path)
+    return facts_of(found)
+
+
+def entries(directory: str) -> Iterator[Entry]:
+    """List a directory, in no particular order."""
+    if not is_s3(directory):
+        with os.scandir(directory) as found:
+            yield from found
+        return
+    for level in levels(directory):
+        names = [(each.key.rpartition("/")[2], True) for each in level.files]
+        names += [(each.rstrip("/").rpartition("/")[2], False) for each in level.deeper]
+        for name, is_object in names:
+            if name:  # the object that stands for the directory itself has none
+                yield ObjectEntry(name, os.path.join(directory, name), is_object)
+
+
+def common_path(paths: Sequence[str]) -> str:
+    """Return the directory that several paths lie in; empty if there is none."""
+    if not any(map(is_s3, paths)):
+        return os.path.commonpath(map(os.path.abspath, paths))
+    parts = [path.split("/")[:-1] for path in paths]
+    same = takewhile(lambda each: len(set(each)) == 1, zip(*parts, strict=False))
+    return "/".join(each[0] for each in same)
+
+
+def short_names(paths: Sequence[str]) -> list[str]:
+    """Return the base names or, if two are equal, the paths below the common directory."""
+    names = [os.path.basename(path) for path in paths]
+    if len(set(names)) == len(set(paths)):
+        return names
+    top = common_path([os.path.dirname(path) + "/" for path in paths])
+    whole = (path if is_s3(path) else os.path.abspath(path) for path in paths)
+    return [path.removeprefix(top).lstrip("/") for path in whole]
+
+
+def read_bytes(path: str, limit: int = LARGEST) -> bytes:
+    """Read a whole file."""
+    if is_s3(path):
+        data = read_object(path, limit=limit)
+        assert data is not None  # of any size
+        return data
+    return read_whole(path, limit)
+
+
+def read_sized(path: str, size: int) -> bytes | None:
+    """Read a file of a known size, with as few calls as possible; None if it has another size."""
+    if is_s3(path):
+        return read_object(path, size)
+    fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
+    try:
+        data = os.read(fd, size + 1)
+        while len(data) < size and (more := os.read(fd, size + 1 - len(data))):
+            data += more
+    finally:
+        os.close(fd)
+    return data if len(data) == size else None
+
+
+class LocalFile(io.FileIO):
+    """A file on a disk."""
+
+    def __init__(self, path: str) -> None:
+        """Open a regular file."""
+        super().__init__(path, opener=open_regular)
+
+    def facts(self) -> Facts:
+        """Return its size, and when it was last changed."""
+        status = os.fstat(self.fileno())
+        return Facts(status.st_size, status.st_mtime_ns)
+
+    def pread(self, count: int, offset: int) -> bytes:
+        """Read so many bytes at an offset, or fewer; none only at the end."""
+        return os.pread(self.fileno(), count, offset)
+
+    def ahead(self, offset: int, count: int) -> None:
+        """Tell the system that these bytes will be read."""
+        os.posix_fadvise(self.fileno(), offset, count, os.POSIX_FADV_WILLNEED)
+
+
+OpenFile: TypeAlias = LocalFile | ObjectFile
+
+
+def open_file(path: str) -> OpenFile:
+    """Open a file for reading."""
+    return ObjectFile(path) if is_s3(path) else LocalFile(path)
+
+
+def find_files(pattern: str) -> list[str]:
+    """Return the files that match, sorted."""
+    if not is_s3(pattern):
+        return sorted(glob.glob(pattern, recursive=True))
+    key = parse_url(pattern).key
+    mark = _MARK.search(key)
+    beginning = key if mark is None else key[: mark.start()]
+    matches = expression(key)
+    with as_source(pattern):
+        store, _ = bucket_and_key(pattern)
+        return [
+            store.url(file.key)
+            for page in store.list(beginning)
+            for file in page
+            if matches.fullmatch(file.key)
+        ]
+
+
+def expression(pattern: str) -> re.Pattern[str]:
+    """Return a pattern of the shell as an expression.
+
+    Marks match neither slashes nor dots that names begin with; ``**/`` is any directories, and
+    ``**`` at the end all that lies below.
+    """
+    *directories, name = pattern.split("/")
+    parts = [_DIRECTORIES if each == "**" else f"{_name(each)}/" for each in directories]
+    parts.append(_DIRECTORIES + _name("*") if name == "**" else _name(name))
+    try:
+        return re.compile("".join(parts), re.DOTALL)
+    except re.error:
+        raise SourceError(f"{pattern}: is no pattern of files") from None
+
+
+def _name(pattern: str) -> str:
+    """Return the expression for the name of a file or directory."""
+    tokens = _TOKEN.findall(pattern)
+    begins_with_mark = tokens and (tokens[0][0] in "*?" or len(tokens[0]) > 1)
+    return (r"(?!\.)" if begins_with_mark else "") + "".join(map(_part, tokens))
+
+
+def _part(token: str) -> str:
+    if token[0] == "*":
+        return "[^/]*"
+    if token == "?":
+        return "[^/]"
+    if len(token) == 1:
+        return re.escape(token)
+    is_not = token[1] == "!"
+    inner = _SPECIAL.sub(r"\\\g<0>", token[1 + is_not : -1])
+    return f"[^{inner}/]" if is_not else f"[{inner}]"

@@ -1,0 +1,234 @@
+"""Threads that make requests: how many at once, how many bytes a second, and when to stop."""
+
+from __future__ import annotations
+
+import queue
+import threading
+import time
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import Future
+from contextlib import suppress
+from functools import partial
+from typing import Any, TypeVar
+
+from dsprep.errors import Interrupted
+
+A = TypeVar("A")
+B = TypeVar("B")
+
+DEFAULT_CONCURRENCY = 8
+
+THREADS = 16
+"""Calls that a process makes ahead at once."""
+
+_CALLS = 2 * THREADS
+_BYTES = 64 << 20
+"""Maximum size of results that are kept until they are asked for."""
+
+_GRACE = 2.0
+"""Seconds that requests under way have to end after a stop."""
+
+_LOOK_EVERY = 0.2
+
+
+class Flag:
+    """A one-way flag that is safe to set from a signal handler.
+
+    Unlike a `threading.Event` it has no lock: a handler may set it while the thread that it
+    interrupts is waiting, and an exception that it raises leaves nothing locked.
+    """
+
+    is_set = False
+
+    def set(self) -> None:
+        """Set it."""
+        self.is_set = True
+
+    def wait(self, seconds: float) -> bool:
+        """Sleep until it is set, or so many seconds; return whether it is set."""
+        end = time.monotonic() + seconds
+        while not self.is_set and (left := end - time.monotonic()) > 0:
+            time.sleep(min(left, _LOOK_EVERY))
+        return self.is_set
+
+
+class Threads:
+    """Daemon threads that make calls, started when they are needed.
+
+    The threads of :mod:`concurrent.futures` would keep a process that ends until S3 has answered.
+    """
+
+    def __init__(self, count: int) -> None:
+        self._most, self._count, self._lock = count, 0, threading.Lock()
+        self._calls: queue.SimpleQueue[Callable[[], object] | None] = queue.SimpleQueue()
+
+    def add(self, call: Callable[[], object]) -> None:
+        """Have a call made, which must raise nothing."""
+        with self._lock:
+            if self._count < self._most:
+                try:
+                    threading.Thread(target=self._work, name="transfer", daemon=True).start()
+                    self._count += 1
+                except RuntimeError:  # the system allows no more threads
+                    if not self._count:
+                        raise
+        self._calls.put(call)
+
+    def submit(self, call: Callable[[], B]) -> Future[B]:
+        """Have a call made that must not wait for another one of these threads."""
+        future: Future[B] = Future()
+        self.add(partial(_settle, call, future))
+        return future
+
+    def close(self) -> None:
+        """Let the threads end when all calls are made."""
+        with self._lock:
+            for _ in range(self._count):
+                self._calls.put(None)
+            self._count = 0
+
+    def _work(self) -> None:
+        while (call := self._calls.get()) is not None:
+            call()
+            del call  # what it holds may be large, and the next may come late
+
+
+def _settle(call: Callable[[], B], future: Future[B]) -> None:
+    if not future.set_running_or_notify_cancel():
+        return
+    try:
+        future.set_result(call())
+    except BaseException as error:
+        future.set_exception(error)
+
+
+submit = Threads(THREADS).submit
+
+
+def ahead(calls: Iterable[tuple[int, Callable[[], B]]]) -> Iterator[B]:
+    """Make calls in other threads, some of them before their results are asked for.
+
+    Each call comes with the size of its result.
+    """
+    waiting: deque[tuple[int, Future[B]]] = deque()
+    coming = 0
+    try:
+        for size, call in calls:
+            waiting.append((size, submit(call)))
+            coming += size
+            while len(waiting) > _CALLS or (coming > _BYTES and waiting):
+                size, first = waiting.popleft()
+                coming -= size
+                yield first.result()
+        while waiting:
+            yield waiting.popleft()[1].result()
+    finally:
+        for _, future in waiting:
+            future.cancel()
+
+
+class Pace:
+    """Threads that move parts, shared by all files, with a limit of bandwidth and a stop."""
+
+    def __init__(self, concurrency: int = DEFAULT_CONCURRENCY, bandwidth: float = 0.0) -> None:
+        self.concurrency, self.slots = concurrency, threading.BoundedSemaphore(concurrency)
+        self._threads, self._bandwidth = Threads(concurrency), bandwidth
+        self._stopped, self._lock, self._due = Flag(), threading.Lock(), 0.0
+
+    @property
+    def stopped(self) -> bool:
+        """Whether everything has to stop."""
+        return self._stopped.is_set
+
+    def stop(self) -> None:
+        """Let everything end as soon as it can; signal handlers may call this."""
+        self._stopped.set()
+
+    def check(self) -> None:
+        """Raise `Interrupted` after a stop."""
+        if self.stopped:
+            raise Interrupted("interrupted; give the same command again to continue")
+
+    def wait(self, seconds: float) -> None:
+        """Sleep, or raise `Interrupted` as soon as there is a stop."""
+        self._stopped.wait(seconds)
+        self.check()
+
+    def take(self, size: int) -> None:
+        """Wait until so many bytes may go."""
+        self.check()
+        if not self._bandwidth or size <= 0:
+            return
+        with self._lock:
+            now = time.monotonic()
+            self._due = max(self._due, now) + size / self._bandwidth
+            left = self._due - now
+        if left > 0:
+            self.wait(left)
+
+    def each(self, function: Callable[[A], B], items: Iterable[A]) -> list[B]:
+        """Call a function with every item, several at once; it must not call `each` itself.
+
+        After a failure nothing more begins, and what has begun is waited for.
+        """
+        batch = _Batch(function, list(items))
+        for index in range(len(batch.items)):
+            self._threads.add(partial(batch.run, index, self))
+        return batch.wait(self)
+
+    def close(self) -> None:
+        """Let the threads end."""
+        self._threads.close()
+
+
+class _Batch:
+    """The calls of one `Pace.each`.
+
+    A signal may interrupt the thread that waits for them. They meet in a queue, which this does not
+    harm, and not in a `threading.Condition`, which may stay locked.
+    """
+
+    def __init__(self, function: Callable[[Any], Any], items: list[Any]) -> None:
+        self.items = items
+        self._function, self._results = function, [None] * len(items)
+        self._error: BaseException | None = None
+        self._running, self._lock = 0, threading.Lock()
+        self._ended: queue.SimpleQueue[None] = queue.SimpleQueue()
+
+    def run(self, index: int, pace: Pace) -> None:
+        with self._lock:
+            begins = self._error is None and not pace.stopped
+            self._running += begins
+        if begins:
+            try:
+                self._results[index] = self._function(self.items[index])
+            except BaseException as error:  # raised where the results are waited for
+                self._fail(error)
+            with self._lock:
+                self._running -= 1
+        self._ended.put(None)
+
+    def _fail(self, error: BaseException) -> None:
+        with self._lock:
+            self._error = self._error or error
+
+    def wait(self, pace: Pace) -> list[Any]:
+        """Wait for all calls; a stop is noticed within half a second."""
+        try:
+            left = len(self.items)
+            while left:
+                with suppress(queue.Empty):
+                    self._ended.get(timeout=0.5)
+                    left -= 1
+                pace.check()
+        except BaseException as error:
+            self._fail(error)
+            deadline = time.monotonic() + _GRACE
+            while self._running and time.monotonic() < deadline:
+                time.sleep(0.02)
+            raise
+        if self._error is not None:
+            raise self._error
+        pace.check()
+        return self._results
