@@ -81,6 +81,8 @@ def data_sets(draw: st.DrawFn) -> tuple[Schema, list[Sample]]:
             for each in fields
             if not each.missing or draw(st.booleans())
         }
+        if isinstance(label := kept.get(names[1]), str):
+            kept[names[1]] = label.strip()  # the text of a label is read without blanks at its ends
         key = draw(key_text)
         path = draw(st.sampled_from(["", f"{key}.jpg", "d/other.x.png"]))
         samples.append(Sample(key, kept, number, path, names[0]))

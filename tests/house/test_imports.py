@@ -185,6 +185,21 @@ def test_imports_go_down() -> None:
     assert {pair for pair in found if pair[0] != pair[1]} == set()
 
 
+def test_only_formats_ask_which_format_it_is() -> None:
+    from dsprep.formats import FORMATS
+
+    names = {each.__name__ for each in FORMATS.values()}
+    strays = [
+        f"dsprep.{module}, line {node.lineno}"
+        for module, path in MODULES.items()
+        if module.partition(".")[0] != "formats"
+        for node in ast.walk(ast.parse(path.read_text("utf-8")))
+        if isinstance(node, ast.Call) and ast.unparse(node.func) == "isinstance"
+        if names.intersection(ast.unparse(node.args[1]).replace("|", " ").split())
+    ]
+    assert not strays
+
+
 def test_imports_make_no_circle() -> None:
     graph: dict[str, set[str]] = {module: set() for module in MODULES}
     for found in IMPORTS:
