@@ -42,8 +42,8 @@ def write_units(state: RunState, layout: Folder, units: Sequence[Sequence[Sample
     for name, samples in zip(names, units, strict=True):
         if name not in state.done:
             write_unit(state, name, layout, samples)
-    packing = SimpleNamespace(destination=state.target.destination, layout=layout)
-    return SimpleNamespace(packing=packing, shards=[SimpleNamespace(name=name) for name in names])
+    job = SimpleNamespace(destination=state.target.destination, layout=layout)
+    return SimpleNamespace(job=job, shards=[SimpleNamespace(name=name) for name in names])
 
 
 def write_folder(root: Path, layout: Folder, *units: Sequence[Sample]) -> int:
