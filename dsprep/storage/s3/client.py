@@ -184,7 +184,11 @@ class Connection:
                 found.close()
             if operation in _LATE and status == 200 and b"<Error>" in body[:200]:
                 status = 500
-        facts = {"headers": _Headers(found), "status_code": status, "context": {}, "body": body}
+        # The parser spells names as S3's documentation does; a dict is quicker than HTTPMessage.
+        told = {name.lower(): text for name, text in found.response.getheaders()}
+        told |= {name.title(): text for name, text in told.items() if name[:2] != "x-"}
+        told["ETag"] = told.get("etag", "")
+        facts = {"headers": told, "status_code": status, "context": {}, "body": body}
         answer = self._parser.parse(facts, model.output_shape)
         if status >= 300:
             raise ClientError(answer, operation)
@@ -328,22 +332,6 @@ def _signing_key(secret: str, day: str, region: str) -> bytes:
     for text in (day, region, "s3", "aws4_request"):
         key = hmac.digest(key, text.encode(), "sha256")
     return key
-
-
-class _Headers(dict[str, str]):
-    """Headers by their names in lower case; those of an answer are slow to look up."""
-
-    def __init__(self, found: _Response) -> None:
-        super().__init__((name.lower(), text) for name, text in found.response.getheaders())
-
-    def __contains__(self, name: object) -> bool:
-        return super().__contains__(str(name).lower())
-
-    def __getitem__(self, name: str) -> str:
-        return super().__getitem__(name.lower())
-
-    def get(self, name: str, default: Any = None) -> Any:
-        return super().get(name.lower(), default)
 
 
 class _Response:
