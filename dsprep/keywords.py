@@ -90,10 +90,10 @@ class SourceOptions:
     kind: str | None = _source(
         "What SOURCE is, if its names do not tell: shards of a format; images in a directory or an "
         "archive; imagefolder, as Hugging Face has it; parts, files that make up samples; pixels, "
-        "as CIFAR and MNIST come; Parquet; a manifest of SageMaker.",
+        "as CIFAR and MNIST come; Parquet; an augmented manifest of SageMaker.",
         choices=(
             *("webdataset", "tfrecord", "recordio", "recordio-protobuf"),
-            *("images", "imagefolder", "parts", "pixels", "parquet", "manifest"),
+            *("images", "imagefolder", "parts", "pixels", "parquet", "augmented-manifest"),
         ),
     )
     parts: bool = _source(
@@ -337,7 +337,7 @@ class ConvertOptions(ImageOptions, WriteOptions):
 
     to: str | None = _shards("Format to write.  [default: by the suffix of DEST]", folders=True)
     prefix: str = _shards(
-        "Prefix of the URLs in --to manifest, such as s3://bucket/path/.",
+        "Prefix of the URLs in --to augmented-manifest, such as s3://bucket/path/.",
         default="",
         metavar="URL",
         rare=True,

@@ -233,7 +233,11 @@ RULES = (
         "it goes with webdataset, not with {format}",
         commands=_WRITING,
     ),
-    Rule(("--prefix",), _if("format", "manifest"), "it goes with manifest, not with {format}"),
+    Rule(
+        ("--prefix",),
+        _if("format", "augmented-manifest"),
+        "it goes with augmented-manifest, not with {format}",
+    ),
     # Samples
     Rule(
         ("--seed",),

@@ -123,7 +123,7 @@ repeat (out/pack-webdataset): pack data/photos OUT --format webdataset --target-
 other-options (out/pack-webdataset): pack data/photos OUT --format webdataset --shards 2
 overwrite (out/pack-webdataset): pack data/photos OUT --format tfrecord --shards 2 --overwrite
 convert-folder: convert out/pack-webdataset OUT --to folder
-convert-manifest: convert out/pack-webdataset OUT --to manifest --prefix s3://bucket/path/
+convert-manifest: convert out/pack-webdataset OUT --to augmented-manifest --prefix s3://bucket/path/
 convert-recordio: convert 'out/pack-webdataset/train-{000000..000002}.tar' OUT --to recordio
 convert-drop: convert out/pack-metadata OUT --to tfrecord --drop width,height
 convert-rename: convert out/pack-metadata OUT --to parquet --rename label=target --key index

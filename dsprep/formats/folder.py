@@ -380,7 +380,7 @@ class Folder(Format):
 class AugmentedFolder(Folder):
     """Files in directories of classes, and an augmented manifest beside them."""
 
-    name: ClassVar[str] = "manifest"
+    name: ClassVar[str] = "augmented-manifest"
     prefix: str = ""  # what the references of the manifest begin with: `s3://bucket/path/`
 
     def options(self) -> dict[str, Any]:

@@ -18,7 +18,7 @@ from dsprep.storage.location import Location, is_s3, parse_url, require_disk
 DEFAULT_NAME = "train"
 """The default prefix of names of shards."""
 
-_FOLDERS = ("folder", "manifest")
+_FOLDERS = ("folder", "augmented-manifest")
 """The formats that are a folder of files, with companions beside it."""
 
 _ADDRESS = re.compile("[a-z][a-z0-9+.-]*://", re.IGNORECASE)

@@ -56,15 +56,15 @@ def detect(source: Source, run_all: RunAll = map) -> Found | None:
     if kind == "images":
         return None
     if (source.list_file or source.root).endswith(MANIFESTS):
-        kind = "manifest"
-    elif kind != "manifest" and (source.parts or source.pairs):
+        kind = "augmented-manifest"
+    elif kind != "augmented-manifest" and (source.parts or source.pairs):
         kind = "parts"
-    chooses = source.chooses and kind != "manifest"
+    chooses = source.chooses and kind != "augmented-manifest"
     own = replace(source, kind=kind)
     if chooses:  # a list that was made of it was made of whole samples, and has its own classes
         own = replace(own, classes=None, whole=True)
     try:
-        if kind not in ("manifest", "parts"):
+        if kind not in ("augmented-manifest", "parts"):
             own = _located(own)
         tried = (each for each in REGISTRY if kind in (None, *each.names))
         found = next((found for each in tried if (found := each.read(own, run_all))), None)
@@ -355,7 +355,7 @@ def holds_images(directory: str, depth: int = 1) -> bool:
 
 # In the order in which they are tried.
 REGISTRY = (
-    Kind(("manifest",), _manifest),
+    Kind(("augmented-manifest",), _manifest),
     Kind(("parts",), _parts),
     Kind((), _written),
     Kind(("imagefolder",), _described),
@@ -363,5 +363,13 @@ REGISTRY = (
     Kind(("pixels",), _pixels),
     Kind((*CONCATENATIVE,), _shards),
 )
-KINDS = (*CONCATENATIVE, "images", "imagefolder", "parts", "pixels", "parquet", "manifest")
+KINDS = (
+    *CONCATENATIVE,
+    "images",
+    "imagefolder",
+    "parts",
+    "pixels",
+    "parquet",
+    "augmented-manifest",
+)
 """The values of ``--from``."""

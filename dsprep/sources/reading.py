@@ -70,7 +70,7 @@ class Source(SourceOptions, ClassOptions):
         """Refuse options that contradict each other."""
         if self.list_file and self.labels:
             raise OptionError("labels come from --list or from --labels, not from both")
-        rows = self.chooses or self.kind == "manifest" or self.root.endswith(MANIFESTS)
+        rows = self.chooses or self.kind == "augmented-manifest" or self.root.endswith(MANIFESTS)
         given = values_of(self, SourceOptions) | values_of(self, ClassOptions)
         require_effect("", given_options(given), rows=rows)
         separated, label_type = self.label_separator is not None, self.label_type

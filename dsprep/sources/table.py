@@ -178,7 +178,7 @@ def refuse_annotations(text: str, source: str) -> None:
     if _AUGMENTED.match(text):
         raise SourceError(
             f"{source}: is an augmented manifest of SageMaker: give it with --list, or as SOURCE "
-            "with --from manifest"
+            "with --from augmented-manifest"
         )
     for name, pattern in _ANNOTATIONS:
         if pattern.match(text):

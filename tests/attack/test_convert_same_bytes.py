@@ -27,7 +27,7 @@ VARIANTS: dict[str, tuple[object, ...]] = {
     "decompressed": ("convert", "photos.tar.gz", "--to", "webdataset", *TWOS),
     "columns": ("convert", "table", "--to", "recordio", "--samples-per-shard", 8),
     "folder": ("convert", "tars", "--to", "folder"),
-    "manifest": ("convert", "photos.tar.gz", "--to", "manifest", "--resize", 8),
+    "manifest": ("convert", "photos.tar.gz", "--to", "augmented-manifest", "--resize", 8),
     "shuffled": ("shard", "tars", *TWOS, "--shuffle"),
     "shuffled from gzip": ("shard", "compressed", *TWOS, "--shuffle", "--seed", 3),
     "appended": ("shard append", "photos.tar.gz", *TWOS),
@@ -109,7 +109,7 @@ def test_a_dry_run_writes_nothing(
     assert (places(tmp_path), places(sources)) == before
 
 
-@pytest.mark.parametrize("to", ["folder", "manifest", "webdataset", "parquet"])
+@pytest.mark.parametrize("to", ["folder", "augmented-manifest", "webdataset", "parquet"])
 def test_overwriting_replaces_what_another_command_wrote(
     run_here: RunHere, sources: Path, tmp_path: Path, to: str
 ) -> None:

@@ -57,7 +57,10 @@ def test_a_manifest_refers_to_every_file_that_is_written(run_here: RunHere, tmp_
             member.size = len(data)
             tar.addfile(member, io.BytesIO(data))
     out = tmp_path / "out"
-    assert run_here("convert", tmp_path / "train.tar", out, "--to", "manifest", "-j1").code == 0
+    assert (
+        run_here("convert", tmp_path / "train.tar", out, "--to", "augmented-manifest", "-j1").code
+        == 0
+    )
     line = json.loads((tmp_path / "out.manifest").read_text("utf-8"))
     referred = {value for name, value in line.items() if name.endswith("-ref")}
     written = {path.relative_to(out).as_posix() for path in out.rglob("*.*")}
@@ -72,7 +75,7 @@ def test_a_manifest_of_resized_images_states_their_size(run_here: RunHere, tmp_p
     (tmp_path / "train.lst").write_text(f"0\t{boxes}\ta/000.jpg\n", "utf-8")
     done = run_here(
         *("convert", tmp_path / "images", tmp_path / "out", "--list", tmp_path / "train.lst"),
-        *("--to", "manifest", "--resize", "24", "--keep-fields", "label", "-j1"),
+        *("--to", "augmented-manifest", "--resize", "24", "--keep-fields", "label", "-j1"),
     )
     assert (done.code, done.err) == (0, "")
     told = json.loads((tmp_path / "out.manifest").read_text("utf-8"))["class"]

@@ -366,7 +366,7 @@ def manifest(where: Path, samples: Samples, peers: Peers) -> Given:
     ]
     path = where / "train.manifest"
     path.write_text("\n".join(lines) + "\n")
-    return plain(samples.root, "--list", path, "--from", "manifest", of=samples)
+    return plain(samples.root, "--list", path, "--from", "augmented-manifest", of=samples)
 
 
 SOURCES: dict[str, Build] = {

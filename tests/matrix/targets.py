@@ -133,7 +133,7 @@ TARGETS: dict[str, Read] = {
     "recordio": recordio,
     "recordio-protobuf": recordio_protobuf,
     "folder": folder,
-    "manifest": manifest,
+    "augmented-manifest": manifest,
     "parquet": parquet,
 }
 """What reads each target."""

@@ -59,7 +59,7 @@ def told(item: Item, arrived: Arrived, target: str, classes: Sequence[str]) -> A
     In a folder of images, those that are not in the directory of their class get it.
     """
     key, directories = item.key, item.key.split("/")[:-1]
-    if target in ("folder", "manifest") and (classes or not directories):
+    if target in ("folder", "augmented-manifest") and (classes or not directories):
         own = classes[item.cls] if classes else str(item.cls)
         key = key if own in directories else f"{own}/{key}"
     if not item.is_pixels:
@@ -153,4 +153,4 @@ def without_labels(args: Sequence[object]) -> list[object]:
     for option in ("--list", "--labels"):
         if option in kept:
             del kept[kept.index(option) : kept.index(option) + 2]
-    return [each for each in kept if each not in ("--from", "manifest")]
+    return [each for each in kept if each not in ("--from", "augmented-manifest")]

@@ -102,7 +102,7 @@ def test_a_place_on_s3_has_one_stage(tmp_path: Path, monkeypatch: pytest.MonkeyP
     assert not list(tmp_path.iterdir())
 
 
-@pytest.mark.parametrize("format_name", ["folder", "manifest"])
+@pytest.mark.parametrize("format_name", ["folder", "augmented-manifest"])
 def test_folders_are_not_written_to_s3(format_name: str) -> None:
     with pytest.raises(OptionError, match="dsprep sync"):
         parse_destination("s3://bkt/p", format_name)

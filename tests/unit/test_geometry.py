@@ -121,7 +121,7 @@ def sources(run_here: RunHere, tmp_path_factory: pytest.TempPathFactory) -> Path
     for source, dest in (
         ("boxes.rec", ("rows.parquet",)),
         ("masks.tar", ("columns.parquet",)),
-        ("boxes.rec", ("sagemaker", "--to", "manifest")),
+        ("boxes.rec", ("sagemaker", "--to", "augmented-manifest")),
     ):
         done = run_here("convert", root / source, root / dest[0], *dest[1:], "-j1")
         assert (done.code, done.err) == (0, "")
