@@ -166,7 +166,8 @@ def _with_schema(job: Job, catalog: Catalog) -> Job:
     reader, choice, layout = catalog.reader, job.source.choice, job.layout
     if layout.schema is not None:  # that of the data set to which samples are added
         return replace(job, copies=False, schema=layout.schema)
-    same = reader.whole and reader.table.name == layout.name
+    # The files of a tree are laid out by the schema.
+    same = reader.whole and reader.table.name == layout.name and not layout.is_tree
     in_json = label is not None and len((label.places or ((),))[0]) > 1
     changed = bool(choice.rename or choice.label_type or choice.schema or in_json)
     changed = changed or bool({"--features", "--metadata"}.intersection(job.given) or catalog.told)

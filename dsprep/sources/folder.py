@@ -26,6 +26,7 @@ from dsprep.sources.prefetch import read_spans
 from dsprep.sources.scan import RunAll, read_all, read_file, scan_below, size_of
 from dsprep.storage.files import exists, is_file, read_bytes
 from dsprep.storage.local import LARGEST_TABLE
+from dsprep.storage.location import is_s3, parse_url
 
 if TYPE_CHECKING:
     from dsprep.catalog import Catalog
@@ -78,6 +79,8 @@ def _is_below(path: str) -> bool:
 
 def read_written(root: str, run_all: RunAll = map) -> tuple[Catalog, list[Finding]] | None:
     """Make the catalog of a folder that dsprep wrote; None if it is another one, or edited."""
+    if is_s3(root) and not parse_url(root).key:
+        return None  # nothing is beside a bucket
     manifest_path, listing = (f"{root.rstrip('/')}.{end}" for end in ("manifest.json", LISTING))
     if not exists(manifest_path) or not is_file(listing):
         return None

@@ -92,7 +92,7 @@ def test_a_copy_under_another_name_has_its_own_rows(lists: Path, run_here: Call)
     assert run_here("lst", "remove", lists / "train.lst", *command).code == 0
     shutil.copy2(lists / "train.lst", lists / "copy.lst")  # with its attributes
     refused = run_here("lst", "remove", lists / "copy.lst", *command)
-    assert (refused.code, "none of its 2 rows" in refused.err) == (4, True)
+    assert (refused.code, "no row" in refused.err) == (4, True)
     with (lists / "copy.lst").open("a") as file:
         file.write("9\t0\ta.jpg\n")
     done = run_here("lst", "remove", lists / "copy.lst", *command)

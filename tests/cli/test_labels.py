@@ -126,7 +126,7 @@ def test_a_stray_word_renumbers_nothing(
 @pytest.mark.parametrize(
     ("options", "problem"),
     [
-        (("--label-separator", " "), "give the table with --labels"),
+        (("--label-separator", " "), "give --labels FILE"),
         (("--label-type", "class"), "the samples of SOURCE have no labels"),
         (("--duplicates", "keep"), "give --list or --labels"),
         (("--labels", "x.csv", "--label-separator", ""), "--label-separator '': give the text"),

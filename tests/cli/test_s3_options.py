@@ -56,13 +56,3 @@ def test_a_profile_that_is_not_there(run_here: Callable[..., Finished]) -> None:
     done = run_here("sync", ".", "s3://some-bucket/x", "--profile", "nobody")
     assert done.code == 5
     assert "there is no profile nobody in AWS's configuration files" in done.err
-
-
-@pytest.mark.parametrize("place", [0, 1, 2])
-def test_verify_takes_no_word_that_follows_it(
-    place: int, run_here: Callable[..., Finished], tmp_path: Path
-) -> None:
-    words = [str(tmp_path / "nowhere"), "s3://some-bucket/x"]
-    words.insert(place, "--verify")
-    done = run_here("sync", *words)
-    assert (done.code, "nowhere: is not there" in done.err) == (4, True)
