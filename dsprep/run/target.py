@@ -368,8 +368,10 @@ class DirectoryTarget(Target):
         path = self.destination.directory / name
         with destination_errors(path):
             path.parent.mkdir(parents=True, exist_ok=True)
-            if f"/{RECEIPTS}/" in name:  # a shard without one is written again
-                path.write_bytes(data)
+            if f"/{RECEIPTS}/" in name:  # not flushed: a shard without one is written again
+                temporary = path.with_suffix(".tmp")
+                temporary.write_bytes(data)
+                temporary.replace(path)
             else:
                 write_whole(path, data, path.parent)
 
