@@ -112,7 +112,7 @@ def _call(
 
 @click.group(cls=LazyGroup, lazy={name: (__name__, text) for name, (_, text) in COMMANDS.items()})
 def lst() -> None:
-    """Make, edit, compare and check lists.
+    """Create, edit, compare and check lists.
 
     A list is an MXNet .lst: a line per sample, with its id, its label or labels and its path,
     separated by tabs. Beside it, classes.txt names the classes, one a line.

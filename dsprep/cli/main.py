@@ -21,10 +21,10 @@ from dsprep.waits import WAITS
 COMMANDS = {
     "pack": ("dsprep.cli.pack", "Pack images into WebDataset, TFRecord or RecordIO shards."),
     "convert": ("dsprep.cli.convert", "Convert samples from any format to any other."),
-    "shard": ("dsprep.cli.shard", "Cut shards again: other sizes, order, samples; append, index."),
-    "verify": ("dsprep.cli.verify", "Prove that shards are whole, and hold what they should."),
-    "lst": ("dsprep.cli.lst", "Make, edit, compare and check lists of images and labels."),
-    "sync": ("dsprep.cli.sync", "Make a directory and a prefix on S3 hold the same files."),
+    "shard": ("dsprep.cli.shard", "Change the size, order or number of shards; append, index."),
+    "verify": ("dsprep.cli.verify", "Check shards: complete, undamaged, readable by frameworks."),
+    "lst": ("dsprep.cli.lst", "Create, edit, compare and check lists of images and labels."),
+    "sync": ("dsprep.cli.sync", "Copy what is new to S3 or from S3: resumable, verified."),
     "split": ("dsprep.cli.split", "Split a data set into training, validation and test lists."),
 }
 """The modules and summaries of the commands: ``dsprep --help`` imports none of them."""

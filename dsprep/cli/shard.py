@@ -24,7 +24,7 @@ COMMANDS = {
 @options_of(ShardOptions)
 @output_options
 def cut(sources: tuple[str, ...], dest: str, as_json: bool, quiet: bool, **options: Any) -> int:
-    """Cut SOURCE into shards of another size at DEST.
+    """Write SOURCE as shards of another size or order at DEST.
 
     SOURCE is shards (a file, a pattern, a directory, a manifest), or anything that convert reads.
     Small shards are merged and large ones split; the order is kept, or shuffled as a whole. DEST is
