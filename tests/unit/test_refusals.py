@@ -28,7 +28,7 @@ def shards(tmp_path_factory: pytest.TempPathFactory) -> str:
         (
             dsprep.convert,
             {"to": "tfrecord", "prefix": "s3://b/"},
-            "--prefix s3://b/ has no effect: it goes with man",
+            "--prefix s3://b/ has no effect: it goes with augmented-man",
         ),
         (
             dsprep.convert,
