@@ -70,8 +70,8 @@ def _classes_line(report: SplitReport) -> str:
     line = f"{len(report.classes):,}"
     worst = max(report.classes, key=lambda facts: facts.off)
     if worst.off < _FAR:
-        return line if not worst.off else f"{line}, none of them 1 or more from its shares"
-    return f"{line}, the farthest from its shares {worst.name}, by {worst.off:,.1f} samples"
+        return line if not worst.off else f"{line}, each within one sample of its shares"
+    return f"{line}; farthest from its shares: {worst.name}, by {worst.off:,.1f} samples"
 
 
 def _leak_line(leak: Leak) -> str:
