@@ -87,7 +87,7 @@ class Lines(Events):
         self._sent = self._size = 0
 
     def plan(self, files: int, size: int) -> None:
-        """So many more files, and bytes, are to go."""
+        """Add files and bytes to the total."""
         with self._writing:
             self._size += size
 
@@ -146,7 +146,7 @@ class Bars(Lines):
         self._bars: dict[str, Any] = {}
 
     def plan(self, files: int, size: int) -> None:
-        """So many more files, and bytes, are to go."""
+        """Add files and bytes to the total."""
         with self._drawing:
             self._files += files
             self._total += size

@@ -55,7 +55,7 @@ class Converted(Iterator[bytes]):
         return left or next(self._blocks)
 
     def read(self, count: int = -1) -> bytes:
-        """Read so many bytes, or fewer at the end; all, if the count is negative."""
+        """Read ``count`` bytes, or fewer at the end; all if it is negative."""
         parts = [self._left]
         size = len(self._left)
         while count < 0 or size < count:

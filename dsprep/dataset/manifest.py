@@ -165,7 +165,7 @@ def manifest_names(names: Collection[str], file: str | None = None) -> list[str]
     """Return which of the files of a directory are the manifests of the data sets there.
 
     That is the manifest of the directory or, without one, those of single files. For one file,
-    they are its own manifest and that of the directory, of which the first that names it counts.
+    they are its own manifest and that of the directory; the first one that names it counts.
     """
     if file is not None:
         return [name for name in (f"{file}.{MANIFEST}", MANIFEST) if name in names]

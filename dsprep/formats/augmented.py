@@ -363,6 +363,6 @@ def _pixels(label: tuple[float, ...]) -> tuple[dict[str, Any], list[float]]:
 
 
 def _pixel(value: float) -> int | float:
-    """A coordinate in pixels, whole if it is meant as one."""
+    """Return a coordinate in pixels: an int if it differs from one only by rounding."""
     whole = round(value)
     return whole if abs(value - whole) < _WHOLE_PIXEL else round(value, 6)

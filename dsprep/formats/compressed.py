@@ -32,7 +32,7 @@ class Readable(Protocol):
     """A file, a pipe, the body of an HTTP response."""
 
     def read(self, count: int, /) -> bytes:
-        """Read at most so many bytes; none only at the end."""
+        """Read at most ``count`` bytes; none only at the end."""
 
 
 # RFC 1952, 2.3.1; the manual of bzip2; the .xz file format, 2.1.1.1.
@@ -74,7 +74,7 @@ class Decompressor:
         self._damage: DamagedShard | None = None
 
     def read(self, count: int) -> bytes:
-        """Read at most so many bytes; none only at the end."""
+        """Read at most ``count`` bytes; none only at the end."""
         if self._at == len(self._block):
             self._block, self._at = self._next_block(), 0
         data = self._block[self._at : self._at + count]

@@ -126,7 +126,7 @@ class ShardStream:
 
     @classmethod
     def of_headers(cls, path: str) -> ShardStream:
-        """Open a shard of which most is to be skipped."""
+        """Open a shard to read headers and skip the rest."""
         stream = cls.__new__(cls)
         stream._file = _open(path)
         stream._begin(path, stream._file, 0, _HEADERS)
@@ -137,9 +137,9 @@ class ShardStream:
 
     @classmethod
     def of_archive(cls, path: str) -> ShardStream:
-        """Open a tar of any compression, most of which is to be skipped.
+        """Open a tar of any compression, to read headers and skip the rest.
 
-        A member that fills the memory is no damage of an archive: the caller has to leave it out.
+        A member too large for memory is not damage: the caller leaves it out.
         """
         stream = cls.__new__(cls)
         stream._file = _open(path)

@@ -9,9 +9,6 @@ from dsprep.images.decode import DEFAULT_MAX_PIXELS as DEFAULT_MAX_PIXELS
 from dsprep.images.decode import require_decodable, require_pixels
 from dsprep.images.header import NAMES, ImageHeader, read_header, require_whole
 
-LEVELS = ("decode", "header", "none")
-"""What ``--check`` can be; at ``none`` nobody looks at the image."""
-
 
 def make_check(
     level: str,

@@ -313,7 +313,7 @@ def plain_path(path: pl.Expr) -> pl.Expr:
 
 
 def plain_paths(paths: pl.Series) -> pl.Series:
-    """Do the same for many paths, most of which are plain already: the way a scan writes them."""
+    """Do the same for many paths. Most are plain already, as a scan writes them."""
     odd = paths.str.contains(r"(?:^|/)\.?/").any()
     return paths.to_frame().select(plain_path(pl.col(paths.name))).to_series() if odd else paths
 

@@ -63,7 +63,7 @@ class Run:
     def __init__(self, plan: Plan, state: RunState, max_errors: int | None) -> None:
         """Prepare."""
         self._plan, self._state = plan, state
-        self._shards, self._recipe = plan.shards, plan.pipeline
+        self._shards, self._pipeline = plan.shards, plan.pipeline
         self._sizes: list[int] = plan.catalog.table["size"].to_list()
         self._max_errors = max_errors
         self._rejects = self._misfits = 0
@@ -104,9 +104,9 @@ class Run:
 
     def _unpack(self, pool: Pool) -> None:
         """Unpack what cannot be read at random, as far as no earlier run did."""
-        reader = self._recipe.reader
+        reader = self._pipeline.reader
         sizes = reader.spools()
-        if not sizes or (self._plan.in_order and not self._recipe.copies):
+        if not sizes or (self._plan.in_order and not self._pipeline.copies):
             return
         directory = self._state.pieces.destination.directory / "unpacked"
         with destination_errors(directory):
@@ -125,7 +125,7 @@ class Run:
                 pass
         finally:
             self._progress.end()
-        self._recipe = replace(self._recipe, reader=reader.spooled(str(directory)))
+        self._pipeline = replace(self._pipeline, reader=reader.spooled(str(directory)))
 
     def _may_cut(self) -> bool:
         """Whether several workers may write one shard.
@@ -149,7 +149,7 @@ class Run:
         whole = _Unit(shard.name, shard.start, shard.stop, True)
         total = sum(self._sizes)
         mean_size = total / len(self._sizes)
-        if not may_cut or not _needs_pieces(len(self._shards), workers, self._recipe, mean_size):
+        if not may_cut or not _needs_pieces(len(self._shards), workers, self._pipeline, mean_size):
             return [whole]
         cuts = cut_pieces(self._sizes, shard.start, shard.stop, max(_PIECE_BYTES, total // _PIECES))
         if len(cuts) == 1:
@@ -159,7 +159,7 @@ class Run:
     def _task(self, unit: _Unit) -> ShardTask:
         target = self._state.target_for(unit.name)
         rows = self._plan.rows(unit.start, unit.stop)
-        return ShardTask(target, unit.name, self._recipe, rows, unit.whole)
+        return ShardTask(target, unit.name, self._pipeline, rows, unit.whole)
 
     def _join(self, shard: PlannedShard, units: Sequence[_Unit]) -> JoinTask:
         parts = [(unit, self._state.done[unit.name]) for unit in units]
@@ -171,7 +171,7 @@ class Run:
         return JoinTask(
             self._state.target,
             shard.name,
-            self._recipe.layout,
+            self._pipeline.layout,
             self._plan.rows(shard.start, shard.stop).without(rejected),
             self._plan.catalog.root,
             [(str(self._state.pieces.path(unit.name)), part) for unit, part in parts],
@@ -196,16 +196,16 @@ class Run:
             )
 
 
-def _needs_pieces(shards: int, workers: int, recipe: Pipeline, mean_size: float) -> bool:
+def _needs_pieces(shards: int, workers: int, pipeline: Pipeline, mean_size: float) -> bool:
     """Whether workers would be idle if each shard were written by one, and joining is worth it.
 
     Joining copies all bytes once more. Decoding an image costs more than that, and so does opening
     a small file, but not copying a large one. A compressed shard is one stream, never joined.
     """
-    if recipe.layout.compressed or workers == 1:
+    if pipeline.layout.compressed or workers == 1:
         return False
-    if recipe.images.transform is not None or recipe.images.check == "decode":
+    if pipeline.images.transform is not None or pipeline.images.check == "decode":
         return shards < 4 * workers
-    if recipe.reader.whole and not recipe.copies:
+    if pipeline.reader.whole and not pipeline.copies:
         return shards < workers
     return shards == 1 and mean_size < _SMALL_FILE

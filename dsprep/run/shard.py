@@ -45,7 +45,7 @@ class ShardTask(NamedTuple):
 
     target: Target
     name: str
-    recipe: Pipeline
+    pipeline: Pipeline
     rows: Rows
     whole: bool  # whether it is all of its shard, which has a trailer and sidecars
 
@@ -63,11 +63,11 @@ class JoinTask(NamedTuple):
 
 def write_shard(task: ShardTask, report: Report) -> Written:
     """Write a shard or a piece, publish it, and leave its receipt."""
-    recipe, rows, layout = task.recipe, task.rows, task.recipe.layout
+    pipeline, rows, layout = task.pipeline, task.rows, task.pipeline.layout
     path = str(task.target.partial(task.name))
-    written, labels = Written(), _Labels(recipe)
+    written, labels = Written(), _Labels(pipeline)
     sizes: list[int] = []
-    is_listed = layout.sidecar_suffixes and recipe.reader.whole and not recipe.copies
+    is_listed = layout.sidecar_suffixes and pipeline.reader.whole and not pipeline.copies
     listed: list[Listed] = []
     position = samples = pending = told = 0
 
@@ -77,7 +77,7 @@ def write_shard(task: ShardTask, report: Report) -> Written:
         samples, pending, told = 0, 0, len(written.rejects)
 
     with destination_errors(path), closing(_open_writer(path, task)) as writer:
-        for count, sample in _samples(recipe, rows):
+        for count, sample in _samples(pipeline, rows):
             try:
                 if isinstance(sample, BadSample):
                     raise sample
@@ -104,7 +104,7 @@ def write_shard(task: ShardTask, report: Report) -> Written:
     written.unlabeled, written.class_names = labels.missing, labels.names
     if layout.sidecar_suffixes:
         kept = rows.without(set(written.rejected)) if written.rejected else rows
-        sizes = list(kept.sizes) if recipe.copies else sizes
+        sizes = list(kept.sizes) if pipeline.copies else sizes
         if task.whole:
             kept = _rows_of(listed) if is_listed else kept
             written.sidecars = _write_sidecars(path, layout, kept, sizes)
@@ -149,9 +149,9 @@ def join_pieces(task: JoinTask, report: Report) -> Written:
 class _Labels:
     """Gathers what samples tell of their labels."""
 
-    def __init__(self, recipe: Pipeline) -> None:
-        label = recipe.layout.schema.label_field if recipe.layout.schema else None
-        self._label = recipe.schema.label
+    def __init__(self, pipeline: Pipeline) -> None:
+        label = pipeline.layout.schema.label_field if pipeline.layout.schema else None
+        self._label = pipeline.schema.label
         self._class = label.name if label and label.type == "class" and not label.names else None
         self._expected = label.name if label and label.missing else None
         self.names: dict[str, str] = {}
@@ -172,23 +172,23 @@ class _Labels:
 
 
 def _open_writer(path: str, task: ShardTask) -> Any:
-    layout = task.recipe.layout
+    layout = task.pipeline.layout
     if layout.concatenative:
         return _Concatenation(path, layout, task.whole)
     return layout.open_writer(path, str(task.target.tree))
 
 
-def _samples(recipe: Pipeline, rows: Rows) -> Iterator[tuple[int, Sample | bytes | BadSample]]:
+def _samples(pipeline: Pipeline, rows: Rows) -> Iterator[tuple[int, Sample | bytes | BadSample]]:
     """Return samples, or blocks of encoded samples, each with the number of its rows."""
-    if recipe.copies:
-        assert isinstance(recipe.reader, ShardReader)
-        for block, count in recipe.reader.copy(rows):
+    if pipeline.copies:
+        assert isinstance(pipeline.reader, ShardReader)
+        for block, count in pipeline.reader.copy(rows):
             yield count, block
         return
     seen: set[str] | None = None
-    if recipe.layout.equal_keys == "merged" and recipe.reader.whole:
+    if pipeline.layout.equal_keys == "merged" and pipeline.reader.whole:
         seen = set()
-    for sample in make_samples(recipe, rows):
+    for sample in make_samples(pipeline, rows):
         if seen is not None and isinstance(sample, Sample):
             if sample.key in seen:
                 yield (

@@ -177,7 +177,7 @@ class LocalFile(io.FileIO):
         return Facts(status.st_size, status.st_mtime_ns)
 
     def pread(self, count: int, offset: int) -> bytes:
-        """Read so many bytes at an offset, or fewer; none only at the end."""
+        """Read at most ``count`` bytes at an offset; none only at the end."""
         return os.pread(self.fileno(), count, offset)
 
     def ahead(self, offset: int, count: int) -> None:

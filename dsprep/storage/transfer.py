@@ -103,7 +103,7 @@ class Events:
     """Listens to transfers, from several threads at once; this one does nothing."""
 
     def plan(self, files: int, size: int) -> None:
-        """So many more files and bytes are to be moved."""
+        """Files and bytes are added to the transfer."""
 
     def begin(self, name: str, size: int, parts: int) -> None:
         """A file begins: its S3 URL, its bytes, its parts."""

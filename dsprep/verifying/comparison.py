@@ -70,7 +70,7 @@ class Origin:
     """What shards are compared with."""
 
     catalog: Catalog  # the source
-    recipe: Pipeline  # how samples were made of it
+    pipeline: Pipeline  # how samples were made of it
     matched: Matched  # which fields are compared
     rejected: frozenset[str]  # the paths of samples that are known not to be in the shards
     part_of: Mapping[str, int]  # the part that each shard is of: what one command wrote
@@ -109,7 +109,7 @@ def find_origin(
     if own and named and set(own) <= set(named) and are_numbers and not is_given:
         catalog = renumbered(catalog, named)  # an option, or an append, has numbered them
         catalog = replace(catalog, told=catalog.told | {"label"})
-    recipe = Pipeline(
+    pipeline = Pipeline(
         catalog.reader,
         settled.schema,
         replace(layout, schema=None if made.transform else base),
@@ -119,8 +119,8 @@ def find_origin(
         told=catalog.told,
     )
     is_transformed = made.transform is not None
-    matched = match_fields(base, recipe.schema, layout, is_transformed, made.known)
-    origin = Origin(catalog, recipe, matched, _rejected_paths(shards), _parts(shards.manifest))
+    matched = match_fields(base, pipeline.schema, layout, is_transformed, made.known)
+    origin = Origin(catalog, pipeline, matched, _rejected_paths(shards), _parts(shards.manifest))
     return origin, understood, list(_schema_problems(shards, matched, catalog))
 
 
@@ -221,15 +221,15 @@ def compare(
     in whatever order. Of a data set that was appended to, a part is left out if the source holds
     few of its samples, and most of another's.
     """
-    recipe, matched = origin.recipe, origin.matched
+    pipeline, matched = origin.pipeline, origin.matched
     parts = [(file, origin.part_of.get(file, 0), digested) for file, digested in shards]
     found = pl.concat(
         [_table("", 0, Digested(), matched), *(_table(*part, matched) for part in parts)]
     )
     source = _expected(origin, pool, report)
-    found, source, notes = _of_source(found, source, recipe)
+    found, source, notes = _of_source(found, source, pipeline)
     named = found.is_empty() or found["name"].is_in(source["name"].implode()).any()
-    if _by_number(recipe) and found["part"].n_unique() > 1:
+    if _by_number(pipeline) and found["part"].n_unique() > 1:
         named = False  # each part was numbered as its own source was, not as one of all
     on = ["name" if named else "content", "number"]
     found, source = (_numbered(table, on[0]) for table in (found, source))
@@ -299,11 +299,11 @@ def _table(file: str, part: int, digested: Digested, matched: Matched) -> pl.Dat
 
 def _expected(origin: Origin, pool: Pool, report: Report) -> pl.DataFrame:
     """Digest the samples of the source, as they would be in the shards."""
-    catalog, recipe, matched = origin.catalog, origin.recipe, origin.matched
-    digester = Digester(matched.fields, matched.names, recipe.schema)
+    catalog, pipeline, matched = origin.catalog, origin.pipeline, origin.matched
+    digester = Digester(matched.fields, matched.names, pipeline.schema)
     share = max(1, math.ceil(len(catalog) / (_TASKS_PER_WORKER * pool.size)))
     starts = range(0, len(catalog), share)
-    tasks = (SourceTask(recipe, catalog.slice(at, share).rows(), digester) for at in starts)
+    tasks = (SourceTask(pipeline, catalog.slice(at, share).rows(), digester) for at in starts)
     done = dict(pool.run(digest_source, tasks, report))
     empty = _table("", 0, Digested(), matched)
     tables = [_table("", 0, done[number], matched) for number in range(len(starts))]
@@ -325,10 +325,10 @@ def _is_rejected(catalog: Catalog, paths: frozenset[str]) -> pl.Series:
 
 
 def _of_source(
-    found: pl.DataFrame, source: pl.DataFrame, recipe: Pipeline
+    found: pl.DataFrame, source: pl.DataFrame, pipeline: Pipeline
 ) -> tuple[pl.DataFrame, pl.DataFrame, list[str]]:
     """Return the samples of the parts made of a source, and the source with its names there."""
-    by_number = _by_number(recipe)
+    by_number = _by_number(pipeline)
     contents = source["content"].drop_nulls()  # samples may hold no image
     is_there = found["content"].is_in(contents.implode()).fill_null(False)
     if not by_number:
@@ -342,7 +342,7 @@ def _of_source(
         before = found.filter(pl.col("part") < parts[0])["name"].cast(pl.Int64, strict=False)
         before = before.fill_null(-1)
         numbers = source["name"].cast(pl.Int64) + before.max() + 1
-        width = 9 if recipe.layout.known_by == "key" else 0
+        width = 9 if pipeline.layout.known_by == "key" else 0
         source = source.with_columns(name=numbers.cast(pl.String).str.zfill(width))
     left = found.filter(~is_of)
     shards = format_count(left["file"].n_unique(), "shard")
@@ -350,10 +350,10 @@ def _of_source(
     return found.filter(is_of), source, [note]
 
 
-def _by_number(recipe: Pipeline) -> bool:
+def _by_number(pipeline: Pipeline) -> bool:
     """Return whether samples are known by where they were in the source."""
-    known_by = recipe.layout.known_by
-    return known_by == "id" or (known_by == "key" and recipe.key == "index")
+    known_by = pipeline.layout.known_by
+    return known_by == "id" or (known_by == "key" and pipeline.key == "index")
 
 
 def _numbered(table: pl.DataFrame, by: str) -> pl.DataFrame:

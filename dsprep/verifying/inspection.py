@@ -261,7 +261,7 @@ def _inspect_files(task: Task, report: Report) -> Inspected:
 class SourceTask(NamedTuple):
     """Samples of a source to digest."""
 
-    recipe: Pipeline  # how the shards were made of them
+    pipeline: Pipeline  # how the shards were made of them
     rows: Rows  # the samples
     digester: Digester
 
@@ -269,21 +269,21 @@ class SourceTask(NamedTuple):
 def digest_source(task: SourceTask, report: Report) -> Digested:
     """Make samples of a source as packing would, and digest them."""
     found = Digested()
-    recipe, rows = task.recipe, task.rows
+    pipeline, rows = task.pipeline, task.rows
     done = 0
-    for position, sample in enumerate(make_samples(recipe, rows)):
+    for position, sample in enumerate(make_samples(pipeline, rows)):
         digest, reason = None, None
         if isinstance(sample, BadSample):
             reason = str(sample)
             path, id = rows.paths[position], rows.ids[position]
-            key = f"{id:09d}" if recipe.key == "index" else key_of(path)
+            key = f"{id:09d}" if pipeline.key == "index" else key_of(path)
             sample = Sample(key, {}, id, path)
         else:
             try:
                 digest = task.digester(sample)
             except (ValueError, TypeError, OverflowError):
                 reason = "a value does not fit the type that the shards have"
-        found.add(sample, name_of(sample, recipe.layout), digest, reason)
+        found.add(sample, name_of(sample, pipeline.layout), digest, reason)
         done += 1
         if done == _REPORT_EVERY:
             report(done, 0, [])

@@ -256,7 +256,7 @@ class ObjectFile(io.RawIOBase):
         return self._facts
 
     def pread(self, count: int, offset: int) -> bytes:
-        """Read so many bytes at an offset, or fewer at the end."""
+        """Read ``count`` bytes at an offset, or fewer at the end."""
         stop = min(offset + count, self._size)
         while self._windows and self._windows[0].stop <= offset:
             self._windows.popleft()
@@ -336,7 +336,7 @@ class ObjectFile(io.RawIOBase):
         return self._at
 
     def read(self, size: int | None = -1) -> bytes:
-        """Read so many bytes, or fewer at the end; all that follow without a number."""
+        """Read ``size`` bytes, or fewer at the end; all that follow if it is negative."""
         count = self._size if size is None or size < 0 else size
         data = self.pread(count, self._at)
         self._at += len(data)
