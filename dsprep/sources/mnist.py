@@ -15,7 +15,7 @@ from math import prod
 from typing import NamedTuple
 
 from dsprep.errors import SourceError
-from dsprep.formats.compressed import compression_of
+from dsprep.formats.stream import compression_of
 from dsprep.sources.pixel_reader import Batch, BatchFile, LabeledBatch
 from dsprep.storage.location import is_s3
 
