@@ -46,7 +46,6 @@ from dsprep.run.commit import (
 from dsprep.run.run import Run
 from dsprep.run.state import RunState, remove_leftovers
 from dsprep.run.target import target_of
-from dsprep.schema import LABEL
 from dsprep.sources.reading import Source, choice_of
 from dsprep.units import format_count, format_some, parse_size
 from dsprep.workers.pool import Pool, available_cores
@@ -329,7 +328,7 @@ def _unlabeled(plan: Plan) -> str:
     """Return the note on a source without labels."""
     layout = plan.job.layout
     note = f"{format_count(len(plan.catalog), 'sample')} without labels"
-    if LABEL in layout.required:
+    if layout.placeholders(Schema(())):
         note += (
             f": {layout.name} cannot hold that, so each record says 0 instead, which a training "
             f"job takes for a class; only {plan.job.destination.manifest.name} says that it "

@@ -193,9 +193,6 @@ class Folder(Format):
         arranged = replace(schema, fields=tuple(kept), format=self.name)
         return replace(self, schema=arranged), [note] if told else []
 
-    def encode(self, sample: Sample) -> list[bytes]:
-        return [data for _, data in self.lay_out(sample).files]
-
     def open_writer(self, path: str, tree: str) -> FolderWriter:
         return FolderWriter(path, tree, self)
 

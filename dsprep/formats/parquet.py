@@ -146,12 +146,6 @@ class Parquet(Format):
         except UnicodeEncodeError:
             raise BadSample("has a text that is not Unicode") from None
 
-    def encode(self, sample: Sample) -> list[bytes]:
-        cells, _ = self.row(sample)
-        pa, schema = arrow(), self.arrow_schema
-        arrays = [_array([cell], each.type) for cell, each in zip(cells, schema, strict=True)]
-        return [pa.RecordBatch.from_arrays(arrays, schema=schema).serialize().to_pybytes()]
-
     def open_writer(self, path: str, tree: str) -> ParquetWriter:
         return ParquetWriter(self, path)
 

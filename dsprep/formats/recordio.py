@@ -57,7 +57,6 @@ class RecordIO(Format):
     known_by: ClassVar[str] = "id"
     float_bits: ClassVar[int] = 32
     label_bits: ClassVar[int] = 32
-    required: ClassVar[frozenset[str]] = frozenset({IMAGE, LABEL})
     stop_without_objects: ClassVar[tuple[str, ...]] = ("MXNet's ImageDetIter", "ImageDetRecordIter")
     readable_images: ClassVar[frozenset[str]] = frozenset({"jpg", "png", "bmp"})
     """What the OpenCV 3.4 built into MXNet 1.9.1 decodes: neither WebP nor GIF, which it does not

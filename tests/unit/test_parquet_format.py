@@ -173,7 +173,7 @@ class TestColumns:
     def test_options_survive_a_manifest(self) -> None:
         raw = Parquet.of(LABELED.arrow_schema)
         for layout in (raw, Parquet()):
-            assert Parquet.from_options(json.loads(json.dumps(layout.options()))) == layout
+            assert Parquet(**json.loads(json.dumps(layout.options()))) == layout
         assert raw.arrow_schema == LABELED.arrow_schema
 
 
