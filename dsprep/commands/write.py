@@ -46,6 +46,7 @@ from dsprep.run.commit import (
 from dsprep.run.run import Run
 from dsprep.run.state import RunState, remove_leftovers
 from dsprep.run.target import target_of
+from dsprep.schema import Schema
 from dsprep.sources.reading import Source, choice_of
 from dsprep.units import format_count, format_some, parse_size
 from dsprep.workers.pool import Pool, available_cores
