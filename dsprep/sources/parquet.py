@@ -7,6 +7,7 @@ from collections import Counter
 from collections.abc import Collection, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import replace
+from functools import partial
 from itertools import chain
 from typing import Any
 
@@ -29,14 +30,7 @@ from dsprep.formats.parquet import ROWS_OF_BATCH, Parquet, columns_of, settled
 from dsprep.sample import key_of
 from dsprep.schema import Choice, Field, Schema, Settled, is_image, join, select
 from dsprep.sources.classes import number_classes, unknown_classes
-from dsprep.sources.parquet_rows import (
-    IndexedRows,
-    ParquetFile,
-    ParquetReader,
-    RowsTask,
-    index_rows,
-    open_or_refuse,
-)
+from dsprep.sources.parquet_rows import IndexedRows, ParquetReader, index_rows, open_or_refuse
 from dsprep.sources.scan import RunAll
 from dsprep.sources.shardset import recorded_schema
 from dsprep.storage.files import common_path, short_names
@@ -75,9 +69,9 @@ def read_parquet(
         label = None
     label_column = label.places[0][0] if label else None
 
-    tasks = [RowsTask(path, columns, label_column, choice.no_image) for path in paths]
-    indexed = list(run_all(index_rows, tasks))
-    findings = list(_findings(paths, indexed))
+    index = partial(index_rows, columns=columns, label=label_column, no_image=choice.no_image)
+    indexed: list[IndexedRows] = list(run_all(index, list(paths)))
+    findings = [finding for rows in indexed for finding in _findings(rows)]
     if not any(rows.rows for rows in indexed):
         why = f": {findings[0].path}: {findings[0].detail}" if findings else ""
         raise SourceError(f"{root}: holds no rows that can be read{why}")
@@ -91,7 +85,7 @@ def read_parquet(
             "index": range(len(names)),
             "path": names,
             "size": joined("sizes"),
-            "mtime": [rows.mtime for rows in indexed for _ in rows.rows],
+            "mtime": [rows.file.mtime for rows in indexed for _ in rows.rows],
             "file": [number for number, rows in enumerate(indexed) for _ in rows.rows],
             "offset": joined("rows"),
             "stored": [0] * len(names),
@@ -113,11 +107,7 @@ def read_parquet(
             )
     declared, more = _as_counted(declared, set(columns.names), indexed, len(names))
     findings += [Finding("note", "", note) for note in notes + more]
-    files = tuple(
-        ParquetFile(path, rows.size, rows.mtime, tuple(rows.groups), rows.spool)
-        for path, rows in zip(paths, indexed, strict=True)
-    )
-    reader = ParquetReader(Parquet.of(shared), columns, files)
+    reader = ParquetReader(Parquet.of(shared), columns, tuple(rows.file for rows in indexed))
     # Numbers that are others than in the file are no copies of its columns.
     from_table = frozenset({"label"} if columns.label else ())
     catalog = Catalog(table, root, classes, reader, declared, is_told=True, told=from_table)
@@ -136,14 +126,14 @@ def _with_json(catalog: Catalog, recorded: Schema | None) -> Catalog:
     return replace(catalog, schema=replace(catalog.schema, fields=fields))
 
 
-def _findings(paths: Sequence[str], indexed: Sequence[IndexedRows]) -> Iterator[Finding]:
-    for path, rows in zip(paths, indexed, strict=True):
-        for damage in rows.damage:
-            yield Finding("damaged", os.path.basename(path), damage)
-        if rows.without_image:
-            count = format_count(rows.without_image, "row")
-            detail = f"{count} without an image, as of downloads that failed; --no-image keeps them"
-            yield Finding("keyless", os.path.basename(path), detail)
+def _findings(rows: IndexedRows) -> Iterator[Finding]:
+    name = os.path.basename(rows.file.path)
+    for damage in rows.damage:
+        yield Finding("damaged", name, damage)
+    if rows.without_image:
+        count = format_count(rows.without_image, "row")
+        detail = f"{count} without an image, as of downloads that failed; --no-image keeps them"
+        yield Finding("keyless", name, detail)
 
 
 def _shared_schema(paths: Sequence[str], choice: Choice) -> Any:
