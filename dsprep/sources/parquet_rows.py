@@ -82,12 +82,13 @@ def open_or_refuse(path: str) -> Any:
         raise SourceError(f"{path}: is not a whole Parquet file ({first_line(error)})") from None
 
 
-def index_rows(path: str, *, columns: Columns, label: str | None, no_image: bool) -> IndexedRows:
+def index_rows(task: tuple[str, Columns, str | None, bool]) -> IndexedRows:
     """Index a file, in a worker: read all of it, a few rows at a time.
 
-    ``label`` is the column of labels, if they are wanted; with ``no_image``, rows without an image
-    are samples.
+    The task is its path, the columns to read, the column of labels if they are wanted, and whether
+    rows without an image are samples.
     """
+    path, columns, label, no_image = task
     size, mtime = facts(path)
     with open_or_refuse(path) as file:
         groups = [0]
@@ -305,7 +306,7 @@ class ParquetReader(Reader):
             for group, stop in enumerate(file.groups[1:]):
                 batches = self._batches(file, group)
                 while (batch := _next(batches)) is not None:
-                    plain = plain_batch(batch, self.names)
+                    plain = plain_batch(batch.slice(0, stop - written), self.names)
                     for row in range(len(plain)):
                         writer.write_batch(plain.slice(row, 1))
                     written += len(plain)
