@@ -6,7 +6,7 @@ from pathlib import Path
 from unittest import mock
 
 from dsprep.formats import example as examples
-from dsprep.formats.example import Feature, decode_example
+from dsprep.formats.protobuf import Feature, decode_example
 from dsprep.formats.recordio import MAGIC
 from dsprep.formats.recordio_protobuf import RecordIOProtobuf
 from dsprep.formats.tfrecord import PRESETS, TFRecord
