@@ -366,16 +366,17 @@ def _with_labels(
     """Add the labels of headers: class numbers, if each is one whole number."""
     import polars as pl
 
+    from dsprep.sources.labels import class_numbers
+
     if len(labels) < table.height:
         return table
-    column = pl.Series("label", labels, dtype=pl.List(pl.Float64))
-    first = column.list.first()
-    is_whole = (first % 1 == 0) & (first.abs() <= 2**53)
-    if (column.list.len() == 1).all() and is_whole.all():
-        numbers = first.cast(pl.Int64).alias("cls")
-        if classes is None or numbers.is_between(0, len(classes) - 1).all():
-            column = numbers
-    return table.with_columns(column)
+    lists = pl.Series("label", labels, dtype=pl.List(pl.Float64))
+    numbers = class_numbers(lists)
+    if numbers is None or (
+        classes is not None and not numbers.is_between(0, len(classes) - 1).all()
+    ):
+        return table.with_columns(lists)
+    return table.with_columns(numbers)
 
 
 def _lost(path: str, shard: IndexedShard, expected: int | None) -> Iterator[Finding]:
