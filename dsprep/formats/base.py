@@ -93,6 +93,10 @@ class Format(ABC):
     name: ClassVar[str]
     suffix: ClassVar[str]
     """The end of the names of its shards; empty if it writes a tree of files."""
+    numbering: ClassVar[str] = "{:05d}"
+    """The number of a shard in its name, and how many there are, as its users write them."""
+    meanings: ClassVar[Mapping[str, Meaning]] = {}
+    """What places mean; any other is a field of its own name."""
     other_suffixes: ClassVar[tuple[str, ...]] = ()
     """What the names of shards that others wrote end with."""
     concatenative: ClassVar[bool] = True
@@ -130,7 +134,7 @@ class Format(ABC):
 
     def options(self) -> dict[str, Any]:
         """Return the options as a manifest records them, by the names of the fields."""
-        return {}
+        return {each.name: getattr(self, each.name) for each in fields(self) if not each.kw_only}
 
     def with_options(self, **options: Any) -> Self:
         """Return this format with those of some options that it has and that are given."""
@@ -139,8 +143,8 @@ class Format(ABC):
         return replace(self, **{name: given[name] for name in own & given.keys()})
 
     def shard_name(self, name: str, number: int, count: int) -> str:
-        """Return the file name of shard ``number`` (from 0) of ``count``, as its users write it."""
-        return f"{name}-{number:05d}{self.file_suffix}"
+        """Return the file name of shard ``number`` (from 0) of ``count``."""
+        return f"{name}-{self.numbering.format(number, count)}{self.file_suffix}"
 
     @property
     def file_suffix(self) -> str:
@@ -156,9 +160,9 @@ class Format(ABC):
         """Return the place that a raw name stands for: several names may be one place."""
         return raw
 
-    @abstractmethod
     def meaning(self, place: str) -> Meaning:
         """Return what a place means in this format."""
+        return self.meanings.get(place) or Meaning(place)
 
     @abstractmethod
     def arranged(self, schema: Schema) -> tuple[Self, list[str]]:

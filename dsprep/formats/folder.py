@@ -19,7 +19,7 @@ from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from pathlib import Path
 from stat import S_ISDIR
-from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Self
+from typing import TYPE_CHECKING, ClassVar, NamedTuple, Self
 
 import google_crc32c
 
@@ -151,18 +151,16 @@ class Folder(Format):
 
     name: ClassVar[str] = "folder"
     suffix: ClassVar[str] = ""
+    meanings: ClassVar[Mapping[str, Meaning]] = {
+        IMAGE: Meaning(IMAGE, "image", IMAGE),
+        LABEL: Meaning(LABEL, None, LABEL),
+    }
     concatenative: ClassVar[bool] = False
     is_tree: ClassVar[bool] = True
     class_names_in: ClassVar[str] = "sample"
     # whether images may be of another kind than their file names say, because they were encoded
     # again: those get the extension of their kind. Else a name is kept as it is.
     reencoded: bool = False
-
-    def options(self) -> dict[str, Any]:
-        return {"reencoded": self.reencoded}
-
-    def meaning(self, place: str) -> Meaning:
-        return Meaning(place, *{IMAGE: (IMAGE, IMAGE), LABEL: (None, LABEL)}.get(place, ()))
 
     def arranged(self, schema: Schema) -> tuple[Self, list[str]]:
         for each in schema.fields:
@@ -373,9 +371,6 @@ class AugmentedFolder(Folder):
 
     name: ClassVar[str] = "augmented-manifest"
     prefix: str = ""  # what the references of the manifest begin with: `s3://bucket/path/`
-
-    def options(self) -> dict[str, Any]:
-        return {"reencoded": self.reencoded, "prefix": self.prefix}
 
     def references(self, samples: Iterable[Listed], classes: Sequence[str] | None) -> str:
         rows = (

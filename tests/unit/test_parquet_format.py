@@ -388,11 +388,6 @@ class TestCopies:
         with pytest.raises(BadSample, match="the field 'small' is 256"):
             layout.row(Sample("x", {"image": JPEG, "small": 256}))
 
-    def test_the_message_of_a_row(self) -> None:
-        message = LABELED.encode(SAMPLES[0])
-        batch = pa.ipc.read_record_batch(pa.py_buffer(b"".join(message)), LABELED.arrow_schema)
-        assert batch.to_pylist() == [{"image": {"bytes": JPEG, "path": "cat/1.jpg"}, "label": 0}]
-
 
 FLOAT32 = st.floats(width=32, allow_nan=False)
 TEXT = st.text(st.characters(exclude_categories=["Cs"]), max_size=8)
