@@ -280,6 +280,16 @@ def claim(used: dict[str, str], place: str, each: Field, what: str) -> None:
     used[place] = each.name
 
 
+def refuse_lists_of_bytes(schema: Schema, name: str) -> None:
+    """Refuse fields that a format of a file for each value cannot hold."""
+    for each in schema.fields:
+        if each.type == "list<bytes>":
+            raise OptionError(
+                f"{name} holds no list of bytes, which the field {each.name!r} is: give "
+                f"--drop {each.name}"
+            )
+
+
 def rounding_notes(fields: Iterable[Field], what: str) -> list[str]:
     """Say which fields lose bits in a format of 32-bit floats."""
     return [
