@@ -25,7 +25,7 @@ import google_crc32c
 
 from dsprep.errors import BadImage, BadSample, OptionError, SourceError
 from dsprep.formats.augmented import format_augmented
-from dsprep.formats.base import Entry, Format, refuse_lists_of_bytes
+from dsprep.formats.base import Format, refuse_lists_of_bytes
 from dsprep.formats.names import (
     cut_stem,
     extension_of,
@@ -44,7 +44,6 @@ from dsprep.units import format_some
 if TYPE_CHECKING:
     import polars as pl
 
-    from dsprep.formats.stream import ShardStream
 
 METADATA = "metadata.jsonl"
 """The file in a folder that tells what neither names nor images tell."""
@@ -183,9 +182,6 @@ class Folder(Format):
     def weights(self, rows: pl.DataFrame) -> pl.Series:
         return rows["image"]
 
-    def read(self, stream: ShardStream) -> Iterator[Entry]:
-        raise NotImplementedError("a folder is a source, not a shard")
-
     def lay_out(self, sample: Sample) -> tuple[Listed, list[bytes]]:
         """Return what the listing says of a sample, and the bytes of its files."""
         assert self.schema is not None
@@ -256,8 +252,9 @@ class Folder(Format):
         if own is not None and not self._leads_to(own, stem.rpartition("/")[0], sample):
             directory = harmless_part(own)
             stem, changed = f"{directory}/{stem}", changed or directory != own
-        side = _SIDE.search(stem.rpartition("/")[2]) if self._has_metadata else None
-        if side and not _side_directory(stem):
+        side = _SIDE.search(stem.rpartition("/")[2])
+        has_metadata = self._columns or any(is_image for _, _, is_image in self._files)
+        if side and has_metadata and not _side_directory(stem):
             # Of files that are called train, datasets reads metadata in directories alone.
             stem = f"{side[1]}/{stem}"
         fitting = cut_stem(stem, max(len(ending.encode()) for ending, _ in files))
@@ -360,11 +357,6 @@ class Folder(Format):
             if each.kind.is_bytes and each.name != self.schema.image:
                 found.append((each.name, _ending(each), each.type == "image"))
         return found
-
-    @cached_property
-    def _has_metadata(self) -> bool:
-        """Whether samples have what only metadata tells."""
-        return bool(self._columns) or any(is_image for _, _, is_image in self._files)
 
     @cached_property
     def _columns(self) -> list[tuple[str, str, Callable[[Value], str]]]:
