@@ -12,10 +12,11 @@ import polars as pl
 
 from dsprep.errors import SourceError
 from dsprep.findings import Finding
-from dsprep.sources.archive import Archive, Listing, is_archive, open_archive
-from dsprep.sources.archive_reader import ZipReader
+from dsprep.sources.archive import Archive, is_archive, open_archive
+from dsprep.sources.archive_reader import Listing
 from dsprep.sources.files import Files
 from dsprep.sources.scan import LEFT_BEHIND
+from dsprep.sources.zip import ZipReader
 from dsprep.storage.files import exists, is_dir
 from dsprep.text import decode_text, read_text
 
@@ -103,11 +104,8 @@ def files_of(archive: Archive, extensions: frozenset[str]) -> Files:
         return Finding(kind if is_image else "not-an-image", name.replace("\0", "\\x00"), detail)
 
     findings = []
-    for kind, name, detail in (
-        *(("unreadable", name, reason) for name, reason in listing.unreadable),
-        *(("not-an-image", name, "not a regular file") for name in listing.special),
-        *(("bad-name", name, "the name is not UTF-8") for name in listing.nameless),
-    ):
+    unreadable = [Finding("unreadable", *each) for each in listing.unreadable]
+    for kind, name, detail in (*unreadable, *listing.odd):
         path, hidden = _normal(name)
         findings.append(
             Finding("hidden", hidden) if hidden else finding(kind, path or name, detail)
