@@ -10,7 +10,6 @@ import os
 import re
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from functools import partial
 from itertools import islice
 from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
@@ -51,8 +50,6 @@ class Kind(NamedTuple):
 def detect(source: Source, run_all: RunAll = map) -> Found | None:
     """Make the catalog of a source; None if it is a tree of images."""
     kind = source.kind
-    if kind not in (None, *KINDS):
-        raise OptionError(f"--from {kind}: choose one of {', '.join(KINDS)}")
     if kind == "images":
         return None
     if (source.list_file or source.root).endswith(MANIFESTS):
@@ -80,14 +77,13 @@ def detect(source: Source, run_all: RunAll = map) -> Found | None:
         found = found[0], [Finding("note", "", f"the samples are those of {own.root}"), *found[1]]
     if not chooses:
         return found
-    from dsprep.sources.archive_files import read_text_beside
     from dsprep.sources.files import Files
     from dsprep.sources.infer import with_schema
     from dsprep.sources.tree import read_tree
 
     catalog, notes = with_schema(found[0], source.choice, True, source.class_order, run_all)
     files = Files.of(catalog, [*found[1], *notes])
-    return read_tree(source, files=files, text_of=partial(read_text_beside, source.root))
+    return read_tree(source, files=files)
 
 
 def _located(source: Source) -> Source:
@@ -138,7 +134,7 @@ def _parts(source: Source, run_all: RunAll) -> Found | None:
                 f"{source.root}: is not a directory, which --pair goes with, as --from parts does "
                 "with a directory or an archive"
             )
-        from dsprep.sources.archive_files import files_of
+        from dsprep.sources.files import files_of
 
         archive = open_archive(source.root)
         extensions = frozenset(extension_in(name)[1:] for name in archive.listing.names)
@@ -363,13 +359,3 @@ REGISTRY = (
     Kind(("pixels",), _pixels),
     Kind((*CONCATENATIVE,), _shards),
 )
-KINDS = (
-    *CONCATENATIVE,
-    "images",
-    "imagefolder",
-    "parts",
-    "pixels",
-    "parquet",
-    "augmented-manifest",
-)
-"""The values of ``--from``."""
