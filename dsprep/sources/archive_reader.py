@@ -88,7 +88,6 @@ class ArchiveReader(Reader):
         return OpenFiles((self.path,), ((self.size, self.mtime),))
 
     def read(self, rows: Rows) -> Iterator[bytes | BadSample]:
-        """Read members in the order of the rows, some of them ahead."""
         assert rows.offsets is not None and rows.stored is not None
         with self.opened() as files:
             file = files.same(0)
@@ -152,16 +151,13 @@ class CompressedTarReader(ArchiveReader):
             files.same(0)
 
     def spools(self) -> Sequence[int]:
-        """The size of the tar."""
         return (self.unpacked,)
 
     def write_spool(self, number: int, path: str) -> None:
-        """Decompress the tar."""
         with self._decompressed() as tar:
             unpack(tar, self.unpacked, path)
 
     def spooled(self, directory: str) -> Reader:
-        """The reader of the decompressed tar."""
         return ArchiveReader(os.path.join(directory, "0"), self.unpacked, None)
 
 

@@ -51,15 +51,12 @@ class ShardReader(Reader):
 
     @property
     def table(self) -> Format:
-        """The format of the shards."""
         return self.layout
 
     def sources(self) -> Sequence[str]:
-        """Return the shards."""
         return self.files
 
     def read(self, rows: Rows) -> Iterator[Sample | BadSample]:
-        """Read samples; those that follow one another in a shard are read in one go."""
         packed = dict(self.unpacked)
         with OpenFiles(self.files, self.states) as files, closing(_Streams(self)) as streams:
             for run in runs(rows) if packed else files.ahead(runs(rows)):
@@ -112,17 +109,14 @@ class ShardReader(Reader):
                     yield from _intact(run, rows, *place, self.layout)
 
     def spools(self) -> Sequence[int]:
-        """Return the uncompressed sizes of compressed shards."""
         return [size for _, size in self.unpacked]
 
     def write_spool(self, number: int, path: str) -> None:
-        """Decompress a shard."""
         at, size = self.unpacked[number]
         with ShardStream(self.files[at]) as stream:
             unpack(stream, size, path)
 
     def spooled(self, directory: str) -> ShardReader:
-        """Return the reader of the decompressed shards."""
         files, states = list(self.files), list(self.states)
         for number, (position, _) in enumerate(self.unpacked):
             files[position], states[position] = os.path.join(directory, str(number)), None

@@ -243,7 +243,6 @@ class ZipReader(ArchiveReader):
     beside: ClassVar[int] = _LOCAL.size + 512  # the header and the name nearly always fit in
 
     def member(self, file: OpenFile, offset: int, stored: int, size: int) -> bytes:
-        """Read a member, which has to be what the directory of the zip says."""
         head = read_at(file, self.beside + stored, offset)
         if len(head) < _LOCAL.size or head[:4] != b"PK\x03\x04":
             raise BadSample("no member begins at the offset in the directory of the zip")
