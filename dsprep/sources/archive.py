@@ -55,9 +55,9 @@ def archive_kind(path: str) -> str | None:
     """Return which archive a file is: ``zip``, ``tar``, ``compressed tar``, or None."""
     name = os.path.basename(path).lower()
     try:
-        with ShardStream.of_archive(path) as stream:
-            head, is_unpacked = stream.peek(tar.BLOCK), stream.is_unpacked
-        if not is_unpacked:
+        with ShardStream.of_headers(path, is_shard=False) as stream:
+            head, compressed = stream.peek(tar.BLOCK), stream.compressed
+        if not compressed:
             if head.startswith((b"PK\x03\x04", b"PK\x05\x06")):
                 return "zip"
             if name.endswith((".zip", ".exe")):  # a program that unpacks it may precede a zip
@@ -71,7 +71,7 @@ def archive_kind(path: str) -> str | None:
     # A tar without members is nothing but zeros, so its name has to say what it is.
     if not tar.is_tar(head) or not (any(head) or ".tar" in name):
         return None
-    return "compressed tar" if is_unpacked else "tar"
+    return "compressed tar" if compressed else "tar"
 
 
 def is_archive(path: str) -> bool:
@@ -112,7 +112,7 @@ def open_archive(path: str, most: int = sys.maxsize) -> Archive:
             listing, reader = list_zip(ZipReader(file, *state), most)
             return Archive(file, below, listing, reader)
         listing = Listing()
-        with ShardStream.of_archive(file) as stream:
+        with ShardStream.of_headers(file, is_shard=False) as stream:
             _list_tar(stream, listing, state.size, most)
     except OSError as error:
         raise SourceError(f"{file}: cannot be read ({error.strerror})") from None
@@ -173,18 +173,18 @@ def _list_tar(
                 stem = path[: -len(".tar")]
                 listing.stems.add(stem)
                 _list_tar(stream, listing, packed, most, stem + "/", entry.at + entry.size)
-            elif stream.is_unpacked and is_bomb(entry.size, packed):
+            elif stream.compressed and is_bomb(entry.size, packed):
                 listing.unreadable.append((path, f"a bomb, in a file of {packed} bytes"))
             else:
                 listing.add(path, entry.size, entry.at, entry.size)
                 end = entry.at + entry.size
             if len(listing.names) >= most or entry.at + entry.size > limit:
                 return
-        if not directory and stream.is_unpacked:
+        if not directory and stream.compressed:
             stream.rest_is_zero()  # and so the checksum of the compressed data
     except DamagedShard as damage:
         if end > (stream.offset if stop is None else min(stop, stream.offset)):
             listing.refuse([len(listing.names) - 1], "the archive was cut off in it")
         name = directory + os.path.basename(stream.path)
-        where = f"at byte {damage.offset}{', decompressed' * stream.is_unpacked}"
+        where = f"at byte {damage.offset}{', decompressed' * stream.compressed}"
         listing.damage.append(Finding("damaged", name, f"{where}: {damage.problem}"))

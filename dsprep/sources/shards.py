@@ -2,20 +2,20 @@
 
 from __future__ import annotations
 
+import io
 import os
 from array import array
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import closing
 from dataclasses import dataclass, field, replace
-from itertools import chain
 from typing import TYPE_CHECKING, ClassVar
 
 from dsprep.errors import BadSample, DamagedShard, SourceError
 from dsprep.findings import Finding
 from dsprep.formats import shard_stem
 from dsprep.formats.base import Format
-from dsprep.formats.stream import ShardStream, why_no_shard
+from dsprep.formats.stream import Part, ShardStream, why_no_shard
 from dsprep.rows import Reader, Rows
 from dsprep.sample import Sample, key_of
 from dsprep.schema import IMAGE
@@ -64,8 +64,7 @@ class ShardReader(Reader):
                 if run.file in packed:
                     found = streams.read(run, rows)
                 else:
-                    parts = [run] if self.layout.known_by == "id" else _numbered(run, rows)
-                    found = chain.from_iterable(self._read_run(file, part, rows) for part in parts)
+                    found = self._read_run(file, run, rows)
                 for number, sample in zip(range(run.first, run.last), found, strict=True):
                     if isinstance(sample, Sample):
                         sample.id = rows.ids[number]
@@ -83,7 +82,7 @@ class ShardReader(Reader):
         number = run.first
         while number < run.last:
             start = rows.offsets[number]
-            with ShardStream.of_part(path, file, start, run.stop, rows.ids[number]) as stream:
+            with ShardStream.of_part(path, Part(file, start, run.stop), start) as stream:
                 try:
                     for entry in self.layout.read(stream):
                         if (entry.offset, entry.size) != (start, rows.sizes[number]):
@@ -121,16 +120,6 @@ class ShardReader(Reader):
         for number, (position, _) in enumerate(self.unpacked):
             files[position], states[position] = os.path.join(directory, str(number)), None
         return replace(self, files=tuple(files), unpacked=(), states=tuple(states))
-
-
-def _numbered(run: Run, rows: Rows) -> Iterator[Run]:
-    """Cut a run where ids do not follow one another: they are the keys of records without names."""
-    first = run.first
-    for number in range(first + 1, run.last):
-        if rows.ids[number] != rows.ids[number - 1] + 1:
-            yield run._replace(first=first, last=number)
-            first = number
-    yield run._replace(first=first)
 
 
 def _blocks(run: Run, rows: Rows, file: OpenFile, path: str) -> Iterator[tuple[bytes, int]]:
@@ -189,7 +178,7 @@ class _Streams:
         assert rows.offsets is not None
         path = self._reader.files[run.file]
         for number in range(run.first, run.last):
-            offset, size, id = rows.offsets[number], rows.sizes[number], rows.ids[number]
+            offset, size = rows.offsets[number], rows.sizes[number]
             try:
                 if (run.file, offset) != self._last[:2]:
                     stream = self._stream
@@ -199,7 +188,7 @@ class _Streams:
                     self._last = run.file, -1, b""
                     stream.skip(offset - stream.offset, "the shard")
                     self._last = run.file, offset, stream.read(size, "a sample")
-                sample = ShardStream.of_sample(path, self._last[2], offset, id)
+                sample = ShardStream.of_part(path, io.BytesIO(self._last[2]), offset)
                 found = list(self._reader.layout.read(sample))
             except DamagedShard as error:
                 yield BadSample(f"at byte {error.offset}: {error.problem}")
@@ -337,16 +326,17 @@ def _with_labels(
     """Add the labels of headers: class numbers, if each is one whole number."""
     import polars as pl
 
+    from dsprep.sources.labels import class_numbers
+
     if len(labels) < table.height:
         return table
-    column = pl.Series("label", labels, dtype=pl.List(pl.Float64))
-    first = column.list.first()
-    is_whole = (first % 1 == 0) & (first.abs() <= 2**53)
-    if (column.list.len() == 1).all() and is_whole.all():
-        numbers = first.cast(pl.Int64).alias("cls")
-        if classes is None or numbers.is_between(0, len(classes) - 1).all():
-            column = numbers
-    return table.with_columns(column)
+    lists = pl.Series("label", labels, dtype=pl.List(pl.Float64))
+    numbers = class_numbers(lists)
+    if numbers is None or (
+        classes is not None and not numbers.is_between(0, len(classes) - 1).all()
+    ):
+        return table.with_columns(lists)
+    return table.with_columns(numbers)
 
 
 def _lost(path: str, shard: IndexedShard, expected: int | None) -> Iterator[Finding]:
