@@ -154,7 +154,7 @@ class RecordIOProtobuf(Format):
         return (total + 3) // 4 * 4 + FRAME.size
 
     def read(self, stream: ShardStream) -> Iterator[Entry]:
-        position = stream.first
+        position = 0
         while not stream.at_end():
             offset = stream.offset
             length = _read_length(stream)
@@ -168,7 +168,7 @@ class RecordIOProtobuf(Format):
 
     def spans(self, stream: ShardStream) -> Iterator[Span]:
         # by frames alone: a key is not among the first bytes of a record
-        position = stream.first
+        position = 0
         while not stream.at_end():
             offset = stream.offset
             length = _read_length(stream)

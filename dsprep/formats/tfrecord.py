@@ -274,7 +274,7 @@ class TFRecord(Format):
         return example + (_LENGTH.size + 2 * _CRC.size)
 
     def read(self, stream: ShardStream) -> Iterator[Entry]:
-        position = stream.first
+        position = 0
         while not stream.at_end():
             offset = stream.offset
             data = stream.read(_read_length(stream), "a record")
@@ -302,7 +302,7 @@ class TFRecord(Format):
         return Sample(key, fields, position, path, class_name=name)
 
     def spans(self, stream: ShardStream) -> Iterator[Span]:
-        position = stream.first
+        position = 0
         while not stream.at_end():
             offset = stream.offset
             stream.skip(_read_length(stream) + _CRC.size, "a record")

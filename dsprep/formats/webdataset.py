@@ -248,14 +248,14 @@ class WebDataset(Format):
 
     def read(self, stream: ShardStream) -> Iterator[Entry]:
         found = _without_repeats(_groups(stream, with_data=True), stream)
-        for position, group in enumerate(found, stream.first):
+        for position, group in enumerate(found):
             key, members, start, stop = group
             fields = {name: member.data for name, member in members.items()}
             yield Entry(start, stop - start, Sample(key, fields, position, _path_of(group)))
 
     def spans(self, stream: ShardStream) -> Iterator[Span]:
         found = _without_repeats(_groups(stream, with_data=False), stream)
-        for position, group in enumerate(found, stream.first):
+        for position, group in enumerate(found):
             key, members, start, stop = group
             yield Span(start, stop - start, key, position, fields=tuple(members))
 
