@@ -9,9 +9,8 @@ from typing import Any
 
 from dsprep.errors import Misfit
 from dsprep.sample import Sample, Value
-from dsprep.schema.fields import Field, Place, Schema
-from dsprep.schema.look import LABEL_TEXT, Table, part_of, shown, type_of
-from dsprep.schema.types import single, to_int, to_text
+from dsprep.schema.fields import Field, Place, Schema, single, to_int, to_text
+from dsprep.schema.settle import LABEL_TEXT, Table, part_of, shown, type_of
 from dsprep.units import format_count
 
 

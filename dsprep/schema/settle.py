@@ -1,16 +1,29 @@
-"""Settling the schema of a source, from what it says of itself and from a look at samples."""
+"""Settling the schema of a source, from what it says of itself and from a look at raw samples."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import replace
-from typing import NamedTuple
+import json
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
+from typing import Any, NamedTuple, Protocol
 
-from dsprep.errors import OptionError, SourceError
-from dsprep.schema.fields import FACTS, IMAGE, LABEL, Field, Place, Schema
-from dsprep.schema.look import Choice, Meaning, Observed, Seen, Table
-from dsprep.schema.types import TYPES, join
-from dsprep.units import format_count, format_some
+from dsprep.errors import BadImage, OptionError, SourceError
+from dsprep.images.header import read_header
+from dsprep.sample import Blobs, Floats, Ints, Sample, Value
+from dsprep.schema.fields import (
+    FACTS,
+    IMAGE,
+    LABEL,
+    TYPES,
+    Field,
+    Place,
+    Schema,
+    join,
+    parse_label,
+)
+from dsprep.units import format_count, format_some, quoted
 
 IMAGE_NAMES = (
     *("image", "img", "picture", "photo", "jpg", "jpeg", "png", "webp", "bytes", "image_raw"),
@@ -26,6 +39,234 @@ LABEL_NAMES = (
     *("target", "category", "category_id", "y"),
 )
 """Conventional names of the label, the likeliest first."""
+
+LABEL_TYPES = ("class", "multi", "float", "text")
+"""What ``--label-type`` takes."""
+
+LABEL_TEXT = "label text"
+"""In a :class:`Meaning`: the type shows in a text, which holds a number, numbers, or a name."""
+
+LABEL_FLOATS = "label floats"
+"""In a :class:`Meaning`: floats may hold the label, which is a class if it is one whole number."""
+
+_SHOWN = 60
+
+
+class Meaning(NamedTuple):
+    """What a raw name means in a format."""
+
+    field: str  # the name of the field; empty for what is no field: bookkeeping
+    # its type, :data:`LABEL_TEXT`, :data:`LABEL_FLOATS`, or None if its values tell
+    type: str | None = None
+    role: str = ""  # :data:`IMAGE`, :data:`LABEL`, or empty if the name says nothing of it
+
+
+class Table(Protocol):
+    """What a format says of raw names."""
+
+    @property
+    def name(self) -> str:
+        """The name of the format."""
+
+    def place_of(self, raw: str) -> str:
+        """Return the place that a raw name stands for: several names may be one place."""
+
+    def meaning(self, place: str) -> Meaning:
+        """Return what a place means."""
+
+
+@dataclass
+class Seen:
+    """What samples of a look have at a place."""
+
+    count: int = 0  # how many samples have it
+    # the types of values, each with the first sample and its value, for messages
+    kinds: dict[str, tuple[str, str]] = field(default_factory=dict)
+    width: int = 0  # the length of the first list
+
+
+@dataclass
+class Observed:
+    """What a look at samples found. Plain data: workers return it."""
+
+    samples: int = 0  # how many samples were looked at
+    # what they have, by place, in the order of the first appearance
+    places: dict[Place, Seen] = field(default_factory=dict)
+    # places that stand for several raw names of one sample
+    together: set[str] = field(default_factory=set)
+
+    def add(self, other: Observed) -> None:
+        """Add what was found in later samples."""
+        self.samples += other.samples
+        self.together |= other.together
+        for place, seen in other.places.items():
+            own = self.places.setdefault(place, Seen())
+            own.count += seen.count
+            own.width = own.width or seen.width
+            for kind, example in seen.kinds.items():
+                own.kinds.setdefault(kind, example)
+
+
+def observe(samples: Iterable[Sample], table: Table, choice: Choice) -> Observed:
+    """Look at raw samples."""
+    found = Observed()
+    hints: dict[str, str | None] = {}
+    parts = [place for place in (choice.schema.by_place if choice.schema else ()) if place[1:]]
+    for sample in samples:
+        found.samples += 1
+        names = Counter(map(table.place_of, sample.fields))
+        found.together.update(name for name, count in names.items() if count > 1)
+        for raw, value in sample.fields.items():
+            # Whether a place stands for one raw name or more shows when all samples are seen.
+            for name in dict.fromkeys((raw, table.place_of(raw))):
+                if name not in hints:
+                    field, hint, role = table.meaning(name)
+                    if choice.label and choice.label in (name, field) and role != LABEL:
+                        hint = LABEL_TEXT
+                    is_text = hint == LABEL_TEXT and choice.label_type == "text"
+                    hints[name] = "text" if is_text else hint
+                _see(found, (name,), value, hints[name], sample.key)
+        for path in dict.fromkeys((*choice.paths, *parts)):
+            if (value := part_of(sample.fields, path)) is not None:
+                _see(found, path, value, LABEL_TEXT, sample.key)
+    return found
+
+
+def _see(found: Observed, place: Place, value: Value, hint: str | None, key: str) -> None:
+    seen = found.places.setdefault(place, Seen())
+    kind = type_of(value, hint)
+    if kind:
+        seen.count += 1
+        seen.kinds.setdefault(kind, (key, shown(value)))
+        if not seen.width and kind.startswith("list<"):
+            items: Any = parse_label(value) if isinstance(value, bytes | str) else value
+            seen.width = len(items)
+
+
+def part_of(fields: Mapping[str, Value], path: Place) -> Value | None:
+    """Return the part of a raw JSON value at a path; None if there is none."""
+    value = fields.get(path[0])
+    value = value[0] if isinstance(value, tuple | list) and len(value) == 1 else value
+    if isinstance(value, bytes | str):
+        try:
+            value = json.loads(value)
+        except (ValueError, RecursionError):
+            return None
+    for name in path[1:]:
+        value = value.get(name) if isinstance(value, dict) else None
+    return value
+
+
+def type_of(value: Value, hint: str | None = None) -> str:
+    """Return the type of a raw value; the empty string if it is a missing one."""
+    if value is None or (isinstance(value, tuple | list) and not value):
+        return ""
+    if hint == LABEL_TEXT:
+        return _label_type(value)
+    if hint == LABEL_FLOATS:
+        kind = type_of(value).replace("float64", "float32")
+        number = value[0] if isinstance(value, tuple) else value
+        return "class" if kind in ("int", "float32") and number % 1 == 0 else kind
+    if hint is not None:
+        return hint
+    if isinstance(value, Ints | Floats):
+        item = "int" if isinstance(value, Ints) else "float32"
+        return item if len(value) == 1 else f"list<{item}>"
+    if isinstance(value, Blobs):
+        kinds = {_type_of_bytes(each) for each in value}
+        if len(value) == 1:
+            return kinds.pop()
+        return "list<text>" if kinds == {"text"} else "list<bytes>"
+    if isinstance(value, bytes):
+        return "bytes" if not is_image(value) else "image"
+    if isinstance(value, tuple | list):
+        kinds = {type_of(each) for each in value}
+        joined = kinds.pop() if len(kinds) == 1 else ""
+        joined = "float64" if kinds == {"int", "float64"} else joined
+        return f"list<{joined}>" if f"list<{joined}>" in TYPES else "json"
+    plain = {bool: "bool", int: "int", float: "float64", str: "text"}
+    return plain.get(type(value), "json")
+
+
+def _label_type(value: Value) -> str:
+    if isinstance(value, bytes | str):
+        try:
+            value = parse_label(value)
+        except ValueError:
+            return "bytes"
+    if isinstance(value, list) and len(value) == 1:
+        value = value[0]
+    if isinstance(value, str) and value[:1] == "{":
+        with suppress(ValueError, RecursionError):
+            return "json" if isinstance(json.loads(value), dict) else "text"
+    kind = type_of(value).replace("float64", "float32")  # labels are 32-bit in most formats
+    return "class" if kind == "int" else kind
+
+
+def _type_of_bytes(data: bytes) -> str:
+    if is_image(data):
+        return "image"
+    try:
+        return "bytes" if "\0" in data.decode() else "text"
+    except UnicodeDecodeError:
+        return "bytes"
+
+
+def is_image(data: bytes) -> bool:
+    """Return whether bytes are an encoded image: their whole header parses."""
+    try:
+        read_header(data)
+    except BadImage:
+        return False
+    return True
+
+
+def shown(value: Value) -> str:
+    """Return a value as messages quote it."""
+    if isinstance(value, Blobs | Ints | Floats) and len(value) == 1:
+        value = value[0]
+    if isinstance(value, bytes) and len(value) > _SHOWN:
+        return f"{len(value):,} bytes"
+    return quoted(value, _SHOWN)
+
+
+@dataclass(frozen=True)
+class Choice:
+    """What the user says of the fields."""
+
+    image: str | None = None  # the field that is the image
+    # the field that is the label; `json.label` is a part of the field `json`
+    label: str | None = None
+    label_type: str | None = None  # one of :data:`LABEL_TYPES`
+    only: tuple[str, ...] = ()  # the fields to keep; empty for all
+    drop: tuple[str, ...] = ()  # the fields to leave out
+    rename: Mapping[str, str] = field(default_factory=dict)  # new names by old ones
+    schema: Schema | None = None  # the schema, which then is not settled by a look
+    look_all: bool = False  # whether all samples are looked at
+    no_image: bool = False  # whether samples need no image
+    unlabeled: bool = False  # whether no field is the label, as the schema says
+
+    def __post_init__(self) -> None:
+        """Refuse what contradicts itself."""
+        if both := set(self.only) & set(self.drop):
+            raise OptionError(f"--only and --drop: {', '.join(sorted(both))} is in both")
+        if len(set(self.rename.values())) < len(self.rename):
+            raise OptionError("--rename gives two fields the same name")
+        if self.label_type not in (None, *LABEL_TYPES):
+            raise OptionError(
+                f"--label-type {self.label_type}: choose one of {', '.join(LABEL_TYPES)}"
+            )
+
+    @property
+    def paths(self) -> tuple[Place, ...]:
+        """The parts of JSON that the name of the label may mean."""
+        parts = (self.label or "").split(".")
+        return tuple((".".join(parts[:at]), *parts[at:]) for at in range(1, len(parts)))
+
+    def options(self) -> dict[str, Any]:
+        """Return the choice as a manifest records it: what the schema does not tell."""
+        told = {"only": sorted(self.only), "drop": sorted(self.drop), "rename": dict(self.rename)}
+        return {name: value for name, value in told.items() if value}
 
 
 class Settled(NamedTuple):
@@ -43,7 +284,13 @@ def settle(
 ) -> Settled:
     """Settle the schema of a source."""
     told = choice.schema or told or Schema(())
-    seen = _exact(observed, table)
+    # Several raw names are one place, as all extensions of JPEG are, unless one sample has two.
+    seen = {
+        place: had
+        for place, had in observed.places.items()
+        if len(place) > 1
+        or (place[0] != table.place_of(place[0])) == (table.place_of(place[0]) in observed.together)
+    }
     taken: dict[str, Field] = {}
     ignored: set[str] = set()
     roles: dict[str, str] = {}
@@ -51,7 +298,11 @@ def settle(
     for place, had in seen.items():
         raw, is_part = place[0], len(place) > 1
         meaning = Meaning("") if is_part else table.meaning(raw)
-        known = told.by_place.get(place) or (None if is_part else _told_by_name(told, meaning, raw))
+        known = told.by_place.get(place)
+        if known is None and not is_part:
+            role = {IMAGE: told.image, LABEL: told.label}.get(meaning.role)
+            named = (told.by_name.get(name) for name in (raw, meaning.field, role) if name)
+            known = next((each for each in named if each and not each.places), None)
         lacks = had.count < observed.samples
         if known is not None:
             missing = known.missing or (choice.schema is None and lacks and len(known.places) < 2)
@@ -95,33 +346,6 @@ def settle(
         for each in schema.fields
     }
     return Settled(schema, frozenset(ignored), tuple(notes), counts, observed.samples)
-
-
-def _exact(observed: Observed, table: Table) -> dict[Place, Seen]:
-    """Return what was seen by the places that tell it apart.
-
-    Several raw names are one place, as all extensions of JPEG are, unless one sample has two.
-    """
-    return {
-        place: seen
-        for place, seen in observed.places.items()
-        if len(place) > 1
-        or (
-            place[0] not in observed.together
-            if table.place_of(place[0]) == place[0]
-            else table.place_of(place[0]) in observed.together
-        )
-    }
-
-
-def _told_by_name(told: Schema, meaning: Meaning, raw: str) -> Field | None:
-    """Return the told field without places that a raw name means."""
-    role = {IMAGE: told.image, LABEL: told.label}.get(meaning.role)
-    for name in filter(None, (raw, meaning.field, role)):
-        found = told.by_name.get(name)
-        if found is not None and not found.places:
-            return found
-    return None
 
 
 def _joined(seen: Seen, place: Place, source: str) -> str | None:
@@ -179,18 +403,12 @@ def _with_label(
             what = label.kind.what
             raise OptionError(f"--label-field {choice.label}: is {what}, which is no label")
         return schema
-    kind = label.type
-    if choice.label_type is not None and not (choice.label_type == "class" and kind == "text"):
-        kind = _chosen_type(choice.label_type, kind)
-    elif kind == "int":
-        kind = "class"
+    kind = "class" if label.type == "int" else label.type
+    if choice.label_type is not None and (choice.label_type, kind) != ("class", "text"):
+        numbers = "list<float32>" if label.kind.is_list else "float32"
+        asked = {"class": "class", "multi": "list<int>", "text": "text", "float": numbers}
+        kind = asked[choice.label_type]
     return replace(schema.with_field(replace(label, type=kind)), label=label.name)
-
-
-def _chosen_type(asked: str, kind: str) -> str:
-    if asked == "float":
-        return "list<float32>" if TYPES[kind].is_list else "float32"
-    return {"class": "class", "multi": "list<int>", "text": "text"}[asked]
 
 
 def _with_image(
