@@ -283,7 +283,7 @@ def settle(
     observed: Observed, table: Table, choice: Choice, source: str, told: Schema | None = None
 ) -> Settled:
     """Settle the schema of a source."""
-    told = choice.schema or told or Schema(())
+    told, is_given = choice.schema or told or Schema(()), choice.schema is not None
     # Several raw names are one place, as all extensions of JPEG are, unless one sample has two.
     seen = {
         place: had
@@ -305,26 +305,27 @@ def settle(
             known = next((each for each in named if each and not each.places), None)
         lacks = had.count < observed.samples
         if known is not None:
-            missing = known.missing or (choice.schema is None and lacks and len(known.places) < 2)
-            places = known.places or (place,)
-            by = known.told or ("--schema" if choice.schema is not None else "")
             taken[known.name] = replace(
-                known, places=places, missing=missing, told=by, width=had.width
+                known,
+                places=known.places or (place,),
+                missing=known.missing or (not is_given and lacks and len(known.places) < 2),
+                told=known.told or ("--schema" if is_given else ""),
+                width=had.width,
             )
-        elif choice.schema is not None or not meaning.field or (raw in parted and not is_part):
+        elif is_given or not meaning.field or (raw in parted and not is_part):
             ignored.update(() if is_part else (raw,))
         elif (kind := _joined(had, place, source)) is not None:
             name = meaning.field if meaning.field not in taken else raw
             if name in taken:  # by convention; a raw name of its own goes first
                 own = taken.pop(name)
-                taken[own.places[0][0]] = replace(own, name=own.places[0][0])
-                roles = {role: own.places[0][0] if n == name else n for role, n in roles.items()}
+                other = own.places[0][0]
+                taken[other] = replace(own, name=other)
+                roles = {role: other if named == name else named for role, named in roles.items()}
             taken[name] = Field(name, kind, lacks, (), (place,), "a look", width=had.width)
             if meaning.role:
                 roles.setdefault(meaning.role, name)
-    absent = [each for each in told.fields if each.name not in taken]
-    for each in absent:
-        if choice.schema is not None and not each.missing and observed.samples:
+    for each in [each for each in told.fields if each.name not in taken]:
+        if is_given and not each.missing and observed.samples:
             there = format_some([".".join(place) for place in seen])
             raise SourceError(
                 f"{source}: no sample has the field {each.name!r} that --schema names; the samples "
@@ -333,13 +334,15 @@ def settle(
         if each.places:
             taken[each.name] = replace(each, missing=each.missing or bool(observed.samples))
     schema = Schema(tuple(taken.values()), format=table.name)
-    schema = _with_label(schema, seen, choice, told, roles, source)
-    schema = _with_image(schema, choice, told, roles, source)
-    first = (schema.image, schema.label)
-    ordered = sorted(schema.fields, key=lambda each: (*first, each.name).index(each.name))
-    schema = replace(schema, fields=tuple(ordered))
+    schema = _with_label(schema, seen, choice, told.label or roles.get(LABEL), source)
+    image = told.image if told.image in schema.by_name else roles.get(IMAGE)
+    schema = _with_image(schema, choice, image, source)
+    roles_first = sorted(
+        schema.fields, key=lambda each: (schema.image, schema.label, each.name).index(each.name)
+    )
+    schema = replace(schema, fields=tuple(roles_first))
     notes = []
-    if choice.schema is not None and ignored:
+    if is_given and ignored:
         notes.append(f"left out, because --schema does not name it: {format_some(sorted(ignored))}")
     counts = {
         each.name: max((seen[place].count for place in each.places if place in seen), default=0)
@@ -350,28 +353,23 @@ def settle(
 
 def _joined(seen: Seen, place: Place, source: str) -> str | None:
     """Return the type of all values at a place; None if none was seen."""
-    kinds = list(seen.kinds)
-    joined = kinds[0] if kinds else None
-    for kind in kinds[1:]:
-        wider = join(str(joined), kind)
+    first, *others = seen.kinds or ("",)
+    joined = first
+    for kind in others:
+        wider = join(joined, kind)
         if wider is None:
-            (key, value), (other, second) = seen.kinds[kinds[0]], seen.kinds[kind]
+            (key, value), (other, second) = seen.kinds[first], seen.kinds[kind]
             raise SourceError(
                 f"{source}: {'.'.join(place)!r} is {value} in the sample {key!r} and {second} in "
                 f"{other!r}, which have no type in common: correct one of them, give --drop "
                 f"{place[0]}, or name the type in a --schema FILE"
             )
         joined = wider
-    return joined
+    return joined or None
 
 
 def _with_label(
-    schema: Schema,
-    seen: Mapping[Place, Seen],
-    choice: Choice,
-    told: Schema,
-    roles: Mapping[str, str],
-    source: str,
+    schema: Schema, seen: Mapping[Place, Seen], choice: Choice, known: str | None, source: str
 ) -> Schema:
     """Find the label, and give it the type that the user wants."""
     if choice.unlabeled and choice.label is None:
@@ -389,7 +387,6 @@ def _with_label(
         if label is None:
             raise OptionError(f"--label-field {choice.label}: {_no_such_field(schema, source)}")
     else:
-        known = told.label or roles.get(LABEL)
         likely = {each.name.lower(): each for each in reversed(schema.fields) if each.kind.is_label}
         guess = next((likely[each] for each in LABEL_NAMES if each in likely), None)
         label = schema.by_name.get(known) if known else guess
@@ -411,9 +408,7 @@ def _with_label(
     return replace(schema.with_field(replace(label, type=kind)), label=label.name)
 
 
-def _with_image(
-    schema: Schema, choice: Choice, told: Schema, roles: Mapping[str, str], source: str
-) -> Schema:
+def _with_image(schema: Schema, choice: Choice, known: str | None, source: str) -> Schema:
     """Find the image."""
     images = [each.name for each in schema.fields if each.type == "image"]
     if choice.image is not None:
@@ -424,18 +419,16 @@ def _with_image(
             raise OptionError(f"--image-field {choice.image}: holds {found.kind.what}")
         schema = schema.with_field(replace(found, type="image"))
         return replace(schema, image=found.name)
-    known = told.image if told.image in schema.by_name else roles.get(IMAGE)
-    if known in images or len(images) <= 1:
-        only = images[0] if images else None
-        return replace(schema, image=known if known in images else only)
     lower = {name.lower(): name for name in reversed(images)}
-    likely = next((lower[name] for name in IMAGE_NAMES if name in lower), None)
-    if likely is None:
+    likely = (lower[name] for name in IMAGE_NAMES if name in lower)
+    if known not in images:
+        known = images[0] if len(images) == 1 else next(likely, None)
+    if known is None and images:
         raise SourceError(
             f"{source}: {format_count(len(images), 'field')} are images, and nothing tells which "
             f"is the image of a sample: give --image-field {' or --image-field '.join(images)}"
         )
-    return replace(schema, image=likely)
+    return replace(schema, image=known)
 
 
 def _no_such_field(schema: Schema, source: str) -> str:
@@ -445,6 +438,7 @@ def _no_such_field(schema: Schema, source: str) -> str:
 def select(settled: Settled, choice: Choice) -> tuple[Settled, list[str]]:
     """Leave fields out and rename others."""
     schema = settled.schema
+    there = format_some(list(schema.by_name))
     idle = []
     options = {"--only": choice.only, "--drop": choice.drop, "--rename": tuple(choice.rename)}
     for option, names in options.items():
@@ -454,39 +448,32 @@ def select(settled: Settled, choice: Choice) -> tuple[Settled, list[str]]:
             which = "this field" if len(unknown) == 1 else "these"
             if option == "--only":
                 raise OptionError(
-                    f"--only {','.join(unknown)}: no sample has {which}; fields are "
-                    f"{format_some(list(schema.by_name))}"
+                    f"--only {','.join(unknown)}: no sample has {which}; fields are {there}"
                 )
             idle.append(f"{option} {','.join(unknown)}: no sample has {which}")
-    dropped = {found.name for name in choice.drop if (found := schema.named(name))}
-    only = {found.name for name in choice.only if (found := schema.named(name))}
+    dropped, only = (
+        {found.name for name in names if (found := schema.named(name))}
+        for names in (choice.drop, choice.only)
+    )
     kept = [
         each
         for each in schema.fields
         if each.name not in dropped and (each.name in only or not choice.only)
     ]
     if not kept and schema.fields:
-        raise OptionError(
-            f"--only and --drop leave no field of {format_some(list(schema.by_name))}"
-        )
+        raise OptionError(f"--only and --drop leave no field of {there}")
     new = {found.name: to for name, to in choice.rename.items() if (found := schema.named(name))}
-    fields = tuple(
-        replace(each, name=new[each.name], given=True) if each.name in new else each
-        for each in kept
-    )
-    if len({each.name for each in fields}) < len(fields):
+    still: dict[str | None, str] = {each.name: new.get(each.name, each.name) for each in kept}
+    if len(set(still.values())) < len(kept):
         raise OptionError("--rename gives a field the name of another one")
-    still = {each.name: each.name for each in kept} | new
-    used = {place[0] for each in kept for place in each.places}
-    gone = {place[0] for each in schema.fields for place in each.places} - used
-    left = {each.name for each in kept}
-    chosen = replace(
-        schema,
-        fields=fields,
-        image=still[schema.image] if schema.image in left else None,
-        label=still[schema.label] if schema.label in left else None,
+    fields = tuple(
+        replace(each, name=still[each.name], given=each.given or each.name in new) for each in kept
     )
-    counts = {still[name]: count for name, count in settled.counts.items() if name in left}
+    image, label = still.get(schema.image), still.get(schema.label)
+    chosen = replace(schema, fields=fields, image=image, label=label)
+    used = {place[0] for each in kept for place in each.places}
+    gone = {place[0] for place in schema.by_place} - used
+    counts = {still[name]: count for name, count in settled.counts.items() if name in still}
     # What the look has not seen may be left out as well: it may come later.
     ignored = settled.ignored | gone | {name for name in choice.drop if not schema.named(name)}
     return settled._replace(schema=chosen, ignored=ignored, counts=counts), idle
