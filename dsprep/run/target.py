@@ -431,6 +431,7 @@ class PrefixTarget(Target):
         """Upload each, if this run still holds the lease."""
         from dsprep.run.lease import LEASE, find_lease, lost_lease
         from dsprep.storage.s3.upload import upload
+        from dsprep.storage.transfer import TransferOptions
 
         store, pace = self._connected()
         etags = {}
@@ -439,8 +440,8 @@ class PrefixTarget(Target):
             if lease is None or lease[0].encode() != read_whole(self.work / _HOLDER):
                 raise lost_lease(str(self.destination))
             for path, name, crc32c in files:
-                sent = upload(path, store, self._key(name), crc32c=crc32c, pace=pace)
-                etags[name] = sent.etag
+                sent = upload(path, store, self._key(name), TransferOptions(pace), crc32c)
+                etags[name] = sent.stored.etag
                 path.unlink()
         return etags
 
@@ -456,11 +457,9 @@ class PrefixTarget(Target):
                 raise refused.error
 
     def _read(self, name: str) -> bytes | None:
-        from dsprep.storage.s3.read import read_small
-
         with _refusals():
             try:
-                return read_small(self._connected()[0], self._key(name))[0]
+                return self._connected()[0].read(self._key(name))[0]
             except StoreError as error:
                 if error.kind != "missing":
                     raise
@@ -522,10 +521,9 @@ class PrefixTarget(Target):
         """Abort them, as far as this run may look for them."""
         store, keys = self._connected()[0], {self._key(name) for name in names}
         with suppress(StoreError):
-            for page in store.list_uploads(self._key(self.destination.stem)):
-                for upload in page:
-                    if upload.key in keys:
-                        store.abort(upload)
+            for upload in store.list_uploads(self._key(self.destination.stem)):
+                if upload.key in keys:
+                    store.abort(upload)
 
 
 class _StageHold(Hold):

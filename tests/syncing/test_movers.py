@@ -11,9 +11,9 @@ from dsprep.storage.checksums import crc32c
 from dsprep.storage.pool import Pace
 from dsprep.storage.s3.download import Received
 from dsprep.storage.store import Stored
-from dsprep.storage.transfer import Events
+from dsprep.storage.transfer import Events, TransferOptions
 from dsprep.syncing import movers
-from dsprep.syncing.movers import Down, Way
+from dsprep.syncing.movers import Down
 from dsprep.syncing.plan import Pair
 from dsprep.syncing.sides import Directory, Prefix
 
@@ -28,7 +28,7 @@ def test_a_manifest_comes_down_at_the_pace_of_the_run(
         return Received(path, 4, 0, "", 1, 0, 4, "md5")
 
     monkeypatch.setattr(movers, "download", download)
-    way = Way(Pace(1), Events())
+    way = TransferOptions(Pace(1), Events())
     store: Any = None
     mover = Down(Prefix(store, "set/"), Directory(tmp_path))
     pair = Pair("manifest.json", Stored("set/manifest.json", 4, 0.0), None)

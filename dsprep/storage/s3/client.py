@@ -1,4 +1,4 @@
-"""Requests to S3: sent, retried by one policy, and their failures explained.
+"""Requests to S3: built, signed and sent, and their answers parsed.
 
 botocore's own client spends 2 ms of processor time on a request, its signer on urllib3's pool 1 ms:
 thousands of small files make both noticeable. So only botocore's serializer, parser and connections
@@ -30,7 +30,7 @@ from urllib.parse import parse_qsl, quote, unquote_plus, urlsplit
 from dsprep.errors import StoreError
 from dsprep.storage.location import Location
 from dsprep.storage.s3.config import Retries, S3Config, require_endpoint
-from dsprep.storage.s3.errors import Failure, explain
+from dsprep.storage.s3.errors import Request
 from dsprep.storage.store import Progress, ignore
 
 Data = bytes | bytearray | memoryview
@@ -38,20 +38,14 @@ T = TypeVar("T")
 
 _CONNECT_TIMEOUT = 20.0  # seconds; also for each piece of a body
 _ENDPOINTS = ("AWS_ENDPOINT_URL_S3", "AWS_ENDPOINT_URL")
-
-_SMALL = 1 << 20
-"""Bytes that are sent without asking first whether the server accepts them."""
-
+_SMALL = 1 << 20  # bytes that are sent without asking first whether the server accepts them
+# Bytes handed to the socket at once: a stop, a limit and a stall are noticed between two.
 _AT_ONCE = 256 * 1024
-"""Bytes handed to the socket at once: a stop, a limit and a stall are noticed between two."""
-
+# Operations that may answer 200 and then report an error in the body.
 _LATE = ("CompleteMultipartUpload", "CopyObject", "UploadPartCopy")
-"""Operations that may answer 200 and then report an error in the body."""
-
+# Acknowledges the headers of an answer at once, on Linux. Some servers, such as Ceph, send the
+# body only then, and the system would wait for 40 ms.
 _QUICKACK = getattr(socket, "TCP_QUICKACK", None)
-"""Acknowledges the headers of an answer at once, on Linux. Some servers, such as Ceph, send the
-body only then, and the system would wait for 40 ms."""
-
 _UNSIGNED = "UNSIGNED-PAYLOAD"
 
 
@@ -86,12 +80,6 @@ class _Body:
             self._progress(len(piece))
         self._at += len(piece)
         return piece
-
-    def whole(self) -> bytes:
-        """Return all bytes as a copy."""
-        self._progress(len(self._view))
-        self._at = len(self._view)
-        return bytes(self._view)
 
     def seek(self, offset: int, whence: int = 0) -> int:
         self._at = offset + (0, self._at, len(self._view))[whence]
@@ -403,7 +391,7 @@ class Client:
         try:
             self._connection = Connection(bucket, self.config)
         except Exception as error:  # whatever is wrong in AWS's files
-            raise self.failure("", "", error, 1).to_error(role) from None
+            raise self.failed("", "").explain(error) from None
 
     def close(self) -> None:
         """Close connections."""
@@ -428,21 +416,20 @@ class Client:
             attempt += 1
             if self._without_checksums:
                 args = {name: value for name, value in args.items() if "Checksum" not in name}
-            body = _Body(data, progress) if data is not None else None
-            if body is not None:
-                args["Body"] = body if len(body) > _SMALL else body.whole()
+            body = _Body(data or b"", progress)
+            if data is not None:
+                args["Body"] = body if len(data) > _SMALL else bytes(body.read(_SMALL))
             try:
                 return parse(self._connection.send(operation, **args))
             except Exception as caught:
-                failure = self.failure(operation, key, caught, attempt)
+                error = self.failed(operation, key, attempt).explain(caught)
                 moved = self._connection.follows(caught)
-            if body is not None:
-                progress(-body.tell())
-            error = failure.to_error(self._role)
+                code = getattr(caught, "response", {}).get("Error", {}).get("Code", "")
+            progress(-body.tell())
             if moved:
                 continue
             if error.kind == "unsupported" and any("Checksum" in name for name in args):
-                self._fall_back(failure.code)
+                self._fall_back(code)
             elif once:
                 raise error
             else:
@@ -468,6 +455,10 @@ class Client:
                 return
             args |= following
 
+    def failed(self, operation: str, key: str, attempts: int = 1) -> Request:
+        """Return a request that has failed, which explains its errors."""
+        return Request(operation, self.bucket, key, attempts, self._role)
+
     def again(self, error: StoreError, failed: int) -> None:
         """Wait before the next attempt after so many failures, or raise the error."""
         may_help = error.kind in ("transient", "damaged") and failed < self._retries.attempts
@@ -478,18 +469,15 @@ class Client:
         self._on_retry(error, delay)
         self._wait(delay)
 
-    def refused(self, operation: str, key: str, entry: dict[str, Any]) -> StoreError:
-        """Return the error of one object among those of a request."""
-        code, message = entry.get("Code", ""), entry.get("Message", "")
-        return Failure(operation, self.bucket, key, 0, code, message).to_error(self._role)
-
-    def broken(self, key: str, error: Exception, failed: int) -> StoreError:
-        """Return the error of an answer that has ended or stalled so many times before its end."""
-        return self.failure("GetObject", key, error, failed).to_error(self._role)
-
-    def failure(self, operation: str, key: str, error: Exception, attempt: int) -> Failure:
-        """Say what a request failed with."""
-        return explain(error, Failure(operation, self.bucket, key, attempts=attempt), self._role)
+    def retried(self, attempt: Callable[[], T]) -> T:
+        """Call a function, again where that may help."""
+        failed = 0
+        while True:
+            try:
+                return attempt()
+            except StoreError as error:
+                failed += 1
+                self.again(error, failed)
 
     def _fall_back(self, code: str) -> None:
         """Do without checksums from now on; several threads may find out that this is needed."""
