@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from dsprep.commands.append import append as append
-    from dsprep.commands.convert import convert as convert
     from dsprep.commands.create_lists import append_to_list as append_to_list
     from dsprep.commands.create_lists import create_list as create_list
     from dsprep.commands.edit_lists import edit_list as edit_list
@@ -18,11 +17,12 @@ if TYPE_CHECKING:
     from dsprep.commands.inspect_lists import list_stats as list_stats
     from dsprep.commands.inspect_lists import merge_lists as merge_lists
     from dsprep.commands.inspect_lists import sample_list as sample_list
-    from dsprep.commands.pack import pack as pack
-    from dsprep.commands.shard import shard as shard
     from dsprep.commands.split import split as split
     from dsprep.commands.stream import convert_stream as convert_stream
-    from dsprep.commands.write import WriteReport as WriteReport
+    from dsprep.commands.write import convert as convert
+    from dsprep.commands.write import pack as pack
+    from dsprep.commands.write import shard as shard
+    from dsprep.commands.write_report import WriteReport as WriteReport
     from dsprep.errors import DestinationError as DestinationError
     from dsprep.errors import DsprepError as DsprepError
     from dsprep.errors import OptionError as OptionError
@@ -60,12 +60,12 @@ _PUBLIC = {
     "SyncReport": "dsprep.syncing.report",
     "Transform": "dsprep.images.transform",
     "VerifyReport": "dsprep.verifying.report",
-    "WriteReport": "dsprep.commands.write",
+    "WriteReport": "dsprep.commands.write_report",
     "append": "dsprep.commands.append",
     "append_to_list": "dsprep.commands.create_lists",
     "check_list": "dsprep.commands.inspect_lists",
     "clean_uploads": "dsprep.syncing.sync",
-    "convert": "dsprep.commands.convert",
+    "convert": "dsprep.commands.write",
     "convert_stream": "dsprep.commands.stream",
     "create_list": "dsprep.commands.create_lists",
     "diff_lists": "dsprep.commands.inspect_lists",
@@ -74,11 +74,11 @@ _PUBLIC = {
     "list_stats": "dsprep.commands.inspect_lists",
     "make_source": "dsprep.sources.reading",
     "merge_lists": "dsprep.commands.inspect_lists",
-    "pack": "dsprep.commands.pack",
+    "pack": "dsprep.commands.write",
     "patch_list": "dsprep.commands.edit_lists",
     "relabel_lists": "dsprep.commands.edit_lists",
     "sample_list": "dsprep.commands.inspect_lists",
-    "shard": "dsprep.commands.shard",
+    "shard": "dsprep.commands.write",
     "split": "dsprep.commands.split",
     "sync": "dsprep.syncing.sync",
     "verify": "dsprep.verifying.verify",

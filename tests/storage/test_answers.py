@@ -19,10 +19,9 @@ from dsprep.storage.s3 import client
 from dsprep.storage.s3 import read as objects
 from dsprep.storage.s3.bucket import S3Store
 from dsprep.storage.s3.config import S3Config
-from dsprep.storage.s3.download import download
 from dsprep.storage.s3.read import read_back
 from dsprep.storage.store import read_all
-from tests.transfers import AT_ONCE, MIB, PART, data_of
+from tests.transfers import AT_ONCE, MIB, PART, data_of, download
 
 DATA = data_of(2 * PART)
 

@@ -14,13 +14,11 @@ import pytest
 from dsprep.errors import Interrupted, StoreError
 from dsprep.storage.checksums import metadata_of
 from dsprep.storage.pool import Pace
-from dsprep.storage.s3.copy import copy, set_metadata
-from dsprep.storage.s3.download import download
-from dsprep.storage.s3.upload import upload
+from dsprep.storage.s3.copy import set_metadata
 from dsprep.storage.transfer import PartPlan
 from tests.servers.bucket import Bucket
 from tests.servers.proxy import Proxy
-from tests.transfers import AT_ONCE, MIB, PART, Listener, file_of, store_of
+from tests.transfers import AT_ONCE, MIB, PART, Listener, file_of, store_of, copy, download, upload
 
 SIZE = 2 * PART + MIB
 

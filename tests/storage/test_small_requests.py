@@ -10,11 +10,10 @@ import pytest
 from dsprep.errors import StoreError
 from dsprep.storage.s3.client import Connection
 from dsprep.storage.s3.config import S3Config
-from dsprep.storage.s3.download import download
 from dsprep.syncing.sync import sync
 from tests.servers.bucket import Bucket
 from tests.servers.proxy import Proxy
-from tests.transfers import MIB, Listener, store_of
+from tests.transfers import MIB, Listener, store_of, download
 
 
 @pytest.mark.parametrize("kind", ["reset", "flip", "lose", "answer"])

@@ -11,11 +11,8 @@ import pytest
 
 from dsprep.errors import StoreError
 from dsprep.storage.s3.bucket import S3Store
-from dsprep.storage.s3.copy import copy
-from dsprep.storage.s3.download import download
-from dsprep.storage.s3.upload import upload
 from dsprep.storage.store import Stored
-from tests.transfers import PART, file_of, store_of
+from tests.transfers import PART, file_of, store_of, copy, download, upload
 
 KEYS = ["a b/c d.txt", "plus+plus", "100%", "%41", "ünï/日本.tar", "a?b#c&d=e", "x\\y", "'\"<>"]
 

@@ -18,11 +18,8 @@ from dsprep.errors import DsprepError, OptionError, SourceError, StoreError
 from dsprep.storage.checksums import crc32c_of, said_mtime_ns
 from dsprep.storage.pool import Pace
 from dsprep.storage.s3.bucket import S3Store
-from dsprep.storage.s3.copy import copy
-from dsprep.storage.s3.download import download
-from dsprep.storage.s3.upload import upload
 from tests.servers.bucket import Bucket
-from tests.transfers import MIB, PART, Listener, data_of, file_of, store_of
+from tests.transfers import MIB, PART, Listener, data_of, file_of, store_of, copy, download, upload
 
 SIZE = 3 * PART + 1
 
