@@ -14,7 +14,7 @@ from dsprep.storage.s3 import upload as uploading
 from dsprep.storage.s3.bucket import S3Store
 from dsprep.storage.s3.config import Retries, S3Config
 from dsprep.storage.store import Stored
-from dsprep.storage.transfer import Events, Transferred, TransferOptions
+from dsprep.storage.transfer import Events, TransferOptions, Transferred
 from tests.servers.bucket import Bucket
 
 MIB = 1 << 20

@@ -16,7 +16,7 @@ from tests.conftest import Finished
 from tests.servers.bucket import Bucket
 from tests.servers.proxy import Proxy
 from tests.syncing.folders import data_set, tree
-from tests.transfers import MIB, PART, data_of, file_of, store_of, copy
+from tests.transfers import MIB, PART, copy, data_of, file_of, store_of
 
 GIB = 1 << 30
 
