@@ -315,29 +315,27 @@ class S3Reading:
     stored: Stored  # the object
 
     def __init__(self, store: S3Store, key: str, start: int, size: int | None, etag: str) -> None:
-        self._store, self._key = store, key
-        self._at, self._failed = start, 0
+        self._store, self._key, self._at = store, key, start
         self._ask(size, etag)
 
     def read(self, size: int = _READ_AT_ONCE) -> bytes:
         """Return the next bytes, at most so many; none at the end."""
-        while self._at < self._stop:
+
+        def attempt(number: int) -> bytes:
             left = self._stop - self._at
+            if number > 1:
+                self._ask(left, self.stored.etag)
             try:
                 data: bytes = self._body.read(min(size, left, _READ_AT_ONCE))
                 if not data:
                     raise EOFError(f"{left:,} bytes are missing")
             except Exception as error:
                 self._body.close()
-                self._failed += 1
-                broken = self._store.failed("GetObject", self._key, self._failed).explain(error)
-                self._store.again(broken, self._failed)
-                self._ask(left, self.stored.etag)
-            else:
-                self._at += len(data)
-                self._failed = 0
-                return data
-        return b""
+                raise self._store.failed("GetObject", self._key, number).explain(error) from None
+            self._at += len(data)
+            return data
+
+        return self._store.retried(attempt) if self._at < self._stop else b""
 
     def read_all(self, limit: int | None = None) -> bytes:
         """Return all bytes that have not been read yet; refuse more than the limit."""
@@ -419,16 +417,8 @@ def _stored(key: str, answer: _Answer, size: int) -> Stored:
 
 
 def _listed(page: _Answer) -> list[Stored]:
-    return [
-        Stored(
-            key=entry["Key"],
-            size=int(entry["Size"]),
-            modified=seconds(entry["LastModified"]),
-            etag=_etag(entry),
-            storage_class=_standard_is_empty(entry.get("StorageClass", "")),
-        )
-        for entry in page.get("Contents", [])
-    ]
+    entries = page.get("Contents", [])
+    return [_stored(entry["Key"], entry, int(entry["Size"])) for entry in entries]
 
 
 def _level(page: _Answer) -> Level:

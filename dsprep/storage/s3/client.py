@@ -411,9 +411,9 @@ class Client:
         """Make a request and parse its answer."""
         if self.config.request_payer:
             args["RequestPayer"] = "requester"
-        attempt = 0
-        while True:
-            attempt += 1
+
+        def attempt(number: int) -> T:
+            nonlocal args
             if self._without_checksums:
                 args = {name: value for name, value in args.items() if "Checksum" not in name}
             body = _Body(data or b"", progress)
@@ -422,18 +422,17 @@ class Client:
             try:
                 return parse(self._connection.send(operation, **args))
             except Exception as caught:
-                error = self.failed(operation, key, attempt).explain(caught)
-                moved = self._connection.follows(caught)
-                code = getattr(caught, "response", {}).get("Error", {}).get("Code", "")
+                error = self.failed(operation, key, number).explain(caught)
+                repeats = self._connection.follows(caught)
+                if error.kind == "unsupported" and any("Checksum" in name for name in args):
+                    self._fall_back(caught)
+                    repeats = True
             progress(-body.tell())
-            if moved:
-                continue
-            if error.kind == "unsupported" and any("Checksum" in name for name in args):
-                self._fall_back(code)
-            elif once:
-                raise error
-            else:
-                self.again(error, attempt)
+            if repeats:
+                return attempt(number)
+            raise error
+
+        return attempt(1) if once else self.retried(attempt)
 
     def pages(
         self, operation: str, prefix: str, parse: Callable[[Any], T], *marks: str, **args: Any
@@ -459,32 +458,26 @@ class Client:
         """Return a request that has failed, which explains its errors."""
         return Request(operation, self.bucket, key, attempts, self._role)
 
-    def again(self, error: StoreError, failed: int) -> None:
-        """Wait before the next attempt after so many failures, or raise the error."""
-        may_help = error.kind in ("transient", "damaged") and failed < self._retries.attempts
-        if error.is_final or not may_help:
-            error.is_final = True  # a caller with retries of its own does not begin again
-            raise error
-        delay = self._retries.delay(failed)
-        self._on_retry(error, delay)
-        self._wait(delay)
-
-    def retried(self, attempt: Callable[[], T]) -> T:
-        """Call a function, again where that may help."""
-        failed = 0
+    def retried(self, attempt: Callable[[int], T]) -> T:
+        """Call a function with the number of the attempt, after longer and longer waits."""
+        number = 1
         while True:
             try:
-                return attempt()
+                return attempt(number)
             except StoreError as error:
-                failed += 1
-                self.again(error, failed)
+                may_help = error.kind in ("transient", "damaged")
+                if error.is_final or not may_help or number >= self._retries.attempts:
+                    error.is_final = True  # a caller with retries of its own does not begin again
+                    raise
+                delay = self._retries.delay(number)
+                self._on_retry(error, delay)
+            self._wait(delay)
+            number += 1
 
-    def _fall_back(self, code: str) -> None:
+    def _fall_back(self, refusal: Any) -> None:
         """Do without checksums from now on; several threads may find out that this is needed."""
         with self._falling_back:
             is_told, self._without_checksums = self._without_checksums, True
         if not is_told:
-            self._on_fallback(
-                f"{Location(self.bucket, '')}: the server takes no checksums ({code}): "
-                "going on with MD5"
-            )
+            place, code = Location(self.bucket, ""), refusal.response["Error"]["Code"]
+            self._on_fallback(f"{place}: the server takes no checksums ({code}): going on with MD5")

@@ -155,7 +155,7 @@ def read_object(url: str, size: int | None = None, limit: int | None = None) -> 
     with as_source(url, is_object=True):
         store, key = bucket_and_key(url)
 
-        def attempt() -> bytes | None:
+        def attempt(_: int) -> bytes | None:
             with store.open(key) as reading:
                 if size not in (None, reading.stored.size):
                     return None

@@ -136,7 +136,7 @@ class _Upload:
     def in_parts(self) -> Transferred:
         """Send the missing parts, then make the parts one object."""
         # If beginning fails, an upload may have begun nevertheless: it is looked for again.
-        upload, there = self.store.retried(lambda: self.find() or (self.create(), None))
+        upload, there = self.store.retried(lambda _: self.find() or (self.create(), None))
         try:
             return self.finish(upload, there)
         except BaseException as error:
@@ -301,7 +301,7 @@ def probe(store: S3Store, prefix: str) -> Upload:
 def _begin(store: S3Store, prefix: str) -> Upload:
     """Begin an upload; name the options of new objects if S3 may have refused one of them."""
     try:
-        return store.retried(lambda: store.create_upload(prefix + _PROBE, {}))
+        return store.retried(lambda _: store.create_upload(prefix + _PROBE, {}))
     except StoreError as error:
         config = store.config
         options = {
