@@ -11,7 +11,6 @@ from binascii import Error as NotBase64
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import replace
-from functools import cache, partial
 from threading import Lock
 from typing import Any, TypeVar
 from urllib.parse import quote
@@ -119,9 +118,8 @@ class S3Store(Client):
         if etag:
             args["IfMatch"] = etag  # Ceph takes no quotes here, others both
         md5 = None if self.checksums else checksums.md5(data)
-        parse = partial(_stored, key, size=len(data))
         try:
-            return self._send("PutObject", parse, data, value, md5, progress, args)
+            return self._send("PutObject", args, data, value, md5, progress)
         except StoreError as error:
             # The object is ours if the PUT was repeated because the first answer was lost.
             there = self.stat(key) if error.kind == "exists" else None
@@ -211,10 +209,10 @@ class S3Store(Client):
         progress: Progress = ignore,
     ) -> Part:
         """Send one part."""
-        parse = partial(_part, number=number, size=len(data))
         value = crc32c if upload.checksums else None
         args = {**_names(upload), "PartNumber": number}
-        return self._send("UploadPart", parse, data, value, md5, progress, args)
+        stored = self._send("UploadPart", args, data, value, md5, progress)
+        return Part(number, stored.size, stored.etag, stored.crc32c)
 
     def copy_part(
         self, upload: Upload, number: int, source: str, stored: Stored, start: int, size: int
@@ -256,8 +254,23 @@ class S3Store(Client):
 
     def list_uploads(self, prefix: str = "") -> Iterator[Upload]:
         """List the unfinished uploads whose key begins with a prefix."""
+
+        def parse(page: _Answer) -> Sequence[Upload]:
+            full = ("CRC32C", "FULL_OBJECT")
+            return [
+                Upload(
+                    key=entry["Key"],
+                    id=entry["UploadId"],
+                    checksums=(entry.get("ChecksumAlgorithm"), entry.get("ChecksumType")) == full,
+                    initiated=seconds(entry["Initiated"]),
+                    initiator=entry.get("Initiator", {}).get("ID", ""),
+                    storage_class=_standard_is_empty(entry.get("StorageClass", "")),
+                )
+                for entry in page.get("Uploads", [])
+            ]
+
         marks = "KeyMarker", "UploadIdMarker"
-        for page in self.pages("ListMultipartUploads", prefix, _uploads, *marks, Prefix=prefix):
+        for page in self.pages("ListMultipartUploads", prefix, parse, *marks, Prefix=prefix):
             yield from page
 
     def parts(self, upload: Upload) -> Sequence[Part] | None:
@@ -279,28 +292,27 @@ class S3Store(Client):
     def _send(
         self,
         operation: str,
-        parse: Callable[[Any], T],
+        args: dict[str, Any],
         data: Data,
         crc32c: int | None,
         md5: bytes | None,
         progress: Progress,
-        args: dict[str, Any],
-    ) -> T:
+    ) -> Stored:
         """Send bytes with their checksums, and compare the checksums of the answer."""
         if md5 is not None:
             args["ContentMD5"] = b64encode(md5).decode()
         if crc32c is not None and self.checksums is not False:
             args["ChecksumCRC32C"] = _base64(crc32c)
 
-        def compare(answer: _Answer) -> T:
-            kept = _crc32c(answer)
-            self.checksums = kept is not None
-            if kept is not None and crc32c is not None:
-                if kept != crc32c:
+        def compare(answer: _Answer) -> Stored:
+            stored = _stored(args["Key"], answer, len(data))
+            self.checksums = stored.crc32c is not None
+            if stored.crc32c is not None and crc32c is not None:
+                if stored.crc32c != crc32c:
                     raise DamagedError("another crc32c than was sent")
-            elif md5 is not None and _stored("", answer, 0).md5 not in (None, md5):
+            elif md5 is not None and stored.md5 not in (None, md5):
                 raise DamagedError("another MD5 than was sent")
-            return parse(answer)
+            return stored
 
         return self.call(operation, args["Key"], compare, data=data, progress=progress, **args)
 
@@ -382,6 +394,7 @@ class S3Reading:
         self._store.call("GetObject", self._key, parse, **args)
 
 
+_stores: dict[str, S3Store] = {}
 _connecting = Lock()
 
 
@@ -391,12 +404,9 @@ def store_of(bucket: str) -> S3Store:
     A worker connects itself, so its tasks hold no secret.
     """
     with _connecting:  # many threads may want it first, and connecting takes long
-        return _connect(bucket)
-
-
-@cache
-def _connect(bucket: str) -> S3Store:
-    return S3Store(bucket, on_retry=tell_retry)
+        if bucket not in _stores:
+            _stores[bucket] = S3Store(bucket, on_retry=tell_retry)
+        return _stores[bucket]
 
 
 def _stored(key: str, answer: _Answer, size: int) -> Stored:
@@ -424,21 +434,6 @@ def _listed(page: _Answer) -> list[Stored]:
 def _level(page: _Answer) -> Level:
     deeper = [entry["Prefix"] for entry in page.get("CommonPrefixes", [])]
     return Level(_listed(page), deeper, not page.get("IsTruncated"))
-
-
-def _uploads(page: _Answer) -> list[Upload]:
-    full = ("CRC32C", "FULL_OBJECT")
-    return [
-        Upload(
-            key=entry["Key"],
-            id=entry["UploadId"],
-            checksums=(entry.get("ChecksumAlgorithm"), entry.get("ChecksumType")) == full,
-            initiated=seconds(entry["Initiated"]),
-            initiator=entry.get("Initiator", {}).get("ID", ""),
-            storage_class=_standard_is_empty(entry.get("StorageClass", "")),
-        )
-        for entry in page.get("Uploads", [])
-    ]
 
 
 def _part(answer: _Answer, number: int, size: int) -> Part:
