@@ -70,7 +70,7 @@ class Here:
     ) -> Finished:
         out, err = _Stream(), _Stream()
         if env:  # which may name another server
-            bucket._connect.cache_clear()
+            bucket._stores.clear()
         with (
             # Workers that last follow neither another directory nor another environment.
             nullcontext() if env else self.lasting() if cwd is None else chdir(cwd),
