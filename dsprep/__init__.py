@@ -29,14 +29,14 @@ if TYPE_CHECKING:
     from dsprep.errors import SourceError as SourceError
     from dsprep.errors import StoreError as StoreError
     from dsprep.images.transform import Transform as Transform
+    from dsprep.keywords import Rule as Rule
     from dsprep.progress import Progress as Progress
     from dsprep.sources.reading import Source as Source
     from dsprep.sources.reading import make_source as make_source
     from dsprep.splits.report import SplitReport as SplitReport
     from dsprep.storage.s3.config import S3Config as S3Config
-    from dsprep.syncing.plan import Rule as Rule
+    from dsprep.syncing.orphans import clean_uploads as clean_uploads
     from dsprep.syncing.report import SyncReport as SyncReport
-    from dsprep.syncing.sync import clean_uploads as clean_uploads
     from dsprep.syncing.sync import sync as sync
     from dsprep.verifying.indexing import index as index
     from dsprep.verifying.report import IndexReport as IndexReport
@@ -51,7 +51,7 @@ _PUBLIC = {
     "IndexReport": "dsprep.verifying.report",
     "OptionError": "dsprep.errors",
     "Progress": "dsprep.progress",
-    "Rule": "dsprep.syncing.plan",
+    "Rule": "dsprep.keywords",
     "S3Config": "dsprep.storage.s3.config",
     "Source": "dsprep.sources.reading",
     "SourceError": "dsprep.errors",
@@ -64,7 +64,7 @@ _PUBLIC = {
     "append": "dsprep.commands.append",
     "append_to_list": "dsprep.commands.create_lists",
     "check_list": "dsprep.commands.inspect_lists",
-    "clean_uploads": "dsprep.syncing.sync",
+    "clean_uploads": "dsprep.syncing.orphans",
     "convert": "dsprep.commands.convert",
     "convert_stream": "dsprep.commands.stream",
     "create_list": "dsprep.commands.create_lists",

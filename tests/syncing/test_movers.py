@@ -13,7 +13,7 @@ from dsprep.storage.s3.download import Received
 from dsprep.storage.store import Stored
 from dsprep.storage.transfer import Events
 from dsprep.syncing import movers
-from dsprep.syncing.movers import Down, Way
+from dsprep.syncing.movers import Mover
 from dsprep.syncing.plan import Pair
 from dsprep.syncing.sides import Directory, Prefix
 
@@ -28,11 +28,10 @@ def test_a_manifest_comes_down_at_the_pace_of_the_run(
         return Received(path, 4, 0, "", 1, 0, 4, "md5")
 
     monkeypatch.setattr(movers, "download", download)
-    way = Way(Pace(1), Events())
     store: Any = None
-    mover = Down(Prefix(store, "set/"), Directory(tmp_path))
+    mover = Mover(Prefix(store, "set/"), Directory(tmp_path), Pace(1), Events())
     pair = Pair("manifest.json", Stored("set/manifest.json", 4, 0.0), None)
-    assert mover.publish(pair, b"data", new=False, way=way).size == 4
+    mover.publish(pair, b"data", new=False)
     assert called["path"] == tmp_path / "manifest.json"
-    assert (called["pace"], called["events"]) == (way.pace, way.events)
+    assert (called["pace"], called["events"]) == (mover.pace, mover.events)
     assert called["crc32c"] == crc32c(b"data")
