@@ -47,7 +47,7 @@ class _SyncCommand(GroupedCommand):
             if not ctx.params["as_json"]:
                 raise
             code = error.exit_code if isinstance(error, DsprepError) else DsprepError.exit_code
-            JsonEvents(sys.stderr).error(str(error), code)
+            JsonEvents(sys.stderr).write("error", text=str(error), code=code)
             return code
 
 
@@ -108,7 +108,8 @@ def sync(
       dsprep sync shards/ s3://bucket/train/ --verify
       dsprep sync --clean-uploads s3://bucket/train/ --older-than 7d
     """
-    from dsprep.cli.sync_report import events_for, print_orphans, print_sync_report
+    from dsprep.cli.sync_events import events_for
+    from dsprep.cli.sync_report import print_orphans, print_sync_report
 
     for name in ("include", "exclude"):
         options.pop(name)
