@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from dsprep.cli.report import print_json
+from dsprep.cli.records import print_json
 from dsprep.cli.streams import visible
 from dsprep.units import format_count, format_duration, format_size
 

@@ -10,7 +10,7 @@ from typing import Any
 from dsprep.dataset.manifest import Manifest
 from dsprep.errors import OptionError, SourceError
 from dsprep.formats import FORMATS, Format
-from dsprep.images.check import DEFAULT_MAX_PIXELS
+from dsprep.images.decode import DEFAULT_MAX_PIXELS
 from dsprep.images.transform import Transform
 from dsprep.schema import Choice
 
