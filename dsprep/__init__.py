@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from dsprep.commands.append import append as append
     from dsprep.commands.convert import convert as convert
-    from dsprep.commands.create_lists import append_to_list as append_to_list
-    from dsprep.commands.create_lists import create_list as create_list
+    from dsprep.commands.edit_lists import append_to_list as append_to_list
+    from dsprep.commands.edit_lists import create_list as create_list
     from dsprep.commands.edit_lists import edit_list as edit_list
     from dsprep.commands.edit_lists import patch_list as patch_list
     from dsprep.commands.edit_lists import relabel_lists as relabel_lists
@@ -62,12 +62,12 @@ _PUBLIC = {
     "VerifyReport": "dsprep.verifying.report",
     "WriteReport": "dsprep.commands.write",
     "append": "dsprep.commands.append",
-    "append_to_list": "dsprep.commands.create_lists",
+    "append_to_list": "dsprep.commands.edit_lists",
     "check_list": "dsprep.commands.inspect_lists",
     "clean_uploads": "dsprep.syncing.sync",
     "convert": "dsprep.commands.convert",
     "convert_stream": "dsprep.commands.stream",
-    "create_list": "dsprep.commands.create_lists",
+    "create_list": "dsprep.commands.edit_lists",
     "diff_lists": "dsprep.commands.inspect_lists",
     "edit_list": "dsprep.commands.edit_lists",
     "index": "dsprep.verifying.indexing",

@@ -3,25 +3,21 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable
-from typing import Any, TypeVar
+from typing import Any
 
 import click
 
 from dsprep.cli.help import GroupedCommand, LazyGroup, option_group
 from dsprep.cli.options import (
-    Count,
-    dry_run_option,
+    options_of,
     output_options,
     source_options,
     take_source,
-    together,
     workers_option,
 )
 from dsprep.cli.streams import until_nobody_reads
 from dsprep.errors import REJECTS_EXIT_CODE, OptionError
-
-F = TypeVar("F", bound=Callable[..., Any])
+from dsprep.lists import options as of
 
 # Each command with its public function, and what `dsprep lst --help` says about it.
 COMMANDS = {
@@ -42,54 +38,12 @@ COMMANDS = {
 DIFFERENT_EXIT_CODE = 1
 """As with diff(1): the lists differ. As with merge(1): there are conflicts to decide."""
 
-_rows = option_group("Rows")
 _change = option_group("Change")
 _compare = option_group("Compare")
 _conflicts = option_group("Conflicts")
-_check = option_group("Check")
 _list = option_group("List")
-_run = option_group("Run")
 
 _list_argument = click.argument("lst", metavar="LIST")
-_json_option = _run("--json", "as_json", is_flag=True, help="Print the report as JSON.")
-_overwrite_option = _run(
-    "--overwrite", is_flag=True, help="Replace the file of -o, and classes.txt beside it."
-)
-
-
-def _classes_option(
-    default: str = "LIST", names: str = "Names of the classes."
-) -> Callable[[F], F]:
-    return _list(
-        "--classes", metavar="FILE", help=f"{names}  [default: classes.txt beside {default}]"
-    )
-
-
-def _output_option(default: str = "LIST", where: str = "Write here") -> Callable[[F], F]:
-    value = {"default": "-"} if default == "-" else {}
-    text = f'{where}; "-" is stdout.  [default: {default}]'
-    return _list("-o", "--output", "out", metavar="FILE", help=text, **value)
-
-
-_selection_options = together(
-    _rows(
-        "--path",
-        "paths",
-        multiple=True,
-        metavar="GLOB",
-        help="Rows whose path matches; * and ? do not match /, ** does. A pattern without / is "
-        "compared with the file name; repeatable.",
-    ),
-    _rows("--id", "ids", multiple=True, metavar="N[-N]", help="Rows with these ids; repeatable."),
-    _rows(
-        "--class",
-        "chosen",
-        multiple=True,
-        metavar="CLASS",
-        help="Rows of this class, a name or a number; repeatable.",
-    ),
-)
-_edit_options = together(_output_option(), _classes_option(), dry_run_option, output_options)
 
 
 def _call(
@@ -133,22 +87,10 @@ def lst() -> None:
 @click.argument("roots", metavar="ROOT...", nargs=-1, required=True)
 @source_options
 @_list("-o", "--output", metavar="FILE", required=True, help='The list, or "-" for stdout.')
-@_list("--under", default="", metavar="DIR", help="Only samples in this directory of ROOT.")
-@_list("--shuffle/--no-shuffle", default=True, help="Shuffle the rows.  [default: shuffle]")
-@_list("--seed", type=int, default=0, show_default=True, help="Seed of the order.")
-@_list("--chunks", type=Count(), default=1, help="Number of lists to cut it into: _0.lst, ….")
-@_list(
-    "--train-ratio",
-    type=float,
-    default=1.0,
-    help="Share of training samples: writes _train.lst, and _val.lst with the remaining ones.",
-)
-@_list("--test-ratio", type=float, default=0.0, help="Share of test samples: writes _test.lst.")
-@_run("--overwrite", is_flag=True, help="Replace lists and classes.txt.")
-@dry_run_option
+@options_of(of.CreateOptions)
 @workers_option
 @output_options
-def create(roots: tuple[str, ...], output: str, shuffle: bool, seed: int, **options: Any) -> int:
+def create(roots: tuple[str, ...], output: str, **options: Any) -> int:
     """Make the list of the images in ROOT.
 
     ROOT is a directory or an archive of images, or anything else that convert reads. Each directory
@@ -165,7 +107,6 @@ def create(roots: tuple[str, ...], output: str, shuffle: bool, seed: int, **opti
       dsprep lst create photos/ -o data.lst --train-ratio 0.8 --test-ratio 0.1
       dsprep lst create photos/ -o - --labels train.csv --no-shuffle
     """
-    options["seed"] = seed if shuffle else None
     report = _call("create", take_source(options, *roots), output, **options)
     return REJECTS_EXIT_CODE if report.rejects else 0
 
@@ -174,8 +115,7 @@ def create(roots: tuple[str, ...], output: str, shuffle: bool, seed: int, **opti
 @_list_argument
 @click.argument("roots", metavar="ROOT...", nargs=-1, required=True)
 @source_options
-@_list("--label", help="Label of all new rows: a class, or numbers separated by commas.")
-@dry_run_option
+@options_of(of.AppendOptions)
 @workers_option
 @output_options
 def append(lst: str, roots: tuple[str, ...], **options: Any) -> int:
@@ -199,10 +139,8 @@ def append(lst: str, roots: tuple[str, ...], **options: Any) -> int:
 
 @click.command("set", cls=GroupedCommand)
 @_list_argument
-@_selection_options
-@_change("--label", help="The new label: a class, or numbers separated by commas.")
-@_change("--new-path", metavar="PATH", help="The new path, of one row.")
-@_edit_options
+@options_of(of.SelectionOptions, of.SetOptions, of.ReplaceOptions)
+@output_options
 def set_(lst: str, label: str | None, new_path: str | None, **options: Any) -> None:
     """Change the label or the path of the rows that meet all conditions.
 
@@ -219,8 +157,8 @@ def set_(lst: str, label: str | None, new_path: str | None, **options: Any) -> N
 
 @click.command(cls=GroupedCommand)
 @_list_argument
-@_selection_options
-@_edit_options
+@options_of(of.SelectionOptions, of.ReplaceOptions)
+@output_options
 def remove(lst: str, **options: Any) -> None:
     """Remove the rows that meet all conditions.
 
@@ -237,7 +175,8 @@ def remove(lst: str, **options: Any) -> None:
 @_list_argument
 @click.argument("old", metavar="OLD")
 @click.argument("new", metavar="NEW")
-@_edit_options
+@options_of(of.ReplaceOptions)
+@output_options
 def replace_(lst: str, old: str, new: str, **options: Any) -> None:
     """Replace the prefix OLD of paths by NEW.
 
@@ -259,15 +198,7 @@ def replace_(lst: str, old: str, new: str, **options: Any) -> None:
     help="A line per change: the old class or a pattern of paths, a tab or a comma, and the new "
     "class.",
 )
-@_change("--new-classes", metavar="FILE", help="The new classes in order.  [default: sorted]")
-@_change(
-    "--keep-unmatched", is_flag=True, help="Rows that the map does not match keep their class."
-)
-@_change("--renumber", is_flag=True, help="Close gaps between class numbers without names.")
-@_output_option()
-@_classes_option(names="Names of the old classes.")
-@_overwrite_option
-@dry_run_option
+@options_of(of.RelabelOptions)
 @output_options
 def relabel(lists: tuple[str, ...], **options: Any) -> None:
     """Rename, merge and refine the classes of lists.
@@ -287,24 +218,10 @@ def relabel(lists: tuple[str, ...], **options: Any) -> None:
 @click.command(cls=GroupedCommand)
 @click.argument("a", metavar="A")
 @click.argument("b", metavar="B")
-@_compare("--ignore-ids", is_flag=True, help="Ignore ids; rows keep those of A.")
-@_compare("--ignore-order", is_flag=True, help="Ignore the order of rows.")
-@_compare(
-    "--content",
-    is_flag=True,
-    help="Compare the files of rows that no path pairs: those with equal bytes were moved.",
-)
-@_compare(
-    "--root",
-    "roots",
-    multiple=True,
-    metavar="DIR",
-    help="Directory of the files, for --content; given twice, that of A and that of B.",
-)
+@options_of(of.DiffOptions)
 @_compare("--summary", is_flag=True, help="Print only the summary, without the rows.")
-@_classes_option("each list")
 @output_options
-def diff(a: str, b: str, ignore_ids: bool, ignore_order: bool, **options: Any) -> int:
+def diff(a: str, b: str, **options: Any) -> int:
     """Show what differs between the lists A and B, as a patch that turns A into B.
 
     Rows are of one sample if they have the same path, or else the same id: then the file was moved.
@@ -325,15 +242,14 @@ def diff(a: str, b: str, ignore_ids: bool, ignore_order: bool, **options: Any) -
       dsprep lst diff monday.lst train.lst > week.patch
       dsprep lst diff old.lst new.lst --content --root photos/ --summary
     """
-    report = _call("diff", a, b, ids=not ignore_ids, order=not ignore_order, **options)
+    report = _call("diff", a, b, **options)
     return 0 if report.diff.is_empty else DIFFERENT_EXIT_CODE
 
 
 @click.command(cls=GroupedCommand)
 @_list_argument
 @click.argument("patch", metavar="PATCH")
-@_output_option()
-@dry_run_option
+@options_of(of.PatchOptions)
 @output_options
 def patch(lst: str, patch: str, **options: Any) -> None:
     """Apply PATCH, which dsprep lst diff printed, to LIST.
@@ -355,8 +271,7 @@ def patch(lst: str, patch: str, **options: Any) -> None:
 @click.argument("theirs", metavar="THEIRS")
 @_conflicts("--ours", "take_ours", is_flag=True, help="Resolve conflicts in favor of OURS.")
 @_conflicts("--theirs", "take_theirs", is_flag=True, help="Resolve conflicts in favor of THEIRS.")
-@_output_option("-", "Write here, also over one of the lists")
-@_classes_option("each list")
+@options_of(of.MergeOptions)
 @output_options
 def merge(
     base: str, ours: str, theirs: str, take_ours: bool, take_theirs: bool, **options: Any
@@ -383,19 +298,7 @@ def merge(
 
 @click.command(cls=GroupedCommand)
 @_list_argument
-@_check(
-    "--root",
-    metavar="DIR",
-    help="Look up the files below this directory, or the samples in these shards: missing ones and "
-    "empty files are faults.",
-)
-@_check(
-    "--for",
-    "reader",
-    type=click.Choice(["sagemaker", "mxnet"]),
-    help="Check the requirements of SageMaker's image classification, or of MXNet's readers.",
-)
-@_classes_option()
+@options_of(of.CheckOptions)
 @output_options
 def check(lst: str, **options: Any) -> int:
     """Find everything that is wrong with LIST, line by line.
@@ -416,8 +319,8 @@ def check(lst: str, **options: Any) -> int:
 
 @click.command(cls=GroupedCommand)
 @_list_argument
-@_classes_option()
-@_json_option
+@options_of(of.StatsOptions)
+@option_group("Run")("--json", "as_json", is_flag=True, help="Print the report as JSON.")
 def stats(lst: str, **options: Any) -> None:
     """Count the rows and the classes of LIST, and draw how many rows each class has.
 
@@ -433,16 +336,7 @@ def stats(lst: str, **options: Any) -> None:
 
 @click.command(cls=GroupedCommand)
 @_list_argument
-@_rows("--fraction", type=float, metavar="F", help="About this share of the rows, 0 to 1.")
-@_rows("--count", type=Count(), help="Number of rows.")
-@_rows("--per-class", type=Count(), help="Number of rows of each class, or all if it has fewer.")
-@_rows("--balanced", is_flag=True, help="As many rows of each class as the smallest has.")
-@_rows("--seed", type=int, default=0, show_default=True, help="A different seed takes other rows.")
-@_rows("--strict", is_flag=True, help="Fail if there are fewer rows than asked for.")
-@_output_option("-", "Write here, with classes.txt beside it")
-@_classes_option()
-@_overwrite_option
-@dry_run_option
+@options_of(of.SampleOptions)
 @output_options
 def sample(lst: str, **options: Any) -> None:
     """Take some of the rows of LIST; ids, labels and order stay.

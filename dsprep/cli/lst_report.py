@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, TextIO
 import click
 
 from dsprep.cli.bars import Page, draw_bars, page_of, width_of
-from dsprep.cli.records import print_json
+from dsprep.cli.records import print_json, to_json
 from dsprep.cli.report import skipped_text
 from dsprep.cli.streams import until_nobody_reads
 from dsprep.lists.diff import format_diff
@@ -17,8 +17,7 @@ from dsprep.lists.store import write_text
 from dsprep.units import format_count, format_some
 
 if TYPE_CHECKING:
-    from dsprep.commands.create_lists import CreateReport
-    from dsprep.commands.edit_lists import EditReport, RelabelReport
+    from dsprep.commands.edit_lists import CreateReport, EditReport, RelabelReport
     from dsprep.commands.inspect_lists import CheckReport, DiffReport, MergeReport, SampleReport
     from dsprep.lists.diff import ClassChange, Move
     from dsprep.lists.merge import Conflict
@@ -28,23 +27,6 @@ _SHOWN, _FAULTS_SHOWN, _CLASSES_SHOWN = 20, 50, 40
 _PATCH = Page(80, "utf-8")
 """A patch is UTF-8 whatever the terminal is, as the list is."""
 
-# The names in the JSON of each kind of record, in their order.
-_RECORDS = {
-    "ListWritten": "path rows",
-    "Finding": "kind path detail",
-    "Reject": "path reason",
-    "MisfitReject": "path reason",
-    "Move": "old new moved",
-    "Change": "line old new",
-    "ClassChange": "number name before after added removed gained lost",
-    "OtherName": "number before after",
-    "Edits": "added removed changed",
-    "Renumbered": "path old new",
-    "Conflict": "what base ours theirs",
-    "Fault": "line kind message",
-    "ClassCount": "number name rows objects",
-    "Spread": "least mean most",
-}
 _TABLES = ("removed", "added", "changed", "reordered")
 _COLUMNS = {"index": "id", "new_index": "new_id"}
 
@@ -56,13 +38,12 @@ def print_report(
     function: str, report: Any, as_json: bool, quiet: bool = False, summary: bool = False
 ) -> None:
     """Print what a function did; ``summary`` leaves out the rows that differ."""
-    names, lines = _REPORTS[function]
     paths = [written.path for written in getattr(report, "lists", ())]
     paths += [getattr(report, "path", ""), getattr(report, "output", "")]
     to_stderr = "-" in paths and getattr(report, "written", True)
     stream = sys.stderr if to_stderr else sys.stdout
     if as_json:
-        found = _to_json(report, names)
+        found = to_json(report)
         if function == "diff_lists" and not summary:
             tables = {name: getattr(report.diff, name) for name in _TABLES}
             for name, rows in tables.items():
@@ -77,15 +58,7 @@ def print_report(
     if function == "diff_lists":
         _print_diff(report, summary)
     else:
-        _print(lines(report), stream)
-
-
-def _to_json(value: Any, names: str | None = None) -> Any:
-    if names := names or _RECORDS.get(type(value).__name__):
-        return {name: _to_json(getattr(value, name)) for name in names.split()}
-    if isinstance(value, Mapping):
-        return {str(name): _to_json(item) for name, item in value.items()}
-    return [_to_json(item) for item in value] if isinstance(value, (list, tuple)) else value
+        _print(_LINES[function](report), stream)
 
 
 def _print(lines: Iterable[str], stream: TextIO) -> None:
@@ -383,33 +356,14 @@ def _sample_lines(report: SampleReport) -> Iterator[str]:
     )
 
 
-_CREATED = (
-    "lists added known classes per_class rejects skipped skipped_counts duplicates seed written "
-    "notes already_done"
-)
-_COUNTED = (
-    "list rows kind widths distinct classes largest smallest imbalance unused objects "
-    "objects_per_row"
-)
-# For each function: the names in its JSON, in their order, and the lines of its report.
-_REPORTS: Mapping[str, tuple[str, Callable[[Any], Iterator[str]]]] = {
-    "create_list": (_CREATED, _create_lines),
-    "append_to_list": (_CREATED, _append_lines),
-    "edit_list": ("path rows changed removed written already_done", _edit_lines),
-    "patch_list": (
-        "path rows added removed changed reordered written already_done",
-        _edit_lines,
-    ),
-    "relabel_lists": ("lists unit moves classes dropped idle written already_done", _relabel_lines),
-    "diff_lists": ("a b rows counts classes relabelings other_names unread", _diff_lines),
-    "merge_lists": (
-        "path rows ours theirs order renumbered conflicts decided new_classes",
-        _merge_lines,
-    ),
-    "check_list": ("list rows classes root reader kinds faults", _check_lines),
-    "list_stats": (_COUNTED, _stats_lines),
-    "sample_list": (
-        "list output rows kept wanted classes short seed written already_done",
-        _sample_lines,
-    ),
+_LINES: Mapping[str, Callable[[Any], Iterator[str]]] = {
+    "create_list": _create_lines,
+    "append_to_list": _append_lines,
+    "edit_list": _edit_lines,
+    "patch_list": _edit_lines,
+    "relabel_lists": _relabel_lines,
+    "merge_lists": _merge_lines,
+    "check_list": _check_lines,
+    "list_stats": _stats_lines,
+    "sample_list": _sample_lines,
 }

@@ -158,14 +158,16 @@ def _click_option(field: Field[Any]) -> Callable[[F], F]:
         about |= {"multiple": True, "callback": _read_pairs}
         del about["default"]
     elif hint.startswith("Sequence"):
-        about["type"] = Names()
+        about |= {"type": Names()} if "," in declared["metavar"] else {"multiple": True}
+    elif hint.startswith("float"):
+        about["type"] = click.FLOAT
     elif hint.startswith("int | str"):
         about["type"] = Size()
     elif hint.startswith("int"):
         about["type"] = click.INT if declared["least"] is None else Count(declared["least"])
-    names = ("-j", name) if name == "--workers" else (name,)
+    short = {"--workers": ["-j"], "--output": ["-o"]}.get(name, [])
     group = option_group(declared["group"])
-    return group(*names, field.name, rare=declared["rare"], **about)
+    return group(*short, name, field.name, rare=declared["rare"], **about)
 
 
 def _read_pairs(

@@ -24,7 +24,6 @@ from typing import NamedTuple
 
 import polars as pl
 
-from dsprep.errors import SourceError
 from dsprep.lists.rows import (
     PARSED,
     ROWS,

@@ -166,8 +166,10 @@ def _refuse_repeated_ids(rows: pl.DataFrame, source: str, duplicates: str | None
         source,
         repeated_ids(rows),
         ~(same & (duplicates == "first")),
-        lambda row: REPEATED.format_map(row)
-        + (advice if duplicates and row["path"] == row["first_path"] else ""),
+        lambda row: (
+            REPEATED.format_map(row)
+            + (advice if duplicates and row["path"] == row["first_path"] else "")
+        ),
     )
 
 

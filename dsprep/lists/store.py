@@ -14,7 +14,7 @@ import json
 import os
 import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from stat import S_IMODE
@@ -135,26 +135,27 @@ def format_classes(classes: Iterable[str]) -> str:
 
 
 @contextmanager
-def editing(path: str, *, new: bool = False) -> Iterator[None]:
-    """Be the only writer of a list, from before it is read; ``new`` makes its directory."""
-    if path == STREAM:
+def editing(*paths: str, new: bool = False) -> Iterator[None]:
+    """Be the only writer of lists, from before they are read; ``new`` makes their directories."""
+    with ExitStack() as locks:
+        for path in sorted({*paths} - {STREAM}, key=os.path.realpath):
+            require_disk(path)
+            real = real_path(path)
+            if new:
+                with destination_errors(real.parent):
+                    real.parent.mkdir(parents=True, exist_ok=True)
+            guard = real.with_name(f".{real.name}.lock")
+            lock = Lock(guard, real, _PATIENCE)
+            locks.callback(_release, lock, guard)
+            _finish(real)
         yield
-        return
-    require_disk(path)
-    real = real_path(path)
-    guard = real.with_name(f".{real.name}.lock")
-    if new:
-        with destination_errors(real.parent):
-            real.parent.mkdir(parents=True, exist_ok=True)
-    lock = Lock(guard, real, _PATIENCE)
-    try:
-        _finish(real)
-        yield
-    finally:
-        # Removed under the lock: a writer that waits sees that the file is gone, and makes another.
-        with suppress(OSError):
-            guard.unlink()
-        lock.release()
+
+
+def _release(lock: Lock, guard: Path) -> None:
+    # Removed under the lock: a writer that waits sees that the file is gone, and makes another.
+    with suppress(OSError):
+        guard.unlink()
+    lock.release()
 
 
 def write_text(path: str, text: str, command: str = "") -> None:
@@ -185,8 +186,12 @@ def write_new(
     Without ``overwrite``, other files of these names are an error; ``advice`` says what else to do
     about another ``classes.txt``.
     """
-    files = {real_path(path).name: format_rows(rows).encode() for path, rows in lists.items()}
     first = next(iter(lists))
+    if first == STREAM:
+        if not dry_run:
+            write_text(STREAM, format_rows(lists[first]))
+        return True
+    files = {real_path(path).name: format_rows(rows).encode() for path, rows in lists.items()}
     directory = real_path(first).parent
     same_names = classes is None
     if classes is not None:
