@@ -27,10 +27,8 @@ from dsprep.lists.options import (
 )
 from dsprep.lists.rows import ROWS, format_rows, require_list
 from dsprep.lists.stats import Statistics, class_sizes
-from dsprep.lists.store import STREAM, editing, read_list, write_text
-from dsprep.storage.files import is_dir, read_bytes
-from dsprep.storage.local import LARGEST_TABLE
-from dsprep.text import read_stdin
+from dsprep.lists.store import editing, read_list, write_text
+from dsprep.storage.files import is_dir
 from dsprep.units import format_count
 
 
@@ -213,10 +211,10 @@ def check_list(options: CheckOptions) -> CheckReport:
     Raises:
         SourceError: If the list, the classes or the directory cannot be read.
     """
-    path, root, reader = options.path, options.root, options.reader
-    name = "<stdin>" if path == STREAM else path
-    names = store.classes_of(path, options.classes)
-    rows, faults = read_leniently(read_stdin() if path == STREAM else _read_bytes(path))
+    root, reader = options.root, options.reader
+    names = store.classes_of(options.path, options.classes)
+    data, name = store.read_bytes_of(options.path)
+    rows, faults = read_leniently(data)
     wanted = READERS[reader] if reader is not None else None
     faults += check_rows(rows, names, numbered=wanted is not None and wanted.numbered)
     if wanted is not None:
@@ -228,13 +226,6 @@ def check_list(options: CheckOptions) -> CheckReport:
     faults = sorted(first.values())
     kinds = dict(Counter(fault.kind for fault in faults).most_common())
     return CheckReport(name, rows.height, names, root, reader, kinds, faults)
-
-
-def _read_bytes(path: str) -> bytes:
-    try:
-        return read_bytes(path, LARGEST_TABLE)
-    except OSError as error:
-        raise SourceError(f"{path}: cannot be read: {error.strerror}") from None
 
 
 def _look_up(root: str, rows: pl.DataFrame, source: str) -> Iterator[Fault]:
