@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Callable
 from typing import Any
 
 import click
@@ -13,6 +14,7 @@ from dsprep.cli.options import (
     output_options,
     source_options,
     take_source,
+    together,
     workers_option,
 )
 from dsprep.cli.streams import until_nobody_reads
@@ -38,12 +40,23 @@ COMMANDS = {
 DIFFERENT_EXIT_CODE = 1
 """As with diff(1): the lists differ. As with merge(1): there are conflicts to decide."""
 
-_change = option_group("Change")
-_compare = option_group("Compare")
-_conflicts = option_group("Conflicts")
-_list = option_group("List")
+_conflicts, _IN_FAVOR = option_group("Conflicts"), "Resolve conflicts in favor of "
+_ROWS, _CHANGES = ("paths", "ids", "chosen"), ("label", "new_path")
+Decorator = Callable[[Callable[..., Any]], Callable[..., Any]]
 
-_list_argument = click.argument("lst", metavar="LIST")
+
+def _command(
+    arguments: str, *options: Decorator, name: str | None = None
+) -> Callable[[Callable[..., Any]], GroupedCommand]:
+    """Declare a command with arguments of these metavars, its options and those of its report."""
+    named = [
+        click.argument(word.rstrip(".").lower(), metavar=word, nargs=-1, required=True)
+        if word.endswith("...")
+        else click.argument(word.lower(), metavar=word)
+        for word in arguments.split()
+    ]
+    declared = together(*named, *options, output_options)
+    return lambda function: click.command(name, cls=GroupedCommand)(declared(function))
 
 
 def _call(
@@ -83,14 +96,16 @@ def lst() -> None:
     """
 
 
-@click.command(cls=GroupedCommand)
-@click.argument("roots", metavar="ROOT...", nargs=-1, required=True)
-@source_options
-@_list("-o", "--output", metavar="FILE", required=True, help='The list, or "-" for stdout.')
-@options_of(of.CreateOptions)
-@workers_option
-@output_options
-def create(roots: tuple[str, ...], output: str, **options: Any) -> int:
+@_command(
+    "ROOT...",
+    source_options,
+    option_group("List")(
+        "-o", "--output", metavar="FILE", required=True, help='The list, or "-" for stdout.'
+    ),
+    options_of(of.CreateOptions),
+    workers_option,
+)
+def create(root: tuple[str, ...], output: str, **options: Any) -> int:
     """Make the list of the images in ROOT.
 
     ROOT is a directory or an archive of images, or anything else that convert reads. Each directory
@@ -107,18 +122,12 @@ def create(roots: tuple[str, ...], output: str, **options: Any) -> int:
       dsprep lst create photos/ -o data.lst --train-ratio 0.8 --test-ratio 0.1
       dsprep lst create photos/ -o - --labels train.csv --no-shuffle
     """
-    report = _call("create", take_source(options, *roots), output, **options)
+    report = _call("create", take_source(options, *root), output, **options)
     return REJECTS_EXIT_CODE if report.rejects else 0
 
 
-@click.command(cls=GroupedCommand)
-@_list_argument
-@click.argument("roots", metavar="ROOT...", nargs=-1, required=True)
-@source_options
-@options_of(of.AppendOptions)
-@workers_option
-@output_options
-def append(lst: str, roots: tuple[str, ...], **options: Any) -> int:
+@_command("LIST ROOT...", source_options, options_of(of.AppendOptions), workers_option)
+def append(list: str, root: tuple[str, ...], **options: Any) -> int:
     """Add to LIST the images in ROOT that it does not name.
 
     They get the ids that follow its largest, and stand at its end. The classes are those of
@@ -131,17 +140,14 @@ def append(lst: str, roots: tuple[str, ...], **options: Any) -> int:
       dsprep lst append train.lst photos/ --labels new.csv
       dsprep lst append train.lst inbox/ --label unknown
     """
-    if lst == "-":
+    if list == "-":
         raise OptionError("append edits a list in place; name its file")
-    report = _call("append", lst, take_source(options, *roots), **options)
+    report = _call("append", list, take_source(options, *root), **options)
     return REJECTS_EXIT_CODE if report.rejects else 0
 
 
-@click.command("set", cls=GroupedCommand)
-@_list_argument
-@options_of(of.SelectionOptions, of.SetOptions, of.ReplaceOptions)
-@output_options
-def set_(lst: str, label: str | None, new_path: str | None, **options: Any) -> None:
+@_command("LIST", options_of(of.EditOptions), name="set")
+def set_(list: str, label: str | None, new_path: str | None, **options: Any) -> None:
     """Change the label or the path of the rows that meet all conditions.
 
     \b
@@ -152,14 +158,11 @@ def set_(lst: str, label: str | None, new_path: str | None, **options: Any) -> N
     """
     if label is None and new_path is None:
         raise OptionError("no change is given: give --label or --new-path")
-    _call("set", lst, label=label, new_path=new_path, **options)
+    _call("set", list, label=label, new_path=new_path, **options)
 
 
-@click.command(cls=GroupedCommand)
-@_list_argument
-@options_of(of.SelectionOptions, of.ReplaceOptions)
-@output_options
-def remove(lst: str, **options: Any) -> None:
+@_command("LIST", options_of(of.EditOptions, without=_CHANGES))
+def remove(list: str, **options: Any) -> None:
     """Remove the rows that meet all conditions.
 
     \b
@@ -168,16 +171,11 @@ def remove(lst: str, **options: Any) -> None:
       dsprep lst remove train.lst --class 3 --id 100-199
       dsprep lst remove - --path '*.gif' < train.lst > still.lst
     """
-    _call("remove", lst, **options)
+    _call("remove", list, **options)
 
 
-@click.command("replace", cls=GroupedCommand)
-@_list_argument
-@click.argument("old", metavar="OLD")
-@click.argument("new", metavar="NEW")
-@options_of(of.ReplaceOptions)
-@output_options
-def replace_(lst: str, old: str, new: str, **options: Any) -> None:
+@_command("LIST OLD NEW", options_of(of.EditOptions, without=_CHANGES + _ROWS), name="replace")
+def replace_(list: str, old: str, new: str, **options: Any) -> None:
     """Replace the prefix OLD of paths by NEW.
 
     \b
@@ -185,22 +183,22 @@ def replace_(lst: str, old: str, new: str, **options: Any) -> None:
       dsprep lst replace train.lst v1/ v2/
       dsprep lst replace train.lst images/ ''
     """
-    _call("replace", lst, prefix=(old, new), **options)
+    _call("replace", list, prefix=(old, new), **options)
 
 
-@click.command(cls=GroupedCommand)
-@click.argument("lists", metavar="LIST...", nargs=-1, required=True)
-@_change(
-    "--map",
-    "map_file",
-    required=True,
-    metavar="FILE",
-    help="A line per change: the old class or a pattern of paths, a tab or a comma, and the new "
-    "class.",
+@_command(
+    "LIST...",
+    option_group("Change")(
+        "--map",
+        "map_file",
+        required=True,
+        metavar="FILE",
+        help="A line per change: the old class or a pattern of paths, a tab or a comma, and the "
+        "new class.",
+    ),
+    options_of(of.RelabelOptions),
 )
-@options_of(of.RelabelOptions)
-@output_options
-def relabel(lists: tuple[str, ...], **options: Any) -> None:
+def relabel(list: tuple[str, ...], **options: Any) -> None:
     """Rename, merge and refine the classes of lists.
 
     Two old classes with one new name are merged; a pattern of paths such as dog/poodle/** refines a
@@ -212,15 +210,16 @@ def relabel(lists: tuple[str, ...], **options: Any) -> None:
       dsprep lst relabel train.lst val.lst --map merge.tsv
       dsprep lst relabel train.lst --map fine.tsv -o fine/train.lst --keep-unmatched
     """
-    _call("relabel", lists, **options)
+    _call("relabel", list, **options)
 
 
-@click.command(cls=GroupedCommand)
-@click.argument("a", metavar="A")
-@click.argument("b", metavar="B")
-@options_of(of.DiffOptions)
-@_compare("--summary", is_flag=True, help="Print only the summary, without the rows.")
-@output_options
+@_command(
+    "A B",
+    options_of(of.DiffOptions),
+    option_group("Compare")(
+        "--summary", is_flag=True, help="Print only the summary, without the rows."
+    ),
+)
 def diff(a: str, b: str, **options: Any) -> int:
     """Show what differs between the lists A and B, as a patch that turns A into B.
 
@@ -246,12 +245,8 @@ def diff(a: str, b: str, **options: Any) -> int:
     return 0 if report.diff.is_empty else DIFFERENT_EXIT_CODE
 
 
-@click.command(cls=GroupedCommand)
-@_list_argument
-@click.argument("patch", metavar="PATCH")
-@options_of(of.PatchOptions)
-@output_options
-def patch(lst: str, patch: str, **options: Any) -> None:
+@_command("LIST PATCH", options_of(of.PatchOptions))
+def patch(list: str, patch: str, **options: Any) -> None:
     """Apply PATCH, which dsprep lst diff printed, to LIST.
 
     LIST must have the rows that the patch removes or changes as the patch has them: a patch that
@@ -262,17 +257,17 @@ def patch(lst: str, patch: str, **options: Any) -> None:
       dsprep lst patch monday.lst week.patch -o train.lst
       dsprep lst diff old.lst new.lst | dsprep lst patch old.lst - -o new-again.lst
     """
-    _call("patch", lst, patch, **options)
+    _call("patch", list, patch, **options)
 
 
-@click.command(cls=GroupedCommand)
-@click.argument("base", metavar="BASE")
-@click.argument("ours", metavar="OURS")
-@click.argument("theirs", metavar="THEIRS")
-@_conflicts("--ours", "take_ours", is_flag=True, help="Resolve conflicts in favor of OURS.")
-@_conflicts("--theirs", "take_theirs", is_flag=True, help="Resolve conflicts in favor of THEIRS.")
-@options_of(of.MergeOptions)
-@output_options
+@_command(
+    "BASE OURS THEIRS",
+    _conflicts("--ours", "take_ours", is_flag=True, help=_IN_FAVOR + "OURS."),
+    _conflicts(
+        "--theirs", "take_theirs", is_flag=True, help="Resolve conflicts in favor of THEIRS."
+    ),
+    options_of(of.MergeOptions),
+)
 def merge(
     base: str, ours: str, theirs: str, take_ours: bool, take_theirs: bool, **options: Any
 ) -> int:
@@ -296,11 +291,8 @@ def merge(
     return DIFFERENT_EXIT_CODE if report.undecided else 0
 
 
-@click.command(cls=GroupedCommand)
-@_list_argument
-@options_of(of.CheckOptions)
-@output_options
-def check(lst: str, **options: Any) -> int:
+@_command("LIST", options_of(of.CheckOptions))
+def check(list: str, **options: Any) -> int:
     """Find everything that is wrong with LIST, line by line.
 
     Faults are lines that cannot be read; repeated ids and paths; paths that lead out of the root,
@@ -313,15 +305,15 @@ def check(lst: str, **options: Any) -> int:
       dsprep lst check train.lst --root photos/ --for mxnet
       dsprep lst check - --for sagemaker --json < train.lst
     """
-    report = _call("check", lst, **options)
+    report = _call("check", list, **options)
     return REJECTS_EXIT_CODE if report.faults else 0
 
 
 @click.command(cls=GroupedCommand)
-@_list_argument
+@click.argument("list", metavar="LIST")
 @options_of(of.StatsOptions)
 @option_group("Run")("--json", "as_json", is_flag=True, help="Print the report as JSON.")
-def stats(lst: str, **options: Any) -> None:
+def stats(list: str, **options: Any) -> None:
     """Count the rows and the classes of LIST, and draw how many rows each class has.
 
     In a list for detection, the objects are counted as well.
@@ -331,14 +323,11 @@ def stats(lst: str, **options: Any) -> None:
       dsprep lst stats train.lst
       dsprep lst sample train.lst --fraction 0.1 | dsprep lst stats - --classes classes.txt
     """
-    _call("stats", lst, **options)
+    _call("stats", list, **options)
 
 
-@click.command(cls=GroupedCommand)
-@_list_argument
-@options_of(of.SampleOptions)
-@output_options
-def sample(lst: str, **options: Any) -> None:
+@_command("LIST", options_of(of.SampleOptions))
+def sample(list: str, **options: Any) -> None:
     """Take some of the rows of LIST; ids, labels and order stay.
 
     A row's chance depends only on the seed and its path, so a sample is stable when the list grows:
@@ -352,4 +341,4 @@ def sample(lst: str, **options: Any) -> None:
       dsprep lst sample train.lst --balanced --seed 1 -o even/train.lst
     """
     with until_nobody_reads(sys.stdout):
-        _call("sample", lst, **options)
+        _call("sample", list, **options)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import Field, fields
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -132,9 +132,10 @@ def together(*options: Callable[[F], F]) -> Callable[[F], F]:
     return decorate
 
 
-def options_of(*kinds: type) -> Callable[[F], F]:
+def options_of(*kinds: type, without: Sequence[str] = ()) -> Callable[[F], F]:
     """Declare the options that are fields of classes in :mod:`dsprep.keywords`."""
-    return together(*(_click_option(each) for kind in kinds for each in _declared(kind)))
+    declared = [each for kind in kinds for each in _declared(kind) if each.name not in without]
+    return together(*map(_click_option, declared))
 
 
 def _declared(kind: type) -> list[Field[Any]]:

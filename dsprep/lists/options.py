@@ -80,9 +80,9 @@ class AppendOptions(_ListOptions):
     workers: int | None = None  # the command line has --workers
 
 
-@_inherited
-class SelectionOptions:
-    """Which rows are edited: those that meet all conditions."""
+@_options
+class EditOptions(_EditOptions, _ListOptions):
+    """The options of ``lst set``, ``remove`` and ``replace``: which rows are edited, and how."""
 
     paths: Sequence[str] = _rows(
         "Rows whose path matches; * and ? do not match /, ** does. A pattern without / is compared "
@@ -96,30 +96,12 @@ class SelectionOptions:
     chosen: Sequence[str] = _rows(
         "Rows of this class, a name or a number; repeatable.", default=(), metavar="CLASS"
     )
-
-
-@_inherited
-class ReplaceOptions(_EditOptions):
-    """Where an edited list is written."""
-
-    classes: AnyPath | None = _classes("LIST")
-
-
-@_inherited
-class SetOptions:
-    """How rows change."""
-
     label: str | int | float | None = _change(
         "The new label: a class, or numbers separated by commas."
     )
     new_path: str | None = _change("The new path, of one row.", metavar="PATH")
-
-
-@_options
-class EditOptions(ReplaceOptions, SetOptions, SelectionOptions, _ListOptions):
-    """The options of ``lst set``, ``remove`` and ``replace``."""
-
     prefix: tuple[str, str] | None = None  # instead of others: the prefix to replace, the new one
+    classes: AnyPath | None = _classes("LIST")
 
 
 @_options
@@ -192,7 +174,7 @@ _check = partial(_option, "Check")
 
 
 @_options
-class CheckOptions(_ListOptions):
+class CheckOptions(StatsOptions):
     """The options of ``lst check``."""
 
     root: AnyPath | None = _check(
@@ -204,7 +186,6 @@ class CheckOptions(_ListOptions):
         "Check the requirements of SageMaker's image classification, or of MXNet's readers.",
         choices=("sagemaker", "mxnet"),
     )
-    classes: AnyPath | None = _classes("LIST")
 
 
 @_options
