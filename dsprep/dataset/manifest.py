@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import json
+import os
 import re
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, TypeVar
@@ -13,7 +14,7 @@ from dsprep.errors import OtherVersion, SourceError
 from dsprep.findings import Reject
 from dsprep.schema import Schema
 from dsprep.storage.checksums import crc32c as extend
-from dsprep.storage.files import read_bytes
+from dsprep.storage.files import exists, read_bytes
 from dsprep.storage.local import LONGEST_NAME, open_regular, read_whole
 
 VERSION = 2
@@ -176,6 +177,32 @@ def manifest_names(names: Collection[str], file: str | None = None) -> list[str]
 def single_of(manifest: str) -> str | None:
     """Return the single file that a manifest is named after; None if it is of a directory."""
     return manifest.removesuffix(MANIFEST).removesuffix(".") or None
+
+
+def manifest_of(
+    files: Sequence[str],
+    on_error: Callable[[str, SourceError], None],
+    format_name: str | None = None,
+    single: bool = True,
+) -> tuple[str, Manifest] | None:
+    """Return the manifest that names all of some files of a directory, and its path.
+
+    It is the first one's own, if that may be a single file, or that of the directory.
+    """
+    own = [f"{files[0]}.{MANIFEST}"] if single else []
+    for path in (*own, os.path.join(os.path.dirname(files[0]), MANIFEST)):
+        if not exists(path):
+            continue
+        try:
+            manifest = read_manifest(path)
+        except SourceError as error:
+            on_error(path, error)
+            continue
+        named = {shard.name for shard in manifest.shards}
+        is_same = format_name in (None, manifest.format)
+        if is_same and named.issuperset(map(os.path.basename, files)):
+            return path, manifest
+    return None
 
 
 def read_manifest(path: str | Path) -> Manifest:

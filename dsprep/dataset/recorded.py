@@ -41,10 +41,12 @@ def _chosen(told: Mapping[str, Any]) -> Choice:
     return Choice(only=only, drop=drop, rename=dict(told.get("rename", {})))
 
 
-def recorded_options(manifest: Manifest) -> Recorded:
-    """Read the options of a manifest, which may come from anywhere."""
+def recorded_options(manifest: Manifest, path: str) -> Recorded:
+    """Read the options of the manifest at a path, which may come from anywhere."""
     if manifest.format not in FORMATS:
-        raise SourceError(f"the format {manifest.format!r:.40} is not one that dsprep knows")
+        raise SourceError(
+            f"{path}: the format {manifest.format!r:.40} is not one that dsprep knows"
+        )
     try:
         options = manifest.options
         if options.get("indexed") is True:
@@ -62,6 +64,8 @@ def recorded_options(manifest: Manifest) -> Recorded:
         told = json.loads(json.dumps({"name": made.layout.name, **made.layout.options()}))
         if (told, made.max_pixels) == (options["format"], options["max_pixels"]):
             return replace(made, layout=replace(made.layout, schema=manifest.schema))
+    except SourceError as error:
+        raise SourceError(f"{path}: {error}") from None
     except (LookupError, TypeError, ValueError, AttributeError, ArithmeticError, OptionError):
         pass
-    raise SourceError("its options are not those of this version of dsprep")
+    raise SourceError(f"{path}: its options are not those of this version of dsprep")

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import os
+import time
 from collections import Counter
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from itertools import chain
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 from dsprep.errors import DamagedShard, DsprepError
 
@@ -20,14 +22,20 @@ class Problem(NamedTuple):
     sample: str  # the key of the sample, or the empty string
     message: str  # what is wrong
 
+    @classmethod
+    def of(cls, file: str, message: str) -> Problem:
+        """Return a problem of a whole file."""
+        return cls(file, None, "", message)
 
-def problem_of(error: DsprepError | OSError, path: Path) -> Problem:
+
+def problem_of(error: DsprepError | OSError, path: Path | str, name: str = "") -> Problem:
     """Return the problem of a file that could not be read."""
+    name = name or os.path.basename(path)
     if isinstance(error, DamagedShard):
-        return Problem(path.name, error.offset, "", error.problem)
+        return Problem(name, error.offset, "", error.problem)
     if isinstance(error, OSError):
-        return Problem(path.name, None, "", f"cannot be read ({error.strerror})")
-    return Problem(path.name, None, "", str(error).removeprefix(f"{path}: "))
+        return Problem.of(name, f"cannot be read ({error.strerror})")
+    return Problem.of(name, str(error).removeprefix(f"{path}: "))
 
 
 class FieldFound(NamedTuple):
@@ -76,27 +84,6 @@ class VerifyReport:
     fields: Sequence[FieldFound] = ()
 
 
-def joined(
-    dest: str, reports: Sequence[VerifyReport], others: Sequence[Problem], seconds: float
-) -> VerifyReport:
-    """Join the reports of several data sets, with problems that are of none of them."""
-    return VerifyReport(
-        destination=dest,
-        format=" and ".join(dict.fromkeys(report.format for report in reports)),
-        manifest=all(report.manifest for report in reports),
-        shards=sum(report.shards for report in reports),
-        samples=sum(report.samples for report in reports),
-        bytes=sum(report.bytes for report in reports),
-        checked=list(dict.fromkeys(chain.from_iterable(report.checked for report in reports)))
-        or ["manifest"],  # none could be read
-        problems=[*chain.from_iterable(report.problems for report in reports), *others],
-        seconds=seconds,
-        proof=sum((Counter(report.proof) for report in reports), Counter()),
-        notes=list(chain.from_iterable(report.notes for report in reports)),
-        fields=reports[0].fields if len(reports) == 1 else (),
-    )
-
-
 class IndexFile(NamedTuple):
     """An index, or a manifest."""
 
@@ -134,4 +121,30 @@ class IndexReport:
     files: Sequence[IndexFile]
     problems: Sequence[Problem]
     notes: Sequence[str]
-    seconds: float
+    seconds: float = 0.0
+
+
+R = TypeVar("R", VerifyReport, IndexReport)
+
+_JOIN: dict[str, Callable[[list[Any]], Any]] = {
+    "format": lambda formats: " and ".join(dict.fromkeys(formats)),
+    "manifest": all,
+    **dict.fromkeys(("shards", "samples", "bytes"), sum),
+    **dict.fromkeys(("problems", "notes", "files"), lambda lists: list(chain(*lists))),
+    "checked": lambda lists: list(dict.fromkeys(chain(*lists))),
+    "proof": lambda counts: sum(map(Counter, counts), Counter()),
+    "fields": lambda lists: lists[0] if len(lists) == 1 else (),
+}
+"""How values of several reports become one."""
+
+
+def joined(dest: str, reports: Sequence[R], problems: Sequence[Problem], began: float) -> R:
+    """Join the reports of several data sets, with problems that are of none of them."""
+    values = {
+        name: join([getattr(report, name) for report in reports])
+        for name, join in _JOIN.items()
+        if hasattr(reports[0], name)
+    }
+    values["problems"] += problems
+    seconds = time.monotonic() - began
+    return replace(reports[0], **values, destination=dest, seconds=seconds)

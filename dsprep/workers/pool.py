@@ -88,11 +88,15 @@ class Pool:
         self._workers.append(worker)
         return len(self._workers) - 1
 
-    def map(self, function: Callable[[A], R], arguments: Iterable[A]) -> list[R]:
-        """Call a function with each of the arguments; the results are in their order."""
-        calls = list(arguments)
-        results = dict(self._run(function, calls, None, None))
-        return [results[position] for position in range(len(calls))]
+    def map(
+        self, function: Callable[..., R], arguments: Iterable[A], report: Report | None = None
+    ) -> list[R]:
+        """Call a function with each of the arguments; the results are in their order.
+
+        With ``report``, the function takes that, too, and reports its progress.
+        """
+        results = dict(self._run(function, arguments, report, None))
+        return [results[position] for position in range(len(results))]
 
     def run(
         self,
