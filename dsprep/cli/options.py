@@ -11,7 +11,7 @@ import click
 
 from dsprep.cli.help import option_group
 from dsprep.errors import OptionError
-from dsprep.keywords import ClassOptions, FieldOptions, RunOptions, SourceOptions
+from dsprep.keywords import ClassOptions, CommandOptions, FieldOptions, SourceOptions
 from dsprep.options import option_name
 from dsprep.units import parse_size
 from dsprep.waits import WAITS
@@ -254,7 +254,9 @@ def take_transform(options: dict[str, Any]) -> Transform | None:
 
 
 _run = option_group("Run")
-workers_option = next(_click_option(each) for each in fields(RunOptions) if each.name == "workers")
+workers_option = next(
+    _click_option(each) for each in fields(CommandOptions) if each.name == "workers"
+)
 dry_run_option = _run("--dry-run", is_flag=True, help="Print what would be done, write nothing.")
 
 

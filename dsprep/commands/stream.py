@@ -17,8 +17,7 @@ from dsprep.findings import (
 )
 from dsprep.formats import CONCATENATIVE
 from dsprep.formats.base import Entry, Format
-from dsprep.formats.compressed import Readable
-from dsprep.formats.stream import ShardStream, why_no_shard
+from dsprep.formats.stream import Readable, ShardStream, why_no_shard
 from dsprep.keywords import (
     FieldOptions,
     FormatOptions,

@@ -197,6 +197,11 @@ class Format(ABC):
             OptionError: If it cannot hold a field; the message names the option that leaves it out.
         """
 
+    def laid_out(self, schema: Schema, fields: Iterable[Field]) -> Self:
+        """Return this format with some fields of a schema, whose places are those of the format."""
+        arranged = replace(schema, fields=tuple(fields), format=self.name)
+        return replace(self, schema=arranged)
+
     def placeholders(self, schema: Schema) -> frozenset[str]:
         """Return the raw names of labels that mean nothing: those of samples without labels."""
         return frozenset()

@@ -93,8 +93,7 @@ class RecordIO(Format):
         if label is not None:
             notes += rounding_notes([label], "a record")
             fields.append(replace(label, places=(("label",),)))
-        arranged = Schema(tuple(fields), schema.image, schema.label, self.name)
-        return replace(self, schema=arranged), notes
+        return self.laid_out(schema, fields), notes
 
     @cached_property
     def _names(self) -> tuple[str, str | None]:

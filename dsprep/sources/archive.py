@@ -117,9 +117,9 @@ def archive_kind(path: str) -> str | None:
     """Return which archive a file is: ``zip``, ``tar``, ``compressed tar``, or None."""
     name = os.path.basename(path).lower()
     try:
-        with ShardStream.of_archive(path) as stream:
-            head, is_unpacked = stream.peek(tar.BLOCK), stream.is_unpacked
-        if not is_unpacked:
+        with ShardStream.of_headers(path, is_shard=False) as stream:
+            head, compressed = stream.peek(tar.BLOCK), stream.compressed
+        if not compressed:
             if head.startswith((b"PK\x03\x04", b"PK\x05\x06")):
                 return "zip"
             if name.endswith((".zip", ".exe")):  # a program that unpacks it may precede a zip
@@ -133,7 +133,7 @@ def archive_kind(path: str) -> str | None:
     # A tar without members is nothing but zeros, so its name has to say what it is.
     if not tar.is_tar(head) or not (any(head) or ".tar" in name):
         return None
-    return "compressed tar" if is_unpacked else "tar"
+    return "compressed tar" if compressed else "tar"
 
 
 def is_archive(path: str) -> bool:
@@ -194,7 +194,7 @@ def _list(path: str, below: str, kind: str, most: int = sys.maxsize) -> Archive:
             with reader.open() as file:
                 _list_zip(file, listing, reader, most)
         else:
-            with ShardStream.of_archive(path) as stream:
+            with ShardStream.of_headers(path, is_shard=False) as stream:
                 list_tar(stream, listing, most)
                 unpacked = stream.offset
             reader = TarReader(path, size, mtime)
@@ -254,13 +254,13 @@ def list_tar(
                 end = entry.at + entry.size
             if len(listing.names) >= most or entry.at + entry.size > limit:
                 return
-        if not directory and stream.is_unpacked:
+        if not directory and stream.compressed:
             stream.rest_is_zero()  # and so the checksum of the compressed data
     except DamagedShard as damage:
         if end > (stream.offset if stop is None else min(stop, stream.offset)):
             listing.remove([len(listing.names) - 1], "the archive was cut off in it")
         name = directory + os.path.basename(stream.path)
-        where = f"at byte {damage.offset}{', decompressed' * stream.is_unpacked}"
+        where = f"at byte {damage.offset}{', decompressed' * stream.compressed}"
         listing.damage.append(Finding("damaged", name, f"{where}: {damage.problem}"))
 
 

@@ -176,7 +176,7 @@ class CompressedTarReader(ArchiveReader):
 
     @contextmanager
     def _decompressed(self) -> Iterator[ShardStream]:
-        with self.open() as file, ShardStream.of_archive(self.path) as tar:
+        with self.open() as file, ShardStream.of_headers(self.path, is_shard=False) as tar:
             try:
                 yield tar
             except DamagedShard as error:

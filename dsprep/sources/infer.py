@@ -238,19 +238,18 @@ def _column(catalog: Catalog, labels: Sequence[Any]) -> pl.Series | None:
     """Return labels as a column of a catalog; None unless all samples have numbers."""
     import polars as pl
 
+    from dsprep.sources.labels import label_lists
+
     assert catalog.settled is not None
     label = catalog.settled.schema.label_field
-    if label is None or any(each is None or isinstance(each, str) for each in labels):
+    if label is None:
         return None
-    if label.type == "class":
-        known = range(len(catalog.classes)) if catalog.classes else None
-        if known is not None and any(each not in known for each in labels):
-            return None
-        return pl.Series("cls", labels, dtype=pl.Int64)
-    lists = [each if isinstance(each, tuple) else (each,) for each in labels]
-    if not all(own and all(isinstance(item, int | float) for item in own) for own in lists):
+    if label.type != "class":
+        return label_lists(labels)
+    known = range(len(catalog.classes)) if catalog.classes else None
+    if any(not isinstance(each, int) or (known and each not in known) for each in labels):
         return None
-    return pl.Series("label", lists, dtype=pl.List(pl.Float64))
+    return pl.Series("cls", labels, dtype=pl.Int64)
 
 
 def table_of(settled: Settled, schema: Schema, samples: int) -> Iterator[tuple[str, ...]]:

@@ -129,7 +129,7 @@ def _parts(source: Source, run_all: RunAll) -> Found | None:
     if source.kind is None and not is_downloaded:
         return None
     from dsprep.sources.archive import is_archive, open_archive
-    from dsprep.sources.parts import read_archived_parts, read_parts
+    from dsprep.sources.parts import read_parts, read_stems
 
     _require_alone(source)
     if not is_dir(source.root):
@@ -143,7 +143,7 @@ def _parts(source: Source, run_all: RunAll) -> Found | None:
         archive = open_archive(source.root)
         extensions = frozenset(extension_in(name)[1:] for name in archive.listing.names)
         files = files_of(archive, extensions).below_top()
-        return read_archived_parts(archive.path, files, _classes(source))
+        return read_stems(archive.path, files, _classes(source))
     catalog, findings = read_parts(
         source.root,
         pairs=source.pairs or None,
@@ -175,7 +175,7 @@ def _written(source: Source, run_all: RunAll) -> Found | None:
     """Read a folder that dsprep wrote."""
     if source.kind or source.chooses or source.others or source.classes or not is_dir(source.root):
         return None
-    from dsprep.sources.folder import read_written
+    from dsprep.sources.described import read_written
 
     return read_written(source.root, run_all)
 

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Sequence
-from typing import NamedTuple
+from collections.abc import Iterable, Sequence
+from typing import Any, NamedTuple
 
 import polars as pl
 
@@ -32,18 +32,37 @@ class Known(NamedTuple):
     order: str | None = None  # otherwise, the order of the names; see `number_classes`
 
 
+def label_lists(labels: Iterable[Any]) -> pl.Series | None:
+    """Return labels as a column of lists; None unless each is of numbers that a float can hold."""
+    lists = [each if isinstance(each, tuple | list) else (each,) for each in labels]
+    for label in lists:
+        if not label or any(not isinstance(number, int | float) for number in label):
+            return None
+        if any(isinstance(number, int) and abs(number) > _LARGEST_EXACT for number in label):
+            return None
+    return pl.Series("label", lists, dtype=pl.List(pl.Float64), strict=False)
+
+
+def class_numbers(lists: pl.Series) -> pl.Series | None:
+    """Return class numbers if every sample has one label and all are whole; else None."""
+    if not (lists.list.len() == 1).all():
+        return None
+    first = lists.list.first()
+    is_class = (first % 1 == 0) & (first.abs() < _LARGEST_EXACT)
+    return first.cast(pl.Int64).alias("cls") if is_class.all() else None
+
+
 def labels_from_numbers(rows: pl.DataFrame, known: Known, source: str) -> pl.Series:
     """Turn labels into class numbers, if every sample has one label and all are whole."""
-    labels, first = pl.col("labels"), pl.col("labels").list.first()
-    is_class = (labels.list.len() == 1) & (first % 1 == 0) & (first.abs() < _LARGEST_EXACT)
-    if not rows.select(is_class.all()).item():
+    numbers = class_numbers(rows["labels"])
+    if numbers is None:
         return rows["labels"].alias("label")
-    numbers = rows.select("line", cls=first.cast(pl.Int64))
     if known.classes is not None:
         outside = ~pl.col("cls").is_between(0, len(known.classes) - 1)
         which = _among(known.classes, known.owner)
-        refuse(source, numbers, outside, lambda row: f"{row['cls']} is none of {which}")
-    return numbers["cls"]
+        listed = pl.DataFrame([rows["line"], numbers])
+        refuse(source, listed, outside, lambda row: f"{row['cls']} is none of {which}")
+    return numbers
 
 
 def _among(classes: Sequence[object], owner: str | None) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import os
 from array import array
 from collections import Counter
@@ -15,7 +16,7 @@ from dsprep.errors import BadSample, DamagedShard, SourceError
 from dsprep.findings import Finding
 from dsprep.formats import shard_stem
 from dsprep.formats.base import Format
-from dsprep.formats.stream import ShardStream, why_no_shard
+from dsprep.formats.stream import Part, ShardStream, why_no_shard
 from dsprep.rows import Reader, Rows
 from dsprep.sample import Sample, key_of
 from dsprep.schema import IMAGE
@@ -91,7 +92,8 @@ class ShardReader(Reader):
         number = run.first
         while number < run.last:
             start = rows.offsets[number]
-            with ShardStream.of_part(path, file, start, run.stop, rows.ids[number]) as stream:
+            part = Part(file, start, run.stop)
+            with ShardStream.of_part(path, part, start, rows.ids[number]) as stream:
                 try:
                     for entry in self.layout.read(stream):
                         if (entry.offset, entry.size) != (start, rows.sizes[number]):
@@ -211,7 +213,7 @@ class _Streams:
             try:
                 encoded = self._encoded(run.file, offset, size)
                 path = self._reader.files[run.file]
-                stream = ShardStream.of_sample(path, encoded, offset, id)
+                stream = ShardStream.of_part(path, io.BytesIO(encoded), offset, id)
                 found = list(self._reader.layout.read(stream))
             except DamagedShard as error:
                 yield BadSample(f"at byte {error.offset}: {error.problem}")
@@ -364,16 +366,17 @@ def _with_labels(
     """Add the labels of headers: class numbers, if each is one whole number."""
     import polars as pl
 
+    from dsprep.sources.labels import class_numbers
+
     if len(labels) < table.height:
         return table
-    column = pl.Series("label", labels, dtype=pl.List(pl.Float64))
-    first = column.list.first()
-    is_whole = (first % 1 == 0) & (first.abs() <= 2**53)
-    if (column.list.len() == 1).all() and is_whole.all():
-        numbers = first.cast(pl.Int64).alias("cls")
-        if classes is None or numbers.is_between(0, len(classes) - 1).all():
-            column = numbers
-    return table.with_columns(column)
+    lists = pl.Series("label", labels, dtype=pl.List(pl.Float64))
+    numbers = class_numbers(lists)
+    if numbers is None or (
+        classes is not None and not numbers.is_between(0, len(classes) - 1).all()
+    ):
+        return table.with_columns(lists)
+    return table.with_columns(numbers)
 
 
 def _lost(path: str, shard: IndexedShard, expected: int | None) -> Iterator[Finding]:

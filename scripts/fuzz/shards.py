@@ -14,7 +14,7 @@ from dsprep.errors import BadSample, DamagedShard, DsprepError, OptionError
 from dsprep.formats.base import Entry, Format, Span
 from dsprep.formats.recordio import RecordIO
 from dsprep.formats.recordio_protobuf import RecordIOProtobuf
-from dsprep.formats.stream import ShardStream, is_gzip
+from dsprep.formats.stream import ShardStream, compression_of_shard
 from dsprep.formats.tfrecord import PRESETS, TFRecord
 from dsprep.formats.webdataset import WebDataset
 from dsprep.sample import Sample
@@ -115,7 +115,7 @@ def check_shard(layout: Format, data: bytes, directory: Path) -> None:
         Different: If two of them disagree, or a sample that was read does not come back.
     """
     entries, damage = _read(layout, io.BytesIO(data))
-    if not is_gzip(data[:9]):
+    if compression_of_shard(data[:9]) != "gzip":
         squeezed = _read(layout, _Dribble(gzip.compress(data, 1)))
         require_equal(repr((entries, damage)), repr(squeezed), "compressed")
     path = directory / "shard"
