@@ -122,7 +122,7 @@ def prepare(
     )
     comparison, lacking = _match_fields(shards, base, catalog, pipeline)
     problems = [
-        Problem.of(shards.destination.manifest.name, f"has no field {name!r}, and the source has")
+        Problem(shards.destination.manifest.name, f"has no field {name!r}, and the source has")
         for name in (lacking if made.known else ())
     ]
     return comparison, understood, [*problems, *_other_classes(comparison)]
@@ -189,7 +189,7 @@ def _other_classes(comparison: Comparison) -> Iterator[Problem]:
             for number, (mine, other) in enumerate(zip(field.names, theirs or (), strict=False))
             if mine != other and mine and other
         )
-        yield from (Problem.of(file, text) for text in islice(messages, _MAX_CLASSES))
+        yield from (Problem(file, text) for text in islice(messages, _MAX_CLASSES))
 
 
 def compare(
@@ -242,7 +242,7 @@ def compare(
             found.join(source, on=on, how="anti", nulls_equal=True),
             lambda row: "the source holds no such sample",
         ),
-        *(Problem("", None, path, lost) for path in missing),
+        *(Problem("", lost, path) for path in missing),
     ]
     return problems, notes
 
@@ -376,4 +376,4 @@ def _hints(other: pl.DataFrame, compared: int, comparison: Comparison) -> Iterat
 
 def _problems(table: pl.DataFrame, message: Callable[[dict[str, Any]], str]) -> Iterator[Problem]:
     for row in table.sort("file", "offset").iter_rows(named=True):
-        yield Problem(row["file"], row["offset"], row["key"], message(row))
+        yield Problem(row["file"], message(row), row["key"], row["offset"])

@@ -86,7 +86,7 @@ def index(
         )
     state = "checked" if check else "planned" if dry_run else "indexed"
     found = find_shards(dest)
-    lost = [Problem.of(*stray) for stray in strays(dest, found)]
+    lost = [Problem(*stray) for stray in strays(dest, found)]
     if lost and overwrite and found[0].destination.single is None:
         found, lost = [without_record(found[0])], []
     with Pool(available_cores() if workers is None else workers) as pool:
@@ -138,16 +138,15 @@ def _index(shards: Shards, run: _Run) -> IndexReport:
     ]
     if run.state == "checked":
         problems += [
-            Problem.of(file.name, file.detail or "is missing")
+            Problem(file.name, file.detail or "is missing")
             for file in files
             if file.state != "unchanged"
         ]
-    notes += _notes(made, kinds)
-    for name, reason in _unmade(made, kinds):
-        if run.kinds:  # it was asked for by its name
-            problems.append(Problem.of(name, reason))
+    for name, remark in _remarks(made, kinds):
+        if name and run.kinds:  # it was asked for by its name
+            problems.append(Problem(name, remark))
         else:
-            notes.append(f"{name}: {reason}")
+            notes.append(f"{name}: {remark}" if name else remark)
     return IndexReport(
         destination=str(directory),
         format=layout.name,
@@ -231,13 +230,13 @@ def _mismatches(manifest: Manifest | None, made: Mapping[str, IndexedShard]) -> 
     for receipt in manifest.shards if manifest else ():
         shard = made.get(receipt.name)
         if shard is None:
-            yield Problem.of(receipt.name, "is in the manifest, but not there")
+            yield Problem(receipt.name, "is in the manifest, but not there")
         elif shard.problem is None:
             for what in ("bytes", "samples"):
                 has, says = getattr(shard, what), getattr(receipt, what)
                 if has != says:
                     message = f"has {has:,} {what}, but the manifest says {says:,}"
-                    yield Problem.of(receipt.name, message)
+                    yield Problem(receipt.name, message)
 
 
 def _settle_manifest(
@@ -250,20 +249,20 @@ def _settle_manifest(
 ) -> list[Settled]:
     """Write a manifest, or add to the one that is there what was written."""
     manifest, path = shards.manifest, shards.destination.manifest
-    if manifest is None:
-        if "manifest" not in kinds:
-            return []
-        if scratch is None:  # its content is not known
-            return [Settled(FileReceipt(path.name, 0, 0), "manifest", "missing")]
-        manifest = _new_manifest(shards, made, [index.receipt for index in settled])
-        return [settle(path, "manifest", manifest.to_json().encode(), None, scratch)]
-    new = [index.receipt for index in settled if index.state != "unchanged"]
-    updated = _with_indexes(manifest, made, new)
-    if updated == manifest or state == "checked":
-        return [Settled(FileReceipt(path.name, 0, 0), "manifest", "unchanged")]
+    unknown = Settled(FileReceipt(path.name, 0, 0), "manifest", "missing")
+    if manifest is None and "manifest" not in kinds:
+        return []
+    if manifest is None and scratch is None:
+        return [unknown]
+    new = [index.receipt for index in settled if index.state != "unchanged" or not manifest]
+    updated = _with_indexes(manifest or _new_manifest(shards, made), made, new)
+    if updated == manifest or (manifest and state == "checked"):
+        return [unknown._replace(state="unchanged")]
     now = settle(path, "manifest", updated.to_json().encode(), None, scratch)
-    names = format_some([receipt.name for receipt in new])
-    return [now._replace(state="updated", detail=f"tells of {names} now")]
+    if manifest is not None:
+        names = format_some([receipt.name for receipt in new])
+        now = now._replace(state="updated", detail=f"tells of {names} now")
+    return [now]
 
 
 def data_set_name(shards: Shards) -> str:
@@ -276,9 +275,7 @@ def data_set_name(shards: Shards) -> str:
     return name if _SAFE.fullmatch(name) and name != "manifest" else "shards"
 
 
-def _new_manifest(
-    shards: Shards, made: Mapping[str, IndexedShard], indexes: Sequence[FileReceipt]
-) -> Manifest:
+def _new_manifest(shards: Shards, made: Mapping[str, IndexedShard]) -> Manifest:
     """Make the manifest of shards that have none."""
     layout, directory = shards.made.layout, shards.directory
     receipts = []
@@ -292,7 +289,6 @@ def _new_manifest(
             ShardReceipt(name, shard.bytes, shard.crc32c, shard.samples, tuple(sidecars))
         )
     classes = shards.destination.companion("classes.txt")
-    of_shards = {index_name(name, layout) for name in made}
     return Manifest(
         format=layout.name,
         name=data_set_name(shards),
@@ -303,10 +299,7 @@ def _new_manifest(
         source="",
         options=options_of_others(layout, shards.destination.single is not None),
         shards=receipts,
-        files=[
-            *([FileReceipt.of(classes)] if classes.is_file() else []),
-            *(index for index in indexes if index.name not in of_shards),
-        ],
+        files=[FileReceipt.of(classes)] if classes.is_file() else [],
     )
 
 
@@ -316,39 +309,33 @@ def _with_indexes(
     """Return a manifest that names indexes, too."""
     new = {receipt.name: receipt for receipt in indexes}
 
-    def updated(files: Sequence[FileReceipt], extra: FileReceipt | None) -> list[FileReceipt]:
-        added = {extra.name: extra} if extra else {}
-        return [*({file.name: new.get(file.name, file) for file in files} | added).values()]
+    def updated(files: Sequence[FileReceipt], own: Sequence[str]) -> list[FileReceipt]:
+        known = {file.name: file for file in files}
+        added = {name: new[name] for name in (*known, *own) if name in new}
+        return list((known | added).values())
 
-    own = {name: shard.index.receipt.name for name, shard in made.items() if shard.index}
-    of_set = [index for index in indexes if index.name not in own.values()]
-    return replace(
-        manifest,
-        shards=[
-            replace(
-                shard, sidecars=tuple(updated(shard.sidecars, new.get(own.get(shard.name, ""))))
-            )
-            for shard in manifest.shards
-        ],
-        files=updated(manifest.files, of_set[0] if of_set else None),
-    )
+    own = {name: [shard.index.receipt.name] for name, shard in made.items() if shard.index}
+    shards = [
+        replace(shard, sidecars=tuple(updated(shard.sidecars, own.get(shard.name, ()))))
+        for shard in manifest.shards
+    ]
+    of_set = [name for name in new if [name] not in own.values()]
+    return replace(manifest, shards=shards, files=updated(manifest.files, of_set))
 
 
-def _unmade(made: Mapping[str, IndexedShard], kinds: frozenset[str]) -> Iterator[tuple[str, str]]:
-    """Find the whole shards that cannot have an index, and why."""
+def _remarks(made: Mapping[str, IndexedShard], kinds: frozenset[str]) -> Iterator[tuple[str, str]]:
+    """Yield remarks; those on a shard, with its name, say why it has no index."""
+    long = sum(shard.long_names for shard in made.values())
+    if long and "wids" in kinds:
+        count = format_count(long, "name")
+        yield "", f"{count} of more than 100 bytes, which wids does not read whole"
+    for name, shard in made.items():
+        if shard.repeats:
+            yield "", f"{name}: several samples have one id, so the keys in its index are positions"
+    if any(shard.problem for shard in made.values()):
+        yield "", "indexes of all shards are left as they are, because a shard is damaged"
     for name, shard in made.items():
         if shard.without:
             yield name, f"has no index: {shard.without}"
         if shard.compressed and "wids" in kinds:
             yield name, "there is no wids index, as wids does not read gzip"
-
-
-def _notes(made: Mapping[str, IndexedShard], kinds: frozenset[str]) -> Iterator[str]:
-    long = sum(shard.long_names for shard in made.values())
-    if long and "wids" in kinds:
-        yield f"{format_count(long, 'name')} of more than 100 bytes, which wids does not read whole"
-    for name, shard in made.items():
-        if shard.repeats:
-            yield f"{name}: several samples have one id, so the keys in its index are positions"
-    if any(shard.problem for shard in made.values()):
-        yield "indexes of all shards are left as they are, because a shard is damaged"

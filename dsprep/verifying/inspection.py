@@ -139,7 +139,7 @@ def inspect(task: Task, report: Report) -> Inspected:
             try:
                 _inspect_samples(task, stream, found, report)
                 for wrong in _other_names(task):
-                    found.add(Problem.of(path.name, wrong))
+                    found.add(Problem(path.name, wrong))
             except DamagedShard as error:
                 found.add(problem_of(error, path))
             found.bytes, found.crc32c = stream.checksum()
@@ -167,11 +167,11 @@ def _inspect_samples(task: Task, stream: ShardStream, found: Inspected, report: 
                 found.misfits += 1
                 found.misfit = found.misfit or f"the sample {raw.key!r} {misfit}"
                 if enforced:
-                    found.add(Problem(path.name, offset, raw.key, misfit))
+                    found.add(Problem(path.name, misfit, raw.key, offset))
         if sample is not None:
             found.counts.update(sample.fields.keys())
             for wrong in check(sample):
-                found.add(Problem(path.name, offset, raw.key, wrong))
+                found.add(Problem(path.name, wrong, raw.key, offset))
         if digester is not None:
             digest = None if sample is None else digester(sample)
             name = name_of(raw, layout)
@@ -183,7 +183,7 @@ def _inspect_samples(task: Task, stream: ShardStream, found: Inspected, report: 
         except OSError as error:
             found.problems.append(problem_of(error, index))
         else:
-            found.problems += [Problem.of(index.name, difference)] if difference else []
+            found.problems += [Problem(index.name, difference)] if difference else []
 
 
 def _checker(task: Task, reading: Reading | None) -> Callable[[Sample], Iterator[str]]:
@@ -261,7 +261,7 @@ def _inspect_files(task: Task, report: Report) -> Inspected:
             except BadSample as error:
                 wrong = str(error)
             if wrong:
-                found.problems.append(Problem(file.path, None, listed.key, wrong))
+                found.problems.append(Problem(file.path, wrong, listed.key))
         found.samples += len(found.problems) == before
         if task.digester is not None and reading is not None:
             digest, reason = None, None

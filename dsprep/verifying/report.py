@@ -18,24 +18,19 @@ class Problem(NamedTuple):
     """Something that is wrong."""
 
     file: str  # the file's name
-    offset: int | None  # where in it, in (decompressed) bytes; None for the whole file
-    sample: str  # the key of the sample, or the empty string
     message: str  # what is wrong
-
-    @classmethod
-    def of(cls, file: str, message: str) -> Problem:
-        """Return a problem of a whole file."""
-        return cls(file, None, "", message)
+    sample: str = ""  # the key of the sample, or the empty string
+    offset: int | None = None  # where in it, in (decompressed) bytes; None for the whole file
 
 
 def problem_of(error: DsprepError | OSError, path: Path | str, name: str = "") -> Problem:
     """Return the problem of a file that could not be read."""
     name = name or os.path.basename(path)
     if isinstance(error, DamagedShard):
-        return Problem(name, error.offset, "", error.problem)
+        return Problem(name, error.problem, offset=error.offset)
     if isinstance(error, OSError):
-        return Problem.of(name, f"cannot be read ({error.strerror})")
-    return Problem.of(name, str(error).removeprefix(f"{path}: "))
+        return Problem(name, f"cannot be read ({error.strerror})")
+    return Problem(name, str(error).removeprefix(f"{path}: "))
 
 
 class FieldFound(NamedTuple):
@@ -49,41 +44,6 @@ class FieldFound(NamedTuple):
     samples: int  # how many samples have it
 
 
-@dataclass(frozen=True)
-class VerifyReport:
-    """What verifying found.
-
-    Attributes:
-        destination: As it was given.
-        format: Name of the format.
-        manifest: Whether there was a manifest to compare with.
-        shards: Number of shards.
-        samples: Number of samples.
-        bytes: Size of the shards.
-        checked: What was checked, in words.
-        problems: What is wrong; empty if all is well.
-        seconds: How long it took.
-        proof: On S3, the number of correct files by what proves them: the ``checksum`` that S3
-            keeps, the one that dsprep stored in the ``metadata``, ``download``, which reads all
-            bytes; or only their ``size``, which is no proof.
-        notes: Further remarks.
-        fields: The fields of the samples; empty if they are unknown.
-    """
-
-    destination: str
-    format: str
-    manifest: bool
-    shards: int
-    samples: int
-    bytes: int
-    checked: Sequence[str]
-    problems: Sequence[Problem]
-    seconds: float = 0.0
-    proof: Mapping[str, int] = field(default_factory=dict)
-    notes: Sequence[str] = ()
-    fields: Sequence[FieldFound] = ()
-
-
 class IndexFile(NamedTuple):
     """An index, or a manifest."""
 
@@ -95,36 +55,64 @@ class IndexFile(NamedTuple):
     detail: str  # what was wrong, or is new
 
 
-@dataclass(frozen=True)
-class IndexReport:
-    """What indexing did or, for a dry run, would do.
+@dataclass(frozen=True, kw_only=True)
+class CheckReport:
+    """What was found in data sets.
 
     Attributes:
         destination: As it was given.
         format: Name of the format.
-        state: ``indexed``, ``planned`` or ``checked``.
         shards: Number of shards.
         samples: Number of samples.
         bytes: Size of the shards.
-        files: The indexes, and the manifest.
         problems: What is wrong; empty if all is well.
         notes: Further remarks.
         seconds: How long it took.
     """
 
     destination: str
-    format: str
-    state: str
-    shards: int
-    samples: int
-    bytes: int
-    files: Sequence[IndexFile]
-    problems: Sequence[Problem]
-    notes: Sequence[str]
+    format: str = ""
+    shards: int = 0
+    samples: int = 0
+    bytes: int = 0
+    problems: Sequence[Problem] = ()
+    notes: Sequence[str] = ()
     seconds: float = 0.0
 
 
-R = TypeVar("R", VerifyReport, IndexReport)
+@dataclass(frozen=True, kw_only=True)
+class VerifyReport(CheckReport):
+    """What verifying found.
+
+    Attributes:
+        manifest: Whether there was a manifest to compare with.
+        checked: What was checked, in words.
+        proof: On S3, the number of correct files by what proves them: the ``checksum`` that S3
+            keeps, the one that dsprep stored in the ``metadata``, ``download``, which reads all
+            bytes; or only their ``size``, which is no proof.
+        fields: The fields of the samples; empty if they are unknown.
+    """
+
+    manifest: bool = True
+    checked: Sequence[str] = ("manifest",)
+    proof: Mapping[str, int] = field(default_factory=dict)
+    fields: Sequence[FieldFound] = ()
+
+
+@dataclass(frozen=True, kw_only=True)
+class IndexReport(CheckReport):
+    """What indexing did or, for a dry run, would do.
+
+    Attributes:
+        state: ``indexed``, ``planned`` or ``checked``.
+        files: The indexes, and the manifest.
+    """
+
+    state: str
+    files: Sequence[IndexFile] = ()
+
+
+R = TypeVar("R", bound=CheckReport)
 
 _JOIN: dict[str, Callable[[list[Any]], Any]] = {
     "format": lambda formats: " and ".join(dict.fromkeys(formats)),
@@ -140,11 +128,7 @@ _JOIN: dict[str, Callable[[list[Any]], Any]] = {
 
 def joined(dest: str, reports: Sequence[R], problems: Sequence[Problem], began: float) -> R:
     """Join the reports of several data sets, with problems that are of none of them."""
-    values = {
-        name: join([getattr(report, name) for report in reports])
-        for name, join in _JOIN.items()
-        if hasattr(reports[0], name)
-    }
+    own = [name for name in _JOIN if hasattr(reports[0], name)]
+    values = {name: _JOIN[name]([getattr(report, name) for report in reports]) for name in own}
     values["problems"] += problems
-    seconds = time.monotonic() - began
-    return replace(reports[0], **values, destination=dest, seconds=seconds)
+    return replace(reports[0], **values, destination=dest, seconds=time.monotonic() - began)

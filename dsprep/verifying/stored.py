@@ -92,7 +92,7 @@ def verify_stored(dest: str, download: bool, progress: Progress) -> VerifyReport
     finally:
         pace.stop()
         pace.close()
-    reports = reports or [VerifyReport(dest, "", True, 0, 0, 0, ["manifest"], [])]
+    reports = reports or [VerifyReport(destination=dest)]
     return joined(dest, reports, problems, began)
 
 
@@ -125,7 +125,7 @@ def _find(url: str) -> tuple[list[tuple[Place, Shards]], list[Problem]]:
         here = [shards for at, shards in sets if at is place]
         for name, message in left_over(place.names, place.deeper, here):
             end = "/" if name in place.deeper else ""
-            problems.append(Problem.of(place.url(name + end), message))
+            problems.append(Problem(place.url(name + end), message))
     return sets, problems
 
 
@@ -184,9 +184,9 @@ def _verify(
     problems = []
     if where.scratch.name in place.deeper:
         message = "an unfinished run is there: give its command again"
-        problems.append(Problem.of(place.url(where.scratch.name + "/"), message))
+        problems.append(Problem(place.url(where.scratch.name + "/"), message))
     for message in () if is_tree else false_totals(shards.manifest):
-        problems.append(Problem.of(place.url(where.manifest.name), message))
+        problems.append(Problem(place.url(where.manifest.name), message))
     files = list(_files_of(place, shards))
     if is_tree:
         files += _files_in_folder(place, shards, problems)
@@ -208,7 +208,7 @@ def _verify(
             _read_back(place, files, pace, advance)
         else:
             _read_back(place, doubted, pace, ignore)
-    problems += [Problem.of(str(file.location), file.wrong) for file in files if file.wrong]
+    problems += [Problem(str(file.location), file.wrong) for file in files if file.wrong]
     data = [file for file in files if file.is_data and file.stored]
     proof = Counter(file.by for file in files if not file.wrong)
     notes = []
@@ -265,7 +265,7 @@ def _files_in_folder(place: Place, shards: Shards, problems: list[Problem]) -> l
         return []
     if (name, crc32c(data)) not in [(it.name, it.crc32c) for it in shards.manifest.every_file()]:
         message = "is not as it was written: the files that it names are not looked at"
-        problems.append(Problem.of(place.url(name), message))
+        problems.append(Problem(place.url(name), message))
         return []
     files = []
     try:
@@ -277,11 +277,11 @@ def _files_in_folder(place: Place, shards: Shards, problems: list[Problem]) -> l
                 # the first file stands for the sample
                 files.append(_at(place, receipt, 1 if number == 0 else 0, True))
     except ValueError as error:
-        problems.append(Problem.of(place.url(name), f"cannot be read: {error}"))
+        problems.append(Problem(place.url(name), f"cannot be read: {error}"))
         return []
     known = {file.location.key for file in files}
     problems += [
-        Problem.of(place.store.url(stored.key), "is there, but not in the listing")
+        Problem(place.store.url(stored.key), "is there, but not in the listing")
         for page in place.store.list(f"{place.location.key}{single}/")
         for stored in page
         if stored.key not in known

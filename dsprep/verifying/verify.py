@@ -108,7 +108,7 @@ def verify(
     with Pool(available_cores() if workers is None else workers) as pool:
         asked = _Asked(decode, against, loader, max_pixels, choice, pool, progress)
         reports = [_verify(shards, asked) for shards in found]
-    return joined(dest, reports, [Problem.of(*stray) for stray in strays(dest, found)], began)
+    return joined(dest, reports, [Problem(*stray) for stray in strays(dest, found)], began)
 
 
 def _require_sense(
@@ -158,7 +158,7 @@ def _verify(shards: Shards, asked: _Asked) -> VerifyReport:
     if asked.decode and understood.schema is not None:
         checked.append("images")
     elif asked.decode:
-        problems.append(Problem.of("", f"images not decoded: {understood.notes[-1]}"))
+        problems.append(Problem("", f"images not decoded: {understood.notes[-1]}"))
     if comparison is not None:
         checked.append("source")
         with progress.task("reading the source", len(comparison.catalog)):
@@ -272,16 +272,14 @@ def _tasks(
         problems.append(problem_of(error, listing))
         return []
     except ValueError as error:
-        problems.append(Problem.of(listing.name, f"cannot be read: {error}"))
+        problems.append(Problem(listing.name, f"cannot be read: {error}"))
         return []
     named = {file.path for sample in listed for file in sample.files}
     for above, directories, names in os.walk(task.path):
         directories.sort()
         paths = (os.path.relpath(os.path.join(above, name), task.path) for name in sorted(names))
         problems += [
-            Problem.of(path, "is there, but not in the listing")
-            for path in paths
-            if path not in named
+            Problem(path, "is there, but not in the listing") for path in paths if path not in named
         ]
     starts = range(0, len(listed), _FILES_AT_ONCE)
     return [task._replace(listed=listed[at : at + _FILES_AT_ONCE]) for at in starts]
@@ -291,21 +289,21 @@ def _compare_files(shards: Shards) -> Iterator[Problem]:
     """Find files that are missing or left over, and small ones that have changed."""
     scratch, manifest = shards.destination.scratch, shards.manifest
     if scratch.exists():
-        yield Problem.of(scratch.name, UNFINISHED)
+        yield Problem(scratch.name, UNFINISHED)
     if manifest is None:
         return
     if not shards.made.layout.is_tree:
         for wrong in false_totals(manifest):
-            yield Problem.of(shards.destination.manifest.name, wrong)
+            yield Problem(shards.destination.manifest.name, wrong)
     large = set(shards.names)
     for name, file in {file.name: file for file in manifest.every_file()}.items():
         path = shards.directory / name
         if not path.is_file():
-            yield Problem.of(name, "is in the manifest, but not there")
+            yield Problem(name, "is in the manifest, but not there")
         elif name not in large:
             try:
                 if path.stat().st_size != file.bytes or FileReceipt.of(path) != file:
-                    yield Problem.of(name, "is not as it was written")
+                    yield Problem(name, "is not as it was written")
             except OSError as error:
                 yield problem_of(error, path)
 
@@ -322,9 +320,9 @@ def _compare_shards(
         yield from found.problems
         receipt = receipts.get(name) if found.is_read else None
         if receipt and (wrong := difference(receipt, found.bytes, found.crc32c)):
-            yield Problem.of(name, wrong)
+            yield Problem(name, wrong)
         if receipt and found.samples != receipt.samples:
-            yield Problem.of(name, f"holds {found.samples:,} samples, not {receipt.samples:,}")
+            yield Problem(name, f"holds {found.samples:,} samples, not {receipt.samples:,}")
         if found.is_read and not found.samples and not found.problems:
             notes.append(f"{name}: holds no samples")
 
@@ -338,13 +336,13 @@ def _load(loader: str, tasks: Sequence[Task], inspected: Sequence[Inspected]) ->
             try:
                 (count,) = pool.map(count_samples, [(loader, task.path)])
             except RunStopped:
-                yield Problem.of(name, f"{loader} dies of it")
+                yield Problem(name, f"{loader} dies of it")
                 pool.close()
                 pool = Pool(1)
                 continue
             if isinstance(count, str):
-                yield Problem.of(name, f"{loader} cannot read it: {count}")
+                yield Problem(name, f"{loader} cannot read it: {count}")
             elif count != found.samples:
-                yield Problem.of(name, f"{loader} reads {count:,} of {found.samples:,} samples")
+                yield Problem(name, f"{loader} reads {count:,} of {found.samples:,} samples")
     finally:
         pool.close()
