@@ -55,7 +55,7 @@ class _File:
     stored: Stored | None = None  # what is there; None if nothing is, or if it is unknown
     by: str = ""  # what proves it, as in the report
     wrong: str = ""  # what is wrong with it; empty if nothing is
-    doubted: str = ""  # what was wrong by the server's checksum, before its bytes were read
+    is_doubted: bool = False  # whether the server's checksum says that it is wrong
 
     def look(self, store: S3Store) -> None:
         """Compare it by a HEAD."""
@@ -71,10 +71,10 @@ class _File:
             return
         checksum, self.by = known_crc32c(self.stored) or (None, "size")
         self.wrong = difference(self.receipt, self.stored.size, checksum)
-        if self.wrong and self.has_size and self.by == "metadata":
-            self.wrong += ", as its metadata has it"
-        if self.wrong and self.has_size and self.by == "checksum":
-            self.doubted = self.wrong  # another program may have stored a wrong checksum
+        if self.wrong and self.has_size:
+            # Another program may have stored a wrong checksum.
+            self.is_doubted = self.by == "checksum"
+            self.wrong += ", as its metadata has it" if self.by == "metadata" else ""
 
     @property
     def has_size(self) -> bool:
@@ -203,7 +203,7 @@ def _verify(
 
     with progress.task("verifying", sum(file.samples for file in files)):
         pace.each(look, files)
-        doubted = [file for file in files if file.doubted]
+        doubted = [file for file in files if file.is_doubted]
         if download:
             _read_back(place, files, pace, advance)
         else:

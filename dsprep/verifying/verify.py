@@ -8,7 +8,6 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
-from functools import partial
 from typing import TypeVar
 
 from dsprep.arguments import AnyPath, public
@@ -212,13 +211,17 @@ def understand(shards: Shards, choice: Choice, pool: Pool) -> Understood:
         return Understood(schema, layout.placeholders(schema), manifest.enforced)
     files = [str(shards.directory / name) for name in shards.present]
     why = "there are none"
+
+    def run_all(function: Callable[[T], R], tasks: Iterable[T]) -> list[R]:
+        return pool.map(_call, [(function, task) for task in tasks])
+
     # A directory has files that describe all shards in it; these may be sides of a split, though.
     is_whole = shards.destination.single is None and not shards.is_part
     whole = [[str(shards.directory)]] if is_whole else []
     for first, *others in [*whole, files] if files else []:
         source = make_source(first, others=others, kind=layout.name, choice=choice)
         try:
-            catalog, findings = read_source(source, partial(_run_all, pool))
+            catalog, findings = read_source(source, run_all)
         except SourceError as error:
             why = str(error)
             continue
@@ -229,10 +232,6 @@ def understand(shards: Shards, choice: Choice, pool: Pool) -> Understood:
             return Understood(settled.schema, settled.ignored, False, notes, pixels)
         why = f"{first}: is not read as {layout.name}"
     return Understood(None, notes=(f"nothing tells the fields: {why}",))
-
-
-def _run_all(pool: Pool, function: Callable[[T], R], tasks: Iterable[T]) -> list[R]:
-    return pool.map(_call, [(function, task) for task in tasks])
 
 
 def _call(task: tuple[Callable[[T], R], T]) -> R:
