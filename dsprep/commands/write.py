@@ -190,9 +190,9 @@ def new_job(command: str, options: WriteOptions, own_format: str | None = None) 
     source = source_with(options, **values_of(options, ClassOptions))
     asked = options.to or options.format or own_format
     destination, format_name = parse_destination(options.dest, asked)
-    require_effect(command, given, format=format_name, **destination.facts())
-    is_gzip = options.compression == "gzip" or destination.is_gzip
-    layout = make_layout(format_name, options, is_gzip)
+    facts = destination.facts()
+    require_effect(command, given, format=format_name, **facts)
+    layout = make_layout(format_name, options, facts["gzip"] or options.compression == "gzip")
     features = None if format_name == "tfrecord" else options.features
     size = size_of(options)
     return Job(

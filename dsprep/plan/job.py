@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
@@ -133,9 +133,7 @@ def resolve_defaults(job: Job, catalog: Catalog) -> Job:
         size = ShardSize()
     if job.layout.is_tree:
         size = ShardSize(target=_UNIT)
-    unknown = [name for name in sorted(job.images.keep_fields) if not settled.schema.named(name)]
-    which = "this field" if len(unknown) == 1 else "these"
-    idle = [f"--keep-fields {','.join(unknown)}: no sample has {which}"] if unknown else []
+    idle = idle_keep_fields(job.images.keep_fields, settled.schema)
     notes = (*job.notes, *_lacking_image(job, settled), *idle)
     job = replace(job, images=replace(job.images, check=check), size=size, notes=notes)
     require_effect(
@@ -203,11 +201,22 @@ def _no_image(job: Job, catalog: Catalog) -> DsprepError:
             f"{job.source.root}: holds images and labels; --only and --drop leave no image, and no "
             "sample is without one: keep the field image"
         )
-    fields = format_some(list(catalog.settled.schema.by_name))
+    return no_image_error(job.source.root, catalog.settled.schema)
+
+
+def no_image_error(where: str, schema: Schema) -> SourceError:
+    """Return the error for whole samples without an image."""
     return SourceError(
-        f"{job.source.root}: its samples have no image; fields are {fields}: give "
+        f"{where}: its samples have no image; fields are {format_some(list(schema.by_name))}: give "
         "--image-field NAME, or --no-image to accept samples without an image"
     )
+
+
+def idle_keep_fields(names: Iterable[str], schema: Schema) -> list[str]:
+    """Return a note on fields to keep that no sample has."""
+    unknown = [name for name in sorted(names) if not schema.named(name)]
+    which = "this field" if len(unknown) == 1 else "these"
+    return [f"--keep-fields {','.join(unknown)}: no sample has {which}"] if unknown else []
 
 
 def _lacking_image(job: Job, settled: Settled) -> list[str]:

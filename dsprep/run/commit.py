@@ -32,8 +32,7 @@ from dsprep.storage.local import destination_errors
 
 T = TypeVar("T")
 
-_MOST_CLASSES = 10_000_000
-"""More than any data set has; samples may say anything."""
+_MOST_CLASSES = 10_000_000  # more than any data set has; samples may say anything
 
 
 def identity_of(plan: Plan) -> dict[str, Any]:

@@ -19,14 +19,9 @@ from dsprep.storage.local import destination_errors, free_bytes
 from dsprep.units import format_count, format_size
 from dsprep.workers.pool import Pool
 
-_PIECE_BYTES = 16_000_000
-"""Smaller pieces are not worth the joining."""
-
-_SMALL_FILE = 32_000
-"""Bytes of a file that takes longer to open than to copy twice."""
-
-_PIECES = 32
-"""Into about how many pieces a run of few shards is cut, so that all workers end together."""
+_PIECE_BYTES = 16_000_000  # smaller pieces are not worth the joining
+_SMALL_FILE = 32_000  # bytes of a file that takes longer to open than to copy twice
+_PIECES = 32  # about how many a run of few shards is cut into, so that all workers end together
 
 
 def unpack(task: tuple[Reader, int, str], report: Callable[[int], None]) -> None:

@@ -24,14 +24,9 @@ from dsprep.sample import Sample
 from dsprep.sources.shards import ShardReader
 from dsprep.storage.local import destination_errors, open_regular
 
-_BUFFER = 1 << 18
-"""Bytes per write: few system calls, and still in a core's own cache for the checksum."""
-
-_LARGE_PART = 16384
-"""Parts larger than this, on average, are written one by one rather than joined first."""
-
-_REJECTS = 100
-"""Rejects that are reported at once."""
+_BUFFER = 1 << 18  # bytes per write: few system calls, and the checksum finds them in the cache
+_LARGE_PART = 16384  # parts larger than this, on average, are written without joining them first
+_REJECTS = 100  # rejects that are reported at once
 
 Listed: TypeAlias = tuple[int, int | tuple[float, ...] | None, str]
 """The id, the label and the name of a sample, as an index beside a shard has them."""
