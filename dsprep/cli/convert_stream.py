@@ -71,13 +71,12 @@ def convert_stdin(
 
 
 def _format(path: str, given: str | None, option: str) -> str:
-    told = None if path == STREAM else format_of_file(path)
-    name = given or (told.name if told else None)
-    if option == "--to" and told and name != told.name:
-        raise OptionError(f"{path}: is a name for {told.name}, but --to says {name}")
+    found = None if path == STREAM else format_of_file(path)
+    if found and option == "--to" and given not in (None, found.name):
+        raise OptionError(f"{path}: is a name for {found.name}, but --to says {given}")
+    name = given or (found.name if found else None)
     if name is None:
-        choices = ", ".join(CONCATENATIVE)
-        raise OptionError(f"{path}: give its format with {option}: {choices}")
+        raise OptionError(f"{path}: give its format with {option}: {', '.join(CONCATENATIVE)}")
     return name
 
 

@@ -32,16 +32,17 @@ from dsprep.plan.job import Job, images_of, make_layout
 from dsprep.plan.plan import Plan, make_plan, require_distinct_keys
 from dsprep.plan.weigh import seconds
 from dsprep.progress import Progress
-from dsprep.run.commit import (
+from dsprep.run.run import Run
+from dsprep.run.state import (
+    RunState,
     begin,
     commit,
     finished_manifest,
     identity_of,
     rejects_of,
+    remove_leftovers,
     require_same,
 )
-from dsprep.run.run import Run
-from dsprep.run.state import RunState, remove_leftovers
 from dsprep.run.target import target_of
 from dsprep.sources.archive import require_there
 from dsprep.sources.kinds import shards_of

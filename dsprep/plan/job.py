@@ -122,7 +122,12 @@ def resolve_defaults(job: Job, catalog: Catalog) -> Job:
     settled, reader = catalog.settled, catalog.reader
     job = _with_schema(job, catalog)
     if settled.schema.image is None and not job.source.choice.no_image and not job.copies:
-        raise _no_image(job, catalog)
+        if reader.whole:
+            raise no_image_error(job.source.root, settled.schema)
+        raise OptionError(
+            f"{job.source.root}: holds images and labels; --only and --drop leave no image, and no "
+            "sample is without one: keep the field image"
+        )
     check, size = job.images.check, job.size
     if check is None:
         # A framework that stops at a bad image must not get it. Samples of shards were checked
@@ -191,17 +196,6 @@ def _with_schema(job: Job, catalog: Catalog) -> Job:
     except DsprepError as error:
         raise type(error)(f"{job.source.root}: {error}") from None
     return replace(job, layout=layout, copies=False, schema=layout.schema, notes=tuple(notes))
-
-
-def _no_image(job: Job, catalog: Catalog) -> DsprepError:
-    """Return the error for samples without an image."""
-    assert catalog.settled is not None
-    if not catalog.reader.whole:
-        return OptionError(
-            f"{job.source.root}: holds images and labels; --only and --drop leave no image, and no "
-            "sample is without one: keep the field image"
-        )
-    return no_image_error(job.source.root, catalog.settled.schema)
 
 
 def no_image_error(where: str, schema: Schema) -> SourceError:

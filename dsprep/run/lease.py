@@ -16,7 +16,7 @@ from dataclasses import replace
 from pathlib import Path
 from uuid import uuid4
 
-from dsprep.errors import DestinationError, DsprepError, StoreError
+from dsprep.errors import DestinationError, DestinationStoreError, DsprepError, StoreError
 from dsprep.storage.local import LARGEST, destination_errors, read_whole
 from dsprep.storage.pool import Flag
 from dsprep.storage.s3.bucket import S3Store
@@ -94,9 +94,13 @@ class Lease:
     def _keep(self) -> None:
         if self._over.wait(RENEWED_EVERY):
             return
-        config = replace(self._store.config, read_timeout=_ANSWERED_WITHIN)
-        retries = Retries(attempts=2)
-        with closing(S3Store(self._store.bucket, config, retries=retries)) as self._impatient:
+        store = S3Store(
+            self._store.bucket,
+            replace(self._store.config, read_timeout=_ANSWERED_WITHIN),
+            retries=Retries(attempts=2),
+            role=DestinationStoreError,
+        )
+        with closing(store) as self._impatient:
             while self._lost is None and not self._over.is_set:
                 with suppress(DsprepError):  # the network may be there again next time
                     self._renew()
