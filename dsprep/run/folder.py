@@ -50,8 +50,8 @@ def require_free(destination: Destination) -> None:
 def require_own_files(destination: Destination) -> None:
     """Refuse to replace a folder that holds files which dsprep did not write."""
     folder, listing = folder_of(destination), destination.companion(LISTING)
-    own = {file.path for file in _files(listing)} if listing.exists() else None
-    for path, _ in _walk(folder) if own is not None else ():
+    own = {file.path for file in _files(listing)} if listing.exists() else set()
+    for path, _ in _walk(folder) if listing.exists() else ():
         if path not in own:
             raise DestinationError(
                 f"{folder / path}: dsprep did not write this file, and it lies in the folder to "
