@@ -56,12 +56,8 @@ class Converted(Iterator[bytes]):
 
     def read(self, count: int = -1) -> bytes:
         """Read ``count`` bytes, or fewer at the end; all if it is negative."""
-        parts = [self._left]
-        size = len(self._left)
-        while count < 0 or size < count:
-            block = next(self._blocks, b"")
-            if not block:
-                break
+        parts, size = [self._left], len(self._left)
+        while (count < 0 or size < count) and (block := next(self._blocks, b"")):
             parts.append(block)
             size += len(block)
         data = b"".join(parts)

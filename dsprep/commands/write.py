@@ -191,9 +191,18 @@ def new_job(command: str, options: WriteOptions, own_format: str | None = None) 
     source = source_with(options, **values_of(options, ClassOptions))
     asked = options.to or options.format or own_format
     destination, format_name = parse_destination(options.dest, asked)
-    facts = destination.facts()
-    require_effect(command, given, format=format_name, **facts)
-    layout = make_layout(format_name, options, facts["gzip"] or options.compression == "gzip")
+    is_gzip = (destination.single or "").endswith(".gz")
+    require_effect(
+        command,
+        given,
+        format=format_name,
+        single=destination.single and str(destination),
+        gzip=is_gzip,
+        remote=destination.remote is not None,
+        stream=False,
+        stdout=False,
+    )
+    layout = make_layout(format_name, options, is_gzip or options.compression == "gzip")
     features = None if format_name == "tfrecord" else options.features
     size = size_of(options)
     return Job(

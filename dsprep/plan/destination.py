@@ -7,7 +7,6 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from dsprep.errors import OptionError
 from dsprep.formats import FORMATS, format_of_file
@@ -58,16 +57,6 @@ class Destination:
     def scratch(self) -> Path:
         """The directory for an unfinished run's state; there is none when it is done."""
         return self.directory / scratch_name(self.single or "")
-
-    def facts(self) -> dict[str, Any]:
-        """Return what decides which options take effect; see :mod:`dsprep.options`."""
-        return {
-            "single": self.single and str(self),
-            "gzip": (self.single or "").endswith(".gz"),
-            "remote": self.remote is not None,
-            "stream": False,
-            "stdout": False,
-        }
 
     def prefixes_below(self, root: str) -> tuple[str, ...]:
         """Return the prefixes of paths of this data set below a directory."""

@@ -66,17 +66,14 @@ class Job:
             "max_pixels": images.max_pixels,
             "key": self.key,
         }
-        if chosen := self.source.choice.options():
-            options["fields"] = chosen
-        if images.keep_fields:
-            options["keep_fields"] = sorted(images.keep_fields)
-        if self.filter is not None:
-            options["selection"] = {"filter": self.filter, "table": self.filter_table is not None}
-        if self.source.class_order == "natural":
-            options["class_order"] = self.source.class_order
-        if self.copies:
-            options["copies"] = True
-        return options
+        rare = {
+            "fields": self.source.choice.options(),
+            "keep_fields": sorted(images.keep_fields),
+            "selection": self.filter and {"filter": self.filter, "table": bool(self.filter_table)},
+            "class_order": self.source.class_order == "natural" and self.source.class_order,
+            "copies": self.copies,
+        }
+        return options | {name: value for name, value in rare.items() if value}
 
     def pipeline(self, catalog: Catalog) -> Pipeline:
         """Return how workers make the samples of a catalog."""
