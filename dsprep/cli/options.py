@@ -197,15 +197,11 @@ source_options = options_of(SourceOptions, ClassOptions, FieldOptions)
 
 def take_source(options: dict[str, Any], root: str, *others: str) -> Source:
     """Pop the options of a source out of all options."""
-    from dsprep.sources.reading import make_choice, make_source
+    from dsprep.sources.reading import make_source
 
-    def popped(*kinds: type) -> dict[str, Any]:
-        return {each.name: options.pop(each.name) for kind in kinds for each in _declared(kind)}
-
-    choice = make_choice(**popped(FieldOptions))
-    return make_source(
-        root, others=others, whole=True, choice=choice, **popped(SourceOptions, ClassOptions)
-    )
+    kinds = (SourceOptions, ClassOptions, FieldOptions)
+    given = {each.name: options.pop(each.name) for kind in kinds for each in _declared(kind)}
+    return make_source(root, others=others, whole=True, **given)
 
 
 _images = option_group("Images")

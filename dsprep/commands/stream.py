@@ -17,8 +17,7 @@ from dsprep.findings import (
 )
 from dsprep.formats import CONCATENATIVE
 from dsprep.formats.base import Entry, Format
-from dsprep.formats.compressed import Readable
-from dsprep.formats.stream import ShardStream, why_no_shard
+from dsprep.formats.stream import Readable, ShardStream, why_no_shard
 from dsprep.keywords import (
     FieldOptions,
     FormatOptions,
@@ -31,7 +30,7 @@ from dsprep.pipeline import Pipeline, sample_finisher
 from dsprep.plan.job import idle_keep_fields, images_of, make_layout, no_image_error
 from dsprep.run.shard import same_key
 from dsprep.sample import Sample
-from dsprep.schema import LABEL, Reading, Schema, observe, select, settle
+from dsprep.schema import Reading, Schema, observe, select, settle
 from dsprep.sources.reading import choice_of
 from dsprep.sources.shards import ShardReader
 
@@ -217,7 +216,7 @@ class _Stream:
         notes: list[str] = []
         if not raw:
             layout, notes = layout.arranged(schema)
-            if LABEL in layout.required and schema.label is None and samples:
+            if layout.placeholders(schema) and samples:
                 raise OptionError(
                     f"{self._name}: its samples have no label, and {layout.name} needs one: a "
                     "manifest can say that there is none, a stream cannot"

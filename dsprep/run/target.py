@@ -321,6 +321,7 @@ class PrefixTarget(Target):
         """Upload the files, if this run still holds the lease."""
         from dsprep.run.lease import LEASE, find_lease, lost_lease
         from dsprep.storage.s3.upload import upload
+        from dsprep.storage.transfer import TransferOptions
 
         store, etags = self._store, {}
         lease = find_lease(store, self._key(self._note(LEASE)))
@@ -329,9 +330,10 @@ class PrefixTarget(Target):
         for file in files:
             path, key = self.partial(file.name), self._key(file.name)
             try:
-                etags[file.name] = upload(path, store, key, crc32c=file.crc32c, pace=_pace()).etag
+                sent = upload(path, store, key, TransferOptions(_pace()), file.crc32c)
             except StoreError as error:
                 raise DestinationError(str(error)) from None
+            etags[file.name] = sent.stored.etag
             path.unlink()
         return etags
 
@@ -345,10 +347,8 @@ class PrefixTarget(Target):
             raise refused.error
 
     def _read(self, name: str) -> bytes | None:
-        from dsprep.storage.s3.read import read_small
-
         try:
-            return read_small(self._store, self._key(name))[0]
+            return self._store.read(self._key(name))[0]
         except StoreError as error:
             if error.kind == "missing":
                 return None
@@ -400,10 +400,9 @@ class PrefixTarget(Target):
         """Abort the uploads, as far as this run may list them."""
         keys = {self._key(name) for name in names}
         with suppress(StoreError):
-            for page in self._store.list_uploads(self._key(self.destination.stem)):
-                for upload in page:
-                    if upload.key in keys:
-                        self._store.abort(upload)
+            for upload in self._store.list_uploads(self._key(self.destination.stem)):
+                if upload.key in keys:
+                    self._store.abort(upload)
 
 
 class Hold:
