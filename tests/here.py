@@ -18,6 +18,7 @@ from types import TracebackType
 from unittest import mock
 
 from dsprep.cli.main import main
+from dsprep.run import target
 from dsprep.storage.s3 import bucket
 from dsprep.workers.pool import Pool
 from tests.conftest import Finished
@@ -71,6 +72,7 @@ class Here:
         out, err = _Stream(), _Stream()
         if env:  # which may name another server
             bucket._stores.clear()
+            target._connect.cache_clear()
         with (
             # Workers that last follow neither another directory nor another environment.
             nullcontext() if env else self.lasting() if cwd is None else chdir(cwd),
