@@ -144,14 +144,12 @@ class RecordIO(Format):
         return (payload + 3) // 4 * 4
 
     def read(self, stream: ShardStream) -> Iterator[Entry]:
-        while not stream.at_end():
-            offset = stream.offset
+        for _, offset in stream.records():
             payload = _read_rest(stream, *read_frame(stream, _BEGIN))
             yield Entry(offset, stream.offset - offset, _decode(payload, stream, offset))
 
     def spans(self, stream: ShardStream) -> Iterator[Span]:
-        while not stream.at_end():
-            offset = stream.offset
+        for _, offset in stream.records():
             flag, length = read_frame(stream, _BEGIN)
             if flag != _WHOLE or length < _HEADER.size:
                 payload = _read_rest(stream, flag, length)

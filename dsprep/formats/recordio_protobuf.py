@@ -135,9 +135,7 @@ class RecordIOProtobuf(Format):
         return (total + 3) // 4 * 4 + FRAME.size
 
     def read(self, stream: ShardStream) -> Iterator[Entry]:
-        position = stream.first
-        while not stream.at_end():
-            offset = stream.offset
+        for position, offset in stream.records():
             _, length = read_frame(stream, (0,), _NEVER_SPLIT)
             data = stream.read(length + -length % 4, "a record")[:length]
             try:
@@ -145,17 +143,13 @@ class RecordIOProtobuf(Format):
             except ValueError as error:
                 raise stream.damaged(f"the record is not a Record: {error}", offset) from None
             yield Entry(offset, stream.offset - offset, sample)
-            position += 1
 
     def spans(self, stream: ShardStream) -> Iterator[Span]:
         # by frames alone: a key is not among the first bytes of a record
-        position = stream.first
-        while not stream.at_end():
-            offset = stream.offset
+        for position, offset in stream.records():
             _, length = read_frame(stream, (0,), _NEVER_SPLIT)
             stream.skip(length + -length % 4, "a record")
             yield Span(offset, stream.offset - offset, "", position)
-            position += 1
 
 
 # Raw names and values

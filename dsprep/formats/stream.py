@@ -11,7 +11,7 @@ import lzma
 import re
 import zlib
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any, Protocol, Self, runtime_checkable
 
 from google_crc32c import extend
@@ -241,16 +241,16 @@ class ShardStream:
         return stream
 
     @classmethod
-    def of_part(cls, path: str, source: Readable, start: int, first: int) -> Self:
-        """Take bytes of a plain shard, from those of its sample ``first`` on."""
+    def of_part(cls, path: str, source: Readable, start: int) -> Self:
+        """Take bytes of a plain shard from ``start`` on."""
         stream = cls.__new__(cls)
         stream._begin(path, source)
-        stream.offset, stream.first, stream.is_part = start, first, True
+        stream.offset, stream.is_part = start, True
         return stream
 
     def _begin(self, path: str, source: Readable, block: int = _BLOCK) -> None:
         self.path = path
-        self.offset = self.first = self._at = 0
+        self.offset = self._at = 0
         self.is_part = self.compressed = False
         self._size: int | None = None  # of a plain file, in which bytes can be skipped
         self._packed: int | None = None  # of a compressed file, in which they may be bombs
@@ -334,6 +334,13 @@ class ShardStream:
 
     def _cut_off(self, count: int, have: int, what: str) -> DamagedShard:
         return self.damaged(f"{what} needs {count} bytes, but the file ends after {have} of them")
+
+    def records(self) -> Iterator[tuple[int, int]]:
+        """Return the position and the offset of each record that the caller reads."""
+        position = 0
+        while not self.at_end():
+            yield position, self.offset
+            position += 1
 
     def at_end(self) -> bool:
         """Whether nothing is left to read."""

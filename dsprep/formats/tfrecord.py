@@ -289,9 +289,7 @@ class TFRecord(Format):
         return example + (_LENGTH.size + 2 * _CRC.size)
 
     def read(self, stream: ShardStream) -> Iterator[Entry]:
-        position = stream.first
-        while not stream.at_end():
-            offset = stream.offset
+        for position, offset in stream.records():
             data = stream.read(_read_length(stream), "a record")
             if stream.read(_CRC.size, "the checksum of a record") != _masked(crc32c_of(data)):
                 raise stream.damaged("the checksum of a record's data is wrong", offset)
@@ -301,7 +299,6 @@ class TFRecord(Format):
                 problem = f"the record is not a tf.train.Example: {error}"
                 raise stream.damaged(problem, offset) from None
             yield Entry(offset, stream.offset - offset, sample)
-            position += 1
 
     def raw(self, features: dict[str, Feature], position: int) -> Sample:
         """Return the raw sample of a record, its classes counted from 0."""
@@ -317,12 +314,9 @@ class TFRecord(Format):
         return Sample(key, fields, position, path, class_name=name)
 
     def spans(self, stream: ShardStream) -> Iterator[Span]:
-        position = stream.first
-        while not stream.at_end():
-            offset = stream.offset
+        for position, offset in stream.records():
             stream.skip(_read_length(stream) + _CRC.size, "a record")
             yield Span(offset, stream.offset - offset, "", position)
-            position += 1
 
     def is_intact(self, encoded: bytes) -> bool:
         data = encoded[_LENGTH.size + _CRC.size : -_CRC.size]

@@ -262,14 +262,14 @@ class WebDataset(Format):
         return total
 
     def read(self, stream: ShardStream) -> Iterator[Entry]:
-        for position, group in enumerate(_distinct(stream, with_data=True), stream.first):
+        for position, group in enumerate(_distinct(stream, with_data=True)):
             key, members, start, stop = group
             fields = {name: member.data for name, member in members.items()}
             yield Entry(start, stop - start, Sample(key, fields, position, _path_of(group)))
 
     def spans(self, stream: ShardStream) -> Iterator[Span]:
         found = _distinct(stream, with_data=False)
-        for position, (key, members, start, stop) in enumerate(found, stream.first):
+        for position, (key, members, start, stop) in enumerate(found):
             yield Span(start, stop - start, key, position, fields=tuple(members))
 
     def groups(self, stream: ShardStream) -> Iterator[Group]:
