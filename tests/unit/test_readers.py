@@ -20,7 +20,7 @@ from dsprep.sample import Blobs, Floats, Ints, Sample
 from dsprep.sources.prefetch import OpenFiles
 from dsprep.sources.reading import make_source, read_source
 from dsprep.sources.shards import ShardReader
-from tests.contract.layouts import JPEG
+from tests.formats.layouts import JPEG
 
 
 def test_more_files_than_may_be_open(tmp_path: Path) -> None:
