@@ -99,7 +99,6 @@ class Format(ABC):
     """Whether a shard is its encoded samples one after another; if not, see :meth:`open_writer`."""
     is_tree: ClassVar[bool] = False
     """Whether shards are joined to one tree of files when all of them are there."""
-    sidecar_suffixes: ClassVar[tuple[str, ...]] = ()  # of the files of :meth:`sidecars`
     shard_index: ClassVar[str] = ""  # the kind of index that readers know; empty for none
     equal_keys: ClassVar[str] = "kept"
     """What becomes of samples with one key: they are ``kept`` apart, or ``merged`` by readers."""
@@ -241,6 +240,11 @@ class Format(ABC):
     def sidecars(self, rows: Rows, sizes: Sequence[int]) -> dict[str, bytes]:
         """Return the files beside a shard of some samples, by the suffix that replaces its own."""
         return {}
+
+    @property
+    def sidecar_suffixes(self) -> tuple[str, ...]:
+        """The suffixes of the files beside each shard."""
+        return tuple(self.sidecars(Rows((), (), (), None), ()))
 
     def dataset_index(self, name: str, shards: Sequence[ShardFacts]) -> dict[str, bytes]:
         """Return the files that index a whole data set, by file name."""

@@ -51,7 +51,6 @@ class RecordIO(Format):
         "label": Meaning("label", LABEL_FLOATS, LABEL),
         "header": Meaning(""),  # one that label and id do not tell
     }
-    sidecar_suffixes: ClassVar[tuple[str, ...]] = (".idx", ".lst")
     shard_index: ClassVar[str] = "mxnet"
     known_by: ClassVar[str] = "id"
     float_bits: ClassVar[int] = 32
@@ -168,7 +167,7 @@ class RecordIO(Format):
         offsets = accumulate(sizes, initial=0)
         idx = "".join(f"{id}\t{offset}\n" for id, offset in zip(rows.ids, offsets, strict=False))
         lst = format_lst(rows.ids, rows.labels, rows.paths)
-        return dict(zip(self.sidecar_suffixes, (idx.encode(), lst.encode()), strict=True))
+        return {".idx": idx.encode(), ".lst": lst.encode()}
 
 
 def _header(label: Value, id: int) -> bytes:
@@ -220,11 +219,9 @@ def read_frame(stream: ShardStream, flags: Container[int], problem: str = "") ->
     offset = stream.offset
     magic, word = FRAME.unpack(stream.read(FRAME.size, "the head of a record"))
     if magic != MAGIC:
-        raise stream.damaged(
-            "a record should begin here, but its magic number is not there", offset
-        )
-    flag = word >> 29
-    if flag not in flags:
+        problem = "a record should begin here, but its magic number is not there"
+        raise stream.damaged(problem, offset)
+    if (flag := word >> 29) not in flags:
         problem = problem or f"a part with flag {flag} does not belong here"
         raise stream.damaged(problem, offset)
     return flag, word & MAX_RECORD
