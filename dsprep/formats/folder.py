@@ -184,8 +184,7 @@ class Folder(Format):
 
     def lay_out(self, sample: Sample) -> tuple[Listed, list[bytes]]:
         """Return what the listing says of a sample, and the bytes of its files."""
-        assert self.schema is not None
-        label, name = self.schema.label_field, self.class_of(sample)
+        label, name = self.written.label_field, self.class_of(sample)
         value = sample.fields.get(label.name) if label else None
         told: int | tuple[float, ...] | None = None
         if label is not None and value is not None:
@@ -221,8 +220,7 @@ class Folder(Format):
         directory of its class. Everything else has that name, with the name of its field for an
         extension.
         """
-        assert self.schema is not None
-        data: bytes | None = sample.fields.get(self.schema.image or "")
+        data: bytes | None = sample.fields.get(self.written.image or "")
         kind = "" if data is None else sniff(data) or UNKNOWN_IMAGE
         files: list[tuple[str, bytes]] = []
         references: list[tuple[str, str]] = []
@@ -266,14 +264,14 @@ class Folder(Format):
 
         A class without a name says nothing against directories that there are.
         """
-        label = self.schema.label_field if self.schema else None
+        label = self.written.label_field
         is_named = sample.class_name is not None or bool(label and label.names)
         is_last = name != "" and f"/{directory}".endswith(f"/{name}")
         return is_last or directory.startswith(f"{name}/") or (directory != "" and not is_named)
 
     def class_of(self, sample: Sample) -> str | None:
         """Return the name of a sample's class, or its number; None if it has none."""
-        label = self.schema.label_field if self.schema else None
+        label = self.written.label_field
         number = sample.fields.get(label.name) if label else None
         if label is None or not label.kind.is_integer or number is None:
             return None
@@ -284,8 +282,7 @@ class Folder(Format):
 
     def listed_sample(self, listed: Listed, files: Mapping[str, bytes]) -> Sample:
         """Return the sample that was written, its values as the metadata and files have them."""
-        assert self.schema is not None
-        references, label = dict(listed.references), self.schema.label
+        references, label = dict(listed.references), self.written.label
         fields: dict[str, Value] = {}
         told = json.loads(f"{{{listed.fields}}}")
         for name, key, _ in self._columns:
@@ -295,22 +292,22 @@ class Folder(Format):
             fields[label] = listed.label
         paths = {listed.stem + references.get(name, end): name for name, end, _ in self._files}
         for path, data in files.items():
-            if (name := paths.get(path, self.schema.image or "")) and path != METADATA:
+            if (name := paths.get(path, self.written.image or "")) and path != METADATA:
                 fields.setdefault(name, data)
         return Sample(listed.key, fields, listed.id, class_name=listed.class_name)
 
     def _with_size(self, label: tuple[float, ...], sample: Sample) -> tuple[float, ...]:
         """Return a label whose head tells the size of the image as it is now."""
-        if not self.reencoded or label[:2] != (4, 5) or len(label) < _SIZED or not self.schema:
+        if not self.reencoded or label[:2] != (4, 5) or len(label) < _SIZED:
             return label
         try:
-            header = read_header(sample.fields.get(self.schema.image or "", b""))
+            header = read_header(sample.fields.get(self.written.image or "", b""))
         except BadImage:
             return label
         return (*label[:2], float(header.width), float(header.height), *label[4:])
 
     def metadata_lines(self, samples: Callable[[], Iterable[Listed]]) -> Iterator[tuple[str, str]]:
-        label = self.schema.label_field if self.schema else None
+        label = self.written.label_field
         is_class = label is not None and label.kind.is_integer
         is_named = is_needed = False
         has_label: set[bool] = set()
@@ -342,29 +339,25 @@ class Folder(Format):
     @cached_property
     def _label_column(self) -> str:
         """The column of the label: what readers call it, unless the user chose its name."""
-        assert self.schema is not None
-        label = self.schema.label_field
-        assert label is not None
-        is_taken = any(each.name == LABEL for each in self.schema.others)
-        return label.name if label.given or is_taken else LABEL
+        label = self.written.label_field
+        is_taken = any(each.name == LABEL for each in self.written.others)
+        return label.name if label and (label.given or is_taken) else LABEL
 
     @cached_property
     def _files(self) -> list[tuple[str, str, bool]]:
         """The fields that are files: name, ending of the path, whether it is an image."""
-        assert self.schema is not None
-        found = []
-        for each in self.schema.fields:
-            if each.kind.is_bytes and each.name != self.schema.image:
-                found.append((each.name, _ending(each), each.type == "image"))
-        return found
+        return [
+            (each.name, _ending(each), each.type == "image")
+            for each in self.written.fields
+            if each.kind.is_bytes and each.name != self.written.image
+        ]
 
     @cached_property
     def _columns(self) -> list[tuple[str, str, Callable[[Value], str]]]:
         """The fields that lie in the metadata: name, key as JSON, and what writes their values."""
-        assert self.schema is not None
         found: list[tuple[str, str, Callable[[Value], str]]] = []
-        for each in self.schema.fields:
-            is_label = each.name == self.schema.label
+        for each in self.written.fields:
+            is_label = each.name == self.written.label
             # Numbers of a label are in the list of a folder, or in the names of its directories.
             if each.kind.is_bytes or (is_label and each.kind.is_number):
                 continue

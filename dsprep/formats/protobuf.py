@@ -207,7 +207,7 @@ def encode_feature(name: str, feature: Feature) -> bytes:
     return encode_entry(name, message)
 
 
-def decode_example(data: bytes) -> dict[str, Feature]:
+def decode_example(data: bytes) -> dict[str, Any]:
     """Decode an Example in any encoding that protobuf's own parser takes."""
     with suppress(IndexError, ValueError):
         plain = _plain_features(data)

@@ -92,7 +92,7 @@ class RecordIO(Format):
     @cached_property
     def _names(self) -> tuple[str, str | None, int]:
         """The names of the image and of the label, and how many numbers that has."""
-        label = self.schema.label_field if self.schema else None
+        label = self.written.label_field
         if self.schema is None:
             return "image", "label", 0
         return self.schema.image or "image", self.schema.label, label.width if label else 0

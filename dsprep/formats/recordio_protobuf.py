@@ -122,8 +122,7 @@ class RecordIOProtobuf(Format):
     @cached_property
     def _columns(self) -> list[tuple[str, Type, str]]:
         """The name, the type, and the entry of each field."""
-        assert self.schema is not None
-        return [(each.name, each.kind, each.places[0][0]) for each in self.schema.fields]
+        return [(each.name, each.kind, each.places[0][0]) for each in self.written.fields]
 
     def weights(self, rows: pl.DataFrame) -> pl.Series:
         total = entry_sizes(_IMAGE, framed_sizes(rows["image"]))

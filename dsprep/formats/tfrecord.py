@@ -18,7 +18,6 @@ from google_crc32c import value as crc32c_of
 from dsprep.errors import BadSample, OptionError
 from dsprep.formats.base import Entry, Format, Span, claim, rounding_notes
 from dsprep.formats.protobuf import (
-    Feature,
     decode_example,
     encode_feature,
     entry_sizes,
@@ -220,8 +219,7 @@ class TFRecord(Format):
     @cached_property
     def _makers(self) -> tuple[str, str, list[_Maker], list[_Maker]]:
         """The feature and the field of the image, and what makes the entries on either side."""
-        schema, names = self.schema, self.names
-        assert schema is not None
+        schema, names = self.written, self.names
         image, label = schema.image_field, schema.label_field
         own = schema.image or ""
         makers: dict[str, _Maker] = {names.path: (None, partial(_path_entry, names.path, own))}
@@ -252,8 +250,7 @@ class TFRecord(Format):
         return target - target // 4096 - target // 16384 - 64 if self.gzip else target
 
     def weights(self, rows: pl.DataFrame) -> pl.Series:
-        schema, names = self.schema, self.names
-        assert schema is not None
+        schema, names = self.written, self.names
         label = schema.label_field
         total = rows["image"] * 0
         # The largest size of what the catalog does not tell, such as the width of an unread image.
@@ -294,24 +291,20 @@ class TFRecord(Format):
             if stream.read(_CRC.size, "the checksum of a record") != _masked(crc32c_of(data)):
                 raise stream.damaged("the checksum of a record's data is wrong", offset)
             try:
-                sample = self.raw(decode_example(data), position)
+                fields = decode_example(data)
             except ValueError as error:
                 problem = f"the record is not a tf.train.Example: {error}"
                 raise stream.damaged(problem, offset) from None
+            classes = fields.get(CLASS_NUMBER)
+            if (first := self.names.first_class) and isinstance(classes, Ints):
+                fields[CLASS_NUMBER] = Ints(number - first for number in classes)
+            _, path = _path_of(fields)
+            name = _text_of(fields, CLASS_TEXT) if CLASS_NUMBER in fields else None
+            key = key_of(path) if path and path[-1] != "/" else ""
+            # A name without an extension tells the key, but is no file's.
+            path = path if image_kind_of(path) else ""
+            sample = Sample(key, fields, position, path, class_name=name)
             yield Entry(offset, stream.offset - offset, sample)
-
-    def raw(self, features: dict[str, Feature], position: int) -> Sample:
-        """Return the raw sample of a record, its classes counted from 0."""
-        fields: dict[str, Value] = features
-        classes = fields.get(CLASS_NUMBER)
-        if (first := self.names.first_class) and isinstance(classes, Ints):
-            fields[CLASS_NUMBER] = Ints(number - first for number in classes)
-        _, path = _path_of(fields)
-        name = _text_of(fields, CLASS_TEXT) if CLASS_NUMBER in fields else None
-        key = key_of(path) if path and path[-1] != "/" else ""
-        # A name without an extension tells the key, but is no file's.
-        path = path if image_kind_of(path) else ""
-        return Sample(key, fields, position, path, class_name=name)
 
     def spans(self, stream: ShardStream) -> Iterator[Span]:
         for position, offset in stream.records():
