@@ -44,8 +44,7 @@ from dsprep.run.run import Run
 from dsprep.run.state import RunState, remove_leftovers
 from dsprep.run.target import target_of
 from dsprep.sources.archive import require_there
-from dsprep.sources.kinds import shards_of
-from dsprep.sources.reading import Source, choice_of
+from dsprep.sources.reading import Source, choice_of, shards_of
 from dsprep.sources.shardset import require_no_index
 from dsprep.units import format_count, parse_size
 from dsprep.workers.pool import Pool, available_cores

@@ -10,7 +10,6 @@ import os
 from abc import abstractmethod
 from array import array
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from functools import partial
 from importlib import import_module
@@ -231,20 +230,9 @@ def _judge(
     return verdict
 
 
-@contextmanager
-def importing_polars() -> Iterator[None]:
+def begin_to_import_polars() -> None:
     """Import polars in the background, which takes a quarter of a second."""
-
-    def load() -> None:
-        with suppress(BaseException):  # it will fail again where it is used
-            import_module("polars")
-
-    importing = Thread(target=load)
-    importing.start()
-    try:
-        yield
-    finally:
-        importing.join()
+    Thread(target=import_module, args=("polars",)).start()
 
 
 @dataclass(frozen=True)
