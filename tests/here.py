@@ -24,7 +24,7 @@ from tests.conftest import Finished
 
 USERS = (
     *("dsprep.commands.write", "dsprep.commands.append", "dsprep.verifying.indexing"),
-    *("dsprep.verifying.verify", "dsprep.commands.create_lists"),
+    *("dsprep.verifying.verify", "dsprep.commands.edit_lists"),
 )
 """The modules that start workers for what these tests call."""
 
@@ -70,7 +70,7 @@ class Here:
     ) -> Finished:
         out, err = _Stream(), _Stream()
         if env:  # which may name another server
-            bucket._connect.cache_clear()
+            bucket._stores.clear()
         with (
             # Workers that last follow neither another directory nor another environment.
             nullcontext() if env else self.lasting() if cwd is None else chdir(cwd),

@@ -11,7 +11,7 @@ import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property, lru_cache
-from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Self
+from typing import TYPE_CHECKING, ClassVar, NamedTuple, Self
 
 from dsprep.errors import ApartMembers, BadSample, OptionError
 from dsprep.formats import tar
@@ -88,17 +88,12 @@ class WebDataset(Format):
     name: ClassVar[str] = "webdataset"
     suffix: ClassVar[str] = ".tar"
     other_suffixes: ClassVar[tuple[str, ...]] = (".tgz",)
+    numbering: ClassVar[str] = "{:06d}"
     shard_index: ClassVar[str] = "dali"
     equal_keys: ClassVar[str] = "merged"
     metadata: bool = False  # whether to write class, filename, width and height into the `.json`
     # whether images keep the extensions that they have, such as `.jpeg`
     spellings: bool = field(default=False, kw_only=True)
-
-    def options(self) -> dict[str, Any]:
-        return {"metadata": self.metadata}
-
-    def shard_name(self, name: str, number: int, count: int) -> str:
-        return f"{name}-{number:06d}{self.suffix}"
 
     def place_of(self, raw: str) -> str:
         return _place_of(raw)

@@ -353,6 +353,7 @@ class PrefixTarget(Target):
         """Upload the files, if this run still holds the lease."""
         from dsprep.run.lease import LEASE, find_lease, lost_lease
         from dsprep.storage.s3.upload import upload
+        from dsprep.storage.transfer import TransferOptions
 
         store, etags = self._store, {}
         with _refusals():
@@ -360,8 +361,8 @@ class PrefixTarget(Target):
             if lease is None or lease[0].encode() != read_whole(self.work / _HOLDER):
                 raise lost_lease(str(self.destination))
             for path, name, crc32c in files:
-                sent = upload(path, store, self._key(name), crc32c=crc32c, pace=_pace())
-                etags[name] = sent.etag
+                sent = upload(path, store, self._key(name), TransferOptions(_pace()), crc32c)
+                etags[name] = sent.stored.etag
                 path.unlink()
         return etags
 
@@ -377,11 +378,9 @@ class PrefixTarget(Target):
                 raise refused.error
 
     def _read(self, name: str) -> bytes | None:
-        from dsprep.storage.s3.read import read_small
-
         with _refusals():
             try:
-                return read_small(self._store, self._key(name))[0]
+                return self._store.read(self._key(name))[0]
             except StoreError as error:
                 if error.kind != "missing":
                     raise
@@ -437,10 +436,9 @@ class PrefixTarget(Target):
         """Abort the uploads, as far as this run may list them."""
         keys = {self._key(name) for name in names}
         with suppress(StoreError):
-            for page in self._store.list_uploads(self._key(self.destination.stem)):
-                for upload in page:
-                    if upload.key in keys:
-                        self._store.abort(upload)
+            for upload in self._store.list_uploads(self._key(self.destination.stem)):
+                if upload.key in keys:
+                    self._store.abort(upload)
 
 
 class Hold:

@@ -326,7 +326,7 @@ def _with_labels(
     """Add the labels of headers: class numbers, if each is one whole number."""
     import polars as pl
 
-    from dsprep.sources.labels import class_numbers
+    from dsprep.sources.classes import class_numbers
 
     if len(labels) < table.height:
         return table

@@ -14,7 +14,7 @@ from dsprep.errors import DamagedShard, OtherVersion, SourceError
 from dsprep.formats import CONCATENATIVE, FORMATS, Format, format_of_source
 from dsprep.formats.stream import ShardStream
 from dsprep.sample import image_kind_of
-from dsprep.schema import IMAGE, LABEL, Schema
+from dsprep.schema import IMAGE, Schema
 from dsprep.sources.names import expand, require_one_split
 from dsprep.sources.tfds import read_counts, read_features, require_records
 from dsprep.storage.files import absent, entries, exists, is_dir, is_file
@@ -54,7 +54,7 @@ def joined(sets: Sequence[ShardSet], name: str | None = None) -> ShardSet:
             raise SourceError(
                 f"{other.name}: has other classes than {first.name}; bring them to one order first"
             )
-        if LABEL in first.layout.required and _is_unlabeled(other) != _is_unlabeled(first):
+        if first.layout.placeholders(Schema(())) and _is_unlabeled(other) != _is_unlabeled(first):
             without, labeled = (other, first) if _is_unlabeled(other) else (first, other)
             raise SourceError(
                 f"{first.name}: the samples of {without.files[0]} have no labels, and those of "

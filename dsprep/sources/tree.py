@@ -15,9 +15,13 @@ from dsprep.findings import Finding
 from dsprep.lists.rows import parse_rows, plain_paths
 from dsprep.lists.store import read_classes
 from dsprep.sample import IMAGE_EXTENSIONS
-from dsprep.sources.classes import classes_of_directories, notes_on_directories
+from dsprep.sources.classes import (
+    Known,
+    classes_of_directories,
+    labels_from_numbers,
+    notes_on_directories,
+)
 from dsprep.sources.files import Files, list_files, read_text_beside
-from dsprep.sources.labels import Known, labels_from_numbers
 from dsprep.sources.match import chosen, match_files
 from dsprep.sources.parts import PartReader
 from dsprep.sources.scan import FileReader, RunAll, Scanned, scan_below
