@@ -49,7 +49,7 @@ class Pixels(Protocol):
 class Reader(ABC):
     """Reads samples of one source. Plain data: it is pickled for the workers."""
 
-    whole: ClassVar[bool] = False
+    reads_samples: ClassVar[bool] = False
     """Whether it reads whole samples, with keys and labels, instead of images alone."""
 
     encodes: ClassVar[bool] = False

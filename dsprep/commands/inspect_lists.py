@@ -237,7 +237,7 @@ def _look_up(root: str, rows: pl.DataFrame, source: str) -> Iterator[Fault]:
     rows = rows.filter(~tables.leads_outside(pl.col("path")))
     samples = None
     if not (is_dir(root) and holds_images(root)):
-        samples = detect(make_source(root, whole=True))
+        samples = detect(make_source(root, needs_names=True))
     if samples is None:
         yield from find_missing(root, rows)
         return

@@ -149,10 +149,10 @@ def shard(options: ShardOptions) -> WriteReport:
         and options.key == "path"
         and not _CHANGES_OF_SHARDS.intersection(job.given)
     )
-    whole = options.filter is not None or (not copies and job.layout.class_names_in == "header")
+    in_header = not copies and job.layout.class_names_in == "header"
     job = replace(
         job,
-        source=replace(job.source, whole=whole),
+        source=replace(job.source, needs_names=in_header or options.filter is not None),
         images=Images(check="none" if copies else None),
         size=size,
         seed=(options.seed or 0) if options.shuffle else None,
@@ -197,7 +197,7 @@ def new_job(command: str, options: WriteOptions, own_format: str | None = None) 
     return Job(
         command,
         given,
-        replace(source, whole=layout.class_names_in == "header", features=features),
+        replace(source, needs_names=layout.class_names_in == "header", features=features),
         destination,
         layout,
         Images(),

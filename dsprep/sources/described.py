@@ -392,5 +392,5 @@ def read_written(root: str, run_all: RunAll = map) -> tuple[Catalog, list[Findin
     schema = Schema(fields, schema.image, schema.label, layout.name)
     reader = FolderReader(root, listing, replace(layout, schema=schema))
     findings = [*(Finding("not-an-image", path) for path in sorted(left)), *there.findings]
-    catalog = Catalog(table, root, manifest.classes, reader, schema, is_told=manifest.enforced)
-    return catalog, findings
+    known = manifest.enforced
+    return Catalog(table, root, manifest.classes, reader, schema, schema_known=known), findings

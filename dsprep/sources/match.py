@@ -133,7 +133,7 @@ def chosen(
         own,
         table=table.with_columns(rows["index"]),
         classes=classes,
-        told=frozenset(name for name in changed if changed[name]),
+        from_rows=frozenset(name for name in changed if changed[name]),
     )
 
 

@@ -91,7 +91,7 @@ def _sample(path: str, members: Mapping[str, bytes], id: int = 0) -> Sample:
 class ArchivedParts(Reader):
     """Reads samples of several members of an archive; a row's offset is the sample's number."""
 
-    whole: ClassVar[bool] = True
+    reads_samples: ClassVar[bool] = True
     table: ClassVar = _TABLE
     archive: ArchiveReader  # reads members
     names: tuple[str, ...]  # what members are called

@@ -60,8 +60,8 @@ class Source(SourceOptions, ClassOptions):
 
     root: str = field(kw_only=False)  # the directory of images, shards, or a file of samples
     others: Sequence[str] = ()  # more of them
-    # whether all labels and class names are read, also those that only samples have
-    whole: bool = False
+    # whether class names and labels that only samples have are read
+    needs_names: bool = False
     choice: Choice = Choice()  # the choice of fields
     features: str | None = None  # the preset of feature names of TFRecord shards
     own_state: str = ""  # the state of the run that reads this, which may be in the root, too
@@ -146,7 +146,7 @@ def read_schema(path: str) -> tuple[Schema, bool]:
 class _SourceArguments(SourceOptions, ClassOptions, FieldOptions):
     root: AnyPath = field(kw_only=False)
     others: Sequence[AnyPath] = ()
-    whole: bool = False
+    needs_names: bool = False
     choice: Choice | None = None  # instead of the options of fields
     features: str | None = None
 
@@ -154,14 +154,16 @@ class _SourceArguments(SourceOptions, ClassOptions, FieldOptions):
 @called_with(_SourceArguments)
 def make_source(options: _SourceArguments) -> Source:
     """Make a source from what a user gave; empty values mean the defaults."""
-    values = {name: getattr(options, name) for name in ("root", "others", "whole", "features")}
+    values = {
+        name: getattr(options, name) for name in ("root", "others", "needs_names", "features")
+    }
     values |= values_of(options, SourceOptions) | values_of(options, ClassOptions)
     return Source(**values, choice=options.choice or choice_of(options))
 
 
 def source_of(given: Source | str) -> Source:
     """Return a source, or that of the samples at a path, with all labels."""
-    return make_source(given, whole=True) if isinstance(given, str) else given
+    return make_source(given, needs_names=True) if isinstance(given, str) else given
 
 
 def read_source(source: Source, run_all: RunAll = map) -> Found:
@@ -172,8 +174,8 @@ def read_source(source: Source, run_all: RunAll = map) -> Found:
             from dsprep.sources.infer import with_schema  # not before polars is there
 
             if catalog.settled is None:
-                order = source.class_order
-                catalog, notes = with_schema(catalog, source.choice, source.whole, order, run_all)
+                every, order = source.needs_names, source.class_order
+                catalog, notes = with_schema(catalog, source.choice, every, order, run_all)
                 findings = [*findings, *notes]
     except UnknownClass as unknown:
         raise SourceError(
@@ -183,7 +185,7 @@ def read_source(source: Source, run_all: RunAll = map) -> Found:
     if source.suffixes != frozenset(IMAGE_EXTENSIONS):
         given = {"--extensions": sorted(source.suffixes)}
         reader = catalog.reader
-        require_effect("", given, image_files=not (reader.whole or reader.encodes))
+        require_effect("", given, image_files=not (reader.reads_samples or reader.encodes))
     return catalog, findings
 
 
@@ -219,7 +221,7 @@ def detect(source: Source, run_all: RunAll = map) -> Found | None:
     chooses = source.chooses and kind != "augmented-manifest"
     own = replace(source, kind=kind)
     if chooses:  # a list that was made of it was made of whole samples, and has its own classes
-        own = replace(own, classes=None, whole=True)
+        own = replace(own, classes=None, needs_names=True)
     try:
         if kind not in ("augmented-manifest", "parts"):
             own = _located(own)

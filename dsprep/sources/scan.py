@@ -252,7 +252,7 @@ class FileReader(Reader):
 class SampleReader(Reader):
     """Reads samples that are several files, or files and a line of another file."""
 
-    whole: ClassVar[bool] = True
+    reads_samples: ClassVar[bool] = True
     root: str  # the directory that the rows' paths start from
 
     @abstractmethod

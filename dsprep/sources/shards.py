@@ -40,7 +40,7 @@ _BLOCK = 1 << 18  # few system calls, and it still fits a core's own cache for t
 class ShardReader(Reader):
     """Reads samples of shards."""
 
-    whole: ClassVar[bool] = True
+    reads_samples: ClassVar[bool] = True
     files: tuple[str, ...]  # the shards
     layout: Format  # their format
     named: bool = False  # whether the rows' paths are names of images that the shards do not have
@@ -317,7 +317,7 @@ def read_shards(
     reader = ShardReader(shards.files, shards.layout, is_named, unpacked, states)
     keys_known = all(shard.keys.strip("\x00") or not shard.offsets for shard in indexed)
     catalog = Catalog(table, shards.name, classes, reader, keys_known=is_named or keys_known)
-    return replace(catalog, schema=shards.schema, is_told=shards.enforced), findings
+    return replace(catalog, schema=shards.schema, schema_known=shards.enforced), findings
 
 
 def _with_labels(

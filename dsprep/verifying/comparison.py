@@ -88,7 +88,7 @@ def find_origin(
     assert settled is not None
     require_effect("", {"--classes": against.classes}, labeled=catalog.is_labeled)
     reader, layout = catalog.reader, made.layout
-    if not understood.enforced and reader.whole and reader.table.name == layout.name:
+    if not understood.enforced and reader.reads_samples and reader.table.name == layout.name:
         # Samples that were copied have the fields of the source, where all samples were looked at.
         known = understood.schema.by_name
         fields = tuple(
@@ -108,7 +108,7 @@ def find_origin(
     are_numbers = catalog.label_column == "cls" or has_flags(catalog)
     if own and named and set(own) <= set(named) and are_numbers and not is_given:
         catalog = renumbered(catalog, named)  # an option, or an append, has numbered them
-        catalog = replace(catalog, told=catalog.told | {"label"})
+        catalog = replace(catalog, from_rows=catalog.from_rows | {"label"})
     pipeline = Pipeline(
         catalog.reader,
         settled.schema,
@@ -116,7 +116,7 @@ def find_origin(
         Images(check="none", max_pixels=made.max_pixels),
         made.key,
         catalog.classes,
-        told=catalog.told,
+        from_rows=catalog.from_rows,
     )
     is_transformed = made.transform is not None
     matched = match_fields(base, pipeline.schema, layout, is_transformed, made.known)
@@ -136,7 +136,7 @@ def _as_recorded(against: Source, fields: Choice, understood: Understood) -> Sou
     label = understood.schema.label_field if understood.schema else None
     if label is not None and label.type == "text" and choice.label_type is None:
         choice = replace(choice, label_type="text")
-    return replace(against, choice=choice, whole=True)
+    return replace(against, choice=choice, needs_names=True)
 
 
 def _parts(manifest: Manifest | None) -> dict[str, int]:

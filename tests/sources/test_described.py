@@ -135,7 +135,7 @@ def test_what_names_no_files_is_not_metadata(
     (tmp_path / "x/a.jpg").write_bytes(FILES["a.jpg"])
     (tmp_path / metadata).write_bytes(text.encode() if isinstance(text, str) else text)
     catalog, _ = read(tmp_path)
-    assert not catalog.reader.whole
+    assert not catalog.reader.reads_samples
     assert catalog.classes == ("x",)
     with pytest.raises(SourceError, match="is not what --from imagefolder says"):
         read(tmp_path, "imagefolder")
