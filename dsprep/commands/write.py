@@ -43,9 +43,10 @@ from dsprep.run.commit import (
 from dsprep.run.run import Run
 from dsprep.run.state import RunState, remove_leftovers
 from dsprep.run.target import target_of
-from dsprep.sources.archive import require_there
+from dsprep.sources.archive import require_file
 from dsprep.sources.reading import Source, choice_of, shards_of
 from dsprep.sources.shardset import require_no_index
+from dsprep.storage.files import is_dir
 from dsprep.units import format_count, parse_size
 from dsprep.workers.pool import Pool, available_cores
 
@@ -138,8 +139,8 @@ def shard(options: ShardOptions) -> WriteReport:
     try:
         job = new_job("shard", options, own_format=own)
     except OptionError:
-        if own is None:
-            require_there(source.root)  # the names of missing files tell no format
+        if own is None and not is_dir(source.root):
+            require_file(source.root)  # the names of missing files tell no format
         raise
     size = job.size
     if options.multiple_of is not None and not job.destination.single:

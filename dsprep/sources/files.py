@@ -17,7 +17,7 @@ from dsprep.findings import Finding
 from dsprep.images.header import NOT_DECODED
 from dsprep.lists.rows import plain_paths
 from dsprep.rows import Reader
-from dsprep.sample import IMAGE_EXTENSIONS, OTHER_IMAGES
+from dsprep.sample import OTHER_IMAGES
 from dsprep.sources.archive import Archive, is_archive, open_archive
 from dsprep.sources.archive_reader import Listing
 from dsprep.sources.scan import LEFT_BEHIND, Scanned, printable
@@ -90,13 +90,6 @@ class Files(NamedTuple):
     def below_top(self) -> Files:
         """Return the same with paths that start below :attr:`top`."""
         return self.below(self.top) if self.top else self
-
-    def with_unreadable(self, extensions: frozenset[str]) -> Files:
-        """Return the same with images of kinds that dsprep does not decode as lost samples."""
-        if extensions != frozenset(IMAGE_EXTENSIONS):
-            return self
-        unreadable = {each.path: each for each in self.unreadable()}
-        return self._replace(findings=[unreadable.get(each.path, each) for each in self.findings])
 
     def unreadable(self) -> Iterator[Finding]:
         """Find the images of kinds that dsprep does not decode, by their extensions."""

@@ -7,8 +7,10 @@ import os
 from array import array
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from contextlib import closing
+from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
+from itertools import groupby
+from operator import attrgetter
 from typing import TYPE_CHECKING, ClassVar
 
 from dsprep.errors import BadSample, DamagedShard, SourceError
@@ -57,23 +59,28 @@ class ShardReader(Reader):
         return self.files
 
     def read(self, rows: Rows) -> Iterator[Sample | BadSample]:
+        for number, sample in enumerate(self._raw(rows)):
+            if isinstance(sample, Sample):
+                sample.id = rows.ids[number]
+                if self.named:
+                    sample.path = rows.paths[number]
+                    sample.key = key_of(sample.path)
+                elif not sample.key:
+                    sample.key = rows.paths[number]
+            yield self.typed(sample)
+
+    def _raw(self, rows: Rows) -> Iterator[Sample | BadSample]:
         packed = dict(self.unpacked)
-        with OpenFiles(self.files, self.states) as files, closing(_Streams(self)) as streams:
-            for run in runs(rows) if packed else files.ahead(runs(rows)):
-                file = files.same(run.file)
-                if run.file in packed:
-                    found = streams.read(run, rows)
-                else:
-                    found = self._read_run(file, run, rows)
-                for number, sample in zip(range(run.first, run.last), found, strict=True):
-                    if isinstance(sample, Sample):
-                        sample.id = rows.ids[number]
-                        if self.named:
-                            sample.path = rows.paths[number]
-                            sample.key = key_of(sample.path)
-                        elif not sample.key:
-                            sample.key = rows.paths[number]
-                    yield self.typed(sample)
+        with OpenFiles(self.files, self.states) as files:
+            all_runs = runs(rows) if packed else files.ahead(runs(rows))
+            for number, own in groupby(all_runs, attrgetter("file")):
+                if number in packed:
+                    files.same(number)
+                    spans = list(own)
+                    yield from self._unpack(number, range(spans[0].first, spans[-1].last), rows)
+                    continue
+                for run in own:
+                    yield from self._read_run(files.same(number), run, rows)
 
     def _read_run(self, file: OpenFile, run: Run, rows: Rows) -> Iterator[Sample | BadSample]:
         """Read samples that follow one another; one that is damaged does not spoil the next."""
@@ -96,6 +103,32 @@ class ShardReader(Reader):
                 except DamagedShard as error:
                     yield BadSample(f"at byte {error.offset}: {error.problem}")
                 number += 1
+
+    def _unpack(self, file: int, numbers: range, rows: Rows) -> Iterator[Sample | BadSample]:
+        """Read samples of a compressed shard, which is only read from front to back."""
+        assert rows.offsets is not None
+        path = self.files[file]
+        with ExitStack() as opened:
+            stream = opened.enter_context(ShardStream(path))
+            last, encoded = -1, b""
+            for number in numbers:
+                offset, size = rows.offsets[number], rows.sizes[number]
+                try:
+                    if offset != last:  # it is no copy of the one before
+                        if offset < stream.offset:
+                            opened.close()
+                            stream = opened.enter_context(ShardStream(path))
+                        stream.skip(offset - stream.offset, "the shard")
+                        encoded, last = stream.read(size, "a sample"), offset
+                    sample = ShardStream.of_part(path, io.BytesIO(encoded), offset)
+                    found = list(self.layout.read(sample))
+                except DamagedShard as error:
+                    yield BadSample(f"at byte {error.offset}: {error.problem}")
+                    continue
+                if [entry.size for entry in found] == [size]:
+                    yield found[0].sample
+                else:
+                    yield BadSample(f"at byte {offset}: the shard has changed")
 
     def copy(self, rows: Rows) -> Iterator[tuple[bytes | BadSample, int]]:
         """Read encoded samples as they are."""
@@ -163,46 +196,6 @@ def _pread(file: OpenFile, size: int, offset: int, path: str) -> bytes:
     if not data:
         raise SourceError(f"{path}: ends before byte {offset + size}: it has changed")
     return data
-
-
-class _Streams:
-    """A compressed shard that is read from front to back."""
-
-    def __init__(self, reader: ShardReader) -> None:
-        self._reader = reader
-        self._stream: ShardStream | None = None
-        self._last = -1, -1, b""  # the file, offset and bytes of a sample: copies follow it
-
-    def read(self, run: Run, rows: Rows) -> Iterator[Sample | BadSample]:
-        """Read a run, and skip what lies before it."""
-        assert rows.offsets is not None
-        path = self._reader.files[run.file]
-        for number in range(run.first, run.last):
-            offset, size = rows.offsets[number], rows.sizes[number]
-            try:
-                if (run.file, offset) != self._last[:2]:
-                    stream = self._stream
-                    if stream is None or run.file != self._last[0] or offset < stream.offset:
-                        self.close()
-                        stream = self._stream = ShardStream(path)
-                    self._last = run.file, -1, b""
-                    stream.skip(offset - stream.offset, "the shard")
-                    self._last = run.file, offset, stream.read(size, "a sample")
-                sample = ShardStream.of_part(path, io.BytesIO(self._last[2]), offset)
-                found = list(self._reader.layout.read(sample))
-            except DamagedShard as error:
-                yield BadSample(f"at byte {error.offset}: {error.problem}")
-                continue
-            if [entry.size for entry in found] != [size]:
-                yield BadSample(f"at byte {offset}: the shard has changed")
-            else:
-                yield found[0].sample
-
-    def close(self) -> None:
-        """Close the shard that is open."""
-        if self._stream is not None:
-            self._stream.__exit__(None, None, None)
-        self._stream = None
 
 
 @dataclass

@@ -71,7 +71,9 @@ def read_folder(
 
     Classes are numbered in plain sorted order. Images that all lie in the root have no class.
     """
-    files = files.with_unreadable(extensions)
+    if extensions == frozenset(IMAGE_EXTENSIONS):
+        lost = {each.path: each for each in files.unreadable()}
+        files = files._replace(findings=[lost.get(each.path, each) for each in files.findings])
     if files.table.is_empty():
         raise SourceError(f"{root}: holds no images{_what_else(files, extensions)}")
     table = files.table.sort("path").with_row_index("index")
