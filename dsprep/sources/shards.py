@@ -258,12 +258,11 @@ def read_shards(
 
     from dsprep.catalog import Catalog
 
-    tasks = [(path, shards.layout) for path in shards.files]
-    indexed = list(run_all(index_shard, tasks))
+    indexed = list(run_all(index_shard, [(path, shards.layout) for path in shards.files]))
     pairs = list(zip(shards.files, indexed, strict=True))
-    findings = [
-        finding for path, shard in pairs for finding in _lost(path, shard, shards.samples.get(path))
-    ]
+    findings: list[Finding] = []
+    for path, shard in pairs:
+        findings += _lost(path, shard, shards.samples.get(path, 0))
     if classes is None and shards.unused_classes:
         detail = (
             f"the class names of {shards.unused_classes} are not used, as nothing tells whose they "
@@ -275,7 +274,7 @@ def read_shards(
         if why and not shards.known:
             raise SourceError(f"{path}: {why}")
         if shard.passed_over:
-            count = format_count(sum(shard.passed_over.values()), "member")
+            count = format_count(shard.passed_over.total(), "member")
             detail = f"{count} ({format_extensions(shard.passed_over)})"
             findings.append(Finding("keyless", os.path.basename(path), detail))
         if shard.without_image:
@@ -332,10 +331,9 @@ def _with_labels(
     return table.with_columns(numbers)
 
 
-def _lost(path: str, shard: IndexedShard, expected: int | None) -> Iterator[Finding]:
+def _lost(path: str, shard: IndexedShard, expected: int) -> Iterator[Finding]:
     """Report what a shard has lost, a finding for each sample as far as that can be known."""
-    name, expected = os.path.basename(path), expected or 0
-    missing = expected - len(shard.offsets)
+    name, missing = os.path.basename(path), expected - len(shard.offsets)
     is_are = "is" if missing == 1 else "are"
     lack = f"{format_count(missing, 'sample')} of {name} {is_are} missing, as its manifest tells"
     for offset, problem in shard.damage:
@@ -358,17 +356,11 @@ def _rows(number: int, name: str, shard: IndexedShard) -> pl.DataFrame:
         directory, slash, base = name.rpartition("/")
         stem = directory + slash + shard_stem(base).replace(".", "_")
         keys = f"{stem}-" + pl.Series(shard.numbers).cast(pl.String).str.zfill(7)
-    return pl.DataFrame(
-        {
-            "id": pl.Series(shard.ids, dtype=pl.UInt64),
-            "path": keys,
-            "size": pl.Series(shard.sizes, dtype=pl.Int64),
-            "mtime": pl.repeat(shard.state.mtime_ns, count, dtype=pl.Int64, eager=True),
-            "file": pl.repeat(number, count, dtype=pl.Int64, eager=True),
-            "offset": pl.Series(shard.offsets, dtype=pl.Int64),
-            "stored": pl.Series(shard.sizes, dtype=pl.Int64),
-        }
-    )
+    columns = {"id": shard.ids, "path": keys, "size": shard.sizes, "offset": shard.offsets}
+    schema = {"id": pl.UInt64(), "path": pl.String(), "size": pl.Int64(), "offset": pl.Int64()}
+    mtime, file = (pl.lit(value, pl.Int64) for value in (shard.state.mtime_ns, number))
+    table = pl.DataFrame(columns, schema).with_columns(mtime=mtime, file=file, stored="size")
+    return table.select("id", "path", "size", "mtime", "file", "offset", "stored")
 
 
 def _listed_names(table: pl.DataFrame, shards: ShardSet) -> pl.Series | None:
