@@ -207,7 +207,7 @@ def read_stems(
     ]
     others = files.findings
     if files.reader is not None:  # in a folder, this kind is that of no regular file
-        others = [each._replace(kind=_KINDS.get(each.kind, each.kind)) for each in others]
+        others = [found._replace(kind=_KINDS.get(found.kind, found.kind)) for found in others]
     findings += [*_lacking(parts, samples), *_of_samples(others, samples)]
     findings.sort(key=attrgetter("path"))
     used = fields.filter(pl.col("suffix").is_in(parts["suffix"].unique().implode()))
@@ -234,8 +234,8 @@ def read_stems(
 def _require_together(parts: pl.DataFrame, root: str) -> None:
     """Refuse samples whose files lie in different directories, as those of VOC do.
 
-    ``Annotations`` holds parts of the images in ``JPEGImages``, and is no class, if it has no kind
-    of file that lies there, and at least half of its files are called like one of the images.
+    ``Annotations`` holds parts of the images in ``JPEGImages``, and is not a class, if it has no
+    kind of file that lies there, and at least half of its files are called like one of the images.
     """
     import polars as pl
 

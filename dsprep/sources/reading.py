@@ -74,7 +74,7 @@ class Source(SourceOptions, ClassOptions):
     @property
     def suffixes(self) -> frozenset[str]:
         """The file name extensions of images, in lower case."""
-        given = frozenset(each.lower().removeprefix(".") for each in self.extensions)
+        given = frozenset(name.lower().removeprefix(".") for name in self.extensions)
         return given or frozenset(IMAGE_EXTENSIONS)
 
     @property
@@ -85,7 +85,7 @@ class Source(SourceOptions, ClassOptions):
     def files(self) -> tuple[str, ...]:
         """Return the local files among the options: lists, tables, an archive."""
         named = (self.list_file, self.labels, self.classes, self.root)
-        return tuple(each for each in named if each and os.path.isfile(each))
+        return tuple(path for path in named if path and os.path.isfile(path))
 
     def __post_init__(self) -> None:
         """Refuse options that contradict each other."""
@@ -131,7 +131,7 @@ def choice_of(options: FieldOptions) -> Choice:
 
 
 def read_schema(path: str) -> tuple[Schema, bool]:
-    """Read a schema as ``--schema-out`` writes it, and whether it says that there is no label."""
+    """Read a schema as ``--schema-out`` writes it, and whether it rules out a label."""
     from dsprep.text import read_text
 
     try:
@@ -220,7 +220,7 @@ def detect(source: Source, run_all: RunAll = map) -> Found | None:
         kind = "parts"
     chooses = source.chooses and kind != "augmented-manifest"
     own = replace(source, kind=kind)
-    if chooses:  # a list that was made of it was made of whole samples, and has its own classes
+    if chooses:  # lists name samples, and have classes of their own
         own = replace(own, classes=None, needs_names=True)
     try:
         if kind not in ("augmented-manifest", "parts"):
@@ -257,7 +257,7 @@ def _require_alone(source: Source) -> None:
         for path in (source.root, *source.others):
             if not exists(path):
                 raise SourceError(f"{path}: does not exist")
-        problem = "several sources have to be shards, Parquet, or parts of CIFAR or MNIST"
+        problem = "several sources must be shards, Parquet, or parts of CIFAR or MNIST"
         raise SourceError(f"{source.others[0]}: {problem}")
 
 
@@ -350,9 +350,9 @@ def _described(source: Source, run_all: RunAll) -> Found | None:
 def _parquet(source: Source, run_all: RunAll) -> Found | None:
     root = source.root
     if is_dir(root) and not source.others:
-        found = {each.name: each for each in entries(root) if not each.name.startswith(".")}
-        tables = [each for name, each in found.items() if name.endswith(".parquet")]
-        files = sorted(each.path for each in tables if each.is_file())
+        found = {entry.name: entry for entry in entries(root) if not entry.name.startswith(".")}
+        tables = [entry for name, entry in found.items() if name.endswith(".parquet")]
+        files = sorted(entry.path for entry in tables if entry.is_file())
         if files and source.kind is None:
             formats = CONCATENATIVE.values()
             shards = {shard_stem(name) for name in found if format_of_source(name) in formats}

@@ -267,8 +267,8 @@ class SampleReader(Reader):
         paths = self.described_in()
         lines = read_spans(paths, rows) if paths else repeat(b"", len(rows.ids))
         files = rows.files if paths and rows.files is not None else repeat(0, len(rows.ids))
-        each = zip(rows.paths, rows.sizes, files, lines, strict=True)
-        calls = ((row[1], partial(_or_reject, self.sample, *row)) for row in each)
+        tasks = zip(rows.paths, rows.sizes, files, lines, strict=True)
+        calls = ((row[1], partial(_or_reject, self.sample, *row)) for row in tasks)
         for id, found in zip(rows.ids, _read_all(self.root, calls), strict=True):
             if isinstance(found, Sample):
                 found.id = id
@@ -276,7 +276,7 @@ class SampleReader(Reader):
 
 
 def _read_all(root: str, calls: Iterable[tuple[int, Callable[[], T]]]) -> Iterator[T]:
-    """Call functions that read so many bytes below a root, ahead of their turn if it is on S3."""
+    """Call functions, given with the bytes that they read; several at once if the root is on S3."""
     for found in results(root, calls):
         if isinstance(found, BadSample) and not is_dir(root):
             raise SourceError(f"{root}: is gone; give the same command again when it is back")
@@ -299,7 +299,7 @@ def facts_at(path: str) -> Facts | None:
 
 
 def read_file(path: str, size: int) -> bytes:
-    """Read a whole file of a known size."""
+    """Read a file of a known size."""
     try:
         data = read_sized(path, size)
     except OSError as error:

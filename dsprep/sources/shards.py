@@ -114,7 +114,7 @@ class ShardReader(Reader):
             for number in numbers:
                 offset, size = rows.offsets[number], rows.sizes[number]
                 try:
-                    if offset != last:  # it is no copy of the one before
+                    if offset != last:  # else it repeats the sample before
                         if offset < stream.offset:
                             opened.close()
                             stream = opened.enter_context(ShardStream(path))
@@ -156,7 +156,7 @@ class ShardReader(Reader):
 
 
 def _blocks(run: Run, rows: Rows, file: OpenFile, path: str) -> Iterator[tuple[bytes, int]]:
-    """Read a run block by block, whole samples at a time as far as they are small."""
+    """Read a run in blocks, which hold several samples where these are small."""
     assert rows.offsets is not None
     start, samples = run.start, 0
     for number in range(run.first, run.last):
@@ -315,7 +315,7 @@ def read_shards(
 def _with_labels(
     table: pl.DataFrame, labels: list[tuple[float, ...]], classes: tuple[str, ...] | None
 ) -> pl.DataFrame:
-    """Add the labels of headers: class numbers, if each is one whole number."""
+    """Add the labels of headers: class numbers, if every label is one integer."""
     import polars as pl
 
     from dsprep.sources.classes import class_numbers
