@@ -53,20 +53,20 @@ def with_schema(
     """Settle the schema of a catalog; ``every`` asks for the labels of all samples."""
     from dsprep.sources.match import with_label
 
-    if catalog.reader.whole:
+    if catalog.reader.reads_samples:
         catalog, settled = _looked_at(catalog, choice, run_all)
     else:
         settled = Settled(_of_images(catalog, choice))
-    label, classes, told = settled.schema.label_field, catalog.classes, catalog.told
+    label, classes, from_rows = settled.schema.label_field, catalog.classes, catalog.from_rows
     if label is not None:
         classes = None if choice.label_type == "float" else classes or label.names or None
-    elif catalog.reader.whole and catalog.label_column is not None:
+    elif catalog.reader.reads_samples and catalog.label_column is not None:
         settled = with_label(settled, catalog.table[catalog.label_column], catalog.classes)
-        told |= {"label"}
+        from_rows |= {"label"}
     settled, idle = select(settled, choice)
     findings: list[Finding] = []
-    catalog = replace(catalog, classes=classes, told=told).with_settled(settled)
-    if catalog.reader.whole:
+    catalog = replace(catalog, classes=classes, from_rows=from_rows).with_settled(settled)
+    if catalog.reader.reads_samples:
         catalog = _with_classes(catalog, choice, every, order, run_all, findings)
     notes = [*(catalog.settled.notes if catalog.settled else ()), *idle]
     return catalog, [*findings, *(Finding("note", "", note) for note in notes)]
@@ -75,7 +75,7 @@ def with_schema(
 def _looked_at(catalog: Catalog, choice: Choice, run_all: RunAll) -> tuple[Catalog, Settled]:
     """Settle the schema of whole samples."""
     observed = Observed()
-    if not catalog.is_told or choice.schema or choice.look_all or choice.paths:
+    if not catalog.schema_known or choice.schema or choice.look_all or choice.paths:
         observed = _look(catalog, choice, run_all)
         if pixels := _pixels(catalog, observed, run_all):
             catalog = replace(catalog, reader=replace(catalog.reader, pixels=pixels))

@@ -108,7 +108,8 @@ def read_parquet(
     reader = ParquetReader(Parquet.of(shared), columns, tuple(rows.file for rows in indexed))
     # Numbers that are others than in the file are no copies of its columns.
     from_table = frozenset({"label"} if columns.label else ())
-    catalog = Catalog(table, root, classes, reader, declared, is_told=True, told=from_table)
+    about = (table, root, classes, reader, declared)
+    catalog = Catalog(*about, schema_known=True, from_rows=from_table)
     return _with_json(catalog, recorded_schema(paths)), findings
 
 

@@ -191,7 +191,7 @@ def _index_images(indexed: IndexedRows, column: Any, folder: str) -> None:
 class ParquetReader(Reader):
     """Reads rows of Parquet files."""
 
-    whole: ClassVar[bool] = True
+    reads_samples: ClassVar[bool] = True
     layout: Parquet  # the format, with the columns of the files
     columns: Columns  # what is read
     files: tuple[ParquetFile, ...]
