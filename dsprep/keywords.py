@@ -275,8 +275,8 @@ class SizeOptions:
 
 
 @_inherited
-class RunOptions:
-    """What is read and written, and how the command runs."""
+class CommandOptions:
+    """What is read, and how the command runs."""
 
     @property
     def given(self) -> dict[str, Any]:
@@ -284,6 +284,18 @@ class RunOptions:
         return given_options(vars(self))
 
     sources: AnyPath | Sequence[AnyPath] = field(kw_only=False)
+    dry_run: bool = _run("Print the plan, write nothing.", default=False)
+    workers: int | None = _run(
+        "Maximum number of processes: up to 64, or four times the cores.  [default: the cores "
+        "that this process may use]"
+    )
+    progress: Progress | None = None  # receives the progress
+
+
+@_inherited
+class RunOptions(CommandOptions):
+    """What is written, and which bad samples are rejected."""
+
     dest: AnyPath = field(kw_only=False)
     max_errors: int | None = _samples(
         "Stop when more samples than this are rejected.", least=0, rare=True
@@ -291,12 +303,6 @@ class RunOptions:
     on_error: str = _samples(
         "Reject a bad sample and go on, or stop.", default="skip", choices=("skip", "fail")
     )
-    dry_run: bool = _run("Print the plan, write nothing.", default=False)
-    workers: int | None = _run(
-        "Maximum number of processes: up to 64, or four times the cores.  [default: the cores "
-        "that this process may use]"
-    )
-    progress: Progress | None = None  # is told how far the run is
 
 
 @_inherited
@@ -391,15 +397,9 @@ _leaks = partial(_option, "Leaks")
 
 
 @_options
-class SplitOptions(FieldOptions, ClassOptions, SourceOptions):
+class SplitOptions(CommandOptions, FieldOptions, ClassOptions, SourceOptions):
     """The options of ``split``."""
 
-    @property
-    def given(self) -> dict[str, Any]:
-        """The options that were given, by their names on the command line."""
-        return given_options(vars(self))
-
-    sources: AnyPath | Sequence[AnyPath] = field(kw_only=False)
     out: AnyPath = field(kw_only=False)
     root: AnyPath | None = _source(
         "Directory of the files of SOURCE, if that is a list.", metavar="DIR"
@@ -446,12 +446,6 @@ class SplitOptions(FieldOptions, ClassOptions, SourceOptions):
         choices=("hardlink", "symlink", "copy"),
     )
     overwrite: bool = _option("Output", "Replace lists and classes.txt.", default=False)
-    dry_run: bool = _run("Print the plan, write nothing.", default=False)
-    workers: int | None = _run(
-        "Maximum number of processes: up to 64, or four times the cores.  [default: the cores "
-        "that this process may use]"
-    )
-    progress: Progress | None = None  # receives the progress
 
 
 def called_with(kind: Callable[P, T]) -> Callable[[Callable[[T], R]], Callable[P, R]]:

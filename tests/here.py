@@ -18,7 +18,6 @@ from types import TracebackType
 from unittest import mock
 
 from dsprep.cli.main import main
-from dsprep.run import target
 from dsprep.storage.s3 import bucket
 from dsprep.workers.pool import Pool
 from tests.conftest import Finished
@@ -71,8 +70,7 @@ class Here:
     ) -> Finished:
         out, err = _Stream(), _Stream()
         if env:  # which may name another server
-            bucket._connect.cache_clear()
-            target._connect.cache_clear()
+            bucket._stores.clear()
         with (
             # Workers that last follow neither another directory nor another environment.
             nullcontext() if env else self.lasting() if cwd is None else chdir(cwd),

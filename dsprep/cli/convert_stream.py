@@ -18,7 +18,7 @@ from dsprep.commands.stream import StreamOptions, convert_stream
 from dsprep.errors import REJECTS_EXIT_CODE, OptionError, RunStopped, SourceError
 from dsprep.findings import Reject
 from dsprep.formats import CONCATENATIVE, format_of_file
-from dsprep.formats.compressed import Readable
+from dsprep.formats.stream import Readable
 from dsprep.keywords import names_of
 from dsprep.options import require_effect
 from dsprep.storage.files import is_dir, open_file

@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Any, TextIO
 import click
 
 from dsprep.cli.bars import Page, draw_bars, page_of, width_of
-from dsprep.cli.report import print_json, skipped_text
+from dsprep.cli.records import print_json
+from dsprep.cli.report import skipped_text
 from dsprep.cli.streams import until_nobody_reads
 from dsprep.lists.diff import format_diff
 from dsprep.lists.store import write_text

@@ -11,7 +11,7 @@ import click
 
 from dsprep.cli.help import option_group
 from dsprep.errors import OptionError
-from dsprep.keywords import ClassOptions, FieldOptions, RunOptions, SourceOptions
+from dsprep.keywords import ClassOptions, CommandOptions, FieldOptions, SourceOptions
 from dsprep.options import option_name
 from dsprep.units import parse_size
 from dsprep.waits import WAITS
@@ -197,15 +197,11 @@ source_options = options_of(SourceOptions, ClassOptions, FieldOptions)
 
 def take_source(options: dict[str, Any], root: str, *others: str) -> Source:
     """Pop the options of a source out of all options."""
-    from dsprep.sources.reading import make_choice, make_source
+    from dsprep.sources.reading import make_source
 
-    def popped(*kinds: type) -> dict[str, Any]:
-        return {each.name: options.pop(each.name) for kind in kinds for each in _declared(kind)}
-
-    choice = make_choice(**popped(FieldOptions))
-    return make_source(
-        root, others=others, whole=True, choice=choice, **popped(SourceOptions, ClassOptions)
-    )
+    kinds = (SourceOptions, ClassOptions, FieldOptions)
+    given = {each.name: options.pop(each.name) for kind in kinds for each in _declared(kind)}
+    return make_source(root, others=others, whole=True, **given)
 
 
 _images = option_group("Images")
@@ -254,7 +250,9 @@ def take_transform(options: dict[str, Any]) -> Transform | None:
 
 
 _run = option_group("Run")
-workers_option = next(_click_option(each) for each in fields(RunOptions) if each.name == "workers")
+workers_option = next(
+    _click_option(each) for each in fields(CommandOptions) if each.name == "workers"
+)
 dry_run_option = _run("--dry-run", is_flag=True, help="Print what would be done, write nothing.")
 
 

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import json
 import sys
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import fields, is_dataclass
-from typing import TYPE_CHECKING, Any, TextIO
+from collections.abc import Iterable, Iterator, Sequence
+from typing import TYPE_CHECKING, Any
 
 import click
 
+from dsprep.cli.records import print_json
 from dsprep.cli.streams import until_nobody_reads, visible
 from dsprep.errors import REJECTS_EXIT_CODE, SourceError
 from dsprep.findings import count_skipped
@@ -23,7 +22,7 @@ from dsprep.units import (
 )
 
 if TYPE_CHECKING:
-    from dsprep.commands.write import WriteReport
+    from dsprep.commands.write_report import WriteReport
     from dsprep.findings import Finding
     from dsprep.plan.select import Chosen
     from dsprep.verifying.report import FieldFound, Problem, VerifyReport
@@ -53,24 +52,6 @@ _PROOF = {
     "download": "by reading all bytes",
 }
 """Ways to prove that files on S3 are intact."""
-
-
-def print_json(report: Any, stream: TextIO | None = None) -> None:
-    """Print a report as one JSON object, in ASCII, which any stdout can write."""
-    click.echo(json.dumps(_plain(report), indent=1), file=stream)
-
-
-def _plain(value: Any) -> Any:
-    """Return a report as JSON values: records, named tuples included, are objects."""
-    if is_dataclass(value) and not isinstance(value, type):
-        return {each.name: _plain(getattr(value, each.name)) for each in fields(value)}
-    if hasattr(value, "_asdict"):
-        return {name: _plain(each) for name, each in value._asdict().items()}
-    if isinstance(value, Mapping):
-        return {str(name): _plain(each) for name, each in value.items()}
-    if isinstance(value, (list, tuple)):
-        return [_plain(each) for each in value]
-    return value
 
 
 def end(report: WriteReport, source: str, as_json: bool, quiet: bool) -> int:

@@ -68,7 +68,7 @@ def index(
       dsprep shard index train.rec --check
     """
     from dsprep.cli.index_report import print_index_report
-    from dsprep.cli.report import print_json
+    from dsprep.cli.records import print_json
     from dsprep.progress import progress_for
     from dsprep.verifying import indexing
 

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING
 
 import click
 
-from dsprep.cli.report import print_json, print_rows, skipped_text
+from dsprep.cli.records import print_json
+from dsprep.cli.report import print_rows, skipped_text
 from dsprep.cli.streams import until_nobody_reads
 from dsprep.units import format_count, format_duration, format_some
 

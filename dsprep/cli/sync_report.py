@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, TextIO
 
 import click
 
-from dsprep.cli.report import print_json
+from dsprep.cli.records import print_json
 from dsprep.cli.streams import visible
 from dsprep.cli.sync_events import Bars, JsonEvents, Lines
 from dsprep.storage.transfer import Events

@@ -82,7 +82,8 @@ def verify(
       dsprep verify train.rec --loader mxnet
       dsprep verify s3://bucket/shards/
     """
-    from dsprep.cli.report import print_json, print_verify_report
+    from dsprep.cli.records import print_json
+    from dsprep.cli.report import print_verify_report
     from dsprep.progress import progress_for
     from dsprep.verifying import verify as verifying
 

@@ -8,15 +8,8 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from dsprep.commands.write import (
-    WriteReport,
-    carry_out,
-    final_report,
-    held,
-    planned_report,
-    size_of,
-    source_with,
-)
+from dsprep.commands.write import carry_out, planned_report, size_of, source_with
+from dsprep.commands.write_report import WriteReport, report_of
 from dsprep.dataset.manifest import Manifest
 from dsprep.dataset.recorded import Recorded, recorded_options
 from dsprep.errors import DestinationError, OptionError, SourceError
@@ -28,10 +21,9 @@ from dsprep.plan.cut import ShardSize
 from dsprep.plan.destination import Destination
 from dsprep.plan.job import Job
 from dsprep.plan.plan import Plan, make_plan, require_distinct_keys
-from dsprep.plan.weigh import seconds
 from dsprep.progress import Progress
-from dsprep.run.commit import begin, finished_manifest, identity_of
-from dsprep.run.state import RunState, remove_leftovers
+from dsprep.run.commit import finished_manifest, identity_of
+from dsprep.run.state import remove_leftovers
 from dsprep.run.target import target_of
 from dsprep.storage.location import require_disk
 from dsprep.units import format_count, format_some
@@ -65,8 +57,7 @@ def append(options: AppendOptions) -> WriteReport:
     destination = Destination(Path(options.dest))
     source = source_with(options)
     base, made = _base(destination)
-    given = options.given
-    require_effect("shard append", given, made=made.transform is not None)
+    require_effect("shard append", options.given, made=made.transform is not None)
     if not options.dry_run:
         remove_leftovers(destination, base)
     asked, choice, fields = size_of(options), source.choice, made.fields
@@ -82,21 +73,17 @@ def append(options: AppendOptions) -> WriteReport:
         classes=str(destination.companion("classes.txt")) if base.classes else None,
         whole=made.layout.class_names_in == "header",
     )
-    images = Images(
-        made.transform,
-        base.options.get("check"),
-        made.max_pixels,
-        made.keep_fields.union(options.keep_fields),
-    )
+    keep_fields = made.keep_fields.union(options.keep_fields)
+    is_merged = made.layout.equal_keys == "merged"
     with Pool(available_cores() if options.workers is None else options.workers) as pool:
         there = _there(destination, base, made.layout, pool)
         job = Job(
             "shard append",
-            given,
+            options.given,
             source,
             destination,
             made.layout,
-            images,
+            Images(made.transform, base.options.get("check"), made.max_pixels, keep_fields),
             _size(base) if asked == ShardSize() else asked,
             base.name,
             made.key,
@@ -105,36 +92,27 @@ def append(options: AppendOptions) -> WriteReport:
             first_id=int(there.table["index"].max() or 0) + 1,  # type: ignore[arg-type]
         )
         plan = make_plan(job, pool, progress)
-        source_digest = plan.catalog.with_ids_from(-job.first_id).digest()
-        if _was_appended(base, source_digest):
-            report = final_report(plan, base, [], "already appended")
+        digest = plan.catalog.with_ids_from(-job.first_id).digest()
+        added = base.options.get("appended", [])
+        if any(isinstance(each, dict) and each.get("source") == digest for each in added):
+            report = report_of(plan, base, [], "already appended")
         else:
-            _require_new(plan, there)
+            if is_merged and made.key == "path":
+                _require_new(plan, there)
             if options.dry_run:
-                return planned_report(plan, seconds(plan.job, plan.catalog, pool, progress))
+                return planned_report(plan, pool, progress)
             require_distinct_keys(plan)
-            identity = {
-                **identity_of(plan),
-                "source": source_digest,
-                "appended to": [shard.name for shard in base.shards],
-            }
-            state = RunState(target_of(destination), identity, list(plan.files()), progress)
-            with held(plan, state, pool):
-                begin(plan, state, base=base)
-                report = carry_out(plan, state, options, pool, identity, base)
-            notes = [*report.notes, _added(base, report)]
-            if made.layout.equal_keys != "merged":
+            before = [shard.name for shard in base.shards]
+            identity = {**identity_of(plan), "source": digest, "appended to": before}
+            report = carry_out(plan, identity, options, pool, base=base)
+            samples = report.samples - base.samples
+            shards = format_count(len(report.shards) - len(before), "new shard")
+            verb = "is" if samples == 1 else "are"
+            notes = [*report.notes, f"{samples:,} of the samples {verb} new, in {shards}"]
+            if not is_merged:
                 notes.append(f"{made.layout.name}: samples that exist already are not looked for")
-            state_name = "continued" if state.resumed else "appended"
-            report = replace(report, notes=notes, state=state_name)
+            report = replace(report, notes=notes)
         return replace(report, per_class={}, seconds=time.monotonic() - began)
-
-
-def _added(base: Manifest, report: WriteReport) -> str:
-    """Return the note on what is new."""
-    samples = report.samples - base.samples
-    shards = format_count(len(report.shards) - len(base.shards), "new shard")
-    return f"{samples:,} of the samples {'is' if samples == 1 else 'are'} new, in {shards}"
 
 
 def _base(destination: Destination) -> tuple[Manifest, Recorded]:
@@ -184,19 +162,12 @@ def _there(destination: Destination, base: Manifest, layout: Format, pool: Pool)
     return catalog
 
 
-def _was_appended(base: Manifest, source_digest: str) -> bool:
-    """Return whether the same samples were added before."""
-    added = base.options.get("appended", [])
-    return any(isinstance(each, dict) and each.get("source") == source_digest for each in added)
-
-
 def _require_new(plan: Plan, there: Catalog) -> None:
     """Refuse samples with the keys of existing ones."""
-    if plan.job.layout.equal_keys == "merged" and plan.job.key == "path":
-        keys = plan.catalog.keys()
-        twice = keys.filter(keys.is_in(there.keys().implode()))
-        if len(twice):
-            raise SourceError(
-                f"{plan.job.source.root}: {len(twice):,} samples have keys of samples that are "
-                f"there already, {format_some(twice.to_list())}; rename the files"
-            )
+    keys = plan.catalog.keys()
+    twice = keys.filter(keys.is_in(there.keys().implode()))
+    if len(twice):
+        raise SourceError(
+            f"{plan.job.source.root}: {len(twice):,} samples have keys of samples that are "
+            f"there already, {format_some(twice.to_list())}; rename the files"
+        )

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
+from dataclasses import replace
 from importlib.metadata import version
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from dsprep.dataset.manifest import (
     FileReceipt,
@@ -21,20 +22,15 @@ from dsprep.findings import Reject
 from dsprep.formats.base import ShardFacts
 from dsprep.formats.folder import LISTING
 from dsprep.plan.destination import Destination
-from dsprep.plan.job import Job
 from dsprep.plan.plan import Plan
-from dsprep.run.folder import (
-    finish_folder,
-    require_free,
-    require_own_files,
-    write_companions,
-)
-from dsprep.run.state import RunState, differences, withdraw
-from dsprep.run.target import Target, Written
-from dsprep.schema import Schema
+from dsprep.run.folder import companions_of, finish_folder, require_free, require_own_files
+from dsprep.run.state import RunState, remove_replaced, tidy_up, unlike
+from dsprep.run.target import REPLACED, Target, Written
 from dsprep.storage.checksums import crc32c
 from dsprep.storage.files import read_bytes
 from dsprep.storage.local import destination_errors
+
+T = TypeVar("T")
 
 _MOST_CLASSES = 10_000_000
 """More than any data set has; samples may say anything."""
@@ -61,42 +57,38 @@ def finished_manifest(
     """Return the manifest of the data set that is at a target; None if there is none."""
     if not target.stamps([target.manifest]):
         return None
-    try:
-        data = target.read(target.manifest)
-        return parse_manifest(data, target.destination.url(target.manifest))
-    except SourceError as error:
-        raise DestinationError(f"{error}; {advice}") from None
+    return _read(target, target.manifest, parse_manifest, advice)
 
 
 def rejects_of(
     target: Target, finished: Manifest, advice: str = "give --overwrite to pack again"
 ) -> list[Reject]:
     """Return the rejects of a finished run, from its report."""
-    if not finished.rejected:
-        return []
     name = target.destination.companion("rejects.jsonl").name
+    return _read(target, name, parse_rejects, advice) if finished.rejected else []
+
+
+def _read(target: Target, name: str, parse: Callable[[bytes, str], T], advice: str) -> T:
     try:
-        return parse_rejects(target.read(name), target.destination.url(name))
+        return parse(target.read(name), target.destination.url(name))
     except SourceError as error:
         raise DestinationError(f"{error}; {advice}") from None
 
 
 def require_same(plan: Plan, target: Target, finished: Manifest, identity: dict[str, Any]) -> None:
     """Accept a destination that holds what this command would write."""
-    job = plan.job
-    _require_own(job.destination, finished)
-    known = {**finished.options, "name": finished.name, "source": finished.source}
-    other = differences({**identity, **known}, identity)
-    if other:
+    destination = plan.job.destination
+    _require_own(destination, finished)
+    if other := unlike(finished, identity):
         raise DestinationError(
-            f"{job.destination}: holds a data set that another command wrote ({other}); "
+            f"{destination}: holds a data set that another command wrote ({other}); "
             "give --overwrite to replace it, or another destination"
         )
     names = [file.name for file in finished.every_file()]
     missing = set(names).difference(target.stamps(names))
     if missing:
         raise DestinationError(
-            f"{job.destination.url(min(missing))}: is in the manifest but not there, as "
+            f"{destination.url(min(missing))}: is in the manifest but not there, as "
             f"{len(missing):,} files are; give --overwrite to pack again"
         )
 
@@ -108,7 +100,7 @@ def begin(
 
     ``base`` is the data set to which shards are added.
     """
-    destination, target = plan.job.destination, state.target
+    destination, target, is_tree = plan.job.destination, state.target, plan.job.layout.is_tree
     if state.other and not overwrite:
         advice = "" if base else ", or --overwrite to start over"
         raise DestinationError(
@@ -127,11 +119,14 @@ def begin(
             replaced = finished_manifest(target)
     if base is None:
         _spare_inputs(plan, replaced)
-    _require_room(plan, state, replaced)
+    if not plan.estimated:
+        sizes = [shard.bytes for shard in plan.shards if shard.name not in state.done]
+        freed = sum(file.bytes for file in replaced.every_file()) if replaced else 0
+        target.require_room(sizes, freed)
     if base is None:
-        if overwrite and plan.job.layout.is_tree:
+        if overwrite and is_tree:
             require_own_files(destination)
-        withdraw(target, overwrite)
+        _withdraw(target, overwrite)
         if overwrite and (state.other or is_finished):
             state.forget()
     names = list(plan.files())
@@ -139,9 +134,24 @@ def begin(
     if not overwrite:
         _refuse_files_of_others(plan, target, there, base)
         names = [name for name in names if name not in there]
-    if plan.job.layout.is_tree and not state.resumed:
+    if is_tree and not state.resumed:
         require_free(destination)
     state.begin(names)
+
+
+def _withdraw(target: Target, overwrite: bool) -> None:
+    """Let a finished data set make way, its manifest first; or end what a killed run began."""
+    if overwrite and target.stamps([target.manifest]):
+        with suppress(SourceError):  # dsprep did not write what cannot be read
+            target.note(REPLACED, target.read(target.manifest))
+        target.delete([target.manifest])
+        if target.stamps([target.manifest]):
+            url = target.destination.url(target.manifest)
+            raise DestinationError(
+                f"{url}: is a directory; remove it, or choose another destination"
+            )
+    if target.destination.remote is None:  # on S3, it stays until the new one is there
+        remove_replaced(target, None)
 
 
 def _refuse_files_of_others(
@@ -154,13 +164,14 @@ def _refuse_files_of_others(
             continue
         if name.endswith("classes.txt") and target.read(name) == _classes(plan.catalog.classes):
             continue
-        advice = "give --overwrite to replace it, or another destination"
+        url = plan.job.destination.url(name)
+        if base:
+            raise DestinationError(
+                f"{url}: is there already, and not in the manifest; move it away first"
+            )
         raise DestinationError(
-            f"{plan.job.destination.url(name)}: is there already, and not in the manifest; "
-            "move it away first"
-            if base
-            else f"{plan.job.destination.url(name)}: is there already, and not by this "
-            f"command; {advice}"
+            f"{url}: is there already, and not by this command; "
+            "give --overwrite to replace it, or another destination"
         )
 
 
@@ -191,14 +202,6 @@ def _require_own(destination: Destination, finished: Manifest) -> None:
         )
 
 
-def _require_room(plan: Plan, state: RunState, replaced: Manifest | None) -> None:
-    """Refuse to begin if there is no room, as far as sizes are known."""
-    if not plan.estimated:
-        sizes = [shard.bytes for shard in plan.shards if shard.name not in state.done]
-        freed = sum(file.bytes for file in replaced.every_file()) if replaced else 0
-        state.target.require_room(sizes, freed)
-
-
 def commit(
     plan: Plan,
     state: RunState,
@@ -207,70 +210,72 @@ def commit(
     base: Manifest | None = None,
 ) -> Manifest:
     """Write what stands beside the shards, and last of all the manifest."""
-    job, destination, target = plan.job, plan.job.destination, state.target
-    classes = plan.catalog.classes or _listed_classes(outcome.class_names)
+    job, target = plan.job, state.target
     rejects = [*plan.lost, *outcome.rejects]
     if not outcome.samples:
-        state.give_up()
+        state.forget()
+        remove_replaced(target, None)
         first = rejects[0]
         raise SourceError(
             f"{job.source.root}: all {len(rejects):,} samples were rejected, the first "
             f"one being {first.path}: {first.reason}"
         )
-    shards = [*(base.shards if base else ())]
-    shards += [_receipt(shard.name, state.done[shard.name]) for shard in plan.shards]
-    size = sum(shard.bytes for shard in shards)
     if base is not None:
-        rejects = [
-            *rejects_of(target, base, "dsprep shard index writes another manifest"),
-            *rejects,
-        ]
+        advice = "dsprep shard index writes another manifest"
+        rejects = [*rejects_of(target, base, advice), *rejects]
+    classes = plan.catalog.classes or _listed_classes(outcome.class_names)
     files: list[FileReceipt] = []
-
-    def write(name: str, data: bytes) -> None:
+    if job.layout.is_tree:
+        shards, size = [], finish_folder(plan, state)
+        files.append(FileReceipt.of(job.destination.companion(LISTING)))
+    else:
+        shards = [*(base.shards if base else ())]
+        shards += [_receipt(shard.name, state.done[shard.name]) for shard in plan.shards]
+        size = sum(shard.bytes for shard in shards)
+    for name, data in _companions(plan, classes, shards, rejects, base).items():
+        if not data:
+            target.delete(target.stamps([name]))  # a report of an earlier run
+            continue
         partial, receipt = target.partial(name), FileReceipt(name, len(data), crc32c(data))
         with destination_errors(partial):
             partial.write_bytes(data)
         target.publish([(partial, name, receipt.crc32c)])
         files.append(receipt)
-
-    if plan.job.layout.is_tree:
-        shards, size = [], finish_folder(plan, state)
-        files.append(FileReceipt.of(destination.companion(LISTING)))
-        write_companions(plan, classes, write)
-    if classes:
-        write(destination.companion("classes.txt").name, _classes(classes))
-    for name, names in plan.class_files():
-        write(name, _classes(names))
-    facts = [ShardFacts(shard.name, shard.samples, shard.bytes) for shard in shards]
-    for name, data in job.layout.dataset_index(job.name, facts).items():
-        write(name, data)
-    skipped = [] if base else [each.to_json() for each in plan.skipped]
-    reports = {"rejects.jsonl": [each.to_json() for each in rejects], "skipped.jsonl": skipped}
-    for name, entries in reports.items():
-        name = destination.companion(name).name
-        if entries:
-            lines = (json.dumps(each, ensure_ascii=False) + "\n" for each in entries)
-            write(name, "".join(lines).encode())
-        elif base is None and target.stamps([name]):
-            target.delete([name])
-    written = {file.name for file in files}
-    kept = [file for file in base.files if file.name not in written] if base else []
+    schema, options = job.schema, job.options()
+    if schema is not None and schema.label_field is not None and classes:
+        schema = schema.with_names(classes)
     manifest = Manifest(
         format=job.layout.name,
         name=job.name,
-        classes=classes or (base.classes if base else None),
-        samples=outcome.samples + (base.samples if base else 0),
+        classes=classes,
+        samples=outcome.samples,
         rejected=len(rejects),
         bytes=size,
-        source=base.source if base else identity["source"],
-        options=_with_appended(base, job, identity) if base else job.options(),
+        source=identity["source"],
+        options=options,
         shards=shards,
-        files=[*kept, *files],
-        schema=_schema(plan, classes) if base is None else base.schema,
-        enforced=not job.raw and (base is None or base.enforced),
+        files=files,
+        schema=schema,
+        enforced=not job.raw,
     )
-    state.finish(manifest)
+    if base is not None:
+        changed = {name: each for name, each in options.items() if base.options.get(name) != each}
+        added = {"source": identity["source"], "first_shard": job.first_shard, **changed}
+        written = {file.name for file in files}
+        manifest = replace(
+            manifest,
+            classes=classes or base.classes,
+            samples=base.samples + outcome.samples,
+            source=base.source,
+            options={**base.options, "appended": [*base.options.get("appended", []), added]},
+            files=[*(file for file in base.files if file.name not in written), *files],
+            schema=base.schema,
+            enforced=base.enforced and not job.raw,
+        )
+    state.hold.check()
+    target.publish_manifest(manifest.to_json().encode())
+    tidy_up(target, manifest)
+    state.hold.remove()
     return manifest
 
 
@@ -280,12 +285,29 @@ def _receipt(name: str, written: Written) -> ShardReceipt:
     return ShardReceipt(name, size, crc32c, written.samples, files)
 
 
-def _with_appended(base: Manifest, job: Job, identity: dict[str, Any]) -> dict[str, Any]:
-    """The options of a data set to which something is added: its own, and those of what is."""
-    added = {"source": identity["source"], "first_shard": job.first_shard}
-    options = job.options()
-    other = {name: value for name, value in options.items() if base.options.get(name) != value}
-    return {**base.options, "appended": [*base.options.get("appended", []), {**added, **other}]}
+def _companions(
+    plan: Plan,
+    classes: tuple[str, ...] | None,
+    shards: Sequence[ShardReceipt],
+    rejects: Sequence[Reject],
+    base: Manifest | None,
+) -> dict[str, bytes]:
+    """Return the files beside the shards, by name; an empty one is a report without entries."""
+    job, destination = plan.job, plan.job.destination
+    found = companions_of(plan, classes) if job.layout.is_tree else {}
+    if classes:
+        found[destination.companion("classes.txt").name] = _classes(classes)
+    found |= {name: _classes(names) for name, names in plan.class_files()}
+    facts = [ShardFacts(shard.name, shard.samples, shard.bytes) for shard in shards]
+    found |= job.layout.dataset_index(job.name, facts)
+    reports = {"rejects.jsonl": [each.to_json() for each in rejects]}
+    if base is None:
+        reports["skipped.jsonl"] = [each.to_json() for each in plan.skipped]
+    for name, entries in reports.items():
+        lines = (json.dumps(each, ensure_ascii=False) + "\n" for each in entries)
+        if entries or base is None:
+            found[destination.companion(name).name] = "".join(lines).encode()
+    return found
 
 
 def _classes(classes: Sequence[str] | None) -> bytes:
@@ -294,16 +316,9 @@ def _classes(classes: Sequence[str] | None) -> bytes:
     return format_classes(classes or ()).encode()
 
 
-def _listed_classes(told: Mapping[str, str]) -> tuple[str, ...] | None:
+def _listed_classes(told: dict[str, str]) -> tuple[str, ...] | None:
     """Return names of classes in the order of their numbers; a number without a name has none."""
     names = {int(number): name for number, name in told.items()}
     if not names or min(names) < 0 or max(names) > _MOST_CLASSES:
         return None
     return tuple(names.get(number, "") for number in range(max(names) + 1))
-
-
-def _schema(plan: Plan, classes: tuple[str, ...] | None) -> Schema | None:
-    """Return the schema that a manifest records."""
-    schema = plan.job.schema
-    is_named = schema is not None and schema.label_field is not None and classes
-    return schema.with_names(classes) if schema is not None and is_named and classes else schema

@@ -17,11 +17,11 @@ from pathlib import Path
 from uuid import uuid4
 
 from dsprep.errors import DestinationError, DsprepError, StoreError
-from dsprep.storage.local import LARGEST, destination_errors, read_whole
+from dsprep.storage.local import destination_errors, read_whole
 from dsprep.storage.pool import Flag
 from dsprep.storage.s3.bucket import S3Store
 from dsprep.storage.s3.config import Retries
-from dsprep.storage.store import Stored, read_all
+from dsprep.storage.store import Stored
 
 LEASE = "lease.json"
 """The name of the object."""
@@ -159,8 +159,8 @@ class Lease:
 def find_lease(store: S3Store, key: str) -> tuple[str, Stored] | None:
     """Return the holder of a lease, and the object that tells it."""
     try:
-        with store.open(key) as reading:
-            return str(json.loads(read_all(reading, LARGEST))["holder"]), reading.stored
+        data, stored = store.read(key)
+        return str(json.loads(data)["holder"]), stored
     except StoreError as error:
         if error.kind != "missing":
             raise

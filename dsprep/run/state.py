@@ -11,22 +11,11 @@ from typing import Any
 
 from dsprep.dataset.manifest import Manifest, parse_manifest
 from dsprep.errors import DestinationError, SourceError
-from dsprep.formats.folder import LISTING
 from dsprep.plan.destination import Destination
 from dsprep.progress import Progress
-from dsprep.run.folder import folder_of, remove_tree, whole_units
-from dsprep.run.target import (
-    RECEIPTS,
-    REPLACED,
-    RUN,
-    DirectoryTarget,
-    Hold,
-    Target,
-    Written,
-    target_of,
-)
+from dsprep.run.folder import remove_folder, whole_units
+from dsprep.run.target import RECEIPTS, REPLACED, RUN, Hold, Target, Written, target_of
 from dsprep.storage.local import destination_errors
-from dsprep.units import format_count
 
 
 class RunState:
@@ -44,28 +33,23 @@ class RunState:
         self.done: dict[str, Written] = {}
         self.other = ""  # how the command of an unfinished run there differs from this one
         self.hold: Hold = target.hold(files, progress.note)
-        pieces = target.work / "pieces"
-        self.pieces = DirectoryTarget(Destination(pieces), target._run, durable=False)
+        self.pieces = Target(Destination(target.work / "pieces"), target._run, durable=False)
         try:
-            known = target.noted(RUN)
-            self.other = "" if known is None else differences(known.get("identity"), identity)
-            self.resumed = known is not None and not self.other
+            self.resumed, self.other = self._compare(target)
             if self.resumed:
                 self.done |= target.receipts()
-            self._goes_on_here = self._is_same(self.pieces)
+            self._goes_on_here, _ = self._compare(self.pieces)
             if self._goes_on_here:
                 self.done |= whole_units(self.pieces, target.destination)
         except BaseException:
             self.release()
             raise
 
-    def _is_same(self, target: Target) -> bool:
-        known = target.noted(RUN)
-        return known is not None and not differences(known.get("identity"), self._identity)
-
-    def target_for(self, name: str) -> Target:
-        """Return where a shard or, with a slash in its name, a piece of one goes."""
-        return self.pieces if "/" in name else self.target
+    def _compare(self, target: Target) -> tuple[bool, str]:
+        """Return whether an unfinished run there is of this command, and else how it differs."""
+        known = target.noted_run()
+        other = "" if known is None else differences(known.get("identity"), self._identity)
+        return known is not None and not other, other
 
     def begin(self, files: Iterable[str]) -> None:
         """Begin to write, or go on; from now on, these files are known as those of this run."""
@@ -85,33 +69,13 @@ class RunState:
     def forget(self) -> None:
         """Remove all that an unfinished run has written: nothing is left to go on with."""
         ours = files_of_run(self.target)
-        destination = self.target.destination
-        if (listing := destination.companion(LISTING)).name in ours:
-            remove_tree(folder_of(destination), listing)
+        remove_folder(self.target.destination, ours)
         self.target.delete(ours)
         self.target.abort_uploads(ours)
         self.target.delete_notes(RECEIPTS, RUN)
         shutil.rmtree(self.pieces.destination.directory, ignore_errors=True)
         self.done.clear()
         self.resumed, self._goes_on_here, self.other = False, False, ""
-
-    def give_up(self) -> None:
-        """Remove all that is there: there will be no data set."""
-        self.forget()
-        _remove_replaced(self.target, None)
-
-    def kept(self, shards: Sequence[str]) -> str:
-        """Say how many of these shards are done."""
-        there = sum(name in self.done for name in shards)
-        where = "on S3" if self.target.destination.remote else "written"
-        return f"{there} of {format_count(len(shards), 'shard')} are {where}"
-
-    def finish(self, manifest: Manifest) -> None:
-        """Publish the manifest, then remove the notes and what the data set has replaced."""
-        self.hold.check()
-        self.target.publish_manifest(manifest.to_json().encode())
-        tidy_up(self.target, manifest)
-        self.hold.remove()
 
     def release(self) -> None:
         """Stop; keep what a later run needs, or nothing if nothing was written."""
@@ -128,27 +92,12 @@ class RunState:
 
 def files_of_run(target: Target) -> list[str]:
     """Return the names of the files that the unfinished run at a target may have written."""
-    files = (target.noted(RUN) or {}).get("files")
+    files = (target.noted_run() or {}).get("files")
     named = files if isinstance(files, list) else []
     return [name for name in named if isinstance(name, str) and "/" not in name]
 
 
-def withdraw(target: Target, overwrite: bool) -> None:
-    """Let a finished data set make way, its manifest first; or end what a killed run began."""
-    if overwrite and target.stamps([target.manifest]):
-        with suppress(SourceError):  # dsprep did not write what cannot be read
-            target.note(REPLACED, target.read(target.manifest))
-        target.delete([target.manifest])
-        if target.stamps([target.manifest]):
-            url = target.destination.url(target.manifest)
-            raise DestinationError(
-                f"{url}: is a directory; remove it, or choose another destination"
-            )
-    if not target.keeps_replaced:
-        _remove_replaced(target, None)
-
-
-def _remove_replaced(target: Target, finished: Manifest | None) -> None:
+def remove_replaced(target: Target, finished: Manifest | None) -> None:
     """Remove the files of a data set that has been replaced, without those of the finished one."""
     data = None
     with suppress(DestinationError):  # it is no regular file
@@ -158,10 +107,8 @@ def _remove_replaced(target: Target, finished: Manifest | None) -> None:
     with suppress(SourceError):  # dsprep did not write that manifest, so no other file is its own
         replaced = parse_manifest(data, REPLACED)
         names = {file.name for file in replaced.every_file()}
-        listing = target.destination.companion(LISTING)
         if replaced != finished:
-            if listing.name in names:
-                remove_tree(folder_of(target.destination), listing)
+            remove_folder(target.destination, names)
             kept = {file.name for file in finished.every_file()} if finished else set()
             target.delete(names - kept)
     target.delete_notes(REPLACED)
@@ -169,7 +116,7 @@ def _remove_replaced(target: Target, finished: Manifest | None) -> None:
 
 def tidy_up(target: Target, finished: Manifest) -> None:
     """Remove what a run needed whose manifest is published."""
-    _remove_replaced(target, finished)
+    remove_replaced(target, finished)
     names = (file.name for file in finished.every_file())
     target.abort_uploads([*files_of_run(target), *names])
     target.delete_notes(RECEIPTS, RUN)
@@ -185,7 +132,7 @@ def remove_leftovers(destination: Destination, finished: Manifest) -> None:
         return
     hold = target.hold((), lambda _: None)
     try:
-        if has_published(target.noted(RUN), finished):
+        if has_published(target.noted_run(), finished):
             tidy_up(target, finished)
             hold.remove()
     finally:
@@ -198,8 +145,7 @@ def has_published(run: dict[str, Any] | None, finished: Manifest) -> bool:
     if not isinstance(identity, dict):
         return True
     if (base := identity.get("appended to")) is None:
-        known = {**finished.options, "name": finished.name, "source": finished.source}
-        return not differences({**identity, **known}, identity)
+        return not unlike(finished, identity)
     added = (finished.options.get("appended") or [None])[-1]
     shards = [shard.name for shard in finished.shards]
     return (
@@ -207,6 +153,12 @@ def has_published(run: dict[str, Any] | None, finished: Manifest) -> bool:
         and (added.get("source"), added.get("first_shard")) == (identity.get("source"), len(base))
         and shards[: len(base)] == base
     )
+
+
+def unlike(finished: Manifest, identity: dict[str, Any]) -> str:
+    """Say how a command differs from the one that wrote a data set; empty if it does not."""
+    known = {**finished.options, "name": finished.name, "source": finished.source}
+    return differences({**identity, **known}, identity)
 
 
 def differences(known: Any, identity: dict[str, Any]) -> str:

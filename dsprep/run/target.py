@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import json
 import os
-from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
@@ -32,7 +31,7 @@ from dsprep.storage.local import (
     sync_directory,
     write_whole,
 )
-from dsprep.storage.location import LONGEST_KEY
+from dsprep.storage.location import LONGEST_KEY, Location
 from dsprep.units import format_size
 from dsprep.workers.worker import yield_core
 
@@ -127,14 +126,17 @@ class Written:
 
 
 @dataclass(frozen=True)
-class Target(ABC):
-    """Where a data set goes. It is plain data: a worker that gets it publishes what it wrote.
+class Target:
+    """A directory that a data set goes to; `PrefixTarget` is one on S3.
 
-    Methods raise `DestinationError` if the target refuses.
+    It is plain data: a worker that gets it publishes what it wrote. Methods raise
+    `DestinationError` if the target refuses.
     """
 
     destination: Destination
     _run: int = field(default_factory=os.getpid)
+    # whether files that have their names survive a power cut; if not, their checksum is compared
+    durable: bool = True
 
     @property
     def work(self) -> Path:
@@ -151,14 +153,18 @@ class Target(ABC):
         """The directory with the files of a folder, until it gets its name."""
         return self.destination.directory / "tree"
 
-    def partial(self, name: str) -> Path:
-        """Return the temporary path of a file."""
-        return self.temporary / file_name(name)
-
     @property
     def manifest(self) -> str:
         """The file name of the manifest."""
         return self.destination.manifest.name
+
+    def partial(self, name: str) -> Path:
+        """Return the temporary path of a file."""
+        return self.temporary / file_name(name)
+
+    def path(self, name: str) -> Path:
+        """Return the final path of a file on this machine."""
+        return self.destination.directory / file_name(name)
 
     def leave(self, name: str, written: Written) -> None:
         """Publish a shard after its sidecars, then leave its receipt."""
@@ -198,17 +204,12 @@ class Target(ABC):
 
     def read_note(self, name: str) -> bytes | None:
         """Read a note; None if there is none."""
-        try:
-            return self._read(self._note(name))
-        except OSError as error:
-            raise DestinationError(
-                f"{self.destination.url(self._note(name))}: cannot be read ({error.strerror})"
-            ) from None
+        return self._read(self._note(name))
 
-    def noted(self, name: str) -> dict[str, Any] | None:
-        """Return what a note says; None if there is none, or it is not one of ours."""
+    def noted_run(self) -> dict[str, Any] | None:
+        """Return what ``run.json`` says; None if there is none, or dsprep did not write it."""
         with suppress(ValueError):
-            found = json.loads(self.read_note(name) or b"null")
+            found = json.loads(self.read_note(RUN) or b"null")
             return found if isinstance(found, dict) else None
         return None
 
@@ -223,105 +224,16 @@ class Target(ABC):
 
     def read(self, name: str) -> bytes:
         """Read a small file; raises `SourceError`."""
-        url = self.destination.url(name)
         try:
             data = self._read(name)
         except DestinationError as error:
             raise SourceError(str(error)) from None
-        except OSError as error:
-            raise SourceError(f"{url}: cannot be read ({error.strerror})") from None
         if data is None:
-            raise SourceError(f"{url}: does not exist")
+            raise SourceError(f"{self.destination.url(name)}: does not exist")
         return data
 
-    keeps_replaced = False
-    """Whether the files of a replaced data set stay until the new one is there."""
-
-    @abstractmethod
     def stamps(self, names: Iterable[str]) -> dict[str, tuple[int, str]]:
         """Return the size and the ETag, if there are such, of those of these files that exist."""
-
-    @abstractmethod
-    def publish(self, files: Sequence[tuple[Path, str, int]]) -> dict[str, str]:
-        """Give temporary files, with their crc32c, their final names; returns ETags."""
-
-    @abstractmethod
-    def publish_manifest(self, data: bytes) -> None:
-        """Publish the manifest: everything that it names is there."""
-
-    @abstractmethod
-    def delete(self, names: Iterable[str]) -> None:
-        """Delete those of these files that exist."""
-
-    @abstractmethod
-    def _read(self, name: str) -> bytes | None:
-        """Read a small file; None if there is none."""
-
-    @abstractmethod
-    def _read_all(self, names: Sequence[str]) -> list[bytes]:
-        """Read small files that exist."""
-
-    @abstractmethod
-    def _write(self, name: str, data: bytes) -> None:
-        """Write a small file."""
-
-    @abstractmethod
-    def _below(self, prefix: str) -> list[str]:
-        """Return the names of the files below a prefix, which ends in a slash."""
-
-    @abstractmethod
-    def hold(self, names: Iterable[str], tell: Callable[[str], None]) -> Hold:
-        """Keep other runs out; ``names`` are the files that this one may write."""
-
-    @abstractmethod
-    def require_room(self, sizes: Sequence[int], freed: int) -> None:
-        """Refuse shards of these sizes if there is no room, once so many bytes have made way."""
-
-    @abstractmethod
-    def abort_uploads(self, names: Iterable[str]) -> None:
-        """Abort unfinished uploads of these files, which killed runs have left."""
-
-
-class Hold:
-    """The right to write to a target, which one run at a time has."""
-
-    def __init__(self, work: Path, guarded: Path | str) -> None:
-        """Take it."""
-        with destination_errors(work.parent):
-            above = (work.parent, *work.parent.parents)
-            self._made = [path for path in above if not path.exists()]
-        self.lock = ScratchLock(work, guarded)
-
-    def check(self) -> None:
-        """See that this run still has it."""
-
-    def remove(self) -> None:
-        """Remove the hidden directory, then let other runs in."""
-        self.lock.remove()
-
-    def release(self, keep: bool) -> None:
-        """Let other runs in; keep what a later run needs, or remove it all."""
-        if not keep:
-            self.remove()
-            with suppress(OSError):  # another program has put something there
-                for path in self._made:
-                    path.rmdir()
-        self.lock.release()
-
-
-@dataclass(frozen=True)
-class DirectoryTarget(Target):
-    """A directory on this machine."""
-
-    # whether files that have their names survive a power cut; if not, their checksum is compared
-    durable: bool = True
-
-    def path(self, name: str) -> Path:
-        """Return the final path of a file."""
-        return self.destination.directory / file_name(name)
-
-    def stamps(self, names: Iterable[str]) -> dict[str, tuple[int, str]]:
-        """Look at each."""
         found = {}
         with destination_errors(self.destination.directory):
             for name in names:
@@ -330,7 +242,7 @@ class DirectoryTarget(Target):
         return found
 
     def publish(self, files: Sequence[tuple[Path, str, int]]) -> dict[str, str]:
-        """Flush each to the disk and rename it."""
+        """Give temporary files, with their crc32c, their final names; returns ETags."""
         for temporary, name, _ in files:
             if self.durable:
                 publish(temporary, self.path(name))
@@ -340,28 +252,34 @@ class DirectoryTarget(Target):
         return {}
 
     def publish_manifest(self, data: bytes) -> None:
-        """Write it when the names of all other files are on the disk."""
+        """Publish the manifest, when the names of all files in it are on the disk."""
         directory = self.destination.directory
         sync_directory(directory)
         write_whole(self.destination.manifest, data, self.temporary)
         sync_directory(directory)
 
     def delete(self, names: Iterable[str]) -> None:
-        """Unlink them."""
+        """Delete those of these files that exist."""
         for path in map(self.destination.directory.joinpath, names):
             with destination_errors(path), suppress(IsADirectoryError):
                 path.unlink(missing_ok=True)
 
     def _read(self, name: str) -> bytes | None:
-        with suppress(FileNotFoundError, NotADirectoryError):
-            return read_whole(self.destination.directory / name)
-        return None
+        """Read a small file; None if there is none."""
+        path = self.destination.directory / name
+        try:
+            return read_whole(path)
+        except (FileNotFoundError, NotADirectoryError):
+            return None
+        except OSError as error:
+            raise DestinationError(f"{path}: cannot be read ({error.strerror})") from None
 
     def _read_all(self, names: Sequence[str]) -> list[bytes]:
+        """Read those small files that exist."""
         found = []
         for name in names:
-            with suppress(OSError):  # it is no regular file, or has just gone
-                found.append(read_whole(self.destination.directory / name))
+            with suppress(DestinationError):  # it is no regular file
+                found.append(self._read(name) or b"")
         return found
 
     def _write(self, name: str, data: bytes) -> None:
@@ -376,20 +294,18 @@ class DirectoryTarget(Target):
                 write_whole(path, data, path.parent)
 
     def _below(self, prefix: str) -> list[str]:
+        """Return the names of the files below a prefix, which ends in a slash."""
         directory = self.destination.directory / prefix
         if not directory.is_dir():
             return []
         return [f"{prefix}{each.name}" for each in sorted(directory.iterdir()) if each.is_file()]
 
-    def abort_uploads(self, names: Iterable[str]) -> None:
-        """Do nothing: temporary files go with their directory."""
-
     def hold(self, names: Iterable[str], tell: Callable[[str], None]) -> Hold:
-        """Lock the directory."""
+        """Keep other runs out; ``names`` are the files that this one may write."""
         return Hold(self.work, self.destination.directory)
 
     def require_room(self, sizes: Sequence[int], freed: int) -> None:
-        """Compare with what is free on the disk."""
+        """Refuse shards of these sizes if there is no room, once so many bytes have made way."""
         free, needed = free_bytes(self.destination.directory) + freed, sum(sizes)
         if needed > free:
             raise DestinationError(
@@ -397,8 +313,10 @@ class DirectoryTarget(Target):
                 f"{format_size(free)} are free on the disk"
             )
 
+    def abort_uploads(self, names: Iterable[str]) -> None:
+        """Abort unfinished uploads of these files, which killed runs have left."""
 
-@dataclass(frozen=True)
+
 class PrefixTarget(Target):
     """A prefix on S3.
 
@@ -406,106 +324,102 @@ class PrefixTarget(Target):
     there. Only this machine can go on with pieces of shards, which stay in the stage.
     """
 
-    keeps_replaced = True
-
-    def _connected(self) -> tuple[S3Store, Pace]:
+    @property
+    def _remote(self) -> Location:
         assert self.destination.remote is not None
-        return _connect(self.destination.remote.bucket)
+        return self.destination.remote
+
+    @property
+    def _store(self) -> S3Store:
+        from dsprep.storage.s3.bucket import store_of  # a run on a disk needs no S3
+
+        return store_of(self._remote.bucket)
 
     def _key(self, name: str) -> str:
-        assert self.destination.remote is not None
-        return self.destination.remote.key + name
+        return self._remote.key + name
 
     def stamps(self, names: Iterable[str]) -> dict[str, tuple[int, str]]:
         """List the files that begin as this data set's do."""
-        store, before = self._connected()[0], len(self._key(""))
+        before = len(self._key(""))
         with _refusals():
             there = {
                 each.key[before:]: (each.size, each.etag)
-                for level in store.levels(self._key(self.destination.stem))
+                for level in self._store.levels(self._key(self.destination.stem))
                 for each in level.files
             }
         return {name: there[name] for name in names if name in there}
 
     def publish(self, files: Sequence[tuple[Path, str, int]]) -> dict[str, str]:
-        """Upload each, if this run still holds the lease."""
+        """Upload the files, if this run still holds the lease."""
         from dsprep.run.lease import LEASE, find_lease, lost_lease
         from dsprep.storage.s3.upload import upload
+        from dsprep.storage.transfer import TransferOptions
 
-        store, pace = self._connected()
-        etags = {}
+        store, etags = self._store, {}
         with _refusals():
             lease = find_lease(store, self._key(self._note(LEASE)))
             if lease is None or lease[0].encode() != read_whole(self.work / _HOLDER):
                 raise lost_lease(str(self.destination))
             for path, name, crc32c in files:
-                sent = upload(path, store, self._key(name), crc32c=crc32c, pace=pace)
-                etags[name] = sent.etag
+                sent = upload(path, store, self._key(name), TransferOptions(_pace()), crc32c)
+                etags[name] = sent.stored.etag
                 path.unlink()
         return etags
 
     def publish_manifest(self, data: bytes) -> None:
-        """Store it on the condition that there is none."""
+        """Store the manifest on the condition that there is none."""
         with _refusals():
-            self._connected()[0].publish(self._key(self.manifest), data)
+            self._store.publish(self._key(self.manifest), data)
 
     def delete(self, names: Iterable[str]) -> None:
-        """Delete objects; those that are not there are no failure."""
+        """Delete objects; missing ones are no failure."""
         with _refusals():
-            for refused in self._connected()[0].delete([self._key(name) for name in names]):
+            for refused in self._store.delete([self._key(name) for name in names]):
                 raise refused.error
 
     def _read(self, name: str) -> bytes | None:
-        from dsprep.storage.s3.read import read_small
-
         with _refusals():
             try:
-                return read_small(self._connected()[0], self._key(name))[0]
+                return self._store.read(self._key(name))[0]
             except StoreError as error:
                 if error.kind != "missing":
                     raise
                 return None
 
     def _read_all(self, names: Sequence[str]) -> list[bytes]:
-        found = self._connected()[1].each(self._read, names)
-        return [data for data in found if data is not None]
+        return [data for data in _pace().each(self._read, names) if data is not None]
 
     def _write(self, name: str, data: bytes) -> None:
         with _refusals():
-            self._connected()[0].put(self._key(name), data)
+            self._store.put(self._key(name), data)
 
     def _below(self, prefix: str) -> list[str]:
         before = len(self._key(""))
         with _refusals():
-            pages = self._connected()[0].list(self._key(prefix))
+            pages = self._store.list(self._key(prefix))
             return [each.key[before:] for page in pages for each in page]
 
     def hold(self, names: Iterable[str], tell: Callable[[str], None]) -> Hold:
         """Take the lease; the lock of the stage keeps out other runs on this machine."""
-        longest = max((self._key(name).encode() for name in names), key=len, default=b"")
-        if len(longest) > LONGEST_KEY:
+        from dsprep.run.lease import LEASE, Lease
+        from dsprep.storage.s3.upload import require_rights
+
+        if any(len(self._key(name).encode()) > LONGEST_KEY for name in names):
             raise OptionError(
                 f"{self.destination}: the name is too long: keys on S3 have at most "
                 f"{LONGEST_KEY:,} bytes"
             )
         with _refusals():
-            return self._take(tell)
-
-    def _take(self, tell: Callable[[str], None]) -> Hold:
-        from dsprep.run.lease import LEASE, Lease
-        from dsprep.storage.s3.upload import require_rights
-
-        make_stage(self.destination.directory)
-        store = self._connected()[0]
-        lease = Lease(store, self._key(self._note(LEASE)), str(self.destination))
-        hold = _StageHold(self.work, str(self.destination), lease)
-        try:
-            require_rights(store, self._key(""), deleting=True)
-            lease.take(self.work / _HOLDER, tell)
-        except BaseException:
-            hold.release(keep=any(path.is_dir() for path in self.work.iterdir()))
-            raise
-        return hold
+            make_stage(self.destination.directory)
+            lease = Lease(self._store, self._key(self._note(LEASE)), str(self.destination))
+            hold = Hold(self.work, str(self.destination), lease)
+            try:
+                require_rights(self._store, self._key(""), deleting=True)
+                lease.take(self.work / _HOLDER, tell)
+            except BaseException:
+                hold.release(keep=any(path.is_dir() for path in self.work.iterdir()))
+                raise
+            return hold
 
     def require_room(self, sizes: Sequence[int], freed: int) -> None:
         """Compare the shards that are in the stage at once with what is free on its disk."""
@@ -519,40 +433,51 @@ class PrefixTarget(Target):
             )
 
     def abort_uploads(self, names: Iterable[str]) -> None:
-        """Abort them, as far as this run may look for them."""
-        store, keys = self._connected()[0], {self._key(name) for name in names}
+        """Abort the uploads, as far as this run may list them."""
+        keys = {self._key(name) for name in names}
         with suppress(StoreError):
-            for page in store.list_uploads(self._key(self.destination.stem)):
-                for upload in page:
-                    if upload.key in keys:
-                        store.abort(upload)
+            for upload in self._store.list_uploads(self._key(self.destination.stem)):
+                if upload.key in keys:
+                    self._store.abort(upload)
 
 
-class _StageHold(Hold):
-    """The lock of a stage, and the lease of what is on S3."""
+class Hold:
+    """The right to write to a target, which one run at a time has: a lock and, on S3, a lease."""
 
-    def __init__(self, work: Path, guarded: str, lease: Lease) -> None:
-        super().__init__(work, guarded)
-        self._lease, self._work = lease, work
+    def __init__(self, work: Path, guarded: Path | str, lease: Lease | None = None) -> None:
+        """Take the lock of a hidden directory."""
+        with destination_errors(work.parent):
+            above = (work.parent, *work.parent.parents)
+            self._made = [path for path in above if not path.exists()]
+        self._lock, self._lease, self._work = ScratchLock(work, guarded), lease, work
 
     def check(self) -> None:
-        """See that no other run has gone on with this one."""
-        with _refusals():
-            self._lease.check()
+        """Require that no other run has taken the lease."""
+        if self._lease is not None:
+            with _refusals():
+                self._lease.check()
 
     def remove(self) -> None:
-        """Remove the stage, and give the lease back."""
-        self._lease.give_back()
-        with suppress(OSError):
-            remove_all_but(self._work.parent, self._work.name)
-        super().remove()
-        with suppress(OSError):
-            self._work.parent.rmdir()
+        """Remove the hidden directory, and a stage as a whole, then let other runs in."""
+        if self._lease is not None:
+            self._lease.give_back()
+            with suppress(OSError):
+                remove_all_but(self._work.parent, self._work.name)
+        self._lock.remove()
+        if self._lease is not None:
+            with suppress(OSError):
+                self._work.parent.rmdir()
 
     def release(self, keep: bool) -> None:
-        """Give the lease back."""
-        self._lease.give_back()
-        super().release(keep)
+        """Let other runs in; keep what a later run needs, or remove it all."""
+        if not keep:
+            self.remove()
+            with suppress(OSError):  # another program has put something there
+                for path in self._made:
+                    path.rmdir()
+        if self._lease is not None:
+            self._lease.give_back()
+        self._lock.release()
 
 
 def two_names(where: str, number: object, one: str, other: str) -> SourceError:
@@ -569,17 +494,15 @@ def file_name(name: str) -> str:
 
 def target_of(destination: Destination) -> Target:
     """Return where a data set goes; nothing is looked at yet."""
-    remote = destination.remote is not None
-    return PrefixTarget(destination) if remote else DirectoryTarget(destination)
+    return PrefixTarget(destination) if destination.remote is not None else Target(destination)
 
 
 @cache
-def _connect(bucket: str) -> tuple[S3Store, Pace]:
-    """Return the connection of this process, and the threads that move parts."""
-    from dsprep.storage.pool import Pace
-    from dsprep.storage.s3.bucket import store_of  # a run on a disk needs no S3
+def _pace() -> Pace:
+    """Return the threads of this process that move parts."""
+    from dsprep.storage.pool import Pace  # a run on a disk needs none
 
-    return store_of(bucket), Pace()
+    return Pace()
 
 
 @contextmanager

@@ -14,7 +14,7 @@ from math import prod
 from typing import BinaryIO, ClassVar, NamedTuple
 
 from dsprep.errors import BadSample, DamagedShard, SourceError
-from dsprep.formats.compressed import Decompressor, Readable, compression_of
+from dsprep.formats.stream import Decompressor, Readable, compression_of
 from dsprep.rows import Reader, Rows
 from dsprep.sample import Blobs, Ints, Sample, Value
 from dsprep.schema import IMAGE_NAMES, PIXEL_SIZES, is_image

@@ -22,7 +22,7 @@ import polars as pl
 
 from dsprep.catalog import Catalog
 from dsprep.errors import SourceError
-from dsprep.formats.compressed import compression_of
+from dsprep.formats.stream import compression_of
 from dsprep.sample import image_kind_of
 from dsprep.sources.archive import archive_kind, open_archive
 from dsprep.sources.archive_reader import ArchiveMember, read_members

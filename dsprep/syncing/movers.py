@@ -10,24 +10,14 @@ from typing import NamedTuple, Protocol
 from dsprep.errors import DsprepError, StoreError
 from dsprep.storage.checksums import crc32c as crc32c_of_bytes
 from dsprep.storage.checksums import crc32c_of, may_be_wrong
-from dsprep.storage.pool import Pace
 from dsprep.storage.s3.copy import copy
 from dsprep.storage.s3.download import download
 from dsprep.storage.s3.upload import require_rights, upload
 from dsprep.storage.store import Stored
-from dsprep.storage.transfer import Events, plan_copy, plan_parts
+from dsprep.storage.transfer import TransferOptions, plan_copy, plan_parts
 from dsprep.syncing.plan import Pair
 from dsprep.syncing.report import Failure, Requests
 from dsprep.syncing.sides import Directory, Prefix
-
-
-class Way(NamedTuple):
-    """What all transfers of a run share."""
-
-    pace: Pace  # threads and limits
-    events: Events  # progress
-    part_size: int = 0  # in bytes; 0 for the default
-    keep: bool = True  # whether unfinished transfers are kept for the next run
 
 
 class Moved(NamedTuple):
@@ -46,16 +36,16 @@ class Mover(Protocol):
     def is_newer(self, source: Stored, found: Stored) -> bool:
         """Return whether times say that a file changed since it was stored at the destination."""
 
-    def parts(self, pair: Pair, way: Way) -> int:
+    def parts(self, pair: Pair, way: TransferOptions) -> int:
         """Return the number of parts of a file."""
 
     def requests(self, parts: Sequence[int]) -> Requests:
         """Estimate the requests for files of these numbers of parts."""
 
-    def send(self, pair: Pair, crc32c: int | None, way: Way) -> Moved:
+    def send(self, pair: Pair, crc32c: int | None, way: TransferOptions) -> Moved:
         """Transfer a file."""
 
-    def publish(self, pair: Pair, data: bytes, new: bool, way: Way) -> Moved:
+    def publish(self, pair: Pair, data: bytes, new: bool, way: TransferOptions) -> Moved:
         """Publish a manifest that has been read.
 
         On S3, it replaces only the one that was found there, or none if ``new``.
@@ -80,7 +70,7 @@ class Up:
         """Compare the time of the file with that of the object."""
         return source.modified > found.modified
 
-    def parts(self, pair: Pair, way: Way) -> int:
+    def parts(self, pair: Pair, way: TransferOptions) -> int:
         """Return the parts of an upload."""
         return len(plan_parts(pair.source.size, way.part_size, pair.path))
 
@@ -89,21 +79,18 @@ class Up:
         several = sum(count > 1 for count in parts)
         return Requests(sum(parts) + 3 * several, several, sum(parts))
 
-    def send(self, pair: Pair, crc32c: int | None, way: Way) -> Moved:
+    def send(self, pair: Pair, crc32c: int | None, way: TransferOptions) -> Moved:
         """Upload a file."""
         sent = upload(
             self.source.path(pair.path),
             self.destination.store,
             self.destination.key(pair.path),
-            crc32c=crc32c,
-            part_size=way.part_size,
-            pace=way.pace,
-            events=way.events,
-            keep=way.keep,
+            way,
+            crc32c,
         )
-        return Moved(sent.size, sent.size - sent.moved)
+        return Moved(sent.stored.size, sent.stored.size - sent.moved)
 
-    def publish(self, pair: Pair, data: bytes, new: bool, way: Way) -> Moved:
+    def publish(self, pair: Pair, data: bytes, new: bool, way: TransferOptions) -> Moved:
         """Store a manifest."""
         return _put(self.destination, pair, data, new, way)
 
@@ -126,7 +113,7 @@ class Down:
         """Compare whole seconds: S3 gives no more to a download."""
         return int(source.modified) > found.modified
 
-    def parts(self, pair: Pair, way: Way) -> int:
+    def parts(self, pair: Pair, way: TransferOptions) -> int:
         """Return the parts of a download."""
         return len(plan_parts(pair.source.size, way.part_size, pair.path))
 
@@ -134,22 +121,19 @@ class Down:
         """Several parts take a HEAD more."""
         return Requests(0, sum(parts) + sum(count > 1 for count in parts), sum(parts))
 
-    def send(self, pair: Pair, crc32c: int | None, way: Way) -> Moved:
+    def send(self, pair: Pair, crc32c: int | None, way: TransferOptions) -> Moved:
         """Download an object."""
         got = download(
             self.source.store,
             pair.source.key,
             self.destination.path(pair.path),
-            stored=pair.source,
-            crc32c=crc32c,
-            part_size=way.part_size,
-            pace=way.pace,
-            events=way.events,
-            keep=way.keep,
+            way,
+            pair.source,
+            crc32c,
         )
-        return Moved(got.size, got.size - got.moved)
+        return Moved(got.stored.size, got.stored.size - got.moved)
 
-    def publish(self, pair: Pair, data: bytes, new: bool, way: Way) -> Moved:
+    def publish(self, pair: Pair, data: bytes, new: bool, way: TransferOptions) -> Moved:
         """Download a manifest if it is still the one that was read."""
         return self.send(pair, crc32c_of_bytes(data), way)
 
@@ -179,7 +163,7 @@ class Across:
         """Compare the times when both were stored."""
         return source.modified > found.modified
 
-    def parts(self, pair: Pair, way: Way) -> int:
+    def parts(self, pair: Pair, way: TransferOptions) -> int:
         """Return the parts of a copy."""
         return len(plan_copy(pair.source.size))
 
@@ -188,7 +172,7 @@ class Across:
         several = sum(count > 1 for count in parts)
         return Requests(sum(parts) + 3 * several, 2 * len(parts), sum(parts))
 
-    def send(self, pair: Pair, crc32c: int | None, way: Way) -> Moved:
+    def send(self, pair: Pair, crc32c: int | None, way: TransferOptions) -> Moved:
         """Copy an object on the server if it is the one listed, with the crc32c in its manifest."""
         name = self.source.name(pair.path)
         stored = self.source.store.stat(pair.source.key)
@@ -201,14 +185,13 @@ class Across:
             pair.source.key,
             self.destination.store,
             self.destination.key(pair.path),
-            pace=way.pace,
-            events=way.events,
+            way,
         )
         if crc32c is not None:
             _require(crc32c, self.destination, copied.stored, name, proven=True)
-        return Moved(copied.size, 0)
+        return Moved(copied.stored.size, 0)
 
-    def publish(self, pair: Pair, data: bytes, new: bool, way: Way) -> Moved:
+    def publish(self, pair: Pair, data: bytes, new: bool, way: TransferOptions) -> Moved:
         """Store a manifest."""
         return _put(self.destination, pair, data, new, way)
 
@@ -231,7 +214,7 @@ def _require(expected: int, side: Prefix, stored: Stored, name: str, proven: boo
         )
 
 
-def _put(place: Prefix, pair: Pair, data: bytes, new: bool, way: Way) -> Moved:
+def _put(place: Prefix, pair: Pair, data: bytes, new: bool, way: TransferOptions) -> Moved:
     """Store a manifest on condition that no other run has replaced it."""
     guard = "" if new or pair.found is None else pair.found.etag
     place.store.publish(place.key(pair.path), data, guard)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import time
 from dataclasses import dataclass
 
-from dsprep.errors import StoreError
 from dsprep.storage.s3.bucket import S3Store
 from dsprep.storage.s3.upload import probe
 from dsprep.storage.store import Upload
@@ -36,28 +35,24 @@ def abort_uploads(
     mine = None if dry_run else probe(store, below)
     now = time.time() if mine is None else mine.initiated
     found = []
-    for page in store.list_uploads(place):
-        for upload in page:
-            meant = upload.key == place or upload.key.startswith(below)
-            own = mine is None or upload.initiator == mine.initiator
-            if meant and own and now - upload.initiated >= older_than:
-                orphan = _orphan(store, upload, now, aborted=not dry_run)
-                if orphan is None:
-                    continue
-                found.append(orphan)
-                if not dry_run:
-                    store.abort(upload)
+    for upload in store.list_uploads(place):
+        meant = upload.key == place or upload.key.startswith(below)
+        own = mine is None or upload.initiator == mine.initiator
+        if meant and own and now - upload.initiated >= older_than:
+            orphan = _orphan(store, upload, now, aborted=not dry_run)
+            if orphan is None:
+                continue
+            found.append(orphan)
+            if not dry_run:
+                store.abort(upload)
     return found
 
 
 def _orphan(store: S3Store, upload: Upload, now: float, aborted: bool) -> Orphan | None:
     """Describe an upload; None if it has ended meanwhile."""
-    try:
-        parts = [part for page in store.list_parts(upload) for part in page]
-    except StoreError as error:
-        if error.kind in ("gone", "missing"):
-            return None
-        raise
+    parts = store.parts(upload)
+    if parts is None:
+        return None
     return Orphan(
         url=store.url(upload.key),
         id=upload.id,

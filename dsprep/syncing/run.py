@@ -12,6 +12,7 @@ from typing import TypeVar
 from dsprep.dataset.manifest import UNFINISHED, FileReceipt
 from dsprep.errors import DestinationError, DsprepError, Interrupted, StoreError
 from dsprep.storage.store import FATAL, Stored
+from dsprep.storage.transfer import TransferOptions
 from dsprep.syncing.compare import BY_CONTENT, Verdict, by_content, has_crc32c
 from dsprep.syncing.inventory import (
     Inventory,
@@ -23,7 +24,7 @@ from dsprep.syncing.inventory import (
 )
 from dsprep.syncing.leases import require_idle
 from dsprep.syncing.manifests import require_true, settle_manifests
-from dsprep.syncing.movers import Moved, Mover, Way
+from dsprep.syncing.movers import Moved, Mover
 from dsprep.syncing.plan import (
     INDEXES,
     MANIFEST,
@@ -78,7 +79,7 @@ class Sync:
         destination: Side,
         mover: Mover,
         options: SyncOptions,
-        way: Way,
+        way: TransferOptions,
         threads: int,
     ) -> None:
         """Prepare."""

@@ -25,7 +25,7 @@ from dsprep.storage.local import (
 )
 from dsprep.storage.pool import Pace
 from dsprep.storage.s3.bucket import S3Store
-from dsprep.storage.s3.read import read_back, read_small
+from dsprep.storage.s3.read import read_back
 from dsprep.storage.store import Stored
 from dsprep.syncing.compare import Content
 
@@ -230,7 +230,7 @@ class Prefix:
     def read(self, path: str) -> bytes:
         """Read a small object, again if the bytes do not match its checksum."""
         for _ in range(_TRIES):
-            data, stored = read_small(self.store, self.key(path))
+            data, stored = self.store.read(self.key(path))
             if is_whole(data, stored):
                 return data
         raise StoreError(

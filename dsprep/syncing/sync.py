@@ -23,8 +23,8 @@ from dsprep.storage.location import is_s3, parse_url
 from dsprep.storage.pool import DEFAULT_CONCURRENCY, Pace
 from dsprep.storage.s3.bucket import S3Store
 from dsprep.storage.s3.config import S3Config
-from dsprep.storage.transfer import DEFAULT_PART, Events
-from dsprep.syncing.movers import Across, Down, Mover, Up, Way
+from dsprep.storage.transfer import DEFAULT_PART, Events, TransferOptions
+from dsprep.syncing.movers import Across, Down, Mover, Up
 from dsprep.syncing.orphans import Orphan, abort_uploads
 from dsprep.syncing.plan import Filters, Rule
 from dsprep.syncing.proof import prove_all
@@ -116,7 +116,7 @@ def sync(
         theirs = side(destination, DestinationStoreError, to_files=False, follow=True)
         if delete and isinstance(ours, Directory) and ours.single is not None:
             raise OptionError(f"{source}: is a file; --delete goes with a directory")
-        way = Way(pace, tally, part_size, keep=not abort_on_exit)
+        way = TransferOptions(pace, tally, part_size, keep=not abort_on_exit)
         options = SyncOptions(Filters(tuple(rules)), size_only, delete, max_delete, dry_run)
         run = Sync(ours, theirs, _mover(ours, theirs), options, way, concurrency).run()
         if verify and not dry_run:

@@ -14,7 +14,7 @@ from dsprep.errors import BadImage, BadSample, DamagedShard, SourceError
 from dsprep.formats.base import Format, path_of
 from dsprep.formats.folder import Listed
 from dsprep.formats.stream import ShardStream
-from dsprep.images.check import make_check
+from dsprep.images.decode import make_check
 from dsprep.pipeline import Pipeline, make_samples
 from dsprep.rows import Pixels, Rows
 from dsprep.run.shard import Report

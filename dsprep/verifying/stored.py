@@ -23,7 +23,7 @@ from dsprep.storage.checksums import crc32c, is_whole, known_crc32c
 from dsprep.storage.location import parse_url
 from dsprep.storage.pool import Pace
 from dsprep.storage.s3.bucket import S3Store, store_of
-from dsprep.storage.s3.read import read_back, read_small
+from dsprep.storage.s3.read import read_back
 from dsprep.storage.store import FATAL, Stored, ignore
 from dsprep.storage.transfer import Range
 from dsprep.units import format_count, format_size, format_some
@@ -158,7 +158,7 @@ def _of_shard(place: Place, name: str) -> list[Found]:
 def _read(place: Place, name: str) -> Found:
     """Read a manifest, or say what is wrong with it."""
     url = place.url(name)
-    data, stored = read_small(place.store, place.key(name))
+    data, stored = place.store.read(place.key(name))
     if not is_whole(data, stored):
         return Problem(url, None, "", "its bytes are not those of its checksum")
     try:
@@ -181,7 +181,7 @@ def claims_of_folder(place: Place, shards: Shards) -> tuple[list[Claim], list[Pr
     name = f"{single}.{LISTING}"
     receipt_of_listing = {claim.file.name: claim.file for claim in claims_of(shards)}.get(name)
     try:
-        data, _ = read_small(place.store, place.key(name))
+        data, _ = place.store.read(place.key(name))
     except StoreError as error:
         if error.kind != "missing":
             raise

@@ -14,8 +14,8 @@ import pytest
 from dsprep.dataset.manifest import UNFINISHED
 from dsprep.errors import DestinationError, OptionError, SourceError, StoreError
 from dsprep.storage.pool import Pace
-from dsprep.storage.transfer import Events
-from dsprep.syncing.movers import Down, Moved, Way
+from dsprep.storage.transfer import Events, TransferOptions
+from dsprep.syncing.movers import Down, Moved
 from dsprep.syncing.plan import Filters, Pair, Rule
 from dsprep.syncing.report import Failure, SyncReport
 from dsprep.syncing.run import Sync, SyncOptions
@@ -29,7 +29,7 @@ class Copies(Down):
 
     failing: Sequence[str] = ()
 
-    def send(self, pair: Pair, crc32c: int | None, way: Way) -> Moved:
+    def send(self, pair: Pair, crc32c: int | None, way: TransferOptions) -> Moved:
         if pair.path in self.failing:
             raise StoreError("the network is down", "transient")
         place = self.destination.path(pair.path)
@@ -59,7 +59,7 @@ class Folders:
         source, destination = Directory(self.src), Directory(self.dst)
         mover = Copies(source, destination, failing)
         filters = Filters([Rule(False, pattern) for pattern in exclude])
-        way = Way(Pace(1), Events())
+        way = TransferOptions(Pace(1), Events())
         return (
             Sync(source, destination, mover, SyncOptions(filters, **options), way, 1).run().report
         )
