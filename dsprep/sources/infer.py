@@ -169,7 +169,6 @@ def _with_classes(
         if not every or (label is None and catalog.keys_known):
             return catalog
         return _with_labels(catalog, _gather(catalog, run_all), findings)
-    gathered = None
     if is_named and catalog.label_column is None:
         from dsprep.sources.classes import number_classes
 
@@ -190,9 +189,8 @@ def _with_classes(
         numbers = gathered.names or (-1,)
         if not catalog.classes and min(numbers) >= 0 and max(numbers) < _MOST_CLASSES:
             named = tuple(gathered.names.get(each, "") for each in range(max(gathered.names) + 1))
-            catalog = replace(catalog, classes=named)
-            named_too = settled._replace(schema=settled.schema.with_names(named))
-            catalog = catalog.with_settled(named_too)
+            settled = settled._replace(schema=settled.schema.with_names(named))
+            catalog = replace(catalog, classes=named).with_settled(settled)
         catalog = _with_labels(catalog, gathered, findings)
     return catalog
 
