@@ -53,16 +53,26 @@ def with_schema(
     """Settle the schema of a catalog; ``every`` asks for the labels of all samples."""
     from dsprep.sources.match import with_label
 
-    if catalog.reader.whole:
+    is_whole, told = catalog.reader.whole, catalog.told
+    if is_whole:
         catalog, settled = _looked_at(catalog, choice, run_all)
     else:
-        settled = Settled(_of_images(catalog, choice))
-    label, classes, told = settled.schema.label_field, catalog.classes, catalog.told
+        settled = Settled(Schema((Field("image", "image", told="the files"),), "image"))
+    label, classes = settled.schema.label_field, catalog.classes
     if label is not None:
         classes = None if choice.label_type == "float" else classes or label.names or None
-    elif catalog.reader.whole and catalog.label_column is not None:
-        settled = with_label(settled, catalog.table[catalog.label_column], catalog.classes)
-        told |= {"label"}
+    elif catalog.label_column is not None:
+        column = catalog.table[catalog.label_column]
+        by = "a list" if is_whole or column.name == "label" else "directories or a list"
+        settled = with_label(settled, column, classes, by)
+        label = settled.schema.label_field
+        if is_whole:
+            told |= {"label"}
+        elif label and classes and choice.label_type == "text":
+            text = replace(label, type="text", names=())
+            settled = settled._replace(schema=settled.schema.with_field(text))
+        elif choice.label_type == "float":
+            classes = None
     settled, idle = select(settled, choice)
     findings: list[Finding] = []
     catalog = replace(catalog, classes=classes, told=told).with_settled(settled)
@@ -99,22 +109,6 @@ def _looked_at(catalog: Catalog, choice: Choice, run_all: RunAll) -> tuple[Catal
         rows = catalog.table.drop(catalog.label_column)
         catalog = replace(catalog, table=rows, classes=None)
     return catalog, settled
-
-
-def _of_images(catalog: Catalog, choice: Choice) -> Schema:
-    """Return the schema of image files, whose labels the catalog has."""
-    fields = [Field("image", "image", told="the files")]
-    column = catalog.label_column
-    if column is not None:
-        from dsprep.sources.match import label_kind
-
-        kind = label_kind(catalog.table[column])
-        if choice.label_type == "text" and catalog.classes:
-            kind = "text"
-        names = (catalog.classes or ()) if kind == "class" else ()
-        told = "a list" if column == "label" else "directories or a list"
-        fields.append(Field("label", kind, names=names, told=told))
-    return Schema(tuple(fields), "image", "label" if column else None)
 
 
 def _look(catalog: Catalog, choice: Choice, run_all: RunAll) -> Observed:
