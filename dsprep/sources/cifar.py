@@ -85,7 +85,7 @@ def read_pickle(data: bytes, source: str) -> dict[str, Any]:
                 stack[-1].extend(taken)
             elif "SETITEM" in name:
                 if not all(isinstance(key, str | bytes) for key in taken[::2]):
-                    raise TypeError  # hashing other keys may take for ever
+                    raise TypeError  # hashing other keys may never end
                 stack[-1].update(zip(taken[::2], taken[1::2], strict=True))
             elif "GLOBAL" in name:
                 loaded = str(value) if value is not None else " ".join(taken)

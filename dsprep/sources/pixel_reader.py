@@ -19,13 +19,12 @@ from dsprep.rows import Reader, Rows
 from dsprep.sample import Blobs, Ints, Sample, Value
 from dsprep.schema import IMAGE_NAMES, PIXEL_SIZES, is_image
 from dsprep.sources.archive_reader import ArchiveMember, read_members
-from dsprep.sources.cifar import SIDE, read_batch
 from dsprep.sources.prefetch import OpenFiles, read_at
 from dsprep.storage.files import OpenFile, open_file
 
 _BLOCK = 1 << 20
 _MODES = {1: "L", 2: "LA", 3: "RGB", 4: "RGBA"}  # Pillow's, by number of channels
-_CIFAR = (SIDE, SIDE, 3)  # height, width and channels
+_CIFAR = (32, 32, 3)  # height, width and channels
 
 
 class BatchFile(NamedTuple):
@@ -102,6 +101,8 @@ class Batch:
         """
         blocks = self.file.blocks()
         if self.pickled:
+            from dsprep.sources.cifar import read_batch  # not in each worker's start
+
             blocks = iter([read_batch(b"".join(blocks), str(self.file), self.pickled)[0]])
         block, passed = b"", 0
         for image in images:
