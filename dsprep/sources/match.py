@@ -152,23 +152,20 @@ def _differ(own: Catalog, table: pl.DataFrame, labels: pl.Series, has_ids: bool)
     return not (are_placeholders and new.eq(pl.Series([[0.0]], dtype=new.dtype)).all())
 
 
-def with_label(settled: Settled, labels: pl.Series, classes: tuple[str, ...] | None) -> Settled:
+def with_label(
+    settled: Settled, labels: pl.Series, classes: tuple[str, ...] | None, told: str = "a list"
+) -> Settled:
     """Return a schema whose label comes from rows of a catalog, not from samples."""
     schema = settled.schema
     own = schema.label_field or Field("label", "class")
-    kind = label_kind(labels)
-    names = (classes or ()) if kind == "class" else ()
-    label = Field(own.name, kind, names=names, told="a list", given=own.given)
+    if labels.name == "cls":
+        kind, names = "class", classes or ()
+    else:
+        kind, names = "float32" if labels.list.len().max() == 1 else "list<float32>", ()
+    label = Field(own.name, kind, names=names, told=told, given=own.given)
     ignored = settled.ignored | {place[0] for place in own.places}
     schema = replace(schema.with_field(label), label=label.name)
     return settled._replace(schema=schema, ignored=ignored)
-
-
-def label_kind(labels: pl.Series) -> str:
-    """Return the type of the labels in a column of a catalog."""
-    if labels.name == "cls":
-        return "class"
-    return "float32" if labels.list.len().max() == 1 else "list<float32>"
 
 
 def find_samples(rows: pl.DataFrame, files: Files, samples: Catalog, source: str) -> pl.Series:

@@ -21,7 +21,7 @@ from dsprep.sample import Sample
 from dsprep.schema import Choice, Reading, observe, select, settle
 from dsprep.sources.parquet import read_parquet
 from tests.images import jpeg, png
-from tests.unit.parquet_files import (
+from tests.parquet_files import (
     catalog_of,
     images,
     read_all,
