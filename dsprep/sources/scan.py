@@ -26,7 +26,7 @@ from dsprep.sample import Sample
 from dsprep.sources.prefetch import read_spans
 from dsprep.storage.files import facts, is_dir, read_sized, results
 from dsprep.storage.location import is_s3
-from dsprep.storage.s3.read import as_source, bucket_and_key, facts_of, prefix_of
+from dsprep.storage.s3.read import as_source, facts_of, prefix_of
 from dsprep.storage.store import Stored
 
 T = TypeVar("T")
@@ -79,8 +79,7 @@ def scan_below(
     ``only`` names the directories to look into; without it, these are all.
     """
     if is_s3(root):
-        with as_source(root):
-            store, key = bucket_and_key(root)
+        with as_source(root) as (store, key):
             prefix = prefix_of(key)
             listing = _Listing(extensions, only)
             for page in store.list(prefix):

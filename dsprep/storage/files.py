@@ -24,7 +24,6 @@ from dsprep.storage.location import is_s3
 from dsprep.storage.s3.read import (
     ObjectFile,
     as_source,
-    bucket_and_key,
     facts_of,
     levels,
     look_up,
@@ -191,8 +190,7 @@ def find_files(pattern: str) -> list[str]:
     """Return the files that match, sorted."""
     if not is_s3(pattern):
         return sorted(glob.glob(pattern, recursive=True))
-    with as_source(pattern):
-        store, key = bucket_and_key(pattern)
+    with as_source(pattern) as (store, key):
         pages = store.list(re.split(r"[*?[]", key, maxsplit=1)[0])
         return [store.url(file.key) for page in pages for file in page if matches(file.key, key)]
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import NamedTuple, TypeVar
+from typing import NamedTuple
 
 from dsprep.errors import StoreError
 
@@ -74,7 +74,7 @@ class Upload:
 class Level(NamedTuple):
     """A page of what lies directly below a prefix."""
 
-    files: Sequence[Stored]  # the files there
+    files: list[Stored]  # the files there
     deeper: Sequence[str]  # what all deeper keys begin with, up to a slash
     is_last: bool  # whether no page follows
 
@@ -86,8 +86,7 @@ class Refused(NamedTuple):
     error: StoreError
 
 
-Page = TypeVar("Page")
-Pages = Iterator[list[Page]]  # a listing, as the pages that the store sends
+Pages = Iterator[list[Stored]]  # a listing, as the pages that the store sends
 RefusedKeys = list[Refused]
 
 Progress = Callable[[int], None]

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from base64 import b64decode, b64encode
 from binascii import Error as NotBase64
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import replace
 from threading import Lock
@@ -60,16 +60,22 @@ class S3Store(Client):
         """The storage class of new objects; empty for the standard one."""
         return _standard_is_empty(self.config.storage_class)
 
-    def list(self, prefix: str = "") -> Pages[Stored]:
+    def list(self, prefix: str = "") -> Pages:
         """List all objects whose key begins with a prefix, in order, page by page."""
-        return self._list(prefix, _listed)
+        return (level.files for level in self.levels(prefix, ""))
 
-    def levels(self, prefix: str) -> Iterator[Level]:
+    def levels(self, prefix: str, delimiter: str = "/") -> Iterator[Level]:
         """List what lies directly below a prefix, page by page."""
-        return self._list(prefix, _level, Delimiter="/")
 
-    def _list(self, prefix: str, parse: Callable[[Any], T], **args: Any) -> Iterator[T]:
-        args |= {"Prefix": prefix, "EncodingType": "url"}
+        def parse(page: _Answer) -> Level:
+            entries = page.get("Contents", [])
+            files = [_stored(entry["Key"], entry, int(entry["Size"])) for entry in entries]
+            deeper = [entry["Prefix"] for entry in page.get("CommonPrefixes", [])]
+            return Level(files, deeper, not page.get("IsTruncated"))
+
+        args = {"Prefix": prefix, "EncodingType": "url"}
+        if delimiter:
+            args["Delimiter"] = delimiter
         return self.pages("ListObjectsV2", prefix, parse, "ContinuationToken", **args)
 
     def stat(self, key: str) -> Stored | None:
@@ -424,16 +430,6 @@ def _stored(key: str, answer: _Answer, size: int) -> Stored:
         kms_key=answer.get("SSEKMSKeyId", ""),
         headers={name: answer[name] for name in _KEPT if answer.get(name)},
     )
-
-
-def _listed(page: _Answer) -> list[Stored]:
-    entries = page.get("Contents", [])
-    return [_stored(entry["Key"], entry, int(entry["Size"])) for entry in entries]
-
-
-def _level(page: _Answer) -> Level:
-    deeper = [entry["Prefix"] for entry in page.get("CommonPrefixes", [])]
-    return Level(_listed(page), deeper, not page.get("IsTruncated"))
 
 
 def _part(answer: _Answer, number: int, size: int) -> Part:
