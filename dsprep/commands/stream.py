@@ -29,7 +29,7 @@ from dsprep.options import given_options, require_effect
 from dsprep.pipeline import Pipeline, sample_finisher
 from dsprep.plan.job import images_of, make_layout
 from dsprep.sample import Sample
-from dsprep.schema import LABEL, Choice, Reading, Schema, observe, select, settle
+from dsprep.schema import Choice, Reading, Schema, observe, select, settle
 from dsprep.sources.reading import choice_of
 from dsprep.sources.shards import ShardReader
 from dsprep.units import format_some
@@ -235,7 +235,7 @@ class _Stream:
         notes: list[str] = []
         if not raw:
             layout, notes = layout.arranged(schema)
-            if LABEL in layout.required and schema.label is None and samples:
+            if layout.placeholders(schema) and samples:
                 raise OptionError(
                     f"{self._name}: its samples have no label, and {layout.name} needs one: a "
                     "manifest can say that there is none, a stream cannot"

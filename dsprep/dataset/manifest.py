@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -13,7 +14,7 @@ from dsprep.errors import OtherVersion, SourceError
 from dsprep.findings import Reject
 from dsprep.schema import Schema
 from dsprep.storage.checksums import crc32c as extend
-from dsprep.storage.files import read_bytes
+from dsprep.storage.files import exists, read_bytes
 from dsprep.storage.local import LONGEST_NAME, open_regular, read_whole
 
 VERSION = 2
@@ -176,6 +177,33 @@ def manifest_names(names: Collection[str], file: str | None = None) -> list[str]
 def single_of(manifest: str) -> str | None:
     """Return the single file that a manifest is named after; None if it is of a directory."""
     return manifest.removesuffix(MANIFEST).removesuffix(".") or None
+
+
+def manifest_beside(
+    files: Sequence[str], *, alone: bool
+) -> tuple[tuple[str, Manifest] | None, list[str]]:
+    """Find the manifest that names all of some files of one directory; return it with its path.
+
+    One file, named ``alone``, may have a manifest of its own. The list has remarks on manifests
+    that are not read.
+    """
+    own = [f"{files[0]}.{MANIFEST}"] if alone else []
+    names, notes = {os.path.basename(file) for file in files}, list[str]()
+    for path in (*own, os.path.join(os.path.dirname(files[0]), MANIFEST)):
+        if not exists(path):
+            continue
+        try:
+            manifest = read_manifest(path)
+        except OtherVersion as error:
+            notes.append(f"{error}; it is taken for absent")
+        except SourceError:
+            if path in own:
+                raise
+            # another program may have written a file of that name
+        else:
+            if names.issubset(shard.name for shard in manifest.shards):
+                return (path, manifest), notes
+    return None, notes
 
 
 def read_manifest(path: str | Path) -> Manifest:

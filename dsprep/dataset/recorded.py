@@ -51,7 +51,7 @@ def recorded_options(manifest: Manifest) -> Recorded:
             return Recorded(FORMATS[manifest.format](), known=False)
         layout = {name: value for name, value in options["format"].items() if name != "name"}
         made = Recorded(
-            FORMATS[manifest.format].from_options(layout),
+            FORMATS[manifest.format](**layout),
             None if options["transform"] is None else Transform.from_json(options["transform"]),
             int(options["max_pixels"]),
             str(options["key"]),

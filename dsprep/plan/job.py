@@ -15,7 +15,7 @@ from dsprep.options import require_effect
 from dsprep.pipeline import Images, Pipeline
 from dsprep.plan.cut import ShardSize
 from dsprep.plan.destination import Destination
-from dsprep.schema import LABEL, Schema, Settled
+from dsprep.schema import Schema, Settled
 from dsprep.sources.reading import Source
 from dsprep.sources.shards import ShardReader
 from dsprep.units import format_count, format_some
@@ -179,7 +179,7 @@ def _with_schema(job: Job, catalog: Catalog) -> Job:
         return replace(
             job, layout=layout.like(reader.table), copies=copies, raw=True, schema=schema
         )
-    if LABEL in layout.required and label is not None and label.missing:
+    if layout.placeholders(Schema(())) and label is not None and label.missing:
         seen, count = catalog.settled.samples, catalog.settled.counts.get(label.name, 0)
         raise SourceError(
             f"{job.source.root}: {seen - count:,} of {seen:,} samples looked at have no label, "

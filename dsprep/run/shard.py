@@ -22,7 +22,7 @@ from dsprep.rows import Rows
 from dsprep.run.target import Target, Written, two_names
 from dsprep.sample import Sample
 from dsprep.sources.shards import ShardReader
-from dsprep.storage.local import destination_errors, open_regular
+from dsprep.storage.local import OutputFile, destination_errors, open_regular
 
 _BUFFER = 1 << 18
 """Bytes per write: few system calls, and still in a core's own cache for the checksum."""
@@ -213,16 +213,16 @@ def _write_sidecars(
     return written
 
 
-class ShardWriter:
+class ShardWriter(OutputFile):
     """Writes a shard that is one encoded sample after another, and a trailer if it is whole."""
 
     def __init__(self, path: str, layout: Format, whole: bool) -> None:
-        self._fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o666)
+        super().__init__(path)
         self._layout, self._whole = layout, whole
         # wbits=31 is gzip with no time and no name in its header, so the same bytes every time.
         self._deflate = zlib.compressobj(6, zlib.DEFLATED, 31) if layout.compressed else None
         self._parts: list[bytes] = []
-        self._content = self._pending = self.bytes = self.crc32c = 0
+        self._content = self._pending = 0
 
     def add(self, sample: Any) -> int:
         """Take a sample, or a block of encoded samples; returns its size."""
@@ -239,12 +239,12 @@ class ShardWriter:
         size, parts = self._pending, self._parts
         self._pending, self._parts = 0, []
         if self._deflate is not None:
-            self._write(self._deflate.compress(b"".join(parts)))
+            self.write(self._deflate.compress(b"".join(parts)))
         elif size <= len(parts) * _LARGE_PART:
-            self._write(b"".join(parts))
+            self.write(b"".join(parts))
         else:  # a photograph is written from where it was read to, without another copy
             for data in parts:
-                self._write(data)
+                self.write(data)
 
     def finish(self) -> None:
         """Write everything."""
@@ -252,15 +252,4 @@ class ShardWriter:
             self._parts.append(self._layout.trailer(self._content))
         self._flush()
         if self._deflate is not None:
-            self._write(self._deflate.flush())
-
-    def _write(self, data: bytes) -> None:
-        self.crc32c = extend(self.crc32c, data)
-        self.bytes += len(data)
-        view = memoryview(data)
-        while view:
-            view = view[os.write(self._fd, view) :]
-
-    def close(self) -> None:
-        """Close the file; it is complete only if :meth:`finish` was called."""
-        os.close(self._fd)
+            self.write(self._deflate.flush())

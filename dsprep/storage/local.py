@@ -21,6 +21,8 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import BinaryIO
 
+from google_crc32c import extend
+
 from dsprep.errors import DestinationError
 from dsprep.units import format_size
 
@@ -175,6 +177,28 @@ def free_bytes(directory: Path) -> int:
     while not directory.exists():
         directory = directory.parent
     return shutil.disk_usage(directory).free
+
+
+class OutputFile:
+    """A file that is written front to back, with its size and checksum."""
+
+    def __init__(self, path: str) -> None:
+        self._fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o666)
+        self.bytes = self.crc32c = 0
+
+    def write(self, data: bytes) -> None:
+        """Write bytes."""
+        self.crc32c = extend(self.crc32c, data)
+        self.bytes += len(data)
+        view = memoryview(data)
+        while view:
+            view = view[os.write(self._fd, view) :]
+
+    def close(self) -> None:
+        """Close the file, once."""
+        fd, self._fd = self._fd, -1
+        if fd >= 0:
+            os.close(fd)
 
 
 class Lock:
