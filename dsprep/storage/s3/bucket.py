@@ -235,7 +235,7 @@ class S3Store(Client):
         )
 
     def complete(self, upload: Upload, parts: Sequence[Part], size: int, crc32c: int | None) -> str:
-        """Make the parts one object; return its ETag."""
+        """Make the parts one object, with this crc32c if it is known; return its ETag."""
         entries: list[dict[str, Any]] = [
             {"PartNumber": part.number, "ETag": f'"{part.etag}"'} for part in parts
         ]
@@ -248,7 +248,17 @@ class S3Store(Client):
                 if part.crc32c is not None:
                     entry["ChecksumCRC32C"] = _base64(part.crc32c)
         args["MultipartUpload"] = {"Parts": entries}
-        return self.call("CompleteMultipartUpload", upload.key, _etag, **args)
+        try:
+            return self.call("CompleteMultipartUpload", upload.key, _etag, **args)
+        except StoreError as error:
+            # Perhaps it was completed, and the answer was lost.
+            there = self.stat(upload.key) if error.kind == "gone" else None
+            if there is None or there.size != size:
+                raise
+            is_it = crc32c is not None and checksums.crc32c_of(there) == crc32c
+            if not is_it and not checksums.is_made_of(there, parts):
+                raise
+            return there.etag
 
     def abort(self, upload: Upload) -> None:
         """Delete the parts of an upload; one that is not there any more is no failure."""

@@ -224,12 +224,7 @@ class _Upload:
 
     def complete(self, upload: Upload, parts: Sequence[Part], value: int) -> tuple[Stored, str]:
         """Make the parts one object; return it, and what proves that it is the file."""
-        etag = ""
-        try:
-            etag = self.store.complete(upload, parts, self.file.size, value)
-        except StoreError as error:
-            if error.kind != "gone":  # perhaps it was completed, and the answer was lost
-                raise
+        etag = self.store.complete(upload, parts, self.file.size, value)
         stored = self.store.stat(self.key)
         if stored is not None and stored.size == self.file.size:
             if stored.crc32c == value:
@@ -240,8 +235,8 @@ class _Upload:
             if stored.crc32c is None and etag and stored.etag == etag:
                 return stored, "parts"
         raise StoreError(
-            f"{self.name}: is not what was sent: something else has been stored there meanwhile, "
-            "or has ended the upload; give the same command again",
+            f"{self.name}: is not what was sent: something else has been stored there meanwhile; "
+            "give the same command again",
             "exists",
         )
 
