@@ -374,8 +374,8 @@ class PrefixTarget(Target):
     def delete(self, names: Iterable[str]) -> None:
         """Delete objects; missing ones are no failure."""
         with _refusals():
-            for refused in self._store.delete([self._key(name) for name in names]):
-                raise refused.error
+            for error in self._store.delete([self._key(name) for name in names]).values():
+                raise error
 
     def _read(self, name: str) -> bytes | None:
         with _refusals():

@@ -6,8 +6,6 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from dsprep.errors import StoreError
-
 FATAL = ("denied", "expired")  # kinds of failure that all other files would meet, too
 
 
@@ -79,15 +77,7 @@ class Level(NamedTuple):
     is_last: bool  # whether no page follows
 
 
-class Refused(NamedTuple):
-    """What a store did not delete, and why."""
-
-    key: str
-    error: StoreError
-
-
 Pages = Iterator[list[Stored]]  # a listing, as the pages that the store sends
-RefusedKeys = list[Refused]
 
 Progress = Callable[[int], None]
 """Called with every number of bytes that was sent or received; it may wait, and may raise."""

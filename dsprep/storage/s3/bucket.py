@@ -28,8 +28,6 @@ from dsprep.storage.store import (
     Pages,
     Part,
     Progress,
-    Refused,
-    RefusedKeys,
     Stored,
     Upload,
     ignore,
@@ -145,20 +143,20 @@ class S3Store(Client):
                 "look which of the two data sets is to stay, and give the command again"
             ) from None
 
-    def delete(self, keys: Sequence[str]) -> RefusedKeys:
-        """Delete objects; missing ones are no failure."""
+    def delete(self, keys: Sequence[str]) -> dict[str, StoreError]:
+        """Delete objects, if they are there; return the errors of those that are refused."""
 
-        def parse(answer: _Answer) -> RefusedKeys:
-            return [
-                Refused(entry["Key"], self.failed("DeleteObjects", entry["Key"]).refused(entry, {}))
+        def parse(answer: _Answer) -> dict[str, StoreError]:
+            return {
+                entry["Key"]: self.failed("DeleteObjects", entry["Key"]).refused(entry, {})
                 for entry in answer.get("Errors", [])
-            ]
+            }
 
-        refused: RefusedKeys = []
+        refused: dict[str, StoreError] = {}
         for at in range(0, len(keys), _DELETED_AT_ONCE):
             some = keys[at : at + _DELETED_AT_ONCE]
             objects = {"Objects": [{"Key": key} for key in some], "Quiet": True}
-            refused += self.call("DeleteObjects", some[0], parse, Delete=objects)
+            refused |= self.call("DeleteObjects", some[0], parse, Delete=objects)
         return refused
 
     def copy(
@@ -175,14 +173,6 @@ class S3Store(Client):
         if self.checksums is not False:
             args["ChecksumAlgorithm"] = "CRC32C"
         self.call("CopyObject", key, ignore, Key=key, **args)
-
-    def tags(self, key: str) -> dict[str, str]:
-        """Return the tags of an object."""
-
-        def parse(answer: _Answer) -> dict[str, str]:
-            return {tag["Key"]: tag["Value"] for tag in answer.get("TagSet", [])}
-
-        return self.call("GetObjectTagging", key, parse, Key=key)
 
     def create_upload(
         self,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from contextlib import suppress
+from typing import Any
 
 from dsprep.errors import DsprepError, StoreError
 from dsprep.storage.checksums import CRC32C, crc32c_of, said_crc32c
@@ -63,8 +64,12 @@ def set_metadata(store: S3Store, key: str, metadata: Mapping[str, str], pace: Pa
 
 def _tags(store: S3Store, key: str, events: Events) -> dict[str, str]:
     """Return the tags of an object, which a copy in parts does not get by itself."""
+
+    def parse(answer: Mapping[str, Any]) -> dict[str, str]:
+        return {tag["Key"]: tag["Value"] for tag in answer.get("TagSet", [])}
+
     try:
-        return store.tags(key)
+        return store.call("GetObjectTagging", key, parse, Key=key)
     except StoreError as error:
         if error.kind not in ("denied", "unsupported"):
             raise

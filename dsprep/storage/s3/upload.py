@@ -74,7 +74,7 @@ class _File:
         return value
 
     def crc32c(self) -> int:
-        """Read the whole file and return its crc32c."""
+        """Read the file and return its crc32c."""
         space, value = memoryview(bytearray(_AT_ONCE)), 0
         for start in range(0, self.size, _AT_ONCE):
             value = self.read_into(space[: self.size - start], start, value)
@@ -250,7 +250,7 @@ class _Upload:
             )
 
     def is_as_wanted(self, stored: Stored, value: int) -> bool:
-        """Tell whether the object of an upload that was found has the wanted metadata and keys."""
+        """Return whether the object of a resumed upload has the wanted metadata and keys."""
         config = self.store.config
         if config.tags or config.acl:  # which a HEAD does not report
             return False
@@ -277,8 +277,8 @@ def require_rights(store: S3Store, prefix: str, *, deleting: bool = False) -> No
         for upload in store.list_uploads(prefix + _PROBE):
             store.abort(upload)
     if deleting:
-        for refused in store.delete([prefix + _PROBE]):  # which is not there
-            raise refused.error
+        for error in store.delete([prefix + _PROBE]).values():  # it is not there
+            raise error
 
 
 def probe(store: S3Store, prefix: str) -> Upload:
