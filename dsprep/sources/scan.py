@@ -16,7 +16,7 @@ from importlib import import_module
 from itertools import repeat
 from stat import S_ISDIR, S_ISREG
 from threading import Thread
-from typing import Any, ClassVar, NamedTuple, Self, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Self, TypeAlias, TypeVar
 
 from dsprep.errors import BadSample, SourceError
 from dsprep.findings import Finding
@@ -25,8 +25,11 @@ from dsprep.sample import Sample
 from dsprep.sources.prefetch import read_spans
 from dsprep.storage.files import facts, is_dir, read_sized, results
 from dsprep.storage.location import is_s3
-from dsprep.storage.s3.read import as_source, bucket_and_key, facts_of, prefix_of
+from dsprep.storage.s3.read import as_source, facts_of, prefix_of
 from dsprep.storage.store import Facts
+
+if TYPE_CHECKING:
+    from dsprep.storage.s3.bucket import S3Store
 
 T = TypeVar("T")
 
@@ -75,8 +78,8 @@ def scan_below(
     ``only`` names the directories to look into; without it, these are all.
     """
     if is_s3(root):
-        with as_source(root):
-            yield from _scan_objects(root, extensions, only)
+        with as_source(root) as (store, key):
+            yield from _scan_objects(store, prefix_of(key), extensions, only)
         return
     level = [Directory("")]
     seen = 0
@@ -178,11 +181,9 @@ def printable(path: str) -> str:
 
 
 def _scan_objects(
-    root: str, extensions: frozenset[str] | None, only: Collection[str] | None
+    store: S3Store, prefix: str, extensions: frozenset[str] | None, only: Collection[str] | None
 ) -> Iterator[Scanned]:
     """Sort a listing of S3 page by page: keys have no directories of their own."""
-    store, key = bucket_and_key(root)
-    prefix = prefix_of(key)
     verdicts = {"": "taken"}  # of directories
     for page in store.list(prefix):
         found, paths = Scanned.nothing(), list[str]()

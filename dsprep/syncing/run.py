@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-import threading
 import time
-from collections import Counter, deque
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from concurrent.futures import Future
 from contextlib import contextmanager, suppress
 from dataclasses import replace
 from glob import escape
-from queue import Empty, SimpleQueue
 from shlex import quote
 from typing import TypeVar
 
@@ -24,7 +21,6 @@ from dsprep.errors import (
     StoreError,
 )
 from dsprep.keywords import SyncOptions
-from dsprep.storage.pool import Pace
 from dsprep.storage.store import FATAL
 from dsprep.syncing.compare import BY_CONTENT, Verdict, by_content, has_crc32c, prove
 from dsprep.syncing.leases import require_idle
@@ -50,7 +46,6 @@ B = TypeVar("B")
 
 _BATCHES = 64  # files whose contents are compared are divided among so many calls
 _PAGE = 1000  # keys in a page of a listing
-_GRACE = 8.0  # seconds that running calls have to end after a stop or a failure
 
 
 class Sync:
@@ -90,7 +85,7 @@ class Sync:
     def _take_inventory(self) -> None:
         """List both sides, and read the manifests of the source."""
         sides = (self._source, self._destination)
-        listings = dict(in_threads(lambda side: side.list(), sides, 2, self._pace))
+        listings = dict(self._pace.in_threads(lambda side: side.list(), sides, 2))
         self._ours, self._theirs = (listings[side] for side in sides)
         for side, error in zip(sides, (SourceError, DestinationError), strict=True):
             for path, why in listings[side].unseen:
@@ -397,7 +392,7 @@ class Sync:
         self._note_read_back(right, [path for path, problem in read.items() if problem])
 
     def _each(self, do: Callable[[A], B], items: Iterable[A]) -> Iterator[tuple[A, B]]:
-        return in_threads(do, items, self._pace.concurrency, self._pace)
+        return self._pace.in_threads(do, items, self._pace.concurrency)
 
 
 def manifests_in(
@@ -419,47 +414,3 @@ def manifests_in(
 def _stops_all(error: Exception) -> bool:
     """Whether all other files would meet this error, too."""
     return isinstance(error, Interrupted) or (isinstance(error, StoreError) and error.kind in FATAL)
-
-
-def in_threads(
-    do: Callable[[A], B], items: Iterable[A], count: int, pace: Pace
-) -> Iterator[tuple[A, B]]:
-    """Call a function for all items; yield items and results as they come.
-
-    After a stop or a failure no more calls begin, and running ones get some seconds to end and to
-    clean up. The threads are daemons, which do not keep a process from ending.
-    """
-    waiting = deque(items)
-    done: SimpleQueue[tuple[A, Future[B]]] = SimpleQueue()
-
-    def work() -> None:
-        with suppress(IndexError):  # when nothing waits
-            while not pace.stopped:
-                item = waiting.popleft()
-                outcome: Future[B] = Future()
-                try:
-                    outcome.set_result(do(item))
-                except BaseException as error:  # it is raised where the result is asked for
-                    waiting.clear()
-                    outcome.set_exception(error)
-                done.put((item, outcome))
-
-    left = len(waiting)
-    threads = [
-        threading.Thread(target=work, name="file", daemon=True) for _ in range(min(count, left))
-    ]
-    for thread in threads:
-        thread.start()
-    try:
-        while left:
-            pace.check()
-            with suppress(Empty):
-                item, outcome = done.get(timeout=0.5)
-                yield item, outcome.result()
-                left -= 1
-    except BaseException:
-        pace.stop()
-        deadline = time.monotonic() + _GRACE
-        for thread in threads:
-            thread.join(max(0.0, deadline - time.monotonic()))
-        raise
