@@ -139,7 +139,8 @@ def split(options: SplitOptions) -> SplitReport:
             samples.root, sizes, distance if options.near else None, workers, progress
         )
     if values is None:
-        sides = choose_sides(options, samples, copies if options.leaks == "together" else [])
+        together = copies if options.leaks == "together" else []
+        sides = choose_sides(options, samples, [copy.rows for copy in together])
     else:
         sides = given_sides(options, values)
     report = _planned(options, samples, sides, notes)

@@ -20,8 +20,8 @@ import polars as pl
 
 from dsprep.errors import SourceError
 from dsprep.progress import Progress
-from dsprep.splits.groups import join_sets
 from dsprep.splits.near import hash_images
+from dsprep.splits.sides import join_sets
 from dsprep.storage.local import open_regular
 from dsprep.storage.location import is_s3
 from dsprep.storage.pool import ahead

@@ -13,12 +13,9 @@ from dsprep.keywords import ClassOptions, SourceOptions, SplitOptions, values_of
 from dsprep.lists.rows import listable, plain_paths, rows_of
 from dsprep.lists.store import STREAM, classes_path, read_classes, read_list
 from dsprep.options import require_effect
-from dsprep.sources.archive_files import read_text_beside
 from dsprep.sources.match import settle_duplicates
 from dsprep.sources.reading import Source, choice_of, read_source
-from dsprep.sources.table import parse_cells
 from dsprep.splits.assigned import assigned_values, class_labels, parse_assignment
-from dsprep.splits.groups import group_by_pattern, require_groups
 from dsprep.splits.ratios import Ratios, equal_ratios, make_ratios
 from dsprep.storage.files import is_dir, is_file
 from dsprep.text import read_text
@@ -80,18 +77,6 @@ class Samples:
     rejects: Sequence[Reject] = ()  # samples of the source that are not here, and why
     skipped: Sequence[Finding] = ()  # what lies in the source and is no sample
     notes: Sequence[str] = ()  # remarks on the source, for the report
-
-    def groups(self, group: str) -> pl.Series:
-        """Return the group of each sample, by a column of their table or a pattern of paths."""
-        paths = self.rows["path"]
-        if self.table is not None:
-            cells, _ = parse_cells(read_text_beside(self.root or "", self.table), self.table)
-            if group in cells.columns:
-                # The ids of a table's samples are the numbers of its rows.
-                groups = cells[group].gather(self.rows["index"])
-                problem = f"{self.table}: nothing in the column {group!r} for"
-                return require_groups(groups.alias("group"), paths, problem)
-        return group_by_pattern(paths, group)
 
 
 def is_list(source: str) -> bool:
