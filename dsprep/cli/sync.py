@@ -77,7 +77,7 @@ class _SyncCommand(GroupedCommand):
             if not ctx.params["as_json"]:
                 raise
             code = error.exit_code if isinstance(error, DsprepError) else DsprepError.exit_code
-            JsonEvents(sys.stderr).write("error", text=str(error), code=code)
+            JsonEvents(sys.stderr).write("error", str(error), code)
             return code
 
 
@@ -159,17 +159,12 @@ def sync(
         options |= {"rules": context.meta["rules"], "config": config, "events": events}
         report = syncing.sync(source, destination, **options)
     with until_nobody_reads(sys.stdout):
-        print_sync_report(report, as_json, quiet)
+        if as_json:
+            print_json(report)
+        elif not quiet or report.failures:
+            for line in _lines(report):
+                click.echo(visible(line))
     return REJECTS_EXIT_CODE if report.failures else 0
-
-
-def print_sync_report(report: SyncReport, as_json: bool, quiet: bool) -> None:
-    """Print what a sync did, or would do."""
-    if as_json:
-        print_json(report)
-    elif not quiet or report.failures:
-        for line in _lines(report):
-            click.echo(visible(line))
 
 
 def print_orphans(place: str, orphans: Sequence[Orphan], as_json: bool, quiet: bool) -> None:

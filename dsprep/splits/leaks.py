@@ -86,14 +86,14 @@ def find_same(root: str, files: pl.DataFrame, progress: Progress) -> list[list[i
     read = different.filter(pl.col("size").is_duplicated() & (pl.col("size") > 0))
     pairs = list(read.iter_rows())
     digests: list[bytes] = []
-    progress.begin("looking for copies", len(pairs), sum(size for _, size in pairs))
-    try:
-        with closing(_digests(root, pairs)) as found:
-            for (_, size), digest in zip(pairs, found, strict=True):
-                digests.append(digest)
-                progress.advance(1, size)
-    finally:
-        progress.end()
+    total = sum(size for _, size in pairs)
+    with (
+        progress.task("looking for copies", len(pairs), total),
+        closing(_digests(root, pairs)) as found,
+    ):
+        for (_, size), digest in zip(pairs, found, strict=True):
+            digests.append(digest)
+            progress.advance(1, size)
     rows = files.select("path").with_row_index("row")
     of_files = read.select("path", pl.Series("digest", digests, pl.Binary))
     rows = rows.join(of_files, on="path", how="left", maintain_order="left")
@@ -107,12 +107,8 @@ def _hash_all(
     """Return the perceptual hash of each image; None if it does not decode."""
     starts = range(0, len(paths), _IMAGES_AT_ONCE)
     tasks = [(root, paths[start : start + _IMAGES_AT_ONCE]) for start in starts]
-    progress.begin("looking for images that are alike", len(paths), 0)
-    try:
-        with Pool(workers) as pool:
-            done = dict(pool.run(hash_images, tasks, progress.advance))
-    finally:
-        progress.end()
+    with progress.task("looking for images that are alike", len(paths)), Pool(workers) as pool:
+        done = dict(pool.run(hash_images, tasks, progress.advance))
     return [found for task in range(len(tasks)) for found in done[task]]
 
 

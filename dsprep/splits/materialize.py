@@ -22,7 +22,14 @@ import polars as pl
 from dsprep.errors import DestinationError, OptionError, SourceError
 from dsprep.lists.rows import class_numbers, plain_path
 from dsprep.progress import Progress
-from dsprep.storage.local import Lock, destination_errors, holds, open_regular, sync_directory
+from dsprep.storage.local import (
+    Lock,
+    destination_errors,
+    holds,
+    open_regular,
+    sync_directory,
+    sync_file,
+)
 
 Place = tuple[str, str]
 """The path of a sample below the root, and that of its place below the output."""
@@ -84,10 +91,8 @@ def write_lists(
                         f"{final}: is there already and differs; give --overwrite to replace it, "
                         "or another directory"
                     )
-                with (scratch / name).open("wb") as file:
-                    file.write(data)
-                    file.flush()
-                    os.fsync(file.fileno())
+                (scratch / name).write_bytes(data)
+                sync_file(scratch / name)
                 new.append(name)
             for name in new:
                 (directory / name).unlink(missing_ok=True)
@@ -169,22 +174,18 @@ def materialize_tree(
     """Make the tree."""
     real_root, real_out = os.path.realpath(root), os.path.realpath(out)
     ordered = sorted(places, key=lambda place: os.path.split(place[1]))
-    progress.begin("placing files", len(ordered), 0)
-    try:
-        with destination_errors(out):
-            for directory, inside in groupby(ordered, lambda place: os.path.dirname(place[1])):
-                with _opened(real_out, directory) as descriptor:
-                    with suppress(FileNotFoundError):
-                        os.unlink(_PARTIAL, dir_fd=descriptor)
-                    for path, target in inside:
-                        source = os.path.join(real_root, path)
-                        _put(way, source, os.path.join(real_out, target), descriptor)
-                        progress.advance(1, 0)
-                    os.fsync(descriptor)
+    with progress.task("placing files", len(ordered)), destination_errors(out):
+        for directory, inside in groupby(ordered, lambda place: os.path.dirname(place[1])):
+            with _opened(real_out, directory) as descriptor:
+                with suppress(FileNotFoundError):
+                    os.unlink(_PARTIAL, dir_fd=descriptor)
+                for path, target in inside:
+                    source = os.path.join(real_root, path)
+                    _put(way, source, os.path.join(real_out, target), descriptor)
+                    progress.advance(1, 0)
+                os.fsync(descriptor)
         if way == "copy":
             os.sync()  # one flush for all of them: a disk takes milliseconds for each
-    finally:
-        progress.end()
 
 
 def _put(way: str, source: str, final: str, into: int) -> None:

@@ -153,14 +153,10 @@ def _repair(
     sides = range(len(low))
     counts = [sum(side in added for added in extra) for side in sides]
     while True:
-        above = [side for side in sides if counts[side] > high[side]]
-        below = [side for side in sides if counts[side] < low[side]]
-        if above:
-            path = _find_path(extra, rests, above, {s for s in sides if counts[s] < high[s]})
-        elif below:
-            path = _find_path(extra, rests, [s for s in sides if counts[s] > low[s]], set(below))
-        else:
-            return
+        givers = [side for side in sides if counts[side] > high[side]]
+        takers = {side for side in sides if counts[side] < (high if givers else low)[side]}
+        givers = givers or [side for side in sides if counts[side] > low[side]]
+        path = _find_path(extra, rests, givers, takers) if takers else []
         if not path:
             return
         for row, giver, taker in path:

@@ -97,7 +97,8 @@ class Sync:
                     message = f"{side.name(path)}: {why}; repair that, or {advice}"
                     self._report.failures.append(Failure(path, message))
         if not (self._ours.files or self._ours.left or self._ours.unseen):
-            raise SourceError(f"{self._source.name('')}: {self._source.why_empty()}")
+            why = self._source.why_empty() if isinstance(self._source, Prefix) else "holds nothing"
+            raise SourceError(f"{self._source.name('')}: {why}")
         # What has the name of a manifest, and the files that each manifest among these names.
         self._documents = {
             path: self._source.read(path) for path in self._ours.files if is_manifest(path)
@@ -118,23 +119,20 @@ class Sync:
             spared={*(skipped.path for skipped in self._ours.left), *self._theirs.linked},
         )
 
-        def compare(pairs: Sequence[Pair]) -> list[Verdict]:
-            return [self._compare(pair) for pair in pairs]
+        def compare(pair: Pair) -> Verdict:
+            self._pace.check()
+            assert pair.found is not None
+            source = self._source.content(pair.source, self._checksums.get(pair.path))
+            found = self._destination.content(pair.found)
+            return by_content(source, found, self._mover.is_newer(pair.source, pair.found))
 
         # Several files a call, because a small one takes less time than a call.
         undecided = self._plan.undecided
         size = max(1, len(undecided) // _BATCHES)
         batches = [undecided[start : start + size] for start in range(0, len(undecided), size)]
-        for batch, verdicts in self._each(compare, batches):
+        for batch, verdicts in self._each(lambda batch: list(map(compare, batch)), batches):
             for pair, verdict in zip(batch, verdicts, strict=True):
                 self._plan.decide(pair, verdict)
-
-    def _compare(self, pair: Pair) -> Verdict:
-        self._pace.check()
-        assert pair.found is not None
-        source = self._source.content(pair.source, self._checksums.get(pair.path))
-        found = self._destination.content(pair.found)
-        return by_content(source, found, self._mover.is_newer(pair.source, pair.found))
 
     def _settle_manifests(self) -> None:
         """Plan which manifests at the destination go before what they name is replaced.
@@ -381,16 +379,16 @@ class Sync:
                 return "", str(error)
 
         paths = filter(self._filters.admit, self._ours.files)
-        proofs = dict(sorted(self._each(check, sorted(paths))))
-        for path, (by, problem) in proofs.items():
+        read: dict[bool, list[str]] = {True: [], False: []}
+        for path, (by, problem) in sorted(self._each(check, paths)):
             if problem:
                 self._report.failures.append(Failure(path, problem))
                 self._report.state = "incomplete"
             else:
                 self._report.verified[by] += 1
-        read = {path: problem for path, (by, problem) in proofs.items() if by == "download"}
-        right = [path for path, problem in read.items() if not problem]
-        self._note_read_back(right, [path for path, problem in read.items() if problem])
+            if by == "download":
+                read[not problem].append(path)
+        self._note_read_back(read[True], read[False])
 
     def _each(self, do: Callable[[A], B], items: Iterable[A]) -> Iterator[tuple[A, B]]:
         return in_threads(do, items, self._pace.concurrency, self._pace)

@@ -124,10 +124,6 @@ class Directory:
                 found.linked.add(path)
             self._walk(path, found, above | {place})
 
-    def why_empty(self) -> str:
-        """Return what to say if there are no files."""
-        return "holds nothing"
-
     def read(self, path: str) -> bytes:
         """Read a small file."""
         try:
@@ -185,7 +181,7 @@ class Prefix:
         return found
 
     def why_empty(self) -> str:
-        """Return what to say if there are no objects."""
+        """Return what to say if there are no objects below the prefix."""
         above, _, name = self.prefix.rstrip("/").rpartition("/")
         if not name or self.store.stat(self.prefix.rstrip("/")) is None:
             return "holds nothing"
