@@ -23,7 +23,7 @@ from dsprep.units import format_count, format_duration, format_size, parse_durat
 if TYPE_CHECKING:
     from collections import Counter
 
-    from dsprep.syncing.report import SyncReport
+    from dsprep.syncing.plan import SyncReport
     from dsprep.syncing.sync import Orphan
 
 _SHOWN = 10

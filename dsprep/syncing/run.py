@@ -33,16 +33,19 @@ from dsprep.syncing.plan import (
     INDEXES,
     MANIFEST,
     SHARDS,
+    Failure,
     Filters,
     Pair,
+    Send,
+    SyncReport,
     is_manifest,
+    lies_in,
     limit_deletions,
     nothing_deleted,
     plan_sync,
     why_not,
 )
-from dsprep.syncing.report import Failure, Send, SyncReport
-from dsprep.syncing.sides import ROOT, Directory, Prefix, lies_in
+from dsprep.syncing.sides import ROOT, Directory, Prefix
 from dsprep.units import format_count, format_size, format_some
 
 A = TypeVar("A")

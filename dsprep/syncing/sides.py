@@ -6,7 +6,7 @@ import errno
 import hashlib
 import os
 import stat
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
@@ -21,7 +21,7 @@ from dsprep.storage.pool import Pace
 from dsprep.storage.s3.bucket import S3Store
 from dsprep.storage.s3.read import read_back, read_small
 from dsprep.storage.store import Stored
-from dsprep.syncing.report import Failure, Left
+from dsprep.syncing.plan import Failure, Left
 
 # Bytes read and hashed at once: they are still in the processor's cache when they are hashed.
 _BLOCK = 1 << 20
@@ -42,13 +42,6 @@ class Listing:
     linked: set[str] = field(default_factory=set)  # paths of links to directories
     leases: dict[str, Stored] = field(default_factory=dict)  # of running or killed commands
     unfinished: list[str] = field(default_factory=list)  # state of unfinished runs, left out
-
-
-def lies_in(path: str, places: Collection[str]) -> bool:
-    """Return whether a path is one of some places, or below one."""
-    while path and path not in places:
-        path = path.rpartition("/")[0]
-    return bool(path)
 
 
 @dataclass(frozen=True)
