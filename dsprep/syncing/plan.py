@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 from dsprep.dataset.manifest import MANIFEST as MANIFEST_NAME
 from dsprep.errors import DestinationError
-from dsprep.keywords import Rule
+from dsprep.keywords import Rule, SyncOptions
 from dsprep.storage.store import Stored
 from dsprep.syncing.compare import Verdict, by_listing
 from dsprep.units import format_count, format_some
@@ -122,10 +122,8 @@ class SyncPlan:
 def plan_sync(
     source: Mapping[str, Stored],
     found: Mapping[str, Stored],
-    filters: Filters,
+    options: SyncOptions,
     *,
-    size_only: bool = False,
-    delete: bool = False,
     named: Collection[str] = (),
     spared: Collection[str] = (),
 ) -> SyncPlan:
@@ -134,16 +132,16 @@ def plan_sync(
     ``named`` are paths that manifests of the source name, ``spared`` places that the source does
     not show; nothing is deleted there.
     """
-    plan = SyncPlan()
+    plan, filters = SyncPlan(), Filters(options.rules)
     for path, file in source.items():
         if filters.admit(path):
             pair = Pair(path, file, found.get(path))
-            verdict = by_listing(file, pair.found, size_only)
+            verdict = by_listing(file, pair.found, options.size_only)
             if verdict is None:
                 plan.undecided.append(pair)
             else:
                 plan.decide(pair, verdict)
-    if delete:
+    if options.delete:
         gone = found.keys() - source.keys() - set(named)
         plan.deletions = sorted(filter(filters.admit, gone))
         plan.spare(lambda path: lies_in(path, spared))

@@ -70,21 +70,27 @@ class Sync:
 
     def run(self) -> SyncReport:
         """Do it; once."""
-        began = time.monotonic()
+        began, report = time.monotonic(), self._report
         self._take_inventory()
         self._make_plan()
         self._settle_manifests()
-        blind, place = bool(self._report.failures), self._report.destination
-        self._notes += limit_deletions(self._plan, place, blind, self._options.max_delete)
+        blind, most = bool(report.failures), self._options.max_delete
+        report.notes += limit_deletions(self._plan, report.destination, blind, most)
         self._describe_plan()
         if not self._options.dry_run:
             self._carry_out()
             self._delete()
-            self._conclude()
-        self._report.seconds = time.monotonic() - began
+            # Report what was done, instead of what was planned.
+            report.sent = [send for send in report.sent if send.path in self._arrived]
+            report.bytes = sum(send.size for send in report.sent)
+            report.failures += self._failures
+            report.state = "synced" if report.sent or report.deleted else "already there"
+            if report.failures:
+                report.state = "incomplete"
+        report.seconds = time.monotonic() - began
         if self._options.verify and not self._options.dry_run:
             self._verify()
-        return self._report
+        return report
 
     def _take_inventory(self) -> None:
         """List both sides, and read the manifests of the source."""
@@ -112,15 +118,9 @@ class Sync:
         }
 
     def _make_plan(self) -> None:
-        self._plan = plan_sync(
-            self._ours.files,
-            self._theirs.files,
-            self._filters,
-            size_only=self._options.size_only,
-            delete=self._options.delete,
-            named=self._checksums,
-            spared={*(skipped.path for skipped in self._ours.left), *self._theirs.linked},
-        )
+        left = {*(skipped.path for skipped in self._ours.left), *self._theirs.linked}
+        ours, theirs = self._ours.files, self._theirs.files
+        self._plan = plan_sync(ours, theirs, self._options, named=self._checksums, spared=left)
 
         def compare(pair: Pair) -> Verdict:
             self._pace.check()
@@ -211,11 +211,11 @@ class Sync:
 
     def _carry_out(self) -> None:
         """Send what is to be sent, in the order in which it may be seen."""
-        plan, events = self._plan, self._mover.events
+        plan = self._plan
         changed = [*(pair.path for pair, _ in plan.sends), *plan.deletions]
-        require_idle(self._destination, self._theirs.leases, changed, self._pace, events.waiting)
+        require_idle(self._mover, self._theirs.leases, changed)
         if plan.sends:
-            events.plan(len(plan.sends), plan.bytes)
+            self._mover.events.plan(len(plan.sends), plan.bytes)
             self._mover.require_rights()
         self._withdraw()
         ranks = plan.by_rank()
@@ -347,16 +347,6 @@ class Sync:
                 kept = {failure.path for failure in self._failures}
                 deleted += [path for path in some if path not in kept]
         self._report.deleted = sorted(deleted)
-
-    def _conclude(self) -> None:
-        """Report what was done, instead of what was planned."""
-        report = self._report
-        report.sent = [send for send in report.sent if send.path in self._arrived]
-        report.bytes = sum(send.size for send in report.sent)
-        report.failures += self._failures
-        report.state = "synced" if report.sent or report.deleted else "already there"
-        if report.failures:
-            report.state = "incomplete"
 
     def _verify(self) -> None:
         """Prove all files by the checksums that S3 keeps, also those not sent now."""
