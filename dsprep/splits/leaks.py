@@ -68,7 +68,12 @@ def find_copies(
         notes.append(f"{what}, not compared: {format_some(empty.head(4).to_list())}")
     if distance is not None:
         paths = files["path"].to_list()
-        hashes = _hash_all(root, paths, workers, progress)
+        starts = range(0, len(paths), _IMAGES_AT_ONCE)
+        tasks = [(root, paths[start : start + _IMAGES_AT_ONCE]) for start in starts]
+        about = "looking for images that are alike"
+        with progress.task(about, len(paths)), Pool(workers) as pool:
+            done = dict(pool.run(hash_images, tasks, progress.advance))
+        hashes = [found for task in range(len(tasks)) for found in done[task]]
         near = find_near(hashes, distance)
         blind = [path for path, found in zip(paths, hashes, strict=True) if found is None]
         if blind:
@@ -99,17 +104,6 @@ def find_same(root: str, files: pl.DataFrame, progress: Progress) -> list[list[i
     rows = rows.join(of_files, on="path", how="left", maintain_order="left")
     own = pl.when(pl.col("digest").is_null()).then("path").alias("own")
     return _sets(rows.group_by("digest", own).agg("row")["row"])
-
-
-def _hash_all(
-    root: str, paths: Sequence[str], workers: int, progress: Progress
-) -> list[int | None]:
-    """Return the perceptual hash of each image; None if it does not decode."""
-    starts = range(0, len(paths), _IMAGES_AT_ONCE)
-    tasks = [(root, paths[start : start + _IMAGES_AT_ONCE]) for start in starts]
-    with progress.task("looking for images that are alike", len(paths)), Pool(workers) as pool:
-        done = dict(pool.run(hash_images, tasks, progress.advance))
-    return [found for task in range(len(tasks)) for found in done[task]]
 
 
 def find_near(hashes: Sequence[int | None], distance: int) -> list[list[int]]:

@@ -62,8 +62,8 @@ def write_lists(
     *,
     overwrite: bool,
     inputs: Collection[str] = (),
-) -> bool:
-    """Write all files or none; return whether any was missing or different.
+) -> tuple[bool, list[str]]:
+    """Write all files or none; return whether any was missing or different, and other lists there.
 
     Old files are removed before the first new file gets its name, so that nobody ever finds files
     of two splits side by side, whose samples overlap.
@@ -103,7 +103,8 @@ def write_lists(
         finally:
             with suppress(OSError):
                 shutil.rmtree(scratch)
-    return bool(new)
+    lists = {path.name: os.path.realpath(path) for path in directory.glob("[!.]*.lst")}
+    return bool(new), sorted(name for name in lists.keys() - files if lists[name] not in read)
 
 
 def plan_tree(
@@ -112,12 +113,15 @@ def plan_tree(
     """Choose the place of each sample: ``SIDE/CLASS/NAME``, or ``SIDE/`` and its path."""
     path = plain_path(pl.col("path"))
     numbers = rows.select(class_numbers()).to_series()
-    if keep_paths or numbers.null_count():
-        below = path
-    else:
+    directories, below = numbers.cast(pl.String), path
+    if classes is not None and not numbers.null_count():
+        outside = numbers.filter(~numbers.is_between(0, len(classes) - 1))
+        if len(outside):
+            raise SourceError(f"the label {outside[0]} is none of the {len(classes)} classes")
+        directories = numbers.replace_strict(range(len(classes)), classes, return_dtype=pl.String)
+    if not (keep_paths or numbers.null_count()):
         below = pl.concat_str("directory", path.str.split("/").list.last(), separator="/")
-    table = rows.with_columns(side=sides, directory=_directories(numbers, classes))
-    table = table.select(
+    table = rows.with_columns(side=sides, directory=directories).select(
         source="path", target=pl.concat_str("side", below, separator="/"), plain=path
     )
     hostile = pl.col("target").str.contains(r"\x00|(?:^|/)(?:\.{1,2})?(?:/|$)")
@@ -131,15 +135,6 @@ def plan_tree(
             f"({clash['target'].n_unique():,} such places): rename files"
         )
     return table.select("source", "target")
-
-
-def _directories(numbers: pl.Series, classes: Sequence[str] | None) -> pl.Series:
-    if classes is None or numbers.null_count():
-        return numbers.cast(pl.String)
-    outside = numbers.filter(~numbers.is_between(0, len(classes) - 1))
-    if len(outside):
-        raise SourceError(f"the label {outside[0]} is none of the {len(classes)} classes")
-    return numbers.replace_strict(range(len(classes)), classes, return_dtype=pl.String)
 
 
 def require_apart(out: Path, root: str) -> None:
