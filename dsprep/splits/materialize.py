@@ -118,7 +118,7 @@ def plan_tree(
         outside = numbers.filter(~numbers.is_between(0, len(classes) - 1))
         if len(outside):
             raise SourceError(f"the label {outside[0]} is none of the {len(classes)} classes")
-        directories = numbers.replace_strict(range(len(classes)), classes, return_dtype=pl.String)
+        directories = pl.Series(classes, dtype=pl.String).gather(numbers)
     if not (keep_paths or numbers.null_count()):
         below = pl.concat_str("directory", path.str.split("/").list.last(), separator="/")
     table = rows.with_columns(side=sides, directory=directories).select(

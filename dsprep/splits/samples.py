@@ -124,10 +124,8 @@ def read_samples(
         is_shared=source.labels is not None,
     )
     gives_classes = assignment.gives != "side"
-    if gives_classes and not source.chooses:  # then --classes names those of the file
-        samples = _read(replace(source, classes=None), options, workers)
-    else:
-        samples = _read(source, options, workers)
+    names_own = gives_classes and not source.chooses  # then --classes names those of the file
+    samples = _read(replace(source, classes=None) if names_own else source, options, workers)
     values = assigned_values(
         assignment, samples.rows["path"], options.assign, options.skip_unmatched
     )
@@ -142,22 +140,18 @@ def read_samples(
 
 
 def _read(source: Source, options: SplitOptions, workers: int) -> Samples:
-    if source.root or source.list_file is None:
-        return _read_files(source, workers)
-    if options.leaks is not None or options.materialize is not None:
-        raise OptionError(
-            "--leaks and --materialize need the files: give --root, the directory that the paths "
-            "of the list start from"
-        )
-    found = read_list(source.list_file, source.classes, source.duplicates or "error")
-    plain = found.table.with_columns(plain_paths(found.table["path"]).alias("file"))
-    rows, repeated = settle_duplicates(plain, "file", found.path, source.duplicates)
-    skipped = [finding for finding in repeated if finding.kind in SKIP_KINDS]
-    return Samples(source.list_file, rows.drop("file"), classes=found.classes, skipped=skipped)
-
-
-def _read_files(source: Source, workers: int) -> Samples:
-    """Read a source and look for its files."""
+    """Read a source and look for its files; a list without a root tells nothing of these."""
+    if source.list_file is not None and not source.root:
+        if options.leaks is not None or options.materialize is not None:
+            raise OptionError(
+                "--leaks and --materialize need the files: give --root, the directory that the "
+                "paths of the list start from"
+            )
+        listed = read_list(source.list_file, source.classes, source.duplicates or "error")
+        plain = listed.table.with_columns(plain_paths(listed.table["path"]).alias("file"))
+        rows, again = settle_duplicates(plain, "file", listed.path, source.duplicates)
+        skipped = [finding for finding in again if finding.kind in SKIP_KINDS]
+        return Samples(source.list_file, rows.drop("file"), classes=listed.classes, skipped=skipped)
     with Pool(workers) as pool:
         catalog, findings = read_source(source, pool.map)
     require_effect("", {"--classes": source.classes}, labeled=catalog.is_labeled)

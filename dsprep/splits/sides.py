@@ -47,10 +47,7 @@ class Sides:
 
     def of_samples(self) -> pl.Series:
         """Return the name of the side of each sample."""
-        names = self.numbers.replace_strict(
-            range(len(self.names)), self.names, return_dtype=pl.String
-        )
-        return names.alias("side")
+        return pl.Series("side", self.names, pl.String).gather(self.numbers)
 
     def counts(self) -> list[int]:
         """Return how many samples each side has."""
@@ -160,11 +157,8 @@ def draw(texts: pl.Series, seed: int) -> pl.Series:
 
 def stable_sides(texts: pl.Series, ratios: Ratios, seed: int) -> pl.Series:
     """Choose the side of each sample by its own text alone."""
-    drawn = draw(texts, seed)
-    sides = pl.Series("side", [0], pl.Int64).new_from_index(0, len(texts))
-    for bound in ratios.bounds():
-        sides += (drawn >= bound).cast(pl.Int64)
-    return sides
+    bounds = pl.Series("side", ratios.bounds(), pl.Float64)
+    return bounds.search_sorted(draw(texts, seed), side="right").cast(pl.Int64)
 
 
 def assign_sides(samples: pl.DataFrame, ratios: Ratios, seed: int) -> pl.Series:

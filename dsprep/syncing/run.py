@@ -30,9 +30,6 @@ from dsprep.syncing.compare import BY_CONTENT, Verdict, by_content, has_crc32c, 
 from dsprep.syncing.leases import require_idle
 from dsprep.syncing.movers import Mover
 from dsprep.syncing.plan import (
-    INDEXES,
-    MANIFEST,
-    SHARDS,
     Failure,
     Filters,
     Pair,
@@ -95,7 +92,7 @@ class Sync:
     def _take_inventory(self) -> None:
         """List both sides, and read the manifests of the source."""
         sides = (self._source, self._destination)
-        listings = dict(in_threads(lambda side: side.list(), sides, 2, self._pace))
+        listings = dict(in_threads(lambda side: side.list(), sides, self._pace))
         self._ours, self._theirs = (listings[side] for side in sides)
         for side, error in zip(sides, (SourceError, DestinationError), strict=True):
             for path, why in listings[side].unseen:
@@ -133,7 +130,7 @@ class Sync:
         undecided = self._plan.undecided
         size = max(1, len(undecided) // _BATCHES)
         batches = [undecided[start : start + size] for start in range(0, len(undecided), size)]
-        for batch, verdicts in self._each(lambda batch: list(map(compare, batch)), batches):
+        for batch, verdicts in in_threads(lambda some: [*map(compare, some)], batches, self._pace):
             for pair, verdict in zip(batch, verdicts, strict=True):
                 self._plan.decide(pair, verdict)
 
@@ -218,10 +215,10 @@ class Sync:
             self._mover.events.plan(len(plan.sends), plan.bytes)
             self._mover.require_rights()
         self._withdraw()
-        ranks = plan.by_rank()
-        self._send(ranks[SHARDS])
-        self._send(ranks[INDEXES])
-        self._publish(ranks[MANIFEST])
+        shards, indexes, manifests = plan.by_rank()
+        self._send(shards)
+        self._send(indexes)
+        self._publish(manifests)
 
     def _withdraw(self) -> None:
         """Remove the manifests that would be wrong during this run."""
@@ -237,7 +234,7 @@ class Sync:
                     f"manifest has {expected:08x}: see dsprep verify; nothing has been sent"
                 )
 
-        for _ in self._each(require_true, self._plan.replaced):
+        for _ in in_threads(require_true, self._plan.replaced, self._pace):
             pass
         for failed in self._destination.delete(sorted(self._plan.withdrawn)):
             raise DestinationError(
@@ -253,7 +250,7 @@ class Sync:
                 self._arrived.add(pair.path)
             return resumed
 
-        self._report.resumed += sum(resumed for _, resumed in self._each(send, pairs))
+        self._report.resumed += sum(resumed for _, resumed in in_threads(send, pairs, self._pace))
 
     @contextmanager
     def _one_failure(self, path: str) -> Iterator[None]:
@@ -302,7 +299,7 @@ class Sync:
                 return is_right(path)
             return False
 
-        wrong = sorted(path for path, right in self._each(check, files) if not right)
+        wrong = sorted(path for path, right in in_threads(check, files, self._pace) if not right)
         if not wrong:
             return ""
         return (
@@ -373,7 +370,7 @@ class Sync:
 
         paths = filter(self._filters.admit, self._ours.files)
         read: dict[bool, list[str]] = {True: [], False: []}
-        for path, (by, problem) in sorted(self._each(check, paths)):
+        for path, (by, problem) in sorted(in_threads(check, paths, self._pace)):
             if problem:
                 self._report.failures.append(Failure(path, problem))
                 self._report.state = "incomplete"
@@ -382,9 +379,6 @@ class Sync:
             if by == "download":
                 read[not problem].append(path)
         self._note_read_back(read[True], read[False])
-
-    def _each(self, do: Callable[[A], B], items: Iterable[A]) -> Iterator[tuple[A, B]]:
-        return in_threads(do, items, self._pace.concurrency, self._pace)
 
 
 def manifests_in(
@@ -408,9 +402,7 @@ def _stops_all(error: Exception) -> bool:
     return isinstance(error, Interrupted) or (isinstance(error, StoreError) and error.kind in FATAL)
 
 
-def in_threads(
-    do: Callable[[A], B], items: Iterable[A], count: int, pace: Pace
-) -> Iterator[tuple[A, B]]:
+def in_threads(do: Callable[[A], B], items: Iterable[A], pace: Pace) -> Iterator[tuple[A, B]]:
     """Call a function for all items; yield items and results as they come.
 
     After a stop or a failure no more calls begin, and running ones get some seconds to end and to
@@ -433,7 +425,8 @@ def in_threads(
 
     left = len(waiting)
     threads = [
-        threading.Thread(target=work, name="file", daemon=True) for _ in range(min(count, left))
+        threading.Thread(target=work, name="file", daemon=True)
+        for _ in range(min(pace.concurrency, left))
     ]
     for thread in threads:
         thread.start()

@@ -25,7 +25,7 @@ def test_results_come_as_they_are_there() -> None:
         return number * 10
 
     came = []
-    for item, result in in_threads(do, range(5), 2, Pace(1)):
+    for item, result in in_threads(do, range(5), Pace(2)):
         came.append(item)
         assert result == item * 10
         others.release()
@@ -35,7 +35,7 @@ def test_results_come_as_they_are_there() -> None:
 
 def test_a_failure_does_not_wait_for_what_is_slow(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(run, "_GRACE", 0.0)
-    slow, began, pace = threading.Event(), [], Pace(1)
+    slow, began, pace = threading.Event(), [], Pace(2)
 
     def do(number: int) -> None:
         began.append(threading.current_thread())
@@ -44,7 +44,7 @@ def test_a_failure_does_not_wait_for_what_is_slow(monkeypatch: pytest.MonkeyPatc
         raise StoreError("expired", "expired")
 
     with pytest.raises(StoreError, match="expired"):
-        list(in_threads(do, range(100), 2, pace))
+        list(in_threads(do, range(100), pace))
     assert len(began) == 2  # nothing more begins
     assert pace.stopped
     assert all(thread.daemon for thread in began)
@@ -60,7 +60,7 @@ def test_a_stop_does_not_wait_either(monkeypatch: pytest.MonkeyPatch) -> None:
         slow.wait()
 
     with pytest.raises(Interrupted):
-        list(in_threads(do, range(2), 1, pace))
+        list(in_threads(do, range(2), pace))
     slow.set()
 
 
