@@ -38,7 +38,7 @@ class Progress:
 
     @contextmanager
     def task(self, task: str, samples: int, size: int = 0) -> Iterator[None]:
-        """Begin a task, and end it with the block."""
+        """Begin a task, and end it after the block."""
         self.begin(task, samples, size)
         try:
             yield

@@ -19,7 +19,7 @@ from dsprep.keywords import SplitOptions
 from dsprep.lists.hashing import hash_unit
 from dsprep.lists.rows import class_numbers, plain_paths
 from dsprep.sample import key_expr
-from dsprep.sources.archive_files import read_text_beside
+from dsprep.sources.files import read_text_beside
 from dsprep.sources.table import parse_cells
 from dsprep.splits.ratios import Ratios, Table, apportion, require_side_names
 from dsprep.splits.samples import Samples, wanted_ratios

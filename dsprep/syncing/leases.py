@@ -27,12 +27,12 @@ def require_idle(mover: Mover, leases: Mapping[str, Stored], paths: Collection[s
         place = f"{mover.destination.name(before)}: another dsprep command"
         try:
             first, began = mover.destination.read(lease), time.monotonic()
-            mover.events.waiting(
+            mover.way.events.waiting(
                 f"{place} was writing there; waiting for up to {DEAD_AFTER:.0f} s to see whether "
                 "it still is"
             )
             while time.monotonic() - began <= DEAD_AFTER:
-                mover.pace.wait(_LOOK_EVERY)
+                mover.way.pace.wait(_LOOK_EVERY)
                 if mover.destination.read(lease) != first:
                     raise DestinationError(f"{place} is writing there; wait for it to end")
         except StoreError as error:

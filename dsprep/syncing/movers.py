@@ -4,17 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
 from dsprep.errors import StoreError
 from dsprep.storage.checksums import crc32c as crc32c_of_bytes
 from dsprep.storage.checksums import crc32c_of, may_be_wrong
-from dsprep.storage.pool import Pace
 from dsprep.storage.s3.copy import copy
 from dsprep.storage.s3.download import download
 from dsprep.storage.s3.upload import require_rights, upload
 from dsprep.storage.store import Stored
-from dsprep.storage.transfer import Events, plan_copy, plan_parts
+from dsprep.storage.transfer import TransferOptions, plan_copy, plan_parts
 from dsprep.syncing.plan import Pair, Requests
 from dsprep.syncing.sides import Directory, Prefix, Side
 
@@ -25,10 +23,7 @@ class Mover:
 
     source: Side
     destination: Side
-    pace: Pace  # threads and limits of all transfers
-    events: Events  # progress
-    part_size: int = 0  # in bytes; 0 for the default
-    keep: bool = True  # whether unfinished transfers are kept for the next run
+    way: TransferOptions
 
     def require_rights(self) -> None:
         """Raise unless objects can be stored; the first file makes a local directory."""
@@ -45,7 +40,7 @@ class Mover:
         """Return the number of parts of a file."""
         if isinstance(self.source, Prefix) and isinstance(self.destination, Prefix):
             return len(plan_copy(pair.source.size))
-        return len(plan_parts(pair.source.size, self.part_size, pair.path))
+        return len(plan_parts(pair.source.size, self.way.part_size, pair.path))
 
     def requests(self, parts: Sequence[int]) -> Requests:
         """Estimate the requests for files of these numbers of parts."""
@@ -62,24 +57,17 @@ class Mover:
         ``crc32c`` is that in a manifest.
         """
         source, destination = self.source, self.destination
-        way: dict[str, Any] = {
-            "crc32c": crc32c,
-            "part_size": self.part_size,
-            "pace": self.pace,
-            "events": self.events,
-            "keep": self.keep,
-        }
         if isinstance(source, Directory):
             assert isinstance(destination, Prefix)
             key = destination.prefix + pair.path
-            sent = upload(source.root / pair.path, destination.store, key, **way)
-            return sent.size - sent.moved
-        if isinstance(destination, Directory):
-            path = destination.root / pair.path
-            got = download(source.store, pair.source.key, path, stored=pair.source, **way)
-            return got.size - got.moved
-        self._copy(source, destination, pair, crc32c)
-        return 0
+            done = upload(source.root / pair.path, destination.store, key, self.way, crc32c)
+        elif isinstance(destination, Directory):
+            path, key = destination.root / pair.path, pair.source.key
+            done = download(source.store, key, path, self.way, pair.source, crc32c)
+        else:
+            self._copy(source, destination, pair, crc32c)
+            return 0
+        return done.stored.size - done.moved
 
     def _copy(self, source: Prefix, destination: Prefix, pair: Pair, crc32c: int | None) -> None:
         """Let the server copy the object that was listed, with the crc32c in its manifest."""
@@ -90,9 +78,7 @@ class Mover:
         if crc32c is not None:
             _require(crc32c, source, stored, name)
         new_key = destination.prefix + pair.path
-        copied = copy(
-            source.store, key, destination.store, new_key, pace=self.pace, events=self.events
-        )
+        copied = copy(source.store, key, destination.store, new_key, self.way)
         if crc32c is not None:
             _require(crc32c, destination, copied.stored, name, proven=True)
 
@@ -107,8 +93,8 @@ class Mover:
         guard = "" if new or pair.found is None else pair.found.etag
         self.destination.store.publish(self.destination.prefix + pair.path, data, guard)
         name = self.destination.name(pair.path)
-        self.events.moved(name, len(data))
-        self.events.end(name, len(data), "md5")
+        self.way.events.moved(name, len(data))
+        self.way.events.end(name, len(data), "md5")
 
 
 def _require(expected: int, side: Prefix, stored: Stored, name: str, proven: bool = False) -> None:

@@ -59,7 +59,11 @@ class Sync:
     def __init__(self, mover: Mover, options: SyncOptions) -> None:
         """Prepare."""
         self._mover, self._options, self._filters = mover, options, Filters(options.rules)
-        self._source, self._destination, self._pace = mover.source, mover.destination, mover.pace
+        self._source, self._destination, self._pace = (
+            mover.source,
+            mover.destination,
+            mover.way.pace,
+        )
         self._report = SyncReport(mover.source.name(""), mover.destination.name(""))
         self._notes = self._report.notes
         self._arrived: set[str] = set()
@@ -212,7 +216,7 @@ class Sync:
         changed = [*(pair.path for pair, _ in plan.sends), *plan.deletions]
         require_idle(self._mover, self._theirs.leases, changed)
         if plan.sends:
-            self._mover.events.plan(len(plan.sends), plan.bytes)
+            self._mover.way.events.plan(len(plan.sends), plan.bytes)
             self._mover.require_rights()
         self._withdraw()
         shards, indexes, manifests = plan.by_rank()

@@ -19,7 +19,7 @@ from dsprep.storage.checksums import crc32c, is_whole, known_crc32c, may_be_wron
 from dsprep.storage.local import LONGEST_NAME, SCRATCH, is_scratch, open_regular, read_whole
 from dsprep.storage.pool import Pace
 from dsprep.storage.s3.bucket import S3Store
-from dsprep.storage.s3.read import read_back, read_small
+from dsprep.storage.s3.read import read_back
 from dsprep.storage.store import Stored
 from dsprep.syncing.plan import Failure, Left
 
@@ -186,7 +186,7 @@ class Prefix:
     def read(self, path: str) -> bytes:
         """Read a small object, again if the bytes do not match its checksum."""
         for _ in range(_TRIES):
-            data, stored = read_small(self.store, self.prefix + path)
+            data, stored = self.store.read(self.prefix + path)
             if is_whole(data, stored):
                 return data
         raise StoreError(

@@ -28,7 +28,7 @@ from dsprep.storage.pool import DEFAULT_CONCURRENCY, Pace
 from dsprep.storage.s3.bucket import S3Store
 from dsprep.storage.s3.config import S3Config
 from dsprep.storage.s3.upload import probe
-from dsprep.storage.transfer import DEFAULT_PART, Events
+from dsprep.storage.transfer import DEFAULT_PART, Events, TransferOptions
 from dsprep.syncing.movers import Mover
 from dsprep.syncing.plan import SyncReport
 from dsprep.syncing.run import Sync
@@ -96,7 +96,7 @@ def sync(options: SyncOptions) -> SyncReport:
                 "SRC and DST are both local: one of them must be like s3://bucket/prefix"
             )
         part_size = parse_size(options.part_size) if options.part_size else 0
-        mover = Mover(ours, theirs, pace, tally, part_size, tally.keep)
+        mover = Mover(ours, theirs, TransferOptions(pace, tally, part_size, tally.keep))
         return Sync(mover, options).run()
     except (KeyboardInterrupt, Interrupted):
         pace.stop()
@@ -222,7 +222,7 @@ def abort_uploads(
     mine = None if dry_run else probe(store, below)
     now = time.time() if mine is None else mine.initiated
     found = []
-    for upload in (upload for page in store.list_uploads(place) for upload in page):
+    for upload in store.list_uploads(place):
         is_below = upload.key == place or upload.key.startswith(below)
         is_own = mine is None or upload.initiator == mine.initiator
         age = now - upload.initiated

@@ -48,7 +48,8 @@ def look(
 ) -> list[str]:
     told: list[str] = []
     place, events = Place(iter(said)), SimpleNamespace(waiting=told.append)
-    mover: Any = SimpleNamespace(destination=place, pace=Pace(1), events=events)
+    way = SimpleNamespace(pace=Pace(1), events=events)
+    mover: Any = SimpleNamespace(destination=place, way=way)
     require_idle(mover, {lease: Stored(lease, 1, time.time())}, [path])
     return told
 

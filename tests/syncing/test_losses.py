@@ -15,7 +15,7 @@ from dsprep.dataset.manifest import UNFINISHED
 from dsprep.errors import DestinationError, OptionError, SourceError, StoreError
 from dsprep.keywords import Rule, SyncOptions
 from dsprep.storage.pool import Pace
-from dsprep.storage.transfer import Events
+from dsprep.storage.transfer import TransferOptions
 from dsprep.syncing.movers import Mover
 from dsprep.syncing.plan import Failure, Pair, SyncReport
 from dsprep.syncing.run import Sync
@@ -64,7 +64,7 @@ class Folders:
         **options: Any,
     ) -> SyncReport:
         source, destination = Directory(self.src), Refusing(self.dst, failing=tuple(failing))
-        mover = Copies(source, destination, Pace(1), Events(), failing=failing)
+        mover = Copies(source, destination, TransferOptions(Pace(1)), failing=failing)
         rules = [Rule(False, pattern) for pattern in exclude]
         given = SyncOptions(str(self.src), str(self.dst), rules=rules, **options)
         return Sync(mover, given).run()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable
 
 import pytest
 
@@ -33,11 +33,14 @@ class Store:
         self.writes.append(f"abort {upload.key}")
         self.uploads.pop(upload.key, None)
 
-    def list_uploads(self, prefix: str) -> Iterator[list[Upload]]:
-        yield [each for key, each in self.uploads.items() if key.startswith(prefix)]
+    def list_uploads(self, prefix: str) -> list[Upload]:
+        return [upload for key, upload in self.uploads.items() if key.startswith(prefix)]
 
     def parts(self, upload: Upload) -> list[Part] | None:
         return None if upload.key in self.ended else [Part(1, 5, "etag")]
+
+    def retried(self, attempt: Callable[[int], Upload]) -> Upload:
+        return attempt(1)
 
     def url(self, key: str) -> str:
         return f"s3://bucket/{key}"
