@@ -41,6 +41,7 @@ FACTS = {
 
 _NAMES = {
     "format": "--to",
+    "follow_links": "--follow-symlinks",
     "kind": "--from",
     "kinds": "--kind",
     "list_file": "--list",
@@ -433,8 +434,8 @@ def given_options(arguments: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _is_left_out(name: str, value: Any) -> bool:
-    if name in ("shuffle", "stratify"):  # False is given as --no-…; --stratify is the default
-        return name == "stratify" and value is not False
+    if name in ("follow_links", "shuffle", "stratify"):  # False is given as --no-…
+        return name != "shuffle" and value is not False  # the others are on by default
     return value is None or value is False or (isinstance(value, Sized) and not len(value))
 
 

@@ -71,7 +71,7 @@ class Here:
     ) -> Finished:
         out, err = _Stream(), _Stream()
         if env:  # which may name another server
-            bucket._connect.cache_clear()
+            bucket._stores.clear()
             target._connect.cache_clear()
         with (
             # Workers that last follow neither another directory nor another environment.

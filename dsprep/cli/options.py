@@ -21,17 +21,20 @@ if TYPE_CHECKING:
     from dsprep.sources.reading import Source
 
 F = TypeVar("F", bound=Callable[..., Any])
+T = TypeVar("T")
 
 
-class Size(click.ParamType[int]):
-    """A byte count such as ``200MB``."""
+class Parsed(click.ParamType[T]):
+    """A value that a function reads, such as ``200MB``."""
 
-    name = "size"
+    def __init__(self, name: str, read: Callable[[str], T]) -> None:
+        """Take what the help calls it, and what reads it or raises an OptionError."""
+        self.name, self._read = name, read
 
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> int:
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> T:
         """Read it, or fail as click does."""
         try:
-            return parse_size(value)
+            return self._read(str(value))
         except OptionError as error:
             self.fail(str(error), param, ctx)
 
@@ -163,7 +166,9 @@ def _click_option(field: Field[Any]) -> Callable[[F], F]:
     elif hint.startswith("float"):
         about["type"] = click.FLOAT
     elif hint.startswith("int | str"):
-        about["type"] = Size()
+        about["type"] = Parsed("size", parse_size)
+    elif hint.startswith("float"):
+        about["type"] = Parsed("size", lambda text: float(parse_size(text.removesuffix("/s"))))
     elif hint.startswith("int"):
         about["type"] = click.INT if declared["least"] is None else Count(declared["least"])
     short = {"--workers": ["-j"], "--output": ["-o"]}.get(name, [])
@@ -200,15 +205,11 @@ source_options = options_of(SourceOptions, ClassOptions, FieldOptions)
 
 def take_source(options: dict[str, Any], root: str, *others: str) -> Source:
     """Pop the options of a source out of all options."""
-    from dsprep.sources.reading import make_choice, make_source
+    from dsprep.sources.reading import make_source
 
-    def popped(*kinds: type) -> dict[str, Any]:
-        return {each.name: options.pop(each.name) for kind in kinds for each in _declared(kind)}
-
-    choice = make_choice(**popped(FieldOptions))
-    return make_source(
-        root, others=others, whole=True, choice=choice, **popped(SourceOptions, ClassOptions)
-    )
+    kinds = (SourceOptions, ClassOptions, FieldOptions)
+    given = {each.name: options.pop(each.name) for kind in kinds for each in _declared(kind)}
+    return make_source(root, others=others, whole=True, **given)
 
 
 _images = option_group("Images")
