@@ -99,7 +99,9 @@ def relabel(
     by_class = {change.old: change.new for change in changes if change.old in known}
     moves, unmatched = [], []
     for label, pattern, count, path in groups.iter_rows():
-        old = _name(label, classes, source)
+        if classes is not None and not 0 <= int(label) < len(classes):
+            raise SourceError(f"{source}: the label {label} is none of the {len(classes)} classes")
+        old = label if classes is None else classes[int(label)]
         new = pattern or by_class.get(old)
         if new is None and not keep:
             unmatched.append((count, path, old))
@@ -126,19 +128,18 @@ def relabel(
     totals: Counter[tuple[str, str]] = Counter()
     for move in moves:
         totals[move.old, move.new] += move.moved
-    moved = {move.old for move in moves}
+    moved, named_old = {move.old for move in moves}, {change.old for change in changes}
+    idle = [change for change in changes if change.old not in moved]
+    matches = labeled.select(
+        pl.col("path").str.contains(change.pattern).any().alias(change.old) for change in idle
+    )
     return Relabeled(
         rows.with_columns(_with_classes(rows["label"], labels) if has_objects else labels),
         new_classes,
         unit,
         [Move(*names, count) for names, count in sorted(totals.items())],
-        sorted(set(classes or ()) - moved - {change.old for change in changes}),
-        [
-            change
-            for change in changes
-            if change.old not in moved
-            and not labeled.select(pl.col("path").str.contains(change.pattern).any()).item()
-        ],
+        sorted(set(classes or ()) - moved - named_old),
+        [change for change in idle if not matches[change.old].item()],
     )
 
 
@@ -162,14 +163,6 @@ def _with_classes(labels: pl.Series, classes: pl.Series) -> pl.Series:
             words[place] = next(following)
         made.append("\t".join(words))
     return pl.Series("label", made, pl.String)
-
-
-def _name(label: str, classes: tuple[str, ...] | None, source: str) -> str:
-    if classes is None:
-        return label
-    if not 0 <= int(label) < len(classes):
-        raise SourceError(f"{source}: the label {label} is none of the {len(classes)} classes")
-    return classes[int(label)]
 
 
 def _of_patterns(changes: Sequence[Change], known: set[str], source: str) -> pl.Expr:
