@@ -17,6 +17,7 @@ from dsprep.lists import diff as diffs
 from dsprep.lists import edit, store
 from dsprep.lists import rows as tables
 from dsprep.lists.diff import Edits, Move
+from dsprep.lists.edit import Change, parse_map, relabel
 from dsprep.lists.options import (
     AppendOptions,
     CreateOptions,
@@ -24,7 +25,6 @@ from dsprep.lists.options import (
     PatchOptions,
     RelabelOptions,
 )
-from dsprep.lists.relabel import Change, parse_map, relabel
 from dsprep.lists.rows import format_rows, require_list, require_one_kind
 from dsprep.lists.store import STREAM, ListFile, ListWritten, editing, read_list, write_text
 from dsprep.options import require_effect
@@ -301,7 +301,7 @@ def relabel_lists(options: RelabelOptions) -> RelabelReport:
     """Give rows new classes, and write the names of these beside the lists.
 
     ``paths`` are the lists, which share their classes. ``map_file`` has the changes; see
-    :mod:`dsprep.lists.relabel`. ``out`` goes with one list; several are replaced, all together.
+    :mod:`dsprep.lists.edit`. ``out`` goes with one list; several are replaced, all together.
 
     Raises:
         OptionError: If the arguments make no sense.

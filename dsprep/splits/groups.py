@@ -13,7 +13,7 @@ import polars as pl
 from polars.exceptions import ComputeError
 
 from dsprep.errors import OptionError, SourceError
-from dsprep.lists.hashing import hash_unit
+from dsprep.lists.stats import hash_unit
 from dsprep.splits.ratios import Ratios, Table, apportion
 
 T = TypeVar("T", int, str)
