@@ -154,20 +154,18 @@ def cut_parts(
     parts = []
     for chunk in range(chunks):
         start, stop = chunk * rows // chunks, (chunk + 1) * rows // chunks
-        name = f"_{chunk}" if chunks > 1 else ""
-        if train_ratio == 1:
-            parts.append(Part(name, start, stop))
-            continue
         left = 1 - train_ratio - test_ratio > 1e-9
         test = start + round((stop - start) * test_ratio)
         train = start + round((stop - start) * (test_ratio + train_ratio)) if left else stop
-        made = [Part(f"{name}_train", test, train)]
-        made += [Part(f"{name}_val", train, stop)] * left
-        made += [Part(f"{name}_test", start, test)] * bool(test_ratio)
-        for part in made:
+        made = {"_train": (test, train)}
+        made |= {"_val": (train, stop)} if left else {}
+        made |= {"_test": (start, test)} if test_ratio else {}
+        name = f"_{chunk}" if chunks > 1 else ""
+        for side, bounds in made.items() if train_ratio < 1 else [("", (start, stop))]:
+            part = Part(name + side, *bounds)
             if part.start == part.stop:
                 raise OptionError(f"{part.name[1:]} would have no samples, of {stop - start}")
-        parts += made
+            parts.append(part)
     return parts
 
 
