@@ -39,11 +39,6 @@ class Page(NamedTuple):
     columns: int  # its width
     encoding: str  # what its characters are written in
 
-    @property
-    def blocks(self) -> bool:
-        """Whether there are characters for parts of a block."""
-        return self.shown(_EIGHTHS) == _EIGHTHS
-
     def shown(self, text: str) -> str:
         """Return a text with what cannot be written, or is invisible, escaped."""
         return visible(text).encode(self.encoding, "backslashreplace").decode(self.encoding)
@@ -387,7 +382,7 @@ def _bar(number: int, most: int, room: int, page: Page) -> str:
     """Draw one bar; any positive number is visible."""
     if not number:
         return ""
-    if not page.blocks:
+    if page.shown(_EIGHTHS) != _EIGHTHS:
         return "#" * max(number * room // most, 1)
     whole, eighths = divmod(max(number * room * 8 // most, 1), 8)
     return _EIGHTHS[-1] * whole + _EIGHTHS[eighths].strip()

@@ -187,10 +187,10 @@ class Change(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class Relabeled:
-    """A list with new classes."""
+    """Lists with new classes."""
 
-    rows: pl.DataFrame  # the list
-    classes: tuple[str, ...] | None  # the names of its classes; None if they have none
+    rows: pl.DataFrame  # their rows, one list after the other
+    classes: tuple[str, ...] | None  # the names of the classes now; None if they have none
     unit: str  # what has a class: a `row`, or an `object` in a list for detection
     moves: Sequence[Move]  # how many went from class to class, and how many kept theirs
     dropped: Sequence[str]  # old classes that have no rows, and that the map does not name
