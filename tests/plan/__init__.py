@@ -1,0 +1,1 @@
+"""What decides how samples are laid out in shards."""
