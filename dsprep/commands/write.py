@@ -32,16 +32,17 @@ from dsprep.plan.job import Job, images_of, make_layout
 from dsprep.plan.plan import Plan, make_plan, require_distinct_keys
 from dsprep.plan.weigh import seconds
 from dsprep.progress import Progress
-from dsprep.run.commit import (
+from dsprep.run.run import Run
+from dsprep.run.state import (
+    RunState,
     begin,
     commit,
     finished_manifest,
     identity_of,
     rejects_of,
+    remove_leftovers,
     require_same,
 )
-from dsprep.run.run import Run
-from dsprep.run.state import RunState, remove_leftovers
 from dsprep.run.target import target_of
 from dsprep.sources.archive import require_there
 from dsprep.sources.kinds import shards_of
@@ -190,9 +191,18 @@ def new_job(command: str, options: WriteOptions, own_format: str | None = None) 
     source = source_with(options, **values_of(options, ClassOptions))
     asked = options.to or options.format or own_format
     destination, format_name = parse_destination(options.dest, asked)
-    require_effect(command, given, format=format_name, **destination.facts())
-    is_gzip = options.compression == "gzip" or destination.is_gzip
-    layout = make_layout(format_name, options, is_gzip)
+    is_gzip = (destination.single or "").endswith(".gz")
+    require_effect(
+        command,
+        given,
+        format=format_name,
+        single=destination.single and str(destination),
+        gzip=is_gzip,
+        remote=destination.remote is not None,
+        stream=False,
+        stdout=False,
+    )
+    layout = make_layout(format_name, options, is_gzip or options.compression == "gzip")
     features = None if format_name == "tfrecord" else options.features
     size = size_of(options)
     return Job(

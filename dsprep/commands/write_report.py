@@ -12,7 +12,7 @@ from dsprep.formats.base import ShardFacts
 from dsprep.formats.tar import MAX_NAME
 from dsprep.plan.cut import in_megabytes
 from dsprep.plan.plan import Plan
-from dsprep.schema import LABEL
+from dsprep.schema import Schema
 from dsprep.units import format_count, format_some
 
 if TYPE_CHECKING:
@@ -159,7 +159,7 @@ def _unlabeled(plan: Plan) -> str:
     """Return the note on a source without labels."""
     layout = plan.job.layout
     note = f"{format_count(len(plan.catalog), 'sample')} without labels"
-    if LABEL in layout.required:
+    if layout.placeholders(Schema(())):
         note += (
             f": {layout.name} cannot hold that, so each record says 0 instead, which a training "
             f"job takes for a class; only {plan.job.destination.manifest.name} says that it "

@@ -48,7 +48,7 @@ def recorded_options(manifest: Manifest, path: str) -> Recorded:
         only, drop = (tuple(map(str, fields.get(name, ()))) for name in ("only", "drop"))
         layout = {name: value for name, value in options["format"].items() if name != "name"}
         made = Recorded(
-            FORMATS[manifest.format].from_options(layout),
+            FORMATS[manifest.format](**layout),
             None if options["transform"] is None else Transform.from_json(options["transform"]),
             int(options["max_pixels"]),
             str(options["key"]),

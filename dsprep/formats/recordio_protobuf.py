@@ -81,12 +81,6 @@ _IMAGE, _LABEL, _UID, _VALUES = "image", "label", "uid", "values"
 _TEXTS = ("metadata", "configuration")
 _LABELS, _FEATURES = "label.", "features."
 
-_MEANINGS = {
-    _IMAGE: Meaning("image", "image", IMAGE),
-    _LABEL: Meaning("label", LABEL_FLOATS, LABEL),
-    _UID: Meaning(""),
-}
-
 
 @dataclass(frozen=True)
 class RecordIOProtobuf(Format):
@@ -94,12 +88,17 @@ class RecordIOProtobuf(Format):
 
     name: ClassVar[str] = "recordio-protobuf"
     suffix: ClassVar[str] = ".pb"
+    meanings: ClassVar[Mapping[str, Meaning]] = {
+        _IMAGE: Meaning("image", "image", IMAGE),
+        _LABEL: Meaning("label", LABEL_FLOATS, LABEL),
+        _UID: Meaning(""),
+    }
     label_bits: ClassVar[int] = 32
     max_class: ClassVar[int] = 1 << 24
     """Labels are 32-bit floats, as in RecordIO."""
 
     def meaning(self, place: str) -> Meaning:
-        return _MEANINGS.get(place) or Meaning(place.removeprefix(_FEATURES))
+        return self.meanings.get(place) or Meaning(place.removeprefix(_FEATURES))
 
     def arranged(self, schema: Schema) -> tuple[Self, list[str]]:
         used: dict[str, str] = {}
@@ -155,7 +154,7 @@ class RecordIOProtobuf(Format):
         return (total + 3) // 4 * 4 + FRAME.size
 
     def read(self, stream: ShardStream) -> Iterator[Entry]:
-        position = stream.first
+        position = 0
         while not stream.at_end():
             offset = stream.offset
             length = _read_length(stream)
@@ -169,7 +168,7 @@ class RecordIOProtobuf(Format):
 
     def spans(self, stream: ShardStream) -> Iterator[Span]:
         # by frames alone: a key is not among the first bytes of a record
-        position = stream.first
+        position = 0
         while not stream.at_end():
             offset = stream.offset
             length = _read_length(stream)

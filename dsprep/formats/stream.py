@@ -241,16 +241,16 @@ class ShardStream:
         return stream
 
     @classmethod
-    def of_part(cls, path: str, source: Readable, start: int, first: int) -> Self:
-        """Take bytes of a plain shard, from those of its sample ``first`` on."""
+    def of_part(cls, path: str, source: Readable, start: int) -> Self:
+        """Take bytes of a plain shard from ``start`` on."""
         stream = cls.__new__(cls)
         stream._begin(path, source)
-        stream.offset, stream.first, stream.is_part = start, first, True
+        stream.offset, stream.is_part = start, True
         return stream
 
     def _begin(self, path: str, source: Readable, block: int = _BLOCK) -> None:
         self.path = path
-        self.offset = self.first = self._at = 0
+        self.offset = self._at = 0
         self.is_part = self.compressed = False
         self._size: int | None = None  # of a plain file, in which bytes can be skipped
         self._packed: int | None = None  # of a compressed file, in which they may be bombs

@@ -130,6 +130,8 @@ class TFRecord(Format):
     suffix: ClassVar[str] = ".tfrecord"
     # older tutorials of TensorFlow; Kaggle; the Object Detection API
     other_suffixes: ClassVar[tuple[str, ...]] = (".tfrecords", ".tfrec", ".record")
+    numbering: ClassVar[str] = "{:05d}-of-{:05d}"
+    meanings: ClassVar[Mapping[str, Meaning]] = _MEANINGS
     shard_index: ClassVar[str] = "dali"
     known_by: ClassVar[str] = "path"
     class_names_in: ClassVar[str] = "sample"
@@ -145,16 +147,10 @@ class TFRecord(Format):
                 f"--features {self.preset}: unknown; choose one of {', '.join(PRESETS)}"
             )
 
-    def options(self) -> dict[str, Any]:
-        return {"preset": self.preset, "gzip": self.gzip}
-
     @property
     def names(self) -> Names:
         """What features are called."""
         return PRESETS[self.preset]
-
-    def shard_name(self, name: str, number: int, count: int) -> str:
-        return f"{name}-{number:05d}-of-{count:05d}{self.file_suffix}"
 
     @property
     def file_suffix(self) -> str:
@@ -162,9 +158,6 @@ class TFRecord(Format):
 
     def place_of(self, raw: str) -> str:
         return _PLACES.get(raw, raw)
-
-    def meaning(self, place: str) -> Meaning:
-        return _MEANINGS.get(place) or Meaning(place)
 
     def fact_of(self, raw: str) -> str:
         return "format" if raw == FORMAT else super().fact_of(raw)
@@ -281,7 +274,7 @@ class TFRecord(Format):
         return example + (_LENGTH.size + 2 * _CRC.size)
 
     def read(self, stream: ShardStream) -> Iterator[Entry]:
-        position = stream.first
+        position = 0
         while not stream.at_end():
             offset = stream.offset
             data = stream.read(_read_length(stream), "a record")
@@ -309,7 +302,7 @@ class TFRecord(Format):
         return Sample(key, fields, position, path, class_name=name)
 
     def spans(self, stream: ShardStream) -> Iterator[Span]:
-        position = stream.first
+        position = 0
         while not stream.at_end():
             offset = stream.offset
             stream.skip(_read_length(stream) + _CRC.size, "a record")

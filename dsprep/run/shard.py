@@ -10,10 +10,12 @@ import os
 import zlib
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing
+from pathlib import Path
 from typing import Any, NamedTuple, TypeAlias
 
 from google_crc32c import extend
 
+from dsprep.dataset.manifest import FileReceipt
 from dsprep.errors import BadSample, RunStopped
 from dsprep.findings import Reject, reject_of
 from dsprep.formats.base import Format, path_of
@@ -22,22 +24,17 @@ from dsprep.rows import Rows
 from dsprep.run.target import Target, Written, two_names
 from dsprep.sample import Sample
 from dsprep.sources.shards import ShardReader
-from dsprep.storage.local import destination_errors, open_regular
+from dsprep.storage.local import OutputFile, destination_errors, open_regular
 
-_BUFFER = 1 << 18
-"""Bytes per write: few system calls, and still in a core's own cache for the checksum."""
+_BUFFER = 1 << 18  # bytes per write: few system calls, and the checksum finds them in the cache
+_LARGE_PART = 16384  # parts larger than this, on average, are written without joining them first
+_REJECTS = 100  # rejects that are reported at once
 
-_LARGE_PART = 16384
-"""Parts larger than this, on average, are written one by one rather than joined first."""
-
-_REJECTS = 100
-"""Rejects that are reported at once."""
-
+# The id, the label and the name of a sample, as an index beside a shard has them.
 Listed: TypeAlias = tuple[int, int | tuple[float, ...] | None, str]
-"""The id, the label and the name of a sample, as an index beside a shard has them."""
 
+# Called with the samples and bytes done, and the rejects met, since the last call.
 Report: TypeAlias = Callable[[int, int, list[Reject]], None]
-"""Called with the samples and bytes done, and the rejects met, since the last call."""
 
 
 class ShardTask(NamedTuple):
@@ -99,15 +96,17 @@ def write_shard(task: ShardTask, report: Report) -> Written:
         writer.finish()
         tell()
     written.samples = position - len(written.rejected)
-    written.bytes, written.crc32c = writer.bytes, writer.crc32c
+    sidecars: list[FileReceipt] = []
     if layout.sidecar_suffixes:
         kept = rows.without(set(written.rejected))
         sizes = list(kept.sizes) if pipeline.copies else sizes
         if task.whole:
             kept = _rows_of(listed) if is_listed else kept
-            written.sidecars = _write_sidecars(path, layout, kept, sizes)
+            sidecars = _write_sidecars(path, layout, kept, sizes)
         else:
             written.sizes, written.listed = sizes, listed
+    own = FileReceipt(os.path.basename(path), writer.bytes, writer.crc32c)
+    written.files = [*sidecars, own]
     task.target.leave(task.name, written)
     return written
 
@@ -125,19 +124,19 @@ def join_pieces(task: JoinTask, report: Report) -> Written:
                     crc = extend(crc, block)
                     writer.add(block)
                     report(0, 0, [])
-            if crc != part.crc32c:
+            if crc != part.files[-1].crc32c:
                 os.unlink(piece)
                 raise RunStopped(
                     f"{piece}: its checksum is wrong, so dsprep removed it; "
                     "give the same command again to continue"
                 )
         writer.finish()
-    joined.bytes, joined.crc32c = writer.bytes, writer.crc32c
+    joined.files = [FileReceipt(task.name, writer.bytes, writer.crc32c)]
     if layout.sidecar_suffixes:
         listed = [each for part in parts for each in part.listed]
         sizes = [size for part in parts for size in part.sizes]
         rows = _rows_of(listed) if listed else task.rows
-        joined.sidecars = _write_sidecars(path, layout, rows, sizes)
+        joined.files = [*_write_sidecars(path, layout, rows, sizes), *joined.files]
     task.target.leave(task.name, joined)
     return joined
 
@@ -203,26 +202,27 @@ def _rows_of(listed: Sequence[Listed]) -> Rows:
 
 
 def _write_sidecars(
-    path: str, layout: Format, rows: Rows, sizes: Sequence[int]
-) -> dict[str, tuple[int, int]]:
-    written = {}
+    shard: str, layout: Format, rows: Rows, sizes: Sequence[int]
+) -> list[FileReceipt]:
+    written = []
     for suffix, data in layout.sidecars(rows, sizes).items():
-        with destination_errors(path), open(path + suffix, "wb") as file:
-            file.write(data)
-        written[suffix] = len(data), extend(0, data)
+        path = Path(shard).with_suffix(suffix)
+        with destination_errors(path):
+            path.write_bytes(data)
+        written.append(FileReceipt(path.name, len(data), extend(0, data)))
     return written
 
 
-class ShardWriter:
+class ShardWriter(OutputFile):
     """Writes a shard that is one encoded sample after another, and a trailer if it is whole."""
 
     def __init__(self, path: str, layout: Format, whole: bool) -> None:
-        self._fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o666)
+        super().__init__(path)
         self._layout, self._whole = layout, whole
         # wbits=31 is gzip with no time and no name in its header, so the same bytes every time.
         self._deflate = zlib.compressobj(6, zlib.DEFLATED, 31) if layout.compressed else None
         self._parts: list[bytes] = []
-        self._content = self._pending = self.bytes = self.crc32c = 0
+        self._content = self._pending = 0
 
     def add(self, sample: Any) -> int:
         """Take a sample, or a block of encoded samples; returns its size."""
@@ -239,12 +239,12 @@ class ShardWriter:
         size, parts = self._pending, self._parts
         self._pending, self._parts = 0, []
         if self._deflate is not None:
-            self._write(self._deflate.compress(b"".join(parts)))
+            self.write(self._deflate.compress(b"".join(parts)))
         elif size <= len(parts) * _LARGE_PART:
-            self._write(b"".join(parts))
+            self.write(b"".join(parts))
         else:  # a photograph is written from where it was read to, without another copy
             for data in parts:
-                self._write(data)
+                self.write(data)
 
     def finish(self) -> None:
         """Write everything."""
@@ -252,15 +252,4 @@ class ShardWriter:
             self._parts.append(self._layout.trailer(self._content))
         self._flush()
         if self._deflate is not None:
-            self._write(self._deflate.flush())
-
-    def _write(self, data: bytes) -> None:
-        self.crc32c = extend(self.crc32c, data)
-        self.bytes += len(data)
-        view = memoryview(data)
-        while view:
-            view = view[os.write(self._fd, view) :]
-
-    def close(self) -> None:
-        """Close the file; it is complete only if :meth:`finish` was called."""
-        os.close(self._fd)
+            self.write(self._deflate.flush())

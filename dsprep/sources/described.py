@@ -17,6 +17,7 @@ import os
 import posixpath
 from array import array
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from itertools import islice
 from operator import attrgetter
@@ -31,10 +32,11 @@ from dsprep.formats.folder import FILE_NAME, LISTING, METADATA, Folder, Listed
 from dsprep.sample import Sample, image_kind_of, key_of
 from dsprep.schema import IMAGE, Schema
 from dsprep.sources.prefetch import read_at
-from dsprep.sources.scan import RunAll, SampleReader, read_files, scan_below, size_of
+from dsprep.sources.scan import RunAll, SampleReader, facts_at, read_files, scan_below
 from dsprep.storage.files import entries, exists, is_dir, is_file, open_file, read_bytes
 from dsprep.storage.local import LARGEST_TABLE
 from dsprep.storage.location import is_s3, parse_url
+from dsprep.storage.store import Facts
 
 if TYPE_CHECKING:
     from dsprep.catalog import Catalog
@@ -68,29 +70,24 @@ CELLS: Mapping[str, Callable[[str], Any]] = {
 class DescribedReader(SampleReader):
     """Reads images and their lines."""
 
+    table: ClassVar = _TABLE
     files: tuple[str, ...]  # the files of metadata, below the root; paths in them start there
     # the columns of each that is CSV, with their types; None for lines of JSON
     columns: tuple[tuple[tuple[str, str], ...] | None, ...]
 
-    @property
-    def table(self) -> Folder:
-        """The meaning of columns."""
-        return _TABLE
-
     def described_in(self) -> tuple[str, ...]:
-        """Return the files of metadata."""
         return tuple(posixpath.join(self.root, name) for name in self.files)
 
     def sample(self, path: str, size: int, file: int, line: bytes) -> Sample:
-        """Read the images of a sample, and its line."""
         try:
             values = _parse_line(line, self.columns[file])
             named = _references(values, posixpath.dirname(self.files[file]))
         except ValueError:
             raise BadSample("has changed: its line in the metadata is another one") from None
         paths = {field: posixpath.join(self.root, below) for field, below in named.items()}
+        is_one = len(paths) == 1
         files = {
-            field: (name, size if len(paths) == 1 else size_of(name))
+            field: (name, Facts(size, 0) if is_one else facts_at(name))
             for field, name in paths.items()
         }
         fields = {name: value for name, value in values.items() if not _is_reference(name)}
@@ -106,21 +103,18 @@ class FolderReader(SampleReader):
 
     @property
     def table(self) -> Format:
-        """The meaning of fields."""
         return self.layout
 
     def described_in(self) -> tuple[str, ...]:
-        """Return the listing."""
         return (self.listing,)
 
     def sample(self, path: str, size: int, file: int, line: bytes) -> Sample:
-        """Read the files of a line."""
         try:
             listed = Listed.from_json(line)
             if not all(_is_below(each.path) for each in listed.files):
                 raise ValueError("names a file outside the folder")
             paths = {each.path: os.path.join(self.root, each.path) for each in listed.files}
-            files = {below: (name, size_of(name)) for below, name in paths.items()}
+            files = {below: (name, facts_at(name)) for below, name in paths.items()}
             sample = self.layout.listed_sample(listed, read_files(files, size))
         except ValueError:
             raise BadSample("has changed: its line in the listing is another one") from None
@@ -322,31 +316,28 @@ def _records(data: bytes, name: str) -> Iterator[tuple[int, int, int, list[str]]
 
 def _columns(data: bytes, name: str) -> tuple[tuple[str, str], ...]:
     """Return the columns of a CSV file, and the type that all cells of each have."""
-    records = _records(data, name)
-    _, _, _, names = next(records, (0, 0, 0, list[str]()))
+    records = (cells for *_, cells in _records(data, name))
+    names = next(records, list[str]())
     kinds: list[set[str]] = [set() for _ in names]
-    for _, _, _, cells in records:
+    for cells in records:
         for kind, cell in zip(kinds, cells, strict=True):
             if cell:
                 kind.add(_kind(cell))
-    columns = []
+    found = []
     for column, kind in zip(names, kinds, strict=True):
-        if len(kind) != 1 or _is_reference(column):
-            kind = {"float"} if kind == {"int", "float"} and not _is_reference(column) else {"text"}
-        columns.append((column, kind.pop()))
-    return tuple(columns)
+        known = {"float"} if kind == {"int", "float"} else kind
+        is_text = len(known) != 1 or _is_reference(column)
+        found.append((column, "text" if is_text else known.pop()))
+    return tuple(found)
 
 
 def _kind(cell: str) -> str:
     """Return the type of a cell; a number that another text would be written for is text."""
     if cell in ("True", "False", "true", "false"):
         return "bool"
-    try:
-        is_int = str(int(cell)) == cell and -(1 << 63) <= int(cell) < 1 << 63
-    except ValueError:
-        is_int = False
-    if is_int:
-        return "int"
+    with suppress(ValueError):
+        if str(int(cell)) == cell and -(1 << 63) <= int(cell) < 1 << 63:
+            return "int"
     try:
         float(cell)
     except ValueError:

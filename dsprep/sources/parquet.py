@@ -28,8 +28,7 @@ from dsprep.formats.arrow import (
 from dsprep.formats.parquet import ROWS_OF_BATCH, Parquet, columns_of, settled
 from dsprep.sample import key_of
 from dsprep.schema import Choice, Field, Schema, Settled, is_image, join, select
-from dsprep.sources.classes import number_classes, unknown_classes
-from dsprep.sources.labels import label_lists
+from dsprep.sources.classes import label_lists, number_classes, unknown_classes
 from dsprep.sources.parquet_rows import IndexedRows, ParquetReader, index_rows, open_or_refuse
 from dsprep.sources.scan import RunAll
 from dsprep.sources.shardset import recorded_schema

@@ -22,7 +22,8 @@ from dsprep.images.header import sniff
 from dsprep.rows import Reader, Rows
 from dsprep.sample import IMAGE_EXTENSIONS, UNKNOWN_IMAGE, Sample, image_kind_of, key_of
 from dsprep.sources.archive_reader import ArchiveReader
-from dsprep.sources.scan import RunAll, SampleReader, read_files, scan_below, size_of
+from dsprep.sources.scan import RunAll, SampleReader, facts_at, read_files, scan_below
+from dsprep.storage.store import Facts
 
 if TYPE_CHECKING:
     import polars as pl
@@ -57,26 +58,20 @@ class Part(NamedTuple):
 class PartReader(SampleReader):
     """Reads samples that are several files."""
 
+    table: ClassVar = _TABLE
     parts: tuple[Part, ...]  # of several for one field, the first that exists is taken
     # what the rows' paths end in after the stem, with the dot, if samples have all of the parts;
     # None if they have some, and stems end at the first dot of the names
     extension: str | None = None
 
-    @property
-    def table(self) -> WebDataset:
-        """The meaning of extensions."""
-        return _TABLE
-
     def sample(self, path: str, size: int, file: int, line: bytes) -> Sample:
-        """Read the files that exist."""
         has_all = self.extension is not None
         stem = path.removesuffix(self.extension or "") if has_all else stem_of(path)
-        files: dict[str, tuple[str, int]] = {}
+        files: dict[str, tuple[str, Facts]] = {}
         for field, before, after, _ in self.parts:
             name = f"{self.root}/{before}{stem}{after}"
-            length = None if field in files else size_of(name)
-            if length is not None:
-                files[field] = name, length
+            if field not in files and (found := facts_at(name)) is not None:
+                files[field] = name, found
             elif has_all:
                 raise BadSample(f"its part {field} is not on the disk any more")
         if not files:
@@ -97,6 +92,7 @@ class ArchivedParts(Reader):
     """Reads samples of several members of an archive; a row's offset is the sample's number."""
 
     whole: ClassVar[bool] = True
+    table: ClassVar = _TABLE
     archive: ArchiveReader  # reads members
     names: tuple[str, ...]  # what members are called
     starts: array[int]  # the number of the first member of each sample, and the number of members
@@ -105,13 +101,7 @@ class ArchivedParts(Reader):
     sizes: array[int]  # the bytes of each
     stored: array[int]  # how many bytes each takes in the archive
 
-    @property
-    def table(self) -> WebDataset:
-        """The meaning of extensions."""
-        return _TABLE
-
     def read(self, rows: Rows) -> Iterator[Sample | BadSample]:
-        """Read the samples, in the order of the rows."""
         assert rows.offsets is not None
         runs = [range(self.starts[at], self.starts[at + 1]) for at in rows.offsets]
         members = list(chain.from_iterable(runs))
@@ -132,15 +122,12 @@ class ArchivedParts(Reader):
             yield bad or self.typed(_sample(path, parts, id))  # type: ignore[arg-type]
 
     def spools(self) -> Sequence[int]:
-        """Return the sizes of the unpacked archive."""
         return self.archive.spools()
 
     def write_spool(self, number: int, path: str) -> None:
-        """Unpack the archive."""
         self.archive.write_spool(number, path)
 
     def spooled(self, directory: str) -> ArchivedParts:
-        """Return the reader of the unpacked archive."""
         archive = self.archive.spooled(directory)
         assert isinstance(archive, ArchiveReader)
         return replace(self, archive=archive)

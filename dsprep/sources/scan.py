@@ -27,7 +27,7 @@ from dsprep.sources.prefetch import read_spans
 from dsprep.storage.files import facts, is_dir, read_sized, results
 from dsprep.storage.location import is_s3
 from dsprep.storage.s3.read import as_source, bucket_and_key, facts_of, prefix_of
-from dsprep.storage.store import Stored
+from dsprep.storage.store import Facts, Stored
 
 T = TypeVar("T")
 
@@ -263,7 +263,6 @@ class FileReader(Reader):
     root: str  # the directory that the rows' paths start from
 
     def read(self, rows: Rows) -> Iterator[bytes | BadSample]:
-        """Read the files, in the order of the rows."""
         root = self.root.rstrip("/") + "/"
         sizes = zip(rows.paths, rows.sizes, strict=True)
         calls = ((size, partial(_or_reject, read_file, root + path, size)) for path, size in sizes)
@@ -286,7 +285,6 @@ class SampleReader(Reader):
         return ()
 
     def read(self, rows: Rows) -> Iterator[Sample | BadSample]:
-        """Read the samples, in the order of the rows."""
         paths = self.described_in()
         lines = read_spans(paths, rows) if paths else repeat(b"", len(rows.ids))
         files = rows.files if paths and rows.files is not None else repeat(0, len(rows.ids))
@@ -313,10 +311,10 @@ def _or_reject(read: Callable[..., T], *args: Any) -> T | BadSample:
         return error
 
 
-def size_of(path: str) -> int | None:
-    """Return the size of a file in bytes; None if it is not there, or is something else."""
+def facts_at(path: str) -> Facts | None:
+    """Return the facts of a file; None if it is not there, or is something else."""
     try:
-        return facts(path).size
+        return facts(path)
     except OSError:
         return None
 
@@ -332,9 +330,9 @@ def read_file(path: str, size: int) -> bytes:
     return data
 
 
-def read_files(files: Mapping[T, tuple[str, int | None]], size: int) -> dict[T, bytes]:
-    """Read files by their paths and present sizes, which had ``size`` bytes together."""
-    sizes = [length for _, length in files.values()]
-    if None in sizes or sum(filter(None, sizes)) != size:
+def read_files(files: Mapping[T, tuple[str, Facts | None]], size: int) -> dict[T, bytes]:
+    """Read files by their paths and present facts, which had ``size`` bytes together."""
+    sizes = {name: own.size for name, (_, own) in files.items() if own is not None}
+    if len(sizes) != len(files) or sum(sizes.values()) != size:
         raise BadSample(f"has changed: its files had {size} bytes when they were listed")
-    return {name: read_file(path, length or 0) for name, (path, length) in files.items()}
+    return {name: read_file(path, sizes[name]) for name, (path, _) in files.items()}

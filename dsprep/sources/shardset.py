@@ -10,11 +10,11 @@ from itertools import chain
 
 from dsprep.dataset.manifest import MANIFEST, Manifest, manifest_of, read_manifest
 from dsprep.dataset.recorded import recorded_options
-from dsprep.errors import DamagedShard, OptionError, OtherVersion, SourceError
+from dsprep.errors import DamagedShard, OtherVersion, SourceError
 from dsprep.formats import CONCATENATIVE, FORMATS, Format, format_of_source
 from dsprep.formats.stream import ShardStream
 from dsprep.sample import image_kind_of
-from dsprep.schema import IMAGE, LABEL, Schema
+from dsprep.schema import IMAGE, Schema
 from dsprep.sources.names import expand, require_one_split
 from dsprep.sources.tfds import read_counts, read_features, require_records
 from dsprep.storage.files import absent, entries, exists, is_dir, is_file
@@ -54,7 +54,7 @@ def joined(sets: Sequence[ShardSet], name: str | None = None) -> ShardSet:
             raise SourceError(
                 f"{other.name}: has other classes than {first.name}; bring them to one order first"
             )
-        if LABEL in first.layout.required and _is_unlabeled(other) != _is_unlabeled(first):
+        if first.layout.placeholders(Schema(())) and _is_unlabeled(other) != _is_unlabeled(first):
             without, labeled = (other, first) if _is_unlabeled(other) else (first, other)
             raise SourceError(
                 f"{first.name}: the samples of {without.files[0]} have no labels, and those of "
@@ -102,21 +102,14 @@ def _of_files(
     formats = {format_of_source(os.path.basename(path)) for path in files}
     if format_name is None and None in formats:
         return None
-    missing = absent(files)
-    if missing:
+    if missing := absent(files):
         raise SourceError(f"{missing[0]}: there is no such shard ({name})")
     require_records(files)
-    if format_name is None:
-        if len(formats) > 1:
-            names = " and ".join(sorted(each.name for each in formats if each))
-            raise SourceError(f"{name}: shards of {names}; name those of one format")
-        (layout,) = formats
-        assert layout is not None
-    else:
-        if format_name not in CONCATENATIVE:
-            choices = ", ".join(CONCATENATIVE)
-            raise OptionError(f"--from {format_name}: unknown; choose one of {choices}")
-        layout = CONCATENATIVE[format_name]
+    if format_name is None and len(formats) > 1:
+        names = " and ".join(sorted(each.name for each in formats if each))
+        raise SourceError(f"{name}: shards of {names}; name those of one format")
+    layout = CONCATENATIVE[format_name] if format_name else formats.pop()
+    assert layout is not None
     directories: dict[str, list[str]] = {}
     for path in files:
         directories.setdefault(os.path.dirname(path), []).append(path)

@@ -20,7 +20,7 @@ from dsprep.storage.checksums import crc32c, is_whole, known_crc32c
 from dsprep.storage.location import Location, parse_url
 from dsprep.storage.pool import Pace
 from dsprep.storage.s3.bucket import S3Store, store_of
-from dsprep.storage.s3.read import read_back, read_small
+from dsprep.storage.s3.read import read_back
 from dsprep.storage.store import FATAL, Stored, ignore
 from dsprep.storage.transfer import Range
 from dsprep.units import format_count, format_size, format_some
@@ -165,7 +165,7 @@ def _sets(place: Place, name: str, problems: list[Problem]) -> list[tuple[Place,
 def _read(place: Place, name: str, problems: list[Problem]) -> Shards | None:
     """Read a manifest, or say what is wrong with it."""
     url = place.url(name)
-    data, stored = read_small(place.store, place.location.key + name)
+    data, stored = place.store.read(place.location.key + name)
     try:
         if not is_whole(data, stored):
             raise SourceError("its bytes are not those of its checksum")
@@ -258,7 +258,7 @@ def _files_in_folder(place: Place, shards: Shards, problems: list[Problem]) -> l
     assert shards.manifest is not None
     single, name = shards.destination.single, shards.destination.companion(LISTING).name
     try:
-        data, _ = read_small(place.store, place.location.key + name)
+        data, _ = place.store.read(place.location.key + name)
     except StoreError as error:
         if error.kind != "missing":
             raise

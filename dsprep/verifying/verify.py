@@ -73,7 +73,7 @@ def verify(
         loader: A framework to read the shards with: ``mxnet``, ``tensorflow`` or ``webdataset``.
         max_pixels: The most pixels that an image may have; by default what the manifest says.
         choice: What the fields of shards without a manifest are, as
-            :func:`dsprep.sources.reading.make_choice` has it.
+            :func:`dsprep.sources.reading.choice_of` has it.
         download: Whether to read what is on S3, rather than compare the checksums that it keeps.
         workers: How many processes; by default the cores that this process may use.
         progress: Receives the progress.

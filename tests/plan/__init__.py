@@ -1,1 +1,1 @@
-"""What decides how samples are laid out in shards."""
+"""What is written, and where: destinations, weights, filters."""
