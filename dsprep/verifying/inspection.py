@@ -28,7 +28,6 @@ from dsprep.schema import TYPES, Field, Reading, Schema, Type
 from dsprep.storage.local import LARGEST, read_whole
 from dsprep.verifying.indexes import (
     Difference,
-    Settled,
     dali_line,
     dali_tfrecord,
     dali_webdataset,
@@ -38,7 +37,7 @@ from dsprep.verifying.indexes import (
     repeat,
     settle,
 )
-from dsprep.verifying.report import Problem, problem_of
+from dsprep.verifying.report import IndexFile, Problem, problem_of
 from dsprep.workers.pool import Report
 
 T = TypeVar("T")
@@ -379,7 +378,7 @@ class IndexedShard:
     crc32c: int = 0  # of its bytes; 0 if not all were read
     compressed: bool = False  # whether it is gzip
     long_names: int = 0  # how many of its members have names that wids does not read whole
-    index: Settled | None = None  # its index; None if there is none
+    index: IndexFile | None = None  # its index; None if there is none
     without: str = ""  # why it has none, though one is wanted
     # whether ids are those of several samples, so that the keys in its index are positions
     repeats: bool = False
