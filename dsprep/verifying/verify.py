@@ -307,18 +307,18 @@ def _compare_shards(
     shards: Shards, tasks: Sequence[Task], inspected: Sequence[Inspected], notes: list[str]
 ) -> Iterator[Problem]:
     """Compare what was found in shards with the manifest."""
-    receipts = (
-        {receipt.name: receipt for receipt in shards.manifest.shards} if shards.manifest else {}
-    )
+    receipts = {it.name: it for it in shards.manifest.shards} if shards.manifest else {}
     for task, found in zip(tasks, inspected, strict=True):
         name = os.path.basename(task.path)
         yield from found.problems
-        receipt = receipts.get(name) if found.is_read else None
-        if receipt and (wrong := difference(receipt, found.bytes, found.crc32c)):
-            yield Problem(name, wrong)
-        if receipt and found.samples != receipt.samples:
-            yield Problem(name, f"holds {found.samples:,} samples, not {receipt.samples:,}")
-        if found.is_read and not found.samples and not found.problems:
+        if found.crc32c is None:
+            continue
+        if receipt := receipts.get(name):
+            if wrong := difference(receipt, found.bytes, found.crc32c):
+                yield Problem(name, wrong)
+            if found.samples != receipt.samples:
+                yield Problem(name, f"holds {found.samples:,} samples, not {receipt.samples:,}")
+        if not found.samples and not found.problems:
             notes.append(f"{name}: holds no samples")
 
 
