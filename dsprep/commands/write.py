@@ -51,12 +51,7 @@ from dsprep.sources.shardset import require_no_index
 from dsprep.units import format_count, parse_size
 from dsprep.workers.pool import Pool, available_cores
 
-_DONE = {
-    "pack": "packed",
-    "convert": "converted",
-    "shard": "sharded",
-    "shard append": "appended",
-}
+_DONE = {"pack": "packed", "convert": "converted", "shard": "sharded", "shard append": "appended"}
 
 # Options that change encoded samples, which then are not copied as they are.
 _CHANGES = frozenset(

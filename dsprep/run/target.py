@@ -11,9 +11,9 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -27,6 +27,7 @@ from dsprep.errors import (
 )
 from dsprep.findings import MisfitReject, Reject
 from dsprep.plan.destination import Destination
+from dsprep.storage.files import entries, read_bytes, results
 from dsprep.storage.local import (
     ScratchLock,
     destination_errors,
@@ -157,7 +158,8 @@ class Target:
     def receipts(self) -> Iterator[tuple[str, Written]]:
         """Return the receipts of those files that are there as they tell."""
         found: list[tuple[str, Written, dict[str, str]]] = []
-        for data in self._read_all(self._below(self._note(f"{RECEIPTS}/"))):
+        reads = ((0, partial(self._read, name)) for name in self._below(self._note(f"{RECEIPTS}/")))
+        for data in filter(None, results(self.destination.url(""), reads)):
             with suppress(LookupError, TypeError, ValueError, AttributeError):  # it is cut short
                 receipt = json.loads(data)
                 written = Written.from_json(receipt["written"])
@@ -240,21 +242,17 @@ class Target:
 
     def _read(self, name: str) -> bytes | None:
         """Read a small file; None if there is none."""
-        path = self.destination.directory / name
-        try:
-            return read_whole(path)
-        except (FileNotFoundError, NotADirectoryError):
-            return None
-        except OSError as error:
-            raise DestinationError(f"{path}: cannot be read ({error.strerror})") from None
+        url = self.destination.url(name)
+        with _reading(url), suppress(FileNotFoundError, NotADirectoryError):
+            return read_bytes(url)
+        return None
 
-    def _read_all(self, names: Sequence[str]) -> list[bytes]:
-        """Read those small files that exist."""
-        found = []
-        for name in names:
-            with suppress(DestinationError):  # it is no regular file
-                found.append(self._read(name) or b"")
-        return found
+    def _below(self, prefix: str) -> list[str]:
+        """Return the names of the files below a prefix, which ends in a slash."""
+        url = self.destination.url(prefix)
+        with _reading(url), suppress(FileNotFoundError, NotADirectoryError):
+            return sorted(prefix + each.name for each in entries(url) if each.is_file())
+        return []
 
     def _write(self, name: str, data: bytes) -> None:
         path = self.destination.directory / name
@@ -266,13 +264,6 @@ class Target:
                 temporary.replace(path)
             else:
                 write_whole(path, data, path.parent)
-
-    def _below(self, prefix: str) -> list[str]:
-        """Return the names of the files below a prefix, which ends in a slash."""
-        directory = self.destination.directory / prefix
-        if not directory.is_dir():
-            return []
-        return [f"{prefix}{each.name}" for each in sorted(directory.iterdir()) if each.is_file()]
 
     def hold(self, names: Iterable[str], tell: Callable[[str], None]) -> Hold:
         """Keep other runs out; ``names`` are the files that this one may write."""
@@ -346,23 +337,8 @@ class PrefixTarget(Target):
         for refused in self._store.delete([self._key(name) for name in names]):
             raise refused.error
 
-    def _read(self, name: str) -> bytes | None:
-        try:
-            return self._store.read(self._key(name))[0]
-        except StoreError as error:
-            if error.kind == "missing":
-                return None
-            raise DestinationError(str(error)) from None
-
-    def _read_all(self, names: Sequence[str]) -> list[bytes]:
-        return [data for data in _pace().each(self._read, names) if data is not None]
-
     def _write(self, name: str, data: bytes) -> None:
         self._store.put(self._key(name), data)
-
-    def _below(self, prefix: str) -> list[str]:
-        before, pages = len(self._key()), self._store.list(self._key(prefix))
-        return [each.key[before:] for page in pages for each in page]
 
     def hold(self, names: Iterable[str], tell: Callable[[str], None]) -> Hold:
         """Take the lease; the lock of the stage keeps out other runs on this machine."""
@@ -477,3 +453,14 @@ def _connect(bucket: str) -> S3Store:
         return store_of(bucket).in_role(DestinationStoreError)
     except StoreError as error:
         raise DestinationError(str(error)) from None
+
+
+@contextmanager
+def _reading(url: str) -> Iterator[None]:
+    """Raise errors of reading what a run keeps at its target."""
+    try:
+        yield
+    except SourceError as error:
+        raise DestinationError(str(error)) from None
+    except OSError as error:
+        raise DestinationError(f"{url}: cannot be read ({error.strerror})") from None
