@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from dsprep.commands.append import append as append
-    from dsprep.commands.create_lists import append_to_list as append_to_list
-    from dsprep.commands.create_lists import create_list as create_list
+    from dsprep.commands.edit_lists import append_to_list as append_to_list
+    from dsprep.commands.edit_lists import create_list as create_list
     from dsprep.commands.edit_lists import edit_list as edit_list
     from dsprep.commands.edit_lists import patch_list as patch_list
     from dsprep.commands.edit_lists import relabel_lists as relabel_lists
@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from dsprep.commands.inspect_lists import list_stats as list_stats
     from dsprep.commands.inspect_lists import merge_lists as merge_lists
     from dsprep.commands.inspect_lists import sample_list as sample_list
+    from dsprep.commands.split import SplitReport as SplitReport
     from dsprep.commands.split import split as split
     from dsprep.commands.stream import convert_stream as convert_stream
     from dsprep.commands.write import convert as convert
@@ -29,14 +30,13 @@ if TYPE_CHECKING:
     from dsprep.errors import SourceError as SourceError
     from dsprep.errors import StoreError as StoreError
     from dsprep.images.transform import Transform as Transform
+    from dsprep.keywords import Rule as Rule
     from dsprep.progress import Progress as Progress
     from dsprep.sources.reading import Source as Source
     from dsprep.sources.reading import make_source as make_source
-    from dsprep.splits.report import SplitReport as SplitReport
     from dsprep.storage.s3.config import S3Config as S3Config
-    from dsprep.syncing.plan import Rule as Rule
+    from dsprep.syncing.orphans import clean_uploads as clean_uploads
     from dsprep.syncing.report import SyncReport as SyncReport
-    from dsprep.syncing.sync import clean_uploads as clean_uploads
     from dsprep.syncing.sync import sync as sync
     from dsprep.verifying.indexing import index as index
     from dsprep.verifying.report import IndexReport as IndexReport
@@ -47,22 +47,21 @@ __version__ = "0.1.0"
 
 _PUBLIC = {
     "dsprep.commands.append": "append",
-    "dsprep.commands.create_lists": "append_to_list create_list",
-    "dsprep.commands.edit_lists": "edit_list patch_list relabel_lists",
+    "dsprep.commands.edit_lists": "append_to_list create_list edit_list patch_list relabel_lists",
     "dsprep.commands.inspect_lists": "check_list diff_lists list_stats merge_lists sample_list",
-    "dsprep.commands.split": "split",
+    "dsprep.commands.split": "SplitReport split",
     "dsprep.commands.stream": "convert_stream",
     "dsprep.commands.write": "convert pack shard",
     "dsprep.commands.write_report": "WriteReport",
     "dsprep.errors": "DestinationError DsprepError OptionError SourceError StoreError",
     "dsprep.images.transform": "Transform",
+    "dsprep.keywords": "Rule",
     "dsprep.progress": "Progress",
     "dsprep.sources.reading": "Source make_source",
-    "dsprep.splits.report": "SplitReport",
     "dsprep.storage.s3.config": "S3Config",
-    "dsprep.syncing.plan": "Rule",
+    "dsprep.syncing.orphans": "clean_uploads",
     "dsprep.syncing.report": "SyncReport",
-    "dsprep.syncing.sync": "clean_uploads sync",
+    "dsprep.syncing.sync": "sync",
     "dsprep.verifying.indexing": "index",
     "dsprep.verifying.report": "IndexReport VerifyReport",
     "dsprep.verifying.verify": "verify",

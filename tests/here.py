@@ -25,7 +25,7 @@ from tests.conftest import Finished
 
 USERS = (
     *("dsprep.commands.write", "dsprep.commands.append", "dsprep.verifying.indexing"),
-    *("dsprep.verifying.verify", "dsprep.commands.create_lists"),
+    *("dsprep.verifying.verify", "dsprep.commands.edit_lists"),
 )
 """The modules that start workers for what these tests call."""
 

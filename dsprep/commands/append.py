@@ -150,9 +150,9 @@ def _base(destination: Destination) -> tuple[Manifest, Recorded]:
     if manifest.options.get("single_file"):
         raise OptionError(f"{destination}: is a single file; shards are added to a directory")
     try:
-        return manifest, recorded_options(manifest)
+        return manifest, recorded_options(manifest, str(destination.manifest))
     except SourceError as error:
-        raise DestinationError(f"{destination.manifest}: {error}") from None
+        raise DestinationError(str(error)) from None
 
 
 def _there(destination: Destination, base: Manifest, layout: Format, pool: Pool) -> Catalog:

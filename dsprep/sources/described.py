@@ -358,7 +358,7 @@ def read_written(root: str, run_all: RunAll = map) -> tuple[Catalog, list[Findin
         return None
     try:
         manifest = read_manifest(manifest_path)
-        layout = recorded_options(manifest).layout
+        layout = recorded_options(manifest, manifest_path).layout
         data = read_bytes(listing, LARGEST_TABLE)
     except (SourceError, OSError):
         return None

@@ -57,15 +57,10 @@ class Known:
     asked: int = 0
 
     @property
-    def has_md5(self) -> bool:
-        return self.digest is not None
-
-    @property
     def may_be_wrong(self) -> bool:
         return self.bytes is not None
 
-    def md5(self) -> bytes:
-        assert self.digest is not None
+    def md5(self) -> bytes | None:
         return self.digest
 
     def crc32c(self, told: bool = True) -> tuple[int, str] | None:

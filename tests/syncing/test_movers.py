@@ -10,9 +10,9 @@ import pytest
 from dsprep.storage.checksums import crc32c
 from dsprep.storage.pool import Pace
 from dsprep.storage.store import Stored
-from dsprep.storage.transfer import Events, TransferOptions, Transferred
+from dsprep.storage.transfer import TransferOptions, Transferred
 from dsprep.syncing import movers
-from dsprep.syncing.movers import Down
+from dsprep.syncing.movers import Mover
 from dsprep.syncing.plan import Pair
 from dsprep.syncing.sides import Directory, Prefix
 
@@ -27,11 +27,10 @@ def test_a_manifest_comes_down_at_the_pace_of_the_run(
         return Transferred(stored, 0, 1, 0, 4, "md5")
 
     monkeypatch.setattr(movers, "download", download)
-    way = TransferOptions(Pace(1), Events())
     store: Any = None
-    mover = Down(Prefix(store, "set/"), Directory(tmp_path))
+    way = TransferOptions(Pace(1))
+    mover = Mover(Prefix(store, "set/"), Directory(tmp_path), way)
     stored = Stored("set/manifest.json", 4, 0.0)
-    pair = Pair("manifest.json", stored, None)
-    assert mover.publish(pair, b"data", new=False, way=way).size == 4
+    mover.publish(Pair("manifest.json", stored, None), b"data", new=False)
     assert called["path"] == tmp_path / "manifest.json"
     assert called["options"] == (way, stored, crc32c(b"data"))
