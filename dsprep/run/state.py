@@ -91,9 +91,9 @@ class RunState:
             self.target.temporary.mkdir()
         run = json.dumps({"identity": self.identity, "files": sorted(files)}).encode()
         if not self._goes_on_here:
-            self.pieces.note(RUN, run)
+            self.pieces.write(self.pieces.notes + RUN, run)
         if not self.resumed:
-            self.target.note(RUN, run)
+            self.target.write(self.target.notes + RUN, run)
 
     def forget(self) -> None:
         """Remove all that an unfinished run has written: nothing is left to go on with."""
@@ -226,7 +226,7 @@ def _withdraw(target: Target, overwrite: bool) -> None:
     """Let a finished data set make way, its manifest first; or end what a killed run began."""
     if overwrite and target.stamps([target.manifest]):
         with suppress(SourceError):  # dsprep did not write what cannot be read
-            target.note(REPLACED, target.read(target.manifest))
+            target.write(target.notes + REPLACED, target.read(target.manifest))
         target.delete([target.manifest])
         if target.stamps([target.manifest]):
             url = target.destination.url(target.manifest)
@@ -407,7 +407,7 @@ def remove_replaced(target: Target, finished: Manifest | None) -> None:
     """Remove the files of a data set that has been replaced, without those of the finished one."""
     data = None
     with suppress(DestinationError):  # it is no regular file
-        data = target.read_note(REPLACED)
+        data = target.find(target.notes + REPLACED)
     if data is None:
         return
     with suppress(SourceError):  # dsprep did not write that manifest, so no other file is its own

@@ -140,6 +140,11 @@ class Target:
         """The file name of the manifest."""
         return self.destination.manifest.name
 
+    @property
+    def notes(self) -> str:
+        """What the names of notes begin with."""
+        return f"{self.work.name}/"
+
     def partial(self, name: str) -> Path:
         """Return the temporary path of a file."""
         return self.temporary / file_name(name)
@@ -153,12 +158,12 @@ class Target:
         yield_core()
         etags = self.publish(written.files)
         receipt = {"shard": name, "written": written.to_json(), "etags": etags}
-        self.note(f"{RECEIPTS}/{file_name(name)}.json", json.dumps(receipt).encode())
+        self.write(f"{self.notes}{RECEIPTS}/{file_name(name)}.json", json.dumps(receipt).encode())
 
     def receipts(self) -> Iterator[tuple[str, Written]]:
         """Return the receipts of those files that are there as they tell."""
         found: list[tuple[str, Written, dict[str, str]]] = []
-        reads = ((0, partial(self._read, name)) for name in self._below(self._note(f"{RECEIPTS}/")))
+        reads = ((0, partial(self.find, name)) for name in self._below(f"{self.notes}{RECEIPTS}/"))
         for data in filter(None, results(self.destination.url(""), reads)):
             with suppress(LookupError, TypeError, ValueError, AttributeError):  # it is cut short
                 receipt = json.loads(data)
@@ -170,37 +175,26 @@ class Target:
             if stamps.items() <= there.items():
                 yield shard, written
 
-    def _note(self, name: str = "") -> str:
-        return f"{self.work.name}/{name}"
-
-    def note(self, name: str, data: bytes) -> None:
-        """Write a note."""
-        self._write(self._note(name), data)
-
-    def read_note(self, name: str) -> bytes | None:
-        """Read a note; None if there is none."""
-        return self._read(self._note(name))
-
     def noted_run(self) -> dict[str, Any] | None:
         """Return what ``run.json`` says; None if there is none, or dsprep did not write it."""
         with suppress(ValueError):
-            found = json.loads(self.read_note(RUN) or b"null")
+            found = json.loads(self.find(self.notes + RUN) or b"null")
             return found if isinstance(found, dict) else None
         return None
 
     def delete_notes(self, *names: str) -> None:
         """Delete notes, or all of a kind."""
         for name in names:
-            self.delete([self._note(name), *self._below(self._note(f"{name}/"))])
+            self.delete([self.notes + name, *self._below(f"{self.notes}{name}/")])
 
     def has_notes(self) -> bool:
         """Whether a run is writing there, or has left something."""
-        return self.work.is_dir() or bool(self._below(self._note()))
+        return self.work.is_dir() or bool(self._below(self.notes))
 
     def read(self, name: str) -> bytes:
         """Read a small file; raises `SourceError`."""
         try:
-            data = self._read(name)
+            data = self.find(name)
         except DestinationError as error:
             raise SourceError(str(error)) from None
         if data is None:
@@ -240,7 +234,7 @@ class Target:
             with destination_errors(path), suppress(IsADirectoryError):
                 path.unlink(missing_ok=True)
 
-    def _read(self, name: str) -> bytes | None:
+    def find(self, name: str) -> bytes | None:
         """Read a small file; None if there is none."""
         url = self.destination.url(name)
         with _reading(url), suppress(FileNotFoundError, NotADirectoryError):
@@ -254,7 +248,8 @@ class Target:
             return sorted(prefix + each.name for each in entries(url) if each.is_file())
         return []
 
-    def _write(self, name: str, data: bytes) -> None:
+    def write(self, name: str, data: bytes) -> None:
+        """Write a small file."""
         path = self.destination.directory / name
         with destination_errors(path):
             path.parent.mkdir(parents=True, exist_ok=True)
@@ -315,7 +310,7 @@ class PrefixTarget(Target):
         from dsprep.storage.transfer import TransferOptions
 
         store, etags = self._store, {}
-        lease = find_lease(store, self._key(self._note(LEASE)))
+        lease = find_lease(store, self._key(self.notes + LEASE))
         if lease is None or lease[0].encode() != read_whole(self.work / _HOLDER):
             raise lost_lease(str(self.destination))
         for file in files:
@@ -337,7 +332,8 @@ class PrefixTarget(Target):
         for refused in self._store.delete([self._key(name) for name in names]):
             raise refused.error
 
-    def _write(self, name: str, data: bytes) -> None:
+    def write(self, name: str, data: bytes) -> None:
+        """Put an object."""
         self._store.put(self._key(name), data)
 
     def hold(self, names: Iterable[str], tell: Callable[[str], None]) -> Hold:
@@ -351,7 +347,7 @@ class PrefixTarget(Target):
                 f"{LONGEST_KEY:,} bytes"
             )
         make_stage(self.destination.directory)
-        lease = Lease(self._store, self._key(self._note(LEASE)), str(self.destination))
+        lease = Lease(self._store, self._key(self.notes + LEASE), str(self.destination))
         hold = Hold(self.work, str(self.destination), lease)
         try:
             require_rights(self._store, self._key(), deleting=True)
