@@ -50,7 +50,7 @@ class Reader(ABC):
     """Reads samples of one source. Plain data: it is pickled for the workers."""
 
     # whether it reads whole samples, with keys and labels, instead of images alone
-    whole: ClassVar[bool] = False
+    reads_samples: ClassVar[bool] = False
     # whether it encodes images, so that their sizes are not known before
     encodes: ClassVar[bool] = False
     # converts whole samples to the schema; None leaves them raw
