@@ -291,20 +291,23 @@ class TFRecord(Format):
             if stream.read(_CRC.size, "the checksum of a record") != _masked(crc32c_of(data)):
                 raise stream.damaged("the checksum of a record's data is wrong", offset)
             try:
-                fields = decode_example(data)
+                sample = self.raw(decode_example(data), position)
             except ValueError as error:
                 problem = f"the record is not a tf.train.Example: {error}"
                 raise stream.damaged(problem, offset) from None
-            classes = fields.get(CLASS_NUMBER)
-            if (first := self.names.first_class) and isinstance(classes, Ints):
-                fields[CLASS_NUMBER] = Ints(number - first for number in classes)
-            _, path = _path_of(fields)
-            name = _text_of(fields, CLASS_TEXT) if CLASS_NUMBER in fields else None
-            key = key_of(path) if path and path[-1] != "/" else ""
-            # A name without an extension tells the key, but is no file's.
-            path = path if image_kind_of(path) else ""
-            sample = Sample(key, fields, position, path, class_name=name)
             yield Entry(offset, stream.offset - offset, sample)
+
+    def raw(self, fields: dict[str, Value], position: int) -> Sample:
+        """Return the raw sample of a record, its classes counted from 0."""
+        classes = fields.get(CLASS_NUMBER)
+        if (first := self.names.first_class) and isinstance(classes, Ints):
+            fields[CLASS_NUMBER] = Ints(number - first for number in classes)
+        _, path = _path_of(fields)
+        name = _text_of(fields, CLASS_TEXT) if CLASS_NUMBER in fields else None
+        key = key_of(path) if path and path[-1] != "/" else ""
+        # A name without an extension tells the key, but is no file's.
+        path = path if image_kind_of(path) else ""
+        return Sample(key, fields, position, path, class_name=name)
 
     def spans(self, stream: ShardStream) -> Iterator[Span]:
         for position, offset in stream.records():
