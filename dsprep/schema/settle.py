@@ -120,8 +120,8 @@ def observe(samples: Iterable[Sample], table: Table, choice: Choice) -> Observed
             # Whether a place stands for one raw name or more shows when all samples are seen.
             for name in dict.fromkeys((raw, table.place_of(raw))):
                 if name not in hints:
-                    field, hint, role = table.meaning(name)
-                    if choice.label and choice.label in (name, field) and role != LABEL:
+                    meant, hint, role = table.meaning(name)
+                    if choice.label and choice.label in (name, meant) and role != LABEL:
                         hint = LABEL_TEXT
                     is_text = hint == LABEL_TEXT and choice.label_type == "text"
                     hints[name] = "text" if is_text else hint
