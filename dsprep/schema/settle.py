@@ -31,9 +31,6 @@ IMAGE_NAMES = (
 )
 """Conventional names of the image among several, the likeliest first."""
 
-PIXEL_SIZES = (("height",), ("width",), ("depth", "channels"))
-"""Conventional names of the sizes that stand beside bare pixels, in the order of rows of pixels."""
-
 LABEL_NAMES = (
     *("label", "labels", "label_id", "fine_label", "cls", "class", "class_id", "class_label"),
     *("target", "category", "category_id", "y"),
