@@ -104,7 +104,7 @@ def _looked_at(catalog: Catalog, choice: Choice, run_all: RunAll) -> tuple[Catal
     settled = settled._replace(ignored=settled.ignored | unread)
     label = settled.schema.label_field
     if label is not None and label.kind.is_list and not label.width and len(catalog):
-        # No manifest tells the length of labels: the first sample does.
+        # No manifest records the length of labels; the first sample shows it.
         seen = _look(catalog.slice(0, 1), choice, run_all).places
         width = max((seen[place].width for place in label.places if place in seen), default=0)
         changed = settled.schema.with_field(replace(label, width=width))

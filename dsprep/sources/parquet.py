@@ -59,7 +59,7 @@ def read_parquet(
     declared, notes = source_schema(shared, root, _images(paths, shared), choice.drop)
     in_json = bool(choice.label) and declared.named(str(choice.label)) is None
     schema = settled(declared, replace(choice, label=None) if in_json else choice, root)
-    if not in_json:  # samples tell it, which then are read whole
+    if not in_json:  # only samples have it, which are then read in full
         schema = select(Settled(schema), choice)[0].schema
     columns = columns_of(schema)
     label = schema.label_field
@@ -184,7 +184,7 @@ def _images(paths: Sequence[str], schema: Any) -> set[str]:
                 if all(first.values()):
                     break
         except (arrow().ArrowException, OSError):
-            return set()  # indexing tells of the damage
+            return set()  # indexing reports the damage
     return {name for name, cells in first.items() if cells and all(map(is_image, cells))}
 
 
@@ -261,7 +261,7 @@ def _number(
 
 
 def _names(paths: Sequence[str], indexed: Sequence[IndexedRows], own: Sequence[Cell]) -> list[str]:
-    """Return a path for each sample, no two of which give one key."""
+    """Return a path for each sample; the keys that follow from them are all different."""
     plain = [plain_path(path) if isinstance(path, str) else None for path in own]
     names = [name for name in plain if name is not None]
     if len({key_of(name) for name in names}) == len(plain):

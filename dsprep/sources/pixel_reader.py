@@ -17,13 +17,15 @@ from dsprep.errors import BadSample, DamagedShard, SourceError
 from dsprep.formats.stream import Decompressor, Readable, compression_of
 from dsprep.rows import Reader, Rows
 from dsprep.sample import Blobs, Ints, Sample, Value
-from dsprep.schema import IMAGE_NAMES, PIXEL_SIZES, is_image
+from dsprep.schema import IMAGE_NAMES, is_image
 from dsprep.sources.archive_reader import ArchiveMember, read_members
 from dsprep.sources.prefetch import OpenFiles, read_at
 from dsprep.storage.files import OpenFile, open_file
 
 _BLOCK = 1 << 20
 _MODES = {1: "L", 2: "LA", 3: "RGB", 4: "RGBA"}  # Pillow's, by number of channels
+# Conventional names of the sizes that stand beside pixels, in the order of rows of pixels.
+_SIZES = (("height",), ("width",), ("depth", "channels"))
 _CIFAR = (32, 32, 3)  # height, width and channels
 
 
@@ -229,7 +231,7 @@ def raw_pixels(samples: Iterable[Sample]) -> RawPixels | None:
 
 
 def _pixels_of(fields: Mapping[str, Value]) -> RawPixels | None:
-    sizes = tuple(next((name for name in names if name in fields), "") for names in PIXEL_SIZES)
+    sizes = tuple(next((name for name in names if name in fields), "") for names in _SIZES)
     for name in IMAGE_NAMES:
         pixels = _one(fields.get(name))
         if isinstance(pixels, bytes) and not is_image(pixels):

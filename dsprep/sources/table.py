@@ -201,7 +201,7 @@ def refuse_annotations(text: str, source: str) -> None:
 
 
 def _what_is_wrong(text: str, separator: str, source: str) -> str:
-    """Find the line that polars could not read, which the slower parser tells."""
+    """Find the line that polars could not read, with the slower parser of the standard library."""
     reader = csv.reader(io.StringIO(text, newline=""), delimiter=separator, strict=True)
     try:
         width = len(next(filter(None, reader), []))
