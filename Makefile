@@ -42,7 +42,7 @@ bench: $(FULL) $(SERVERS) $(CLIENTS) ## Measure dsprep against its peers; writes
 
 fuzz: $(FUZZ) ## Read what a fuzzer makes up, each format for a minute; try new examples of properties
 	@$(BIN)/python -m scripts.fuzz
-	@$(BIN)/python -m pytest -q -m hypothesis --hypothesis-profile explore tests/unit tests/contract
+	@$(BIN)/python -m pytest -q -m hypothesis --hypothesis-profile explore tests
 
 docs: $(CORE) ## Write docs/cli.md from the commands' --help
 	$(BIN)/python -m scripts.cli_reference

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from dsprep.commands.append import append as append
-    from dsprep.commands.create_lists import append_to_list as append_to_list
-    from dsprep.commands.create_lists import create_list as create_list
+    from dsprep.commands.edit_lists import append_to_list as append_to_list
+    from dsprep.commands.edit_lists import create_list as create_list
     from dsprep.commands.edit_lists import edit_list as edit_list
     from dsprep.commands.edit_lists import patch_list as patch_list
     from dsprep.commands.edit_lists import relabel_lists as relabel_lists
@@ -47,8 +47,7 @@ __version__ = "0.1.0"
 
 _PUBLIC = {
     "dsprep.commands.append": "append",
-    "dsprep.commands.create_lists": "append_to_list create_list",
-    "dsprep.commands.edit_lists": "edit_list patch_list relabel_lists",
+    "dsprep.commands.edit_lists": "append_to_list create_list edit_list patch_list relabel_lists",
     "dsprep.commands.inspect_lists": "check_list diff_lists list_stats merge_lists sample_list",
     "dsprep.commands.split": "SplitReport split",
     "dsprep.commands.stream": "convert_stream",

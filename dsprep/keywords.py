@@ -513,7 +513,7 @@ def called_with(kind: Callable[P, T]) -> Callable[[Callable[[T], R]], Callable[P
                 values = parameters.bind(*args, **kwargs).arguments
             except TypeError as error:
                 raise TypeError(f"{function.__name__}() {error}") from None
-            hints, choices = _checks(kind)
+            hints, choices = _checks(kind, function)
             for name, value in values.items():
                 values[name] = accept(f"{function.__name__}: {name}", hints[name], value)
                 if name in choices and value is not None and value not in choices[name]:
@@ -538,7 +538,9 @@ def called_with(kind: Callable[P, T]) -> Callable[[Callable[[T], R]], Callable[P
 
 
 @cache
-def _checks(kind: Callable[..., Any]) -> tuple[dict[str, Any], dict[str, Sequence[str]]]:
+def _checks(
+    kind: Callable[..., Any], function: Callable[..., Any]
+) -> tuple[dict[str, Any], dict[str, Sequence[str]]]:
     """Return the types of the fields of an option object, and their choices."""
     from dsprep.images.transform import Transform
     from dsprep.progress import Progress
@@ -547,7 +549,9 @@ def _checks(kind: Callable[..., Any]) -> tuple[dict[str, Any], dict[str, Sequenc
     from dsprep.storage.transfer import Events
 
     known = (Events, Progress, S3Config, Schema, Transform)
-    hints = get_type_hints(kind, localns={each.__name__: each for each in known})
+    # with the types that only the function's module may import
+    names = function.__globals__ | {each.__name__: each for each in known}
+    hints = get_type_hints(kind, localns=names)
     declared = {each.name: each.metadata for each in fields(kind)}  # type: ignore[arg-type]
     return hints, {name: each["choices"] for name, each in declared.items() if each.get("choices")}
 

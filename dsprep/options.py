@@ -48,6 +48,13 @@ _NAMES = {
     "label_columns": "--label-column",
     "pairs": "--pair",
     "ratios": "--ratio",
+    "out": "--output",
+    "paths": "--path",
+    "ids": "--id",
+    "chosen": "--class",
+    "map_file": "--map",
+    "roots": "--root",
+    "reader": "--for",
 }
 """Options whose names are not those of the parameters of functions."""
 

@@ -18,13 +18,14 @@ from types import TracebackType
 from unittest import mock
 
 from dsprep.cli.main import main
+from dsprep.run import target
 from dsprep.storage.s3 import bucket
 from dsprep.workers.pool import Pool
 from tests.conftest import Finished
 
 USERS = (
     *("dsprep.commands.write", "dsprep.commands.append", "dsprep.verifying.indexing"),
-    *("dsprep.verifying.verify", "dsprep.commands.create_lists"),
+    *("dsprep.verifying.verify", "dsprep.commands.edit_lists"),
 )
 """The modules that start workers for what these tests call."""
 
@@ -71,6 +72,7 @@ class Here:
         out, err = _Stream(), _Stream()
         if env:  # which may name another server
             bucket._stores.clear()
+            target._connect.cache_clear()
         with (
             # Workers that last follow neither another directory nor another environment.
             nullcontext() if env else self.lasting() if cwd is None else chdir(cwd),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import Field, fields
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -135,9 +135,10 @@ def together(*options: Callable[[F], F]) -> Callable[[F], F]:
     return decorate
 
 
-def options_of(*kinds: type) -> Callable[[F], F]:
+def options_of(*kinds: type, without: Sequence[str] = ()) -> Callable[[F], F]:
     """Declare the options that are fields of classes in :mod:`dsprep.keywords`."""
-    return together(*(_click_option(each) for kind in kinds for each in _declared(kind)))
+    declared = [each for kind in kinds for each in _declared(kind) if each.name not in without]
+    return together(*map(_click_option, declared))
 
 
 def _declared(kind: type) -> list[Field[Any]]:
@@ -161,16 +162,18 @@ def _click_option(field: Field[Any]) -> Callable[[F], F]:
         about |= {"multiple": True, "callback": _read_pairs}
         del about["default"]
     elif hint.startswith("Sequence"):
-        about["type"] = Names()
+        about |= {"type": Names()} if "," in declared["metavar"] else {"multiple": True}
+    elif hint.startswith("float"):
+        about["type"] = click.FLOAT
     elif hint.startswith("int | str"):
         about["type"] = Parsed("size", parse_size)
     elif hint.startswith("float"):
         about["type"] = Parsed("size", lambda text: float(parse_size(text.removesuffix("/s"))))
     elif hint.startswith("int"):
         about["type"] = click.INT if declared["least"] is None else Count(declared["least"])
-    names = ("-j", name) if name == "--workers" else (name,)
+    short = {"--workers": ["-j"], "--output": ["-o"]}.get(name, [])
     group = option_group(declared["group"])
-    return group(*names, field.name, rare=declared["rare"], **about)
+    return group(*short, name, field.name, rare=declared["rare"], **about)
 
 
 def _read_pairs(
@@ -206,7 +209,7 @@ def take_source(options: dict[str, Any], root: str, *others: str) -> Source:
 
     kinds = (SourceOptions, ClassOptions, FieldOptions)
     given = {each.name: options.pop(each.name) for kind in kinds for each in _declared(kind)}
-    return make_source(root, others=others, whole=True, **given)
+    return make_source(root, others=others, needs_names=True, **given)
 
 
 _images = option_group("Images")

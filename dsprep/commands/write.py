@@ -32,21 +32,22 @@ from dsprep.plan.job import Job, images_of, make_layout
 from dsprep.plan.plan import Plan, make_plan, require_distinct_keys
 from dsprep.plan.weigh import seconds
 from dsprep.progress import Progress
-from dsprep.run.commit import (
+from dsprep.run.run import Run
+from dsprep.run.state import (
+    RunState,
     begin,
     commit,
     finished_manifest,
     identity_of,
     rejects_of,
+    remove_leftovers,
     require_same,
 )
-from dsprep.run.run import Run
-from dsprep.run.state import RunState, remove_leftovers
 from dsprep.run.target import target_of
-from dsprep.sources.archive import require_there
-from dsprep.sources.kinds import shards_of
-from dsprep.sources.reading import Source, choice_of
+from dsprep.sources.archive import require_file
+from dsprep.sources.reading import Source, choice_of, shards_of
 from dsprep.sources.shardset import require_no_index
+from dsprep.storage.files import is_dir
 from dsprep.units import format_count, parse_size
 from dsprep.workers.pool import Pool, available_cores
 
@@ -139,8 +140,8 @@ def shard(options: ShardOptions) -> WriteReport:
     try:
         job = new_job("shard", options, own_format=own)
     except OptionError:
-        if own is None:
-            require_there(source.root)  # the names of missing files tell no format
+        if own is None and not is_dir(source.root):
+            require_file(source.root)  # the names of missing files tell no format
         raise
     size = job.size
     if options.multiple_of is not None and not job.destination.single:
@@ -150,10 +151,10 @@ def shard(options: ShardOptions) -> WriteReport:
         and options.key == "path"
         and not _CHANGES_OF_SHARDS.intersection(job.given)
     )
-    whole = options.filter is not None or (not copies and job.layout.class_names_in == "header")
+    in_header = not copies and job.layout.class_names_in == "header"
     job = replace(
         job,
-        source=replace(job.source, whole=whole),
+        source=replace(job.source, needs_names=in_header or options.filter is not None),
         images=Images(check="none" if copies else None),
         size=size,
         seed=(options.seed or 0) if options.shuffle else None,
@@ -190,15 +191,24 @@ def new_job(command: str, options: WriteOptions, own_format: str | None = None) 
     source = source_with(options, **values_of(options, ClassOptions))
     asked = options.to or options.format or own_format
     destination, format_name = parse_destination(options.dest, asked)
-    require_effect(command, given, format=format_name, **destination.facts())
-    is_gzip = options.compression == "gzip" or destination.is_gzip
-    layout = make_layout(format_name, options, is_gzip)
+    is_gzip = (destination.single or "").endswith(".gz")
+    require_effect(
+        command,
+        given,
+        format=format_name,
+        single=destination.single and str(destination),
+        gzip=is_gzip,
+        remote=destination.remote is not None,
+        stream=False,
+        stdout=False,
+    )
+    layout = make_layout(format_name, options, is_gzip or options.compression == "gzip")
     features = None if format_name == "tfrecord" else options.features
     size = size_of(options)
     return Job(
         command,
         given,
-        replace(source, whole=layout.class_names_in == "header", features=features),
+        replace(source, needs_names=layout.class_names_in == "header", features=features),
         destination,
         layout,
         Images(),

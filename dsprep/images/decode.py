@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, cast
 from dsprep.errors import BadImage
 from dsprep.images.header import (
     NAMES,
+    PLUGINS,
     ImageHeader,
     read_header,
     require_checksums,
@@ -34,20 +35,6 @@ DEFAULT_MAX_PIXELS = 178_956_970
 Pillow's own limit, twice its ``MAX_IMAGE_PIXELS``: above it a training job that opens images with
 Pillow fails. Decoded, an image of this size takes 0.7 GB.
 """
-
-
-_PLUGINS = {
-    "jpg": "Jpeg",
-    "png": "Png",
-    "webp": "WebP",
-    "gif": "Gif",
-    "bmp": "Bmp",
-    "tif": "Tiff",
-    "avif": "Avif",
-    "jp2": "Jpeg2K",
-    "ppm": "Ppm",
-}
-"""What the names of Pillow's modules and classes begin with."""
 
 
 def make_check(
@@ -182,7 +169,7 @@ def _no_stderr() -> Iterator[None]:
 def _opener(kind: str) -> type[ImageFile]:
     # Pillow logs some errors besides raising them; without a handler they reach the terminal.
     logging.getLogger("PIL").addHandler(logging.NullHandler())
-    name = _PLUGINS[kind]
+    name = PLUGINS[kind]
     opener: type[ImageFile] = getattr(import_module(f"PIL.{name}ImagePlugin"), f"{name}ImageFile")
     return opener
 

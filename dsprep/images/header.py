@@ -467,21 +467,27 @@ def _fewer_bytes(data: bytes, size: int) -> str | None:
 
 class _Kind(NamedTuple):
     name: str  # what people call it
+    plugin: str  # what the names of Pillow's module and class for it begin with
     size: Callable[[bytes], tuple[int, int]]
     missing: Callable[[bytes], str | None]  # says what is missing at the end
 
 
 _KINDS = {
-    "jpg": _Kind("JPEG", _jpeg_size, _jpeg_missing),
-    "png": _Kind("PNG", _png_size, _png_missing),
-    "webp": _Kind("WebP", _webp_size, _webp_missing),
-    "gif": _Kind("GIF", lambda data: _GIF_SIZE.unpack_from(data, 6), _gif_missing),
-    "bmp": _Kind("BMP", _bmp_size, _bmp_missing),
-    "tif": _Kind("TIFF", _tiff_size, _tiff_missing),
-    "avif": _Kind("AVIF", _avif_size, _avif_missing),
-    "jp2": _Kind("JPEG 2000", _jp2_size, lambda it: _no_end_marker(it, _jp2_codestream(it))),
-    "ppm": _Kind("PPM", lambda data: _ppm_header(data)[:2], _ppm_missing),
+    "jpg": _Kind("JPEG", "Jpeg", _jpeg_size, _jpeg_missing),
+    "png": _Kind("PNG", "Png", _png_size, _png_missing),
+    "webp": _Kind("WebP", "WebP", _webp_size, _webp_missing),
+    "gif": _Kind("GIF", "Gif", lambda data: _GIF_SIZE.unpack_from(data, 6), _gif_missing),
+    "bmp": _Kind("BMP", "Bmp", _bmp_size, _bmp_missing),
+    "tif": _Kind("TIFF", "Tiff", _tiff_size, _tiff_missing),
+    "avif": _Kind("AVIF", "Avif", _avif_size, _avif_missing),
+    "jp2": _Kind(
+        "JPEG 2000", "Jpeg2K", _jp2_size, lambda it: _no_end_marker(it, _jp2_codestream(it))
+    ),
+    "ppm": _Kind("PPM", "Ppm", lambda data: _ppm_header(data)[:2], _ppm_missing),
 }
 
 NAMES = {kind: each.name for kind, each in _KINDS.items()}
 """The kinds of image that dsprep knows, and what people call them."""
+
+PLUGINS = {kind: each.plugin for kind, each in _KINDS.items()}
+"""What the names of Pillow's modules and classes for each kind begin with."""

@@ -29,34 +29,10 @@ from dsprep.units import format_count
 
 
 class Fault(NamedTuple):
-    """One thing that is wrong with a list; there is at most one of a kind per line.
-
-    ===================  =======================================================================
-    kind                 what it means
-    ===================  =======================================================================
-    ``encoding``         the line is not UTF-8
-    ``unreadable``       it is not an id, labels and a path; or the list has no lines
-    ``carriage-return``  the line has a carriage return inside, where some readers end it
-    ``blank``            there are blanks around the path, or inside it where they must not be
-    ``duplicate-id``     another line has the id
-    ``duplicate-path``   another line has the file
-    ``outside``          the path is absolute or leads out of the root
-    ``width``            the label has more or fewer numbers than those of most lines
-    ``not-a-class``      the label is not the number of a class
-    ``gap``              class numbers below this one are not used
-    ``missing``          the file is missing, or cannot be reached
-    ``not-a-file``       it is a directory, or something else that is not a file
-    ``empty``            the file has no bytes
-    ``float32``          the label changes if it is stored as a 32-bit float
-    ``detection``        the label does not have the layout of a detection label
-    ``box``              an object of it has an impossible class or box
-    ``columns``          there are more than three columns
-    ``extension``        the reader does not read files of this extension
-    ===================  =======================================================================
-    """
+    """One thing that is wrong with a list; there is at most one of a kind per line."""
 
     line: int  # where, from 1
-    kind: str  # one of the above
+    kind: str  # such as `duplicate-path`, `width`
     message: str  # what is wrong, for people
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
@@ -66,17 +66,14 @@ class Job:
             "max_pixels": images.max_pixels,
             "key": self.key,
         }
-        if chosen := self.source.choice.options():
-            options["fields"] = chosen
-        if images.keep_fields:
-            options["keep_fields"] = sorted(images.keep_fields)
-        if self.filter is not None:
-            options["selection"] = {"filter": self.filter, "table": self.filter_table is not None}
-        if self.source.class_order == "natural":
-            options["class_order"] = self.source.class_order
-        if self.copies:
-            options["copies"] = True
-        return options
+        rare = {
+            "fields": self.source.choice.options(),
+            "keep_fields": sorted(images.keep_fields),
+            "selection": self.filter and {"filter": self.filter, "table": bool(self.filter_table)},
+            "class_order": self.source.class_order == "natural" and self.source.class_order,
+            "copies": self.copies,
+        }
+        return options | {name: value for name, value in rare.items() if value}
 
     def pipeline(self, catalog: Catalog) -> Pipeline:
         """Return how workers make the samples of a catalog."""
@@ -92,7 +89,7 @@ class Job:
             self.key,
             catalog.classes,
             self.copies,
-            catalog.told,
+            catalog.from_rows,
         )
 
 
@@ -122,20 +119,23 @@ def resolve_defaults(job: Job, catalog: Catalog) -> Job:
     settled, reader = catalog.settled, catalog.reader
     job = _with_schema(job, catalog)
     if settled.schema.image is None and not job.source.choice.no_image and not job.copies:
-        raise _no_image(job, catalog)
+        if reader.reads_samples:
+            raise no_image_error(job.source.root, settled.schema)
+        raise OptionError(
+            f"{job.source.root}: holds images and labels; --only and --drop leave no image, and no "
+            "sample is without one: keep the field image"
+        )
     check, size = job.images.check, job.size
     if check is None:
         # A framework that stops at a bad image must not get it. Samples of shards were checked
         # when these were written.
         guarded = job.layout.readable_images is not None
-        check = "decode" if guarded else "none" if reader.whole else "header"
-    if size.by_file and not (reader.whole and catalog.keeps_files_together()):
+        check = "decode" if guarded else "none" if reader.reads_samples else "header"
+    if size.by_file and not (reader.reads_samples and catalog.keeps_files_together()):
         size = ShardSize()
     if job.layout.is_tree:
         size = ShardSize(target=_UNIT)
-    unknown = [name for name in sorted(job.images.keep_fields) if not settled.schema.named(name)]
-    which = "this field" if len(unknown) == 1 else "these"
-    idle = [f"--keep-fields {','.join(unknown)}: no sample has {which}"] if unknown else []
+    idle = idle_keep_fields(job.images.keep_fields, settled.schema)
     notes = (*job.notes, *_lacking_image(job, settled), *idle)
     job = replace(job, images=replace(job.images, check=check), size=size, notes=notes)
     require_effect(
@@ -144,9 +144,9 @@ def resolve_defaults(job: Job, catalog: Catalog) -> Job:
         carried=size.by_file,
         looks=job.pipeline(catalog).looks,
         labeled=catalog.is_labeled,
-        image_files=not reader.whole,
+        image_files=not reader.reads_samples,
         format=job.layout.name,
-        tfrecords=reader.whole and reader.table.name == TFRecord.name,
+        tfrecords=reader.reads_samples and reader.table.name == TFRecord.name,
     )
     limit = job.layout.max_class
     if limit is not None and catalog.label_column == "cls":
@@ -167,12 +167,13 @@ def _with_schema(job: Job, catalog: Catalog) -> Job:
     if layout.schema is not None:  # that of the data set to which samples are added
         return replace(job, copies=False, schema=layout.schema)
     # The files of a tree are laid out by the schema.
-    same = reader.whole and reader.table.name == layout.name and not layout.is_tree
+    same = reader.reads_samples and reader.table.name == layout.name and not layout.is_tree
     in_json = label is not None and len((label.places or ((),))[0]) > 1
     changed = bool(choice.rename or choice.label_type or choice.schema or in_json)
-    changed = changed or bool({"--features", "--metadata"}.intersection(job.given) or catalog.told)
+    given = {"--features", "--metadata"}.intersection(job.given)
+    changed = changed or bool(given or catalog.from_rows)
     # Not a tar of CIFAR, for example, nor samples whose labels a list changes.
-    copies = job.copies and isinstance(reader, ShardReader) and not catalog.told
+    copies = job.copies and isinstance(reader, ShardReader) and not catalog.from_rows
     # Raw samples have parts of JSON only as a whole, in which facts of images would grow stale.
     in_parts = any(len(place) > 1 for column in schema.fields for place in column.places)
     if same and not changed and (copies or not in_parts):
@@ -195,19 +196,19 @@ def _with_schema(job: Job, catalog: Catalog) -> Job:
     return replace(job, layout=layout, copies=False, schema=layout.schema, notes=tuple(notes))
 
 
-def _no_image(job: Job, catalog: Catalog) -> DsprepError:
-    """Return the error for samples without an image."""
-    assert catalog.settled is not None
-    if not catalog.reader.whole:
-        return OptionError(
-            f"{job.source.root}: holds images and labels; --only and --drop leave no image, and no "
-            "sample is without one: keep the field image"
-        )
-    fields = format_some(list(catalog.settled.schema.by_name))
+def no_image_error(where: str, schema: Schema) -> SourceError:
+    """Return the error for whole samples without an image."""
     return SourceError(
-        f"{job.source.root}: its samples have no image; fields are {fields}: give "
+        f"{where}: its samples have no image; fields are {format_some(list(schema.by_name))}: give "
         "--image-field NAME, or --no-image to accept samples without an image"
     )
+
+
+def idle_keep_fields(names: Iterable[str], schema: Schema) -> list[str]:
+    """Return a note on fields to keep that no sample has."""
+    unknown = [name for name in sorted(names) if not schema.named(name)]
+    which = "this field" if len(unknown) == 1 else "these"
+    return [f"--keep-fields {','.join(unknown)}: no sample has {which}"] if unknown else []
 
 
 def _lacking_image(job: Job, settled: Settled) -> list[str]:

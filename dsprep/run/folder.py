@@ -22,7 +22,7 @@ import google_crc32c
 from dsprep.dataset.manifest import FileReceipt
 from dsprep.errors import BadSample, DestinationError, SourceError
 from dsprep.formats.folder import LISTING, File, Listed, read_listing
-from dsprep.formats.lst import fits_lst, format_lst
+from dsprep.formats.values import fits_lst, format_lst
 from dsprep.plan.destination import Destination
 from dsprep.plan.plan import Plan
 from dsprep.storage.local import destination_errors, publish, sync_directory
@@ -50,10 +50,8 @@ def require_free(destination: Destination) -> None:
 def require_own_files(destination: Destination) -> None:
     """Refuse to replace a folder that holds files which dsprep did not write."""
     folder, listing = folder_of(destination), destination.companion(LISTING)
-    if not (folder.is_dir() and listing.exists()):
-        return
-    own = {file.path for sample in read_listing(listing) for file in sample.files}
-    for path, _ in _walk(folder):
+    own = {file.path for file in _files(listing)} if listing.exists() else set()
+    for path, _ in _walk(folder) if listing.exists() else ():
         if path not in own:
             raise DestinationError(
                 f"{folder / path}: dsprep did not write this file, and it lies in the folder to "
@@ -72,10 +70,9 @@ def whole_units(pieces: Target, destination: Destination) -> dict[str, Written]:
     tree = folder_of(destination) if is_published else pieces.tree
     sizes = dict(_walk(tree)) if tree.is_dir() and units else {}
     for name in units:
-        listing, files = pieces.path(name), list[File]()
-        is_whole = FileReceipt.of(listing).crc32c == found[name].crc32c
-        if is_whole:
-            files = [file for sample in read_listing(listing) for file in sample.files]
+        listing = pieces.path(name)
+        is_whole = FileReceipt.of(listing) == found[name].files[-1]
+        files = list(_files(listing)) if is_whole else []
         if not is_whole or any(sizes.get(file.path) != file.bytes for file in files):
             del found[name]
             continue
@@ -108,7 +105,7 @@ def finish_folder(plan: Plan, state: RunState) -> int:
                 file.write(sample.to_json())
         publish(partial, listing)
         _publish_tree(tree, folder_of(destination))
-    return sum(file.bytes for sample in read_listing(listing) for file in sample.files)
+    return sum(file.bytes for file in _files(listing))
 
 
 def _write_metadata(lines: Iterable[tuple[str, str]], tree: Path) -> list[File]:
@@ -203,23 +200,21 @@ def remove_folder(destination: Destination, names: Collection[str]) -> None:
         return are_real[directory]
 
     with destination_errors(final):
-        for path in _listed_paths(listing) if listing.exists() and not final.is_symlink() else ():
-            if is_real(path.rpartition("/")[0]):
-                (final / path).unlink(missing_ok=True)
+        try:
+            for path, *_ in _files(listing) if listing.exists() and not final.is_symlink() else ():
+                if ".." in path.split("/") or path[:1] == "/":
+                    raise ValueError("names a file elsewhere")
+                if is_real(path.rpartition("/")[0]):
+                    (final / path).unlink(missing_ok=True)
+        except ValueError as error:
+            raise DestinationError(f"{listing}: {error}; remove the folder yourself") from None
         for directory in sorted(filter(is_real, list(are_real)), key=len, reverse=True):
             with suppress(OSError):
                 os.rmdir(final / directory)
 
 
-def _listed_paths(listing: Path) -> Iterator[str]:
-    try:
-        for sample in read_listing(listing):
-            for file in sample.files:
-                if ".." in file.path.split("/") or file.path[:1] == "/":
-                    raise ValueError("names a file elsewhere")
-                yield file.path
-    except ValueError as error:
-        raise DestinationError(f"{listing}: {error}; remove the folder yourself") from None
+def _files(listing: Path) -> Iterator[File]:
+    return chain.from_iterable(sample.files for sample in read_listing(listing))
 
 
 def _walk(folder: Path) -> Iterator[tuple[str, int]]:

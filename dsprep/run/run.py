@@ -19,23 +19,14 @@ from dsprep.storage.local import destination_errors, free_bytes
 from dsprep.units import format_count, format_size
 from dsprep.workers.pool import Pool
 
-_PIECE_BYTES = 16_000_000
-"""Smaller pieces are not worth the joining."""
-
-_SMALL_FILE = 32_000
-"""Bytes of a file that takes longer to open than to copy twice."""
-
-_PIECES = 32
-"""Into about how many pieces a run of few shards is cut, so that all workers end together."""
+_PIECE_BYTES = 16_000_000  # smaller pieces are not worth the joining
+_SMALL_FILE = 32_000  # bytes of a file that takes longer to open than to copy twice
+_PIECES = 32  # about how many a run of few shards is cut into, so that all workers end together
 
 
 def unpack(task: tuple[Reader, int, str], report: Callable[[int], None]) -> None:
-    """Unpack a file of the source that cannot be read at random.
-
-    Its copy goes to a directory, under the file's number there, and has its name when it is whole.
-    """
-    reader, number, directory = task
-    path = os.path.join(directory, str(number))
+    """Unpack a file of the source to a path; the copy has this name when it is complete."""
+    reader, number, path = task
     with destination_errors(path):
         reader.write_spool(number, path + ".partial")
         os.replace(path + ".partial", path)
@@ -48,7 +39,7 @@ class Run:
     def __init__(self, plan: Plan, state: RunState, max_errors: int | None) -> None:
         """Prepare."""
         self._plan, self._state = plan, state
-        self._shards, self._pipeline = plan.shards, plan.pipeline
+        self._shards, self._pipeline = plan.shards, plan.job.pipeline(plan.catalog)
         self._sizes: list[int] = plan.catalog.table["size"].to_list()
         self._max_errors = max_errors
         self._rejects = self._misfits = 0
@@ -60,7 +51,7 @@ class Run:
         self._unpack(pool)
         # What workers write: shards or, if too few of these are left, pieces of them.
         units = {shard.name: [shard] for shard in self._shards}
-        if self._may_cut() and self._needs_pieces(pool.size):
+        if self._writes_pieces(pool.size):
             units = {shard.name: self._pieces(shard) for shard in self._shards}
         missing = []
         rejects = list(self._plan.lost)
@@ -106,44 +97,33 @@ class Run:
         missing = [n for n in range(len(sizes)) if not (directory / str(n)).exists()]
         self._progress.begin("unpacking", 0, sum(sizes[number] for number in missing))
         try:
-            tasks = [(reader, number, str(directory)) for number in missing]
+            tasks = [(reader, number, f"{directory}/{number}") for number in missing]
             for _ in pool.run(unpack, tasks, lambda size: self._progress.advance(0, size)):
                 pass
         finally:
             self._progress.end()
         self._pipeline = replace(self._pipeline, reader=reader.spooled(str(directory)))
 
-    def _may_cut(self) -> bool:
-        """Whether several workers may write one shard.
+    def _writes_pieces(self, workers: int) -> bool:
+        """Whether shards are cut into pieces, because workers would be idle otherwise.
 
-        Not if samples come front to back out of one compressed file, nor if only the worker that
-        writes a shard finds out whether its keys differ, nor without room for pieces on the disk.
+        Joining pieces copies all bytes once more. Decoding an image costs more than that, and so
+        does opening a small file, but not copying a large one.
         """
-        plan = self._plan
-        layout, reader = plan.job.layout, plan.catalog.reader
-        if not layout.concatenative or (
-            layout.equal_keys == "merged" and not plan.catalog.keys_known
-        ):
+        plan, layout, shards = self._plan, self._pipeline.layout, len(self._shards)
+        pipeline, reader = self._pipeline, plan.catalog.reader
+        # Only the worker that writes a shard finds out whether its keys differ.
+        keys_known = layout.equal_keys != "merged" or plan.catalog.keys_known
+        is_one_stream = layout.compressed or (reader.spools() and plan.in_order)
+        if workers == 1 or not layout.concatenative or not keys_known or is_one_stream:
             return False
-        if reader.spools() and plan.in_order:
-            return False
-        if plan.job.destination.remote is None:
-            return True
-        return 2 * sum(shard.bytes for shard in plan.shards) <= free_bytes(self._state.target.work)
-
-    def _needs_pieces(self, workers: int) -> bool:
-        """Whether workers would be idle if each wrote whole shards, and joining is worth it.
-
-        Joining copies all bytes once more. Decoding an image costs more than that, and so does
-        opening a small file, but not copying a large one. A compressed shard is one stream, never
-        joined.
-        """
-        pipeline, shards = self._pipeline, len(self._shards)
-        if pipeline.layout.compressed or workers == 1:
-            return False
+        if plan.job.destination.remote is not None:  # pieces wait on this disk
+            needed = 2 * sum(shard.bytes for shard in plan.shards)
+            if needed > free_bytes(self._state.target.work):
+                return False
         if pipeline.images.transform is not None or pipeline.images.check == "decode":
             return shards < 4 * workers
-        if pipeline.reader.whole and not pipeline.copies:
+        if reader.reads_samples and not pipeline.copies:
             return shards < workers
         return shards == 1 and sum(self._sizes) / len(self._sizes) < _SMALL_FILE
 

@@ -10,10 +10,12 @@ import os
 import zlib
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing
+from pathlib import Path
 from typing import Any, NamedTuple, TypeAlias
 
 from google_crc32c import extend
 
+from dsprep.dataset.manifest import FileReceipt
 from dsprep.errors import BadSample, RunStopped
 from dsprep.findings import Reject, reject_of
 from dsprep.formats.base import Format, path_of
@@ -24,20 +26,15 @@ from dsprep.sample import Sample
 from dsprep.sources.shards import ShardReader
 from dsprep.storage.local import OutputFile, destination_errors, open_regular
 
-_BUFFER = 1 << 18
-"""Bytes per write: few system calls, and still in a core's own cache for the checksum."""
+_BUFFER = 1 << 18  # bytes per write: few system calls, and the checksum finds them in the cache
+_LARGE_PART = 16384  # parts larger than this, on average, are written without joining them first
+_REJECTS = 100  # rejects that are reported at once
 
-_LARGE_PART = 16384
-"""Parts larger than this, on average, are written one by one rather than joined first."""
-
-_REJECTS = 100
-"""Rejects that are reported at once."""
-
+# The id, the label and the name of a sample, as an index beside a shard has them.
 Listed: TypeAlias = tuple[int, int | tuple[float, ...] | None, str]
-"""The id, the label and the name of a sample, as an index beside a shard has them."""
 
+# Called with the samples and bytes done, and the rejects met, since the last call.
 Report: TypeAlias = Callable[[int, int, list[Reject]], None]
-"""Called with the samples and bytes done, and the rejects met, since the last call."""
 
 
 class ShardTask(NamedTuple):
@@ -67,7 +64,7 @@ def write_shard(task: ShardTask, report: Report) -> Written:
     path = str(task.target.partial(task.name))
     written, sizes, listed = Written(), list[int](), list[Listed]()
     labels = _Labels(pipeline, written)
-    is_listed = layout.sidecar_suffixes and pipeline.reader.whole and not pipeline.copies
+    is_listed = layout.sidecar_suffixes and pipeline.reader.reads_samples and not pipeline.copies
     position = samples = pending = told = 0
 
     def tell() -> None:
@@ -99,15 +96,17 @@ def write_shard(task: ShardTask, report: Report) -> Written:
         writer.finish()
         tell()
     written.samples = position - len(written.rejected)
-    written.bytes, written.crc32c = writer.bytes, writer.crc32c
+    sidecars: list[FileReceipt] = []
     if layout.sidecar_suffixes:
         kept = rows.without(set(written.rejected))
         sizes = list(kept.sizes) if pipeline.copies else sizes
         if task.whole:
             kept = _rows_of(listed) if is_listed else kept
-            written.sidecars = _write_sidecars(path, layout, kept, sizes)
+            sidecars = _write_sidecars(path, layout, kept, sizes)
         else:
             written.sizes, written.listed = sizes, listed
+    own = FileReceipt(os.path.basename(path), writer.bytes, writer.crc32c)
+    written.files = [*sidecars, own]
     task.target.leave(task.name, written)
     return written
 
@@ -125,19 +124,19 @@ def join_pieces(task: JoinTask, report: Report) -> Written:
                     crc = extend(crc, block)
                     writer.add(block)
                     report(0, 0, [])
-            if crc != part.crc32c:
+            if crc != part.files[-1].crc32c:
                 os.unlink(piece)
                 raise RunStopped(
                     f"{piece}: its checksum is wrong, so dsprep removed it; "
                     "give the same command again to continue"
                 )
         writer.finish()
-    joined.bytes, joined.crc32c = writer.bytes, writer.crc32c
+    joined.files = [FileReceipt(task.name, writer.bytes, writer.crc32c)]
     if layout.sidecar_suffixes:
         listed = [each for part in parts for each in part.listed]
         sizes = [size for part in parts for size in part.sizes]
         rows = _rows_of(listed) if listed else task.rows
-        joined.sidecars = _write_sidecars(path, layout, rows, sizes)
+        joined.files = [*_write_sidecars(path, layout, rows, sizes), *joined.files]
     task.target.leave(task.name, joined)
     return joined
 
@@ -179,7 +178,7 @@ def _samples(pipeline: Pipeline, rows: Rows) -> Iterator[tuple[int, Sample | byt
         for block, count in pipeline.reader.copy(rows):
             yield count, block
         return
-    must_differ = pipeline.layout.equal_keys == "merged" and pipeline.reader.whole
+    must_differ = pipeline.layout.equal_keys == "merged" and pipeline.reader.reads_samples
     seen: set[str] = set()
     for sample in make_samples(pipeline, rows):
         if must_differ and isinstance(sample, Sample):
@@ -203,13 +202,14 @@ def _rows_of(listed: Sequence[Listed]) -> Rows:
 
 
 def _write_sidecars(
-    path: str, layout: Format, rows: Rows, sizes: Sequence[int]
-) -> dict[str, tuple[int, int]]:
-    written = {}
+    shard: str, layout: Format, rows: Rows, sizes: Sequence[int]
+) -> list[FileReceipt]:
+    written = []
     for suffix, data in layout.sidecars(rows, sizes).items():
-        with destination_errors(path), open(path + suffix, "wb") as file:
-            file.write(data)
-        written[suffix] = len(data), extend(0, data)
+        path = Path(shard).with_suffix(suffix)
+        with destination_errors(path):
+            path.write_bytes(data)
+        written.append(FileReceipt(path.name, len(data), extend(0, data)))
     return written
 
 

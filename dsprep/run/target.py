@@ -11,13 +11,20 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from dsprep.errors import DestinationError, OptionError, SourceError, StoreError
+from dsprep.dataset.manifest import FileReceipt
+from dsprep.errors import (
+    DestinationError,
+    DestinationStoreError,
+    OptionError,
+    SourceError,
+    StoreError,
+)
 from dsprep.findings import MisfitReject, Reject
 from dsprep.plan.destination import Destination
 from dsprep.storage.local import (
@@ -31,7 +38,7 @@ from dsprep.storage.local import (
     sync_directory,
     write_whole,
 )
-from dsprep.storage.location import LONGEST_KEY, Location
+from dsprep.storage.location import LONGEST_KEY
 from dsprep.units import format_size
 from dsprep.workers.worker import yield_core
 
@@ -48,11 +55,8 @@ class Written:
     """What a shard, or a piece of one, holds: its receipt."""
 
     samples: int = 0
-    bytes: int = 0  # its size on disk
-    crc32c: int = 0  # of its bytes on disk
+    files: Sequence[FileReceipt] = ()  # the files beside it, and last its own
     rejects: list[Reject] = field(default_factory=list)  # its samples that were not packed
-    # size and crc32c of each file beside it, by suffix
-    sidecars: dict[str, tuple[int, int]] = field(default_factory=dict)
     lost_frames: int = 0  # how many images are the first frame of an animation
     # the names of classes, by their numbers as text, that samples themselves tell
     class_names: dict[str, str] = field(default_factory=dict)
@@ -63,15 +67,9 @@ class Written:
     sizes: Sequence[int] = ()
     listed: Sequence[tuple[int, int | tuple[float, ...] | None, str]] = ()
 
-    def files(self, name: str) -> Iterator[tuple[str, int, int]]:
-        """Return name, size and crc32c of the files beside it, and last its own."""
-        for suffix, facts in self.sidecars.items():
-            yield str(Path(name).with_suffix(suffix)), *facts
-        yield name, self.bytes, self.crc32c
-
     @classmethod
     def merged(cls, parts: Sequence[Written], source: str) -> Written:
-        """Add up what parts hold, sizes and checksums aside; ``source`` is for messages."""
+        """Add up what parts hold, without their files; ``source`` is for messages."""
         whole = cls()
         for part in parts:
             whole.samples += part.samples
@@ -85,52 +83,35 @@ class Written:
 
     def to_json(self) -> dict[str, Any]:
         """Return what a receipt says."""
-        return {
-            "samples": self.samples,
-            "bytes": self.bytes,
-            "crc32c": self.crc32c,
-            "rejects": [
-                [each.path, each.reason, isinstance(each, MisfitReject)] for each in self.rejects
-            ],
-            "sidecars": self.sidecars,
-            "lost_frames": self.lost_frames,
-            "class_names": self.class_names,
-            "unlabeled": self.unlabeled,
-            "rejected": self.rejected,
-            "sizes": list(self.sizes),
-            "listed": list(self.listed),
-        }
+        rejects = [(each.path, each.reason, type(each) is MisfitReject) for each in self.rejects]
+        values = {name: getattr(self, name) for name in _PLAIN}
+        return values | {"files": [file.to_json() for file in self.files], "rejects": rejects}
 
     @classmethod
     def from_json(cls, values: dict[str, Any]) -> Written:
         """Read a receipt; anything that is none raises a LookupError, TypeError or ValueError."""
-        return cls(
-            samples=int(values["samples"]),
-            bytes=int(values["bytes"]),
-            crc32c=int(values["crc32c"]),
-            rejects=[
-                (MisfitReject if misfit else Reject)(path, reason)
-                for path, reason, misfit in values["rejects"]
-            ],
-            sidecars={name: (size, crc) for name, (size, crc) in dict(values["sidecars"]).items()},
-            lost_frames=int(values["lost_frames"]),
-            class_names=dict(values["class_names"]),
-            unlabeled=int(values["unlabeled"]),
-            rejected=list(values["rejected"]),
-            sizes=list(values["sizes"]),
-            listed=[
-                (id, tuple(label) if isinstance(label, list) else label, name)
-                for id, label, name in values["listed"]
-            ],
-        )
+        written = cls(**{name: values[name] for name in _PLAIN})
+        written.files = list(map(FileReceipt.from_json, values["files"]))
+        written.rejects = [
+            (MisfitReject if misfit else Reject)(path, reason)
+            for path, reason, misfit in values["rejects"]
+        ]
+        written.listed = [
+            (id, tuple(label) if isinstance(label, list) else label, name)
+            for id, label, name in written.listed
+        ]
+        return written
+
+
+# What a receipt has as it is. These names are also on the disk.
+_PLAIN = ("samples", "lost_frames", "class_names", "unlabeled", "rejected", "sizes", "listed")
 
 
 @dataclass(frozen=True)
 class Target:
-    """A directory that a data set goes to; `PrefixTarget` is one on S3.
+    """A directory that a data set goes to, as plain data for workers; see also `PrefixTarget`.
 
-    It is plain data: a worker that gets it publishes what it wrote. Methods raise
-    `DestinationError` if the target refuses.
+    Methods raise `DestinationError` if the target refuses.
     """
 
     destination: Destination
@@ -169,29 +150,21 @@ class Target:
     def leave(self, name: str, written: Written) -> None:
         """Publish a shard after its sidecars, then leave its receipt."""
         yield_core()
-        partial, final = self.partial(name), file_name(name)
-        suffixes = [*written.sidecars, ""]
-        etags = self.publish(
-            [
-                (Path(f"{partial}{suffix}"), file, crc32c)
-                for suffix, (file, _, crc32c) in zip(suffixes, written.files(final), strict=True)
-            ]
-        )
+        etags = self.publish(written.files)
         receipt = {"shard": name, "written": written.to_json(), "etags": etags}
-        self.note(f"{RECEIPTS}/{final}.json", json.dumps(receipt).encode())
+        self.note(f"{RECEIPTS}/{file_name(name)}.json", json.dumps(receipt).encode())
 
     def receipts(self) -> Iterator[tuple[str, Written]]:
         """Return the receipts of those files that are there as they tell."""
-        found: dict[str, tuple[Written, dict[str, tuple[int, str]]]] = {}
+        found: list[tuple[str, Written, dict[str, str]]] = []
         for data in self._read_all(self._below(self._note(f"{RECEIPTS}/"))):
             with suppress(LookupError, TypeError, ValueError, AttributeError):  # it is cut short
                 receipt = json.loads(data)
                 written = Written.from_json(receipt["written"])
-                files = written.files(file_name(receipt["shard"]))
-                stamps = {name: (size, receipt["etags"].get(name, "")) for name, size, _ in files}
-                found[receipt["shard"]] = written, stamps
-        there = self.stamps([name for _, stamps in found.values() for name in stamps])
-        for shard, (written, stamps) in found.items():
+                found.append((receipt["shard"], written, dict(receipt["etags"])))
+        there = self.stamps([file.name for _, written, _ in found for file in written.files])
+        for shard, written, etags in found:
+            stamps = {each.name: (each.bytes, etags.get(each.name, "")) for each in written.files}
             if stamps.items() <= there.items():
                 yield shard, written
 
@@ -218,7 +191,7 @@ class Target:
         for name in names:
             self.delete([self._note(name), *self._below(self._note(f"{name}/"))])
 
-    def has_leftovers(self) -> bool:
+    def has_notes(self) -> bool:
         """Whether a run is writing there, or has left something."""
         return self.work.is_dir() or bool(self._below(self._note()))
 
@@ -241,14 +214,15 @@ class Target:
                     found[name] = self.path(name).stat().st_size, ""
         return found
 
-    def publish(self, files: Sequence[tuple[Path, str, int]]) -> dict[str, str]:
-        """Give temporary files, with their crc32c, their final names; returns ETags."""
-        for temporary, name, _ in files:
+    def publish(self, files: Sequence[FileReceipt]) -> dict[str, str]:
+        """Give temporary files their final names; returns ETags."""
+        for file in files:
+            final = self.path(file.name)
             if self.durable:
-                publish(temporary, self.path(name))
+                publish(self.partial(file.name), final)
             else:
-                with destination_errors(self.path(name)):
-                    temporary.replace(self.path(name))
+                with destination_errors(final):
+                    self.partial(file.name).replace(final)
         return {}
 
     def publish_manifest(self, data: bytes) -> None:
@@ -325,79 +299,70 @@ class PrefixTarget(Target):
     """
 
     @property
-    def _remote(self) -> Location:
-        assert self.destination.remote is not None
-        return self.destination.remote
-
-    @property
     def _store(self) -> S3Store:
-        from dsprep.storage.s3.bucket import store_of  # a run on a disk needs no S3
+        assert self.destination.remote is not None
+        return _connect(self.destination.remote.bucket)
 
-        return store_of(self._remote.bucket)
-
-    def _key(self, name: str) -> str:
-        return self._remote.key + name
+    def _key(self, name: str = "") -> str:
+        assert self.destination.remote is not None
+        return self.destination.remote.key + name
 
     def stamps(self, names: Iterable[str]) -> dict[str, tuple[int, str]]:
         """List the files that begin as this data set's do."""
-        before = len(self._key(""))
-        with _refusals():
-            there = {
-                each.key[before:]: (each.size, each.etag)
-                for level in self._store.levels(self._key(self.destination.stem))
-                for each in level.files
-            }
+        before = len(self._key())
+        there = {
+            each.key[before:]: (each.size, each.etag)
+            for level in self._store.levels(self._key(self.destination.stem))
+            for each in level.files
+        }
         return {name: there[name] for name in names if name in there}
 
-    def publish(self, files: Sequence[tuple[Path, str, int]]) -> dict[str, str]:
+    def publish(self, files: Sequence[FileReceipt]) -> dict[str, str]:
         """Upload the files, if this run still holds the lease."""
         from dsprep.run.lease import LEASE, find_lease, lost_lease
         from dsprep.storage.s3.upload import upload
         from dsprep.storage.transfer import TransferOptions
 
         store, etags = self._store, {}
-        with _refusals():
-            lease = find_lease(store, self._key(self._note(LEASE)))
-            if lease is None or lease[0].encode() != read_whole(self.work / _HOLDER):
-                raise lost_lease(str(self.destination))
-            for path, name, crc32c in files:
-                sent = upload(path, store, self._key(name), TransferOptions(_pace()), crc32c)
-                etags[name] = sent.stored.etag
-                path.unlink()
+        lease = find_lease(store, self._key(self._note(LEASE)))
+        if lease is None or lease[0].encode() != read_whole(self.work / _HOLDER):
+            raise lost_lease(str(self.destination))
+        for file in files:
+            path, key = self.partial(file.name), self._key(file.name)
+            try:
+                sent = upload(path, store, key, TransferOptions(_pace()), file.crc32c)
+            except StoreError as error:
+                raise DestinationError(str(error)) from None
+            etags[file.name] = sent.stored.etag
+            path.unlink()
         return etags
 
     def publish_manifest(self, data: bytes) -> None:
         """Store the manifest on the condition that there is none."""
-        with _refusals():
-            self._store.publish(self._key(self.manifest), data)
+        self._store.publish(self._key(self.manifest), data)
 
     def delete(self, names: Iterable[str]) -> None:
         """Delete objects; missing ones are no failure."""
-        with _refusals():
-            for error in self._store.delete([self._key(name) for name in names]).values():
-                raise error
+        for error in self._store.delete([self._key(name) for name in names]).values():
+            raise error
 
     def _read(self, name: str) -> bytes | None:
-        with _refusals():
-            try:
-                return self._store.read(self._key(name))[0]
-            except StoreError as error:
-                if error.kind != "missing":
-                    raise
+        try:
+            return self._store.read(self._key(name))[0]
+        except StoreError as error:
+            if error.kind == "missing":
                 return None
+            raise DestinationError(str(error)) from None
 
     def _read_all(self, names: Sequence[str]) -> list[bytes]:
         return [data for data in _pace().each(self._read, names) if data is not None]
 
     def _write(self, name: str, data: bytes) -> None:
-        with _refusals():
-            self._store.put(self._key(name), data)
+        self._store.put(self._key(name), data)
 
     def _below(self, prefix: str) -> list[str]:
-        before = len(self._key(""))
-        with _refusals():
-            pages = self._store.list(self._key(prefix))
-            return [each.key[before:] for page in pages for each in page]
+        before, pages = len(self._key()), self._store.list(self._key(prefix))
+        return [each.key[before:] for page in pages for each in page]
 
     def hold(self, names: Iterable[str], tell: Callable[[str], None]) -> Hold:
         """Take the lease; the lock of the stage keeps out other runs on this machine."""
@@ -409,17 +374,16 @@ class PrefixTarget(Target):
                 f"{self.destination}: the name is too long: keys on S3 have at most "
                 f"{LONGEST_KEY:,} bytes"
             )
-        with _refusals():
-            make_stage(self.destination.directory)
-            lease = Lease(self._store, self._key(self._note(LEASE)), str(self.destination))
-            hold = Hold(self.work, str(self.destination), lease)
-            try:
-                require_rights(self._store, self._key(""), deleting=True)
-                lease.take(self.work / _HOLDER, tell)
-            except BaseException:
-                hold.release(keep=any(path.is_dir() for path in self.work.iterdir()))
-                raise
-            return hold
+        make_stage(self.destination.directory)
+        lease = Lease(self._store, self._key(self._note(LEASE)), str(self.destination))
+        hold = Hold(self.work, str(self.destination), lease)
+        try:
+            require_rights(self._store, self._key(), deleting=True)
+            lease.take(self.work / _HOLDER, tell)
+        except BaseException:
+            hold.release(keep=any(path.is_dir() for path in self.work.iterdir()))
+            raise
+        return hold
 
     def require_room(self, sizes: Sequence[int], freed: int) -> None:
         """Compare the shards that are in the stage at once with what is free on its disk."""
@@ -454,8 +418,7 @@ class Hold:
     def check(self) -> None:
         """Require that no other run has taken the lease."""
         if self._lease is not None:
-            with _refusals():
-                self._lease.check()
+            self._lease.check()
 
     def remove(self) -> None:
         """Remove the hidden directory, and a stage as a whole, then let other runs in."""
@@ -505,10 +468,12 @@ def _pace() -> Pace:
     return Pace()
 
 
-@contextmanager
-def _refusals() -> Iterator[None]:
-    """Turn what S3 refuses into an error of the destination, as for any other."""
+@cache
+def _connect(bucket: str) -> S3Store:
+    """Return the connection of this process, which raises errors of a destination."""
+    from dsprep.storage.s3.bucket import store_of  # a run on a disk needs no S3
+
     try:
-        yield
+        return store_of(bucket).in_role(DestinationStoreError)
     except StoreError as error:
         raise DestinationError(str(error)) from None

@@ -8,7 +8,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from itertools import chain
 
-from dsprep.dataset.manifest import Manifest, manifest_beside, read_manifest
+from dsprep.dataset.manifest import MANIFEST, Manifest, manifest_of, read_manifest
 from dsprep.dataset.recorded import recorded_options
 from dsprep.errors import DamagedShard, OtherVersion, SourceError
 from dsprep.formats import CONCATENATIVE, FORMATS, Format, format_of_source
@@ -106,7 +106,7 @@ def _of_files(
         raise SourceError(f"{missing[0]}: there is no such shard ({name})")
     require_records(files)
     if format_name is None and len(formats) > 1:
-        names = " and ".join(sorted(each.name for each in formats if each))
+        names = " and ".join(sorted(kind.name for kind in formats if kind))
         raise SourceError(f"{name}: shards of {names}; name those of one format")
     layout = CONCATENATIVE[format_name] if format_name else formats.pop()
     assert layout is not None
@@ -115,30 +115,36 @@ def _of_files(
         directories.setdefault(os.path.dirname(path), []).append(path)
     sets = []
     for directory, own in directories.items():
-        known, notes = manifest_beside(own, alone=alone)
-        if known is not None and known[1].format == layout.name:
-            found = _recorded(*known, own, alone)
-        else:
-            found = _of_others(directory, own, layout(), alone)
-            found = replace(found, notes=(*notes, *found.notes))
+        found = _of_own(directory, own, layout, alone)
         sets.append(replace(found, known=found.known or format_name is not None))
     return replace(joined(sets, name), files=tuple(files))
 
 
+def _of_own(directory: str, files: Sequence[str], layout: type[Format], alone: bool) -> ShardSet:
+    """Describe shards of one directory, by a manifest there if it names all of them."""
+    notes = []
+
+    def on_error(path: str, error: SourceError) -> None:
+        if isinstance(error, OtherVersion):
+            notes.append(f"{error}; it is taken for absent")
+        elif os.path.basename(path) != MANIFEST:
+            raise error  # another program may have written a file of the other name
+
+    if recorded := manifest_of(files, on_error, layout.name, alone):
+        return _recorded(*recorded, files, alone)
+    found = _of_others(directory, files, layout(), alone)
+    return replace(found, notes=(*notes, *found.notes))
+
+
 def recorded_schema(files: Sequence[str]) -> Schema | None:
     """Return the schema that a manifest beside files has of all of them; None if none has."""
-    with suppress(SourceError):
-        found, _ = manifest_beside(files, alone=len(files) == 1)
-        return found[1].schema if found else None
-    return None
+    found = manifest_of(files, lambda path, error: None)
+    return found[1].schema if found else None
 
 
 def _recorded(path: str, manifest: Manifest, files: Sequence[str], alone: bool = False) -> ShardSet:
     """Describe shards by their manifest."""
-    try:
-        made = recorded_options(manifest)
-    except SourceError as error:
-        raise SourceError(f"{path}: {error}") from None
+    made = recorded_options(manifest, path)
     counts = {shard.name: shard.samples for shard in manifest.shards}
     samples = {file: counts[os.path.basename(file)] for file in files}
     if not made.known:  # shards of others that have an index

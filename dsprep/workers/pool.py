@@ -88,9 +88,11 @@ class Pool:
         self._workers.append(worker)
         return worker
 
-    def map(self, function: Callable[[A], R], arguments: Iterable[A]) -> list[R]:
+    def map(
+        self, function: Callable[..., R], arguments: Iterable[object], report: Report | None = None
+    ) -> list[R]:
         """Call a function with each of the arguments; the results are in their order."""
-        results = dict(self.run(function, arguments))
+        results = dict(self.run(function, arguments, report))
         return [results[position] for position in range(len(results))]
 
     def run(

@@ -68,6 +68,7 @@ WORKER = [
         "units",
     ),
     "waits",
+    *("dataset", "dataset.manifest"),
     *("workers", "workers.worker"),
     *("formats", "formats.*", "images", "images.*", "storage", "storage.*"),
     "pipeline",

@@ -21,10 +21,11 @@ from base64 import b64encode
 from collections import deque
 from collections.abc import Callable, Iterator
 from contextlib import suppress
+from copy import copy
 from datetime import datetime
 from email.utils import parsedate_to_datetime
 from functools import cache, partial
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, NamedTuple, Self, TypeVar
 from urllib.parse import parse_qsl, quote, unquote_plus, urlsplit
 
 from dsprep.errors import StoreError
@@ -392,6 +393,12 @@ class Client:
             self._connection = Connection(bucket, self.config)
         except Exception as error:  # whatever is wrong in AWS's files
             raise self.failed("", "").explain(error) from None
+
+    def in_role(self, role: type[StoreError]) -> Self:
+        """Return a client with the same connections that raises errors of another role."""
+        other = copy(self)
+        other._role = role
+        return other
 
     def close(self) -> None:
         """Close connections."""
