@@ -163,12 +163,12 @@ def _click_option(field: Field[Any]) -> Callable[[F], F]:
         del about["default"]
     elif hint.startswith("Sequence"):
         about |= {"type": Names()} if "," in declared["metavar"] else {"multiple": True}
-    elif hint.startswith("float"):
-        about["type"] = click.FLOAT
     elif hint.startswith("int | str"):
         about["type"] = Parsed("size", parse_size)
-    elif hint.startswith("float"):
+    elif field.name == "bandwidth":
         about["type"] = Parsed("size", lambda text: float(parse_size(text.removesuffix("/s"))))
+    elif hint.startswith("float"):
+        about["type"] = click.FLOAT
     elif hint.startswith("int"):
         about["type"] = click.INT if declared["least"] is None else Count(declared["least"])
     short = {"--workers": ["-j"], "--output": ["-o"]}.get(name, [])

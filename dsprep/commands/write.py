@@ -51,12 +51,7 @@ from dsprep.storage.files import is_dir
 from dsprep.units import format_count, parse_size
 from dsprep.workers.pool import Pool, available_cores
 
-_DONE = {
-    "pack": "packed",
-    "convert": "converted",
-    "shard": "sharded",
-    "shard append": "appended",
-}
+_DONE = {"pack": "packed", "convert": "converted", "shard": "sharded", "shard append": "appended"}
 
 # Options that change encoded samples, which then are not copied as they are.
 _CHANGES = frozenset(
@@ -279,7 +274,7 @@ def carry_out(
         begin(plan, state, overwrite=overwrite, base=base)
         run = Run(plan, state, 0 if options.on_error == "fail" else options.max_errors)
         outcome = run.carry_out(pool, progress)
-        manifest = commit(plan, state, outcome, identity, base)
+        manifest = commit(plan, state, outcome, base)
     except KeyboardInterrupt:
         done = sum(shard.name in state.done for shard in plan.shards)
         where = "written" if plan.job.destination.remote is None else "on S3"

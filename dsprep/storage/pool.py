@@ -169,14 +169,12 @@ class Pace:
         results = dict(self._completed(self._threads, function, calls))
         return [results[index] for index in range(len(calls))]
 
-    def in_threads(
-        self, function: Callable[[A], B], items: Iterable[A], count: int
-    ) -> Iterator[tuple[A, B]]:
+    def in_threads(self, function: Callable[[A], B], items: Iterable[A]) -> Iterator[tuple[A, B]]:
         """Call a function in other threads, so that it may call `each`; yield results as they come.
 
         A failure stops everything; calls that run get some seconds to clean up.
         """
-        calls, threads = list(items), Threads(count)
+        calls, threads = list(items), Threads(self.concurrency)
         try:
             for index, result in self._completed(threads, function, calls, fatal=True):
                 yield calls[index], result

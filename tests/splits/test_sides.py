@@ -11,7 +11,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dsprep.errors import OptionError, SourceError
-from dsprep.splits.groups import (
+from dsprep.splits.ratios import Ratios, equal_ratios, make_ratios
+from dsprep.splits.sides import (
     assign_sides,
     draw,
     fill_empty_sides,
@@ -20,7 +21,6 @@ from dsprep.splits.groups import (
     place_groups,
     stable_sides,
 )
-from dsprep.splits.ratios import Ratios, equal_ratios, make_ratios
 
 properties = settings(deadline=None)
 

@@ -6,7 +6,7 @@ import polars as pl
 import pytest
 
 from dsprep.errors import OptionError, SourceError
-from dsprep.splits.assigned import assigned_values, class_labels, parse_assignment
+from dsprep.splits.samples import assigned_values, class_labels, parse_assignment
 
 PATHS = pl.Series("path", ["val/c.JPEG", "val/a.JPEG", "val/b.JPEG"])
 KAGGLE = """\
