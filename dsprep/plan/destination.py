@@ -11,7 +11,7 @@ from pathlib import Path
 from dsprep.errors import OptionError
 from dsprep.formats import FORMATS, format_of_file
 from dsprep.storage.local import scratch_name, stage_for
-from dsprep.storage.location import Location, is_s3, parse_url, require_disk
+from dsprep.storage.location import Location, canonical, is_s3, parse_url, require_disk
 
 DEFAULT_NAME = "train"  # the default prefix of names of shards
 
@@ -103,7 +103,7 @@ def require_apart(path: str, source: str) -> None:
     for each in (path, source):
         if not is_s3(each):
             require_local(each)
-        spellings.add(str(parse_url(each)).rstrip("/") if is_s3(each) else os.path.realpath(each))
+        spellings.add(canonical(each))
     if len(spellings) == 1:
         raise OptionError(f"{path}: is the source as well; choose another directory for the shards")
 

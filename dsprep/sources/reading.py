@@ -38,7 +38,7 @@ from dsprep.sources.scan import RunAll, begin_to_import_polars, scan_below
 from dsprep.sources.shardset import ShardSet, find_shards, joined
 from dsprep.storage.files import entries, exists, is_dir, is_file
 from dsprep.storage.local import SCRATCH
-from dsprep.storage.location import is_s3
+from dsprep.storage.location import canonical
 from dsprep.storage.s3.read import asked_once
 from dsprep.units import extension_in
 
@@ -394,10 +394,7 @@ def _require_finished(source: Source, files: Sequence[str]) -> None:
         for entry in entries(root):
             if not (entry.name.startswith(".") and entry.name.endswith(SCRATCH) and entry.is_dir()):
                 continue
-            own = source.own_state == entry.path or (
-                not is_s3(root)
-                and os.path.realpath(source.own_state) == os.path.realpath(entry.path)
-            )
+            own = canonical(source.own_state) == canonical(entry.path)
             notes = [note.name for note in entries(entry.path)]
             if not own and any(note == "run.json" or note.endswith(".partial") for note in notes):
                 some = os.path.join(root, "*" + os.path.splitext(files[0])[1])

@@ -8,9 +8,8 @@ from dataclasses import dataclass
 from dsprep.errors import StoreError
 from dsprep.storage.checksums import crc32c as crc32c_of_bytes
 from dsprep.storage.checksums import crc32c_of, may_be_wrong
-from dsprep.storage.s3.copy import copy
 from dsprep.storage.s3.download import download
-from dsprep.storage.s3.upload import require_rights, upload
+from dsprep.storage.s3.upload import copy, require_rights, upload
 from dsprep.storage.store import Stored
 from dsprep.storage.transfer import TransferOptions, plan_copy, plan_parts
 from dsprep.syncing.plan import Pair, Requests
