@@ -102,7 +102,7 @@ def source_of_split(options: SplitOptions) -> Source:
         values = values_of(options, SourceOptions) | values_of(options, ClassOptions)
         if not options.labels:
             values["path_column"] = None  # it is that of --assign
-        return Source(first, others=others, whole=True, choice=choice_of(options), **values)
+        return Source(first, others=others, needs_names=True, choice=choice_of(options), **values)
     if root is not None and first == STREAM:
         raise OptionError("--root goes with a list that is a file, not with stdin")
     if root is not None and classes is None and is_file(beside := classes_path(first)):
@@ -152,7 +152,7 @@ def _read(source: Source, options: SplitOptions, workers: int) -> Samples:
     require_effect("", {"--classes": source.classes}, labeled=catalog.is_labeled)
     catalog, odd_names = listable(catalog)
     reader = catalog.reader
-    in_files = not (reader.whole or reader.encodes) and is_dir(source.root)
+    in_files = not (reader.reads_samples or reader.encodes) and is_dir(source.root)
     return Samples(
         source.list_file or source.root,
         rows_of(catalog),

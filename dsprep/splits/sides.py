@@ -16,8 +16,8 @@ from polars.exceptions import ComputeError
 
 from dsprep.errors import OptionError, SourceError
 from dsprep.keywords import SplitOptions
-from dsprep.lists.hashing import hash_unit
 from dsprep.lists.rows import class_numbers, plain_paths
+from dsprep.lists.stats import hash_unit
 from dsprep.sample import key_expr
 from dsprep.sources.files import read_text_beside
 from dsprep.sources.table import parse_cells

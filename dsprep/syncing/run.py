@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-import threading
 import time
-from collections import Counter, deque
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from concurrent.futures import Future
 from contextlib import contextmanager, suppress
 from dataclasses import replace
 from glob import escape
-from queue import Empty, SimpleQueue
 from shlex import quote
 from typing import TypeVar
 
@@ -24,7 +21,6 @@ from dsprep.errors import (
     StoreError,
 )
 from dsprep.keywords import SyncOptions
-from dsprep.storage.pool import Pace
 from dsprep.storage.store import FATAL
 from dsprep.syncing.compare import BY_CONTENT, Verdict, by_content, has_crc32c, prove
 from dsprep.syncing.movers import Mover
@@ -49,7 +45,6 @@ B = TypeVar("B")
 
 _BATCHES = 64  # files whose contents are compared are divided among so many calls
 _PAGE = 1000  # keys in a page of a listing
-_GRACE = 8.0  # seconds that running calls have to end after a stop or a failure
 
 
 class Sync:
@@ -94,7 +89,7 @@ class Sync:
     def _take_inventory(self) -> None:
         """List both sides, and read the manifests of the source."""
         sides = (self._source, self._destination)
-        listings = dict(in_threads(lambda side: side.list(), sides, self._pace))
+        listings = dict(self._pace.in_threads(lambda side: side.list(), sides))
         self._ours, self._theirs = (listings[side] for side in sides)
         for side, error in zip(sides, (SourceError, DestinationError), strict=True):
             for path, why in listings[side].unseen:
@@ -132,7 +127,7 @@ class Sync:
         undecided = self._plan.undecided
         size = max(1, len(undecided) // _BATCHES)
         batches = [undecided[start : start + size] for start in range(0, len(undecided), size)]
-        for batch, verdicts in in_threads(lambda some: [*map(compare, some)], batches, self._pace):
+        for batch, verdicts in self._pace.in_threads(lambda some: [*map(compare, some)], batches):
             for pair, verdict in zip(batch, verdicts, strict=True):
                 self._plan.decide(pair, verdict)
 
@@ -236,7 +231,7 @@ class Sync:
                     f"manifest has {expected:08x}: see dsprep verify; nothing has been sent"
                 )
 
-        for _ in in_threads(require_true, self._plan.replaced, self._pace):
+        for _ in self._pace.in_threads(require_true, self._plan.replaced):
             pass
         for failed in self._destination.delete(sorted(self._plan.withdrawn)):
             raise DestinationError(
@@ -252,7 +247,7 @@ class Sync:
                 self._arrived.add(pair.path)
             return resumed
 
-        self._report.resumed += sum(resumed for _, resumed in in_threads(send, pairs, self._pace))
+        self._report.resumed += sum(resumed for _, resumed in self._pace.in_threads(send, pairs))
 
     @contextmanager
     def _one_failure(self, path: str) -> Iterator[None]:
@@ -301,7 +296,7 @@ class Sync:
                 return is_right(path)
             return False
 
-        wrong = sorted(path for path, right in in_threads(check, files, self._pace) if not right)
+        wrong = sorted(path for path, right in self._pace.in_threads(check, files) if not right)
         if not wrong:
             return ""
         return (
@@ -370,7 +365,7 @@ class Sync:
 
         paths = filter(self._filters.admit, self._ours.files)
         read: dict[bool, list[str]] = {True: [], False: []}
-        for path, (by, problem) in sorted(in_threads(check, paths, self._pace)):
+        for path, (by, problem) in sorted(self._pace.in_threads(check, paths)):
             if problem:
                 self._report.failures.append(Failure(path, problem))
                 self._report.state = "incomplete"
@@ -400,46 +395,3 @@ def manifests_in(
 def _stops_all(error: Exception) -> bool:
     """Whether all other files would meet this error, too."""
     return isinstance(error, Interrupted) or (isinstance(error, StoreError) and error.kind in FATAL)
-
-
-def in_threads(do: Callable[[A], B], items: Iterable[A], pace: Pace) -> Iterator[tuple[A, B]]:
-    """Call a function for all items; yield items and results as they come.
-
-    After a stop or a failure no more calls begin, and running ones get some seconds to end and to
-    clean up. The threads are daemons, which do not keep a process from ending.
-    """
-    waiting = deque(items)
-    done: SimpleQueue[tuple[A, Future[B]]] = SimpleQueue()
-
-    def work() -> None:
-        with suppress(IndexError):  # when nothing waits
-            while not pace.stopped:
-                item = waiting.popleft()
-                outcome: Future[B] = Future()
-                try:
-                    outcome.set_result(do(item))
-                except BaseException as error:  # it is raised where the result is asked for
-                    waiting.clear()
-                    outcome.set_exception(error)
-                done.put((item, outcome))
-
-    left = len(waiting)
-    threads = [
-        threading.Thread(target=work, name="file", daemon=True)
-        for _ in range(min(pace.concurrency, left))
-    ]
-    for thread in threads:
-        thread.start()
-    try:
-        while left:
-            pace.check()
-            with suppress(Empty):
-                item, outcome = done.get(timeout=0.5)
-                yield item, outcome.result()
-                left -= 1
-    except BaseException:
-        pace.stop()
-        deadline = time.monotonic() + _GRACE
-        for thread in threads:
-            thread.join(max(0.0, deadline - time.monotonic()))
-        raise

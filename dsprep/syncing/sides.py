@@ -209,7 +209,7 @@ class Prefix:
             refused = self.store.delete([*keys])
         except DsprepError as error:
             return [Failure(path, str(error)) for path in paths]
-        return [Failure(keys[refusal.key], str(refusal.error)) for refusal in refused]
+        return [Failure(keys[key], str(error)) for key, error in refused.items()]
 
 
 Side: TypeAlias = Directory | Prefix

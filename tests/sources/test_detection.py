@@ -8,8 +8,7 @@ import pytest
 
 from dsprep.errors import SourceError
 from dsprep.findings import notes_of
-from dsprep.sources.kinds import detect, shards_of
-from dsprep.sources.reading import make_source
+from dsprep.sources.reading import detect, make_source, shards_of
 from tests.images import jpeg
 
 

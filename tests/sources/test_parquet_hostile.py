@@ -17,7 +17,7 @@ from dsprep.errors import BadSample, SourceError
 from dsprep.sample import Sample
 from dsprep.sources.parquet import read_parquet
 from tests.images import jpeg
-from tests.unit.parquet_files import catalog_of, images, read_all, samples_of, spooled, write_table
+from tests.parquet_files import catalog_of, images, read_all, samples_of, spooled, write_table
 
 JPEG = jpeg(1)
 ROWS = 12

@@ -27,7 +27,7 @@ from dsprep.sample import Sample, Value
 from dsprep.schema import TYPES, Choice, Field, Reading, Schema
 from dsprep.sources.parquet import read_parquet
 from tests.images import gif, jpeg, png
-from tests.unit.parquet_files import (
+from tests.parquet_files import (
     IMAGE,
     catalog_of,
     images,

@@ -20,7 +20,7 @@ from dsprep.sample import Blobs, Floats, Ints, Sample
 from dsprep.sources.prefetch import OpenFiles
 from dsprep.sources.reading import make_source, read_source
 from dsprep.sources.shards import ShardReader
-from tests.contract.layouts import JPEG
+from tests.formats.layouts import JPEG
 
 
 def test_more_files_than_may_be_open(tmp_path: Path) -> None:
@@ -90,7 +90,7 @@ def test_nor_when_all_are_read_for_what_headers_do_not_tell(
     bad = [good[4][:-1] + b"x", good[6][:-1] + b"x"]
     data = b"".join([*good[:4], bad[0], good[5], bad[1], *good[7:], good[0][:50]])
     (tmp_path / "s.tfrecord").write_bytes(compress(data))
-    source = make_source(str(tmp_path / "s.tfrecord"), whole=True)
+    source = make_source(str(tmp_path / "s.tfrecord"), needs_names=True)
     catalog, findings = read_source(source)
     assert [value for _, value in outcomes(catalog)] == [0, 1, 2, 3, 5, 7, 8]
     assert catalog.table["cls"].to_list() == [0, 1, 2, 3, 5, 7, 8]

@@ -24,7 +24,7 @@ from dsprep.schema import (
     observe,
     settle,
 )
-from tests.contract.layouts import read
+from tests.formats.layouts import read
 
 GIF = b"GIF89a\1\0\1\0\0\0\0,\0\0\0\0\1\0\1\0\0\2\2D\1\0;"
 

@@ -25,9 +25,9 @@ from dsprep.formats.recordio_protobuf import (
 from dsprep.formats.stream import ShardStream
 from dsprep.sample import Blobs, Floats, Ints, Sample, Value
 from dsprep.schema import Choice, Field, Reading, Schema, observe, settle
-from tests.contract.layouts import JPEG, LABELS, PNG, encode, pictures, read, shard
-from tests.contract.record_messages import record_messages
-from tests.contract.test_contract import MAGIC, properties
+from tests.formats.layouts import JPEG, LABELS, PNG, encode, pictures, read, shard
+from tests.formats.record_messages import record_messages
+from tests.formats.test_contract import MAGIC, properties
 
 LAYOUT = RecordIOProtobuf()
 

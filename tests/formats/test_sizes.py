@@ -14,7 +14,7 @@ from dsprep.formats import Format
 from dsprep.formats.tfrecord import TFRecord
 from dsprep.formats.webdataset import WebDataset
 from dsprep.plan.cut import ShardSize, cut_by_bytes, cut_into, cut_pieces, plan_shards
-from tests.contract.layouts import (
+from tests.formats.layouts import (
     CLASSES,
     JPEG,
     LABELS,
@@ -28,7 +28,7 @@ from tests.contract.layouts import (
     shard,
     write,
 )
-from tests.contract.test_contract import (
+from tests.formats.test_contract import (
     admits,
     any_path,
     every_labeled_layout,

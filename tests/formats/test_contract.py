@@ -28,7 +28,7 @@ from dsprep.formats import (
 from dsprep.formats.stream import ShardStream
 from dsprep.rows import Rows
 from dsprep.sample import key_of
-from tests.contract.layouts import (
+from tests.formats.layouts import (
     JPEG,
     LABELS,
     LAYOUTS,

@@ -26,8 +26,7 @@ from dsprep.schema import (
     settle,
     type_of,
 )
-
-from ..images import jpeg, png
+from tests.images import jpeg, png
 
 TABLE = WebDataset()
 

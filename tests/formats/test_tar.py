@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 from dsprep.errors import BadSample, DamagedShard
 from dsprep.formats import tar
 from dsprep.formats.webdataset import WebDataset
-from tests.contract.layouts import JPEG, Picture, encode, read, shard
-from tests.contract.test_contract import properties
+from tests.formats.layouts import JPEG, Picture, encode, read, shard
+from tests.formats.test_contract import properties
 
 LAYOUT = WebDataset()
 END = bytes(1024)

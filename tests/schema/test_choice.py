@@ -13,7 +13,7 @@ import dsprep
 from dsprep.schema import Field, Schema
 from tests.conftest import Finished
 from tests.images import image_folder, jpeg
-from tests.unit.parquet_files import images, write_table
+from tests.parquet_files import images, write_table
 
 RunHere = Callable[..., Finished]
 

@@ -211,8 +211,8 @@ def test_a_damaged_manifest(on_ceph: Shelf) -> None:
     on_ceph.put("manifest.json", text, said=b"something else")
     assert "checksum" in on_ceph.wrong()["manifest.json"]
     values = json.loads(text)
-    on_ceph.put("manifest.json", json.dumps({**values, "samples": 13}).encode())
-    assert on_ceph.wrong() == {"manifest.json": "says 13 samples, but its shards 12"}
+    on_ceph.put("manifest.json", json.dumps({**values, "samples": 25}).encode())
+    assert on_ceph.wrong() == {"manifest.json": "says 25 samples, but its shards 24"}
 
 
 def test_what_else_is_there(on_ceph: Shelf) -> None:

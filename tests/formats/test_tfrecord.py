@@ -18,7 +18,7 @@ from dsprep.formats.tfrecord import PRESETS, TFRecord
 from dsprep.formats.values import is_detection_label
 from dsprep.sample import Blobs, Floats, Ints, Sample, Value, key_of
 from dsprep.schema import Choice, Field, Reading, Schema, Settled, observe, settle
-from tests.contract.layouts import (
+from tests.formats.layouts import (
     CLASSES,
     JPEG,
     LABELS,

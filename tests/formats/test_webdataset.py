@@ -24,7 +24,7 @@ from dsprep.formats.base import ShardFacts
 from dsprep.formats.webdataset import WebDataset
 from dsprep.sample import Sample, Value, image_kind_of, key_of
 from dsprep.schema import LABEL_TEXT, Choice, Field, Reading, Schema, observe, settle
-from tests.contract.layouts import (
+from tests.formats.layouts import (
     CLASSES,
     JPEG,
     LABELS,
@@ -39,8 +39,8 @@ from tests.contract.layouts import (
     shard,
     write,
 )
-from tests.contract.schemas import data_sets
-from tests.contract.test_contract import admits, any_path, properties
+from tests.formats.schemas import data_sets
+from tests.formats.test_contract import admits, any_path, properties
 
 PLAIN = WebDataset()
 METADATA = WebDataset(metadata=True)

@@ -21,7 +21,7 @@ from dsprep.sample import Sample
 from dsprep.schema import Choice, Reading, observe, select, settle
 from dsprep.sources.parquet import read_parquet
 from tests.images import jpeg, png
-from tests.unit.parquet_files import (
+from tests.parquet_files import (
     catalog_of,
     images,
     read_all,
@@ -56,7 +56,7 @@ class TestHuggingFace:
         catalog, findings = read_parquet([path], None)
         assert findings == []
         assert catalog.classes == ("cat", "dog")
-        assert catalog.is_told and catalog.schema is not None
+        assert catalog.schema_known and catalog.schema is not None
         assert catalog.schema.to_json() == {
             "fields": [
                 {"name": "image", "type": "image", "places": [["image"]]},
@@ -129,7 +129,7 @@ class TestHuggingFace:
         columns = {"image": images([JPEG, PNG, PNG]), "label": [0, 1, 1]}
         path = write_table(tmp_path / "a.parquet", columns, features=CLASSES)
         catalog = typed(read_parquet([path], ("dog", "eel", "cat"))[0])
-        assert catalog.told == {"label"}
+        assert catalog.from_rows == {"label"}
         assert catalog.table["cls"].to_list() == [2, 0, 0]
         assert [each.fields["label"] for each in read_all(catalog)] == [2, 0, 0]  # type: ignore[union-attr]
         with pytest.raises(SourceError, match="'cat'"):

@@ -135,7 +135,7 @@ def test_what_names_no_files_is_not_metadata(
     (tmp_path / "x/a.jpg").write_bytes(FILES["a.jpg"])
     (tmp_path / metadata).write_bytes(text.encode() if isinstance(text, str) else text)
     catalog, _ = read(tmp_path)
-    assert not catalog.reader.whole
+    assert not catalog.reader.reads_samples
     assert catalog.classes == ("x",)
     with pytest.raises(SourceError, match="is not what --from imagefolder says"):
         read(tmp_path, "imagefolder")
@@ -159,11 +159,11 @@ def test_images_can_be_taken_alone(tmp_path: Path) -> None:
         ("metadata.jsonl", '{"file_name":"/a.jpg"}', ":1: 'file_name' is '/a.jpg'"),
         ("metadata.jsonl", '{"file_name":"a.jpg"}\n{"file_name":3}', ":2: 'file_name' is 3"),
         ("metadata.jsonl", '{"file_name":"a.jpg"}\n{"n":3}', ":2: names no file"),
-        ("metadata.jsonl", '{"file_name":"a.jpg"}\n{', ":2: is no JSON object"),
+        ("metadata.jsonl", '{"file_name":"a.jpg"}\n{', ":2: is not a JSON object"),
         ("metadata.jsonl", '{"file_name":"a.jpg"}\n{"file_name":"a.jpg"}', ":2: names 'a.jpg' aga"),
         ("metadata.csv", "file_name,n\na.jpg\n", ":2: has 1 cells, the first row 2"),
-        ("metadata.csv", 'file_name,n\na.jpg,"b', "is no CSV"),
-        ("metadata.csv", b"file_name,n\na.jpg,\xff\n", ":2: is no CSV"),
+        ("metadata.csv", 'file_name,n\na.jpg,"b', "is not CSV"),
+        ("metadata.csv", b"file_name,n\na.jpg,\xff\n", ":2: is not CSV"),
         ("metadata.csv", "file_name,n\nnone.jpg,1\n", "names no file that is there"),
     ],
 )

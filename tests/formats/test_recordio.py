@@ -22,7 +22,7 @@ from dsprep.plan.cut import ShardSize, plan_shards
 from dsprep.rows import Rows
 from dsprep.sample import Floats, Sample
 from dsprep.schema import Choice, Field, Reading, Schema, observe, settle
-from tests.contract.layouts import (
+from tests.formats.layouts import (
     HEIGHT,
     JPEG,
     LABELS,
@@ -37,7 +37,7 @@ from tests.contract.layouts import (
     shard,
     write,
 )
-from tests.contract.test_contract import MAGIC, any_bytes, properties
+from tests.formats.test_contract import MAGIC, any_bytes, properties
 
 LAYOUT = RecordIO()
 IM2REC = Path(__file__).parents[2] / "scripts" / "bench" / "peers" / "im2rec.py"

@@ -12,7 +12,7 @@ import pytest
 from dsprep.formats.webdataset import WebDataset
 from tests.attack.trees import contents
 from tests.conftest import Finished
-from tests.contract.layouts import JPEG, PNG, read
+from tests.formats.layouts import JPEG, PNG, read
 from tests.images import jpeg
 
 LIBRARY = ctypes.util.find_library("archive")
