@@ -51,8 +51,6 @@ _TOLD = {
 }
 """What tells that a file is there, or proves it."""
 
-_RULES = {"--include": True, "--exclude": False}
-
 
 class _SyncCommand(GroupedCommand):
     """Keeps the order of ``--include`` and ``--exclude``; writes errors as JSON with ``--json``."""
@@ -62,8 +60,8 @@ class _SyncCommand(GroupedCommand):
         rules = []
         for word, following in pairwise([*args, ""]):
             name, equals, value = word.partition("=")
-            if name in _RULES:
-                rules.append(Rule(_RULES[name], value if equals else following))
+            if name in ("--include", "--exclude"):
+                rules.append(Rule(name == "--include", value if equals else following))
         ctx.meta["rules"] = rules
         return super().parse_args(ctx, args)
 
@@ -141,8 +139,7 @@ def sync(
     from dsprep.cli.sync_events import events_for
     from dsprep.syncing import sync as syncing
 
-    for name in ("include", "exclude"):
-        options.pop(name)
+    del options["include"], options["exclude"]  # their order is in the rules
     config = take_config(options)
     if clean_uploads:
         if destination is not None:

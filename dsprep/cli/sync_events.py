@@ -56,7 +56,6 @@ class JsonEvents(Events):
     """Writes ``{"event": "part", "name": "s3://…", "number": 3}`` and its like."""
 
     def __init__(self, stream: TextIO) -> None:
-        """Write to a stream."""
         self._stream, self._writing = stream, threading.Lock()
         for event in ("plan", "begin", "found", "part", "end", "fallback", "waiting"):
             setattr(self, event, partial(self.write, event))
@@ -76,7 +75,6 @@ class Lines(Events):
     """Writes a line from time to time, and at once what has to be known at once."""
 
     def __init__(self, stream: TextIO) -> None:
-        """Write to a stream."""
         self._stream, self._lock = stream, threading.RLock()
         self._said = self._start = time.monotonic()
         self._retried = -_RETRY_EVERY
@@ -130,7 +128,6 @@ class Bars(Lines):
     """Draws the progress, and writes lines above it."""
 
     def __init__(self, stream: TextIO) -> None:
-        """Draw on a terminal."""
         super().__init__(stream)
         self._ended = 0
         self._all: Any = None

@@ -30,8 +30,7 @@ from dsprep.units import format_count, format_some
 from dsprep.workers.pool import Pool
 
 _DIGEST_BYTES = 16
-_FILES_AT_ONCE = 64
-_IMAGES_AT_ONCE = 64
+_AT_ONCE = 64  # files and images a call
 _BLOCK = 1 << 20
 _BITS = 64
 _PAIRS_AT_ONCE = 1_000_000
@@ -68,8 +67,8 @@ def find_copies(
         notes.append(f"{what}, not compared: {format_some(empty.head(4).to_list())}")
     if distance is not None:
         paths = files["path"].to_list()
-        starts = range(0, len(paths), _IMAGES_AT_ONCE)
-        tasks = [(root, paths[start : start + _IMAGES_AT_ONCE]) for start in starts]
+        starts = range(0, len(paths), _AT_ONCE)
+        tasks = [(root, paths[start : start + _AT_ONCE]) for start in starts]
         about = "looking for images that are alike"
         with progress.task(about, len(paths)), Pool(workers) as pool:
             done = dict(pool.run(hash_images, tasks, progress.advance))
@@ -185,7 +184,7 @@ def _sets(rows: pl.Series) -> list[list[int]]:
 def _digests(root: str, pairs: Sequence[tuple[str, int]]) -> Generator[bytes, None, None]:
     """Digest files, given as path and size; a caller that stops early waits for none of them."""
     # A small file takes less time than a call. An object is in memory as a whole.
-    count = 1 if is_s3(root) else _FILES_AT_ONCE
+    count = 1 if is_s3(root) else _AT_ONCE
     batches = [pairs[at : at + count] for at in range(0, len(pairs), count)]
     for digests in ahead(
         (batch[0][1] if is_s3(root) else 0, partial(_digest_all, root, batch)) for batch in batches

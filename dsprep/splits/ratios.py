@@ -81,11 +81,6 @@ def make_ratios(shares: Mapping[str, str | float]) -> Ratios:
     return Ratios(tuple(shares), tuple(int(fraction * unit) for fraction in fractions))
 
 
-def equal_ratios(names: Sequence[str]) -> Ratios:
-    """Make sides of equal shares."""
-    return Ratios(tuple(names), (1,) * len(names))
-
-
 def require_side_names(names: Iterable[str]) -> None:
     """Refuse names of sides that cannot be names of lists and directories."""
     seen: dict[str, str] = {}

@@ -17,7 +17,7 @@ from dsprep.options import require_effect
 from dsprep.sources.match import find_spelled, more_than_names, settle_duplicates
 from dsprep.sources.reading import Source, choice_of, read_source
 from dsprep.sources.table import find_columns, parse_cells
-from dsprep.splits.ratios import Ratios, equal_ratios, make_ratios
+from dsprep.splits.ratios import Ratios, make_ratios
 from dsprep.storage.files import is_dir, is_file
 from dsprep.text import read_text, refuse
 from dsprep.units import quoted_names
@@ -65,7 +65,7 @@ def require_sense(options: SplitOptions) -> None:
 def wanted_ratios(options: SplitOptions) -> Ratios:
     """Return the sides and their shares."""
     if options.folds is not None:
-        return equal_ratios([str(fold) for fold in range(options.folds)])
+        return Ratios(tuple(map(str, range(options.folds))), (1,) * options.folds)
     # a file that gives classes is that of validation images
     return make_ratios(options.ratios or ({"val": "1"} if options.assign else DEFAULT_RATIOS))
 
@@ -116,13 +116,8 @@ def read_samples(
     """Read the samples: with the classes that ``--assign`` gives, or beside its sides."""
     if options.assign is None:
         return _read(source, options, workers), None
-    assignment = parse_assignment(
-        read_text(options.assign),
-        options.assign,
-        options.assign_column,
-        options.path_column,
-        is_shared=source.labels is not None,
-    )
+    text, column, shared = read_text(options.assign), options.assign_column, bool(source.labels)
+    assignment = parse_assignment(text, options.assign, column, options.path_column, shared)
     gives_classes = assignment.gives != "side"
     names_own = gives_classes and not source.chooses  # then --classes names those of the file
     samples = _read(replace(source, classes=None) if names_own else source, options, workers)
@@ -185,11 +180,7 @@ class Assignment:
 
 
 def parse_assignment(
-    text: str,
-    source: str,
-    column: str | None,
-    path_column: str | None = None,
-    is_shared: bool = False,
+    text: str, source: str, column: str | None, path_column: str | None = None, shared: bool = False
 ) -> Assignment:
     """Parse a file that assigns samples.
 
@@ -207,7 +198,7 @@ def parse_assignment(
         refuse(source, values, wrong, lambda row: f"{row['value']!r} is no class number from 1")
         return Assignment("number", values)
     cells, numbers = parse_cells(text, source)
-    if is_shared and path_column not in cells.columns:
+    if shared and path_column not in cells.columns:
         path_column = None
     gives = "side"
     if column is None:

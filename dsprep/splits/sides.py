@@ -134,10 +134,8 @@ def _strata(options: SplitOptions, samples: Samples) -> tuple[pl.Series, str, li
     if numbers is not None:
         places = numbers.unique().sort().search_sorted(numbers).cast(pl.Int64)
         return places.alias("stratum"), "stratified by class", []
-    why_not = []
-    if options.stratify:
-        what = "labels are not single class numbers" if samples.labeled else "there are no labels"
-        why_not.append(f"not stratified, as {what}")
+    what = "labels are not single class numbers" if samples.labeled else "there are no labels"
+    why_not = [f"not stratified, as {what}"] if options.stratify else []
     same = pl.Series("stratum", [0], pl.Int64).new_from_index(0, samples.rows.height)
     return same, "at random", why_not
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from fnmatch import translate
 from functools import cached_property
@@ -96,10 +96,10 @@ class SyncPlan:
         else:
             self.same[pair.path] = verdict.by
 
-    def spare(self, stays: Callable[[str], bool]) -> None:
+    def spare(self, places: Collection[str]) -> None:
         """Keep files that would be deleted."""
-        self.spared += filter(stays, self.deletions)
-        self.deletions = [path for path in self.deletions if not stays(path)]
+        self.spared += [path for path in self.deletions if lies_in(path, places)]
+        self.deletions = [path for path in self.deletions if not lies_in(path, places)]
 
     @property
     def replaced(self) -> list[Pair]:
@@ -144,7 +144,7 @@ def plan_sync(
     if options.delete:
         gone = found.keys() - source.keys() - set(named)
         plan.deletions = sorted(filter(filters.admit, gone))
-        plan.spare(lambda path: lies_in(path, spared))
+        plan.spare(spared)
     return plan
 
 

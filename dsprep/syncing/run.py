@@ -23,7 +23,6 @@ from dsprep.errors import (
 from dsprep.keywords import SyncOptions
 from dsprep.storage.store import FATAL
 from dsprep.syncing.compare import BY_CONTENT, Verdict, by_content, has_crc32c, prove
-from dsprep.syncing.leases import require_idle
 from dsprep.syncing.movers import Mover
 from dsprep.syncing.plan import (
     Failure,
@@ -38,7 +37,7 @@ from dsprep.syncing.plan import (
     plan_sync,
     why_not,
 )
-from dsprep.syncing.sides import ROOT, Directory, Prefix
+from dsprep.syncing.sides import ROOT, Directory, Prefix, require_idle
 from dsprep.units import format_count, format_size, format_some
 
 A = TypeVar("A")
@@ -52,7 +51,6 @@ class Sync:
     """One run, from one side to the other. Its steps are methods, in the order of `run`."""
 
     def __init__(self, mover: Mover, options: SyncOptions) -> None:
-        """Prepare."""
         self._mover, self._options, self._filters = mover, options, Filters(options.rules)
         self._source, self._destination, self._pace = (
             mover.source,
@@ -160,7 +158,7 @@ class Sync:
                 plan.sends.append((pair, "withdrawn"))
         going = {*plan.deletions, *(pair.path for pair, _ in plan.sends)}
         staying = {file for path, files in there.items() if path not in going for file in files}
-        plan.spare(staying.__contains__)
+        plan.spare(staying)
 
     def _describe_plan(self) -> None:
         """Report what is planned."""
@@ -209,7 +207,7 @@ class Sync:
         """Send what is to be sent, in the order in which it may be seen."""
         plan = self._plan
         changed = [*(pair.path for pair, _ in plan.sends), *plan.deletions]
-        require_idle(self._mover, self._theirs.leases, changed)
+        require_idle(self._destination, self._theirs.leases, changed, self._mover.way)
         if plan.sends:
             self._mover.way.events.plan(len(plan.sends), plan.bytes)
             self._mover.require_rights()
@@ -346,11 +344,9 @@ class Sync:
 
     def _verify(self) -> None:
         """Prove all files by the checksums that S3 keeps, also those not sent now."""
-        remote, other = self._destination, self._source
-        if not isinstance(remote, Prefix):
-            remote, other = other, remote
-        assert isinstance(remote, Prefix)
-        prefix = remote
+        sides = (self._destination, self._source)
+        remote = next(side for side in sides if isinstance(side, Prefix))
+        other = self._source if remote is self._destination else self._destination
         # The checksums in the source's manifests are no proof of what was downloaded.
         checksums = self._checksums if other is self._source else {}
 
@@ -360,8 +356,8 @@ class Sync:
                 file = replace(file, key=path)
             content = other.content(file, checksums.get(path))
             try:
-                stored = prefix.store.stat(prefix.prefix + path)
-                return prove(content, stored, lambda stored: prefix.content(stored).read_crc32c())
+                stored = remote.store.stat(remote.prefix + path)
+                return prove(content, stored, lambda stored: remote.content(stored).read_crc32c())
             except DsprepError as error:
                 if _stops_all(error):
                     raise

@@ -6,25 +6,29 @@ import errno
 import hashlib
 import os
 import stat
-from collections.abc import Iterator, Sequence
+import time
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
+from os.path import splitext
 from pathlib import Path
 from shlex import quote
 from typing import TypeAlias
 
-from dsprep.errors import DsprepError, SourceError, StoreError
-from dsprep.run.lease import LEASE
+from dsprep.errors import DestinationError, DsprepError, SourceError, StoreError
+from dsprep.run.lease import DEAD_AFTER, LEASE, LONG_AGO
 from dsprep.storage.checksums import crc32c, is_whole, known_crc32c, may_be_wrong
 from dsprep.storage.local import LONGEST_NAME, SCRATCH, is_scratch, open_regular, read_whole
 from dsprep.storage.pool import Pace
 from dsprep.storage.s3.bucket import S3Store
 from dsprep.storage.s3.read import read_back
 from dsprep.storage.store import Stored
+from dsprep.storage.transfer import TransferOptions
 from dsprep.syncing.plan import Failure, Left
 
 # Bytes read and hashed at once: they are still in the processor's cache when they are hashed.
 _BLOCK = 1 << 20
+_LOOK_EVERY = 2.0  # seconds between two looks at a lease
 _TRIES = 3  # reads of a small object whose bytes do not match its checksum
 ROOT = "."  # the path of a failure to list a side at all
 _BROKEN = (errno.ENOENT, errno.ENOTDIR, errno.ELOOP)  # errors of a link whose target is missing
@@ -210,6 +214,39 @@ class Prefix:
 
 Side: TypeAlias = Directory | Prefix
 """A location that files are synced from or to."""
+
+
+def require_idle(
+    destination: Side, leases: Mapping[str, Stored], paths: Collection[str], way: TransferOptions
+) -> None:
+    """Raise if another command is writing files that this one would write."""
+    for lease, stored in leases.items():
+        above, scratch, _ = f"/{lease}".rsplit("/", 2)
+        stem, _ = splitext(scratch.removesuffix(SCRATCH).removeprefix("."))
+        # The lease protects paths with this prefix: train.idx stands beside train.rec.
+        before = f"{above}/{stem}".removeprefix("/")
+        if time.time() - stored.modified > LONG_AGO:
+            continue
+        if not any(path.startswith(before) for path in paths):
+            continue
+        # A killed run may have left it. A live run renews it.
+        place = f"{destination.name(before)}: another dsprep command"
+        try:
+            first, began = destination.read(lease), time.monotonic()
+            way.events.waiting(
+                f"{place} was writing there; waiting for up to {DEAD_AFTER:.0f} s to see whether "
+                "it still is"
+            )
+            while time.monotonic() - began <= DEAD_AFTER:
+                way.pace.wait(_LOOK_EVERY)
+                if destination.read(lease) != first:
+                    raise DestinationError(f"{place} is writing there; wait for it to end")
+        except StoreError as error:
+            if error.kind != "missing":
+                raise
+            raise DestinationError(
+                f"{place} has just ended there; give the same command again"
+            ) from None
 
 
 def unfit(path: str) -> str:

@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 
 from dsprep.errors import OptionError
 from dsprep.splits.ratios import (
+    Ratios,
     apportion,
-    equal_ratios,
     largest_remainder,
     make_ratios,
     parse_ratios,
@@ -48,7 +48,7 @@ def test_shares_of_a_whole_are_kept(parts: list[int]) -> None:
 
 
 def test_folds_are_equal() -> None:
-    assert equal_ratios(["0", "1", "2", "3"]).bounds() == [0.25, 0.5, 0.75]
+    assert Ratios(("0", "1", "2", "3"), (1, 1, 1, 1)).bounds() == [0.25, 0.5, 0.75]
 
 
 @pytest.mark.parametrize(

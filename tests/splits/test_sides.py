@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dsprep.errors import OptionError, SourceError
-from dsprep.splits.ratios import Ratios, equal_ratios, make_ratios
+from dsprep.splits.ratios import Ratios, make_ratios
 from dsprep.splits.sides import (
     assign_sides,
     draw,
@@ -88,7 +88,7 @@ def test_groups_fill_sides_by_their_shares() -> None:
 
 def test_groups_of_several_classes_even_out() -> None:
     groups = [[(0, 9), (1, 1)], [(0, 1), (1, 9)]] * 20
-    placed = place_groups(groups, equal_ratios("ab"), [200, 200])
+    placed = place_groups(groups, Ratios(("a", "b"), (1, 1)), [200, 200])
     for side in (0, 1):
         on_side = [group for group, place in zip(groups, placed, strict=True) if place == side]
         assert sum(group[0][1] for group in on_side) == 100
@@ -211,7 +211,7 @@ def test_single_samples_make_up_for_groups(groups: int, seed: int) -> None:
 
 def test_the_seed_chooses() -> None:
     samples = samples_of([number % 5 for number in range(1000)])
-    ratios = equal_ratios("ab")
+    ratios = Ratios(("a", "b"), (1, 1))
     other = samples.with_columns(draw(samples["path"], 1))
     first, second = assign_sides(samples, ratios, 0), assign_sides(other, ratios, 1)
     assert first.to_list() == assign_sides(samples, ratios, 0).to_list()
@@ -258,7 +258,7 @@ def test_stable_sides_are_about_right(seed: int) -> None:
 def test_equal_paths_are_told_apart_by_their_ids(paths: list[str]) -> None:
     samples = pl.DataFrame({"path": paths, "index": [3, 1, 2, 0], "stratum": [0, 0, 0, 0]})
     samples = samples.with_columns(draw(samples["path"], 0))
-    ratios = equal_ratios("ab")
+    ratios = Ratios(("a", "b"), (1, 1))
     sides = dict(zip(samples["index"], assign_sides(samples, ratios, 0), strict=True))
     other = samples[[2, 0, 3, 1]]
     again = dict(zip(other["index"], assign_sides(other, ratios, 0), strict=True))
