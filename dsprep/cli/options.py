@@ -209,7 +209,7 @@ def take_source(options: dict[str, Any], root: str, *others: str) -> Source:
 
     kinds = (SourceOptions, ClassOptions, FieldOptions)
     given = {each.name: options.pop(each.name) for kind in kinds for each in _declared(kind)}
-    return make_source(root, others=others, whole=True, **given)
+    return make_source(root, others=others, needs_names=True, **given)
 
 
 _images = option_group("Images")

@@ -222,14 +222,13 @@ def check_list(options: CheckOptions) -> CheckReport:
 def _look_up(root: str, rows: pl.DataFrame, source: str) -> Iterator[Fault]:
     """Look up every file whose path leads nowhere else; or every sample, if the root has these."""
     from dsprep.sources.files import Files  # few runs need them
-    from dsprep.sources.kinds import detect, holds_images
     from dsprep.sources.match import find_samples
-    from dsprep.sources.reading import make_source
+    from dsprep.sources.reading import detect, holds_images, make_source
 
     rows = rows.filter(~tables.leads_outside(pl.col("path")))
     samples = None
     if not (is_dir(root) and holds_images(root)):
-        samples = detect(make_source(root, whole=True))
+        samples = detect(make_source(root, needs_names=True))
     if samples is None:
         yield from find_missing(root, rows)
         return

@@ -17,7 +17,7 @@ from polars.exceptions import PolarsError
 from dsprep.catalog import Catalog
 from dsprep.errors import DestinationError, SourceError
 from dsprep.findings import Reject
-from dsprep.formats.lst import format_number
+from dsprep.formats.values import format_number
 from dsprep.text import refuse
 from dsprep.units import quoted
 
