@@ -74,7 +74,7 @@ def merge_rows(base: pl.DataFrame, ours: pl.DataFrame, theirs: pl.DataFrame) -> 
     ours if both did; rows that only the other side has stand at the end.
     """
     tables = {"base": base, "ours": ours, "theirs": theirs}
-    pairs = {side: match_rows(base, tables[side]) for side in _SIDES}
+    pairs = {side: _pair(base, tables[side]) for side in _SIDES}
     order = next((side for side in _SIDES if _has_changed_order(pairs[side])), None)
     items = _items(tables, pairs)
     rows = items.filter(~pl.col("same"))
@@ -154,7 +154,7 @@ def _items(tables: dict[str, pl.DataFrame], pairs: dict[Side, pl.DataFrame]) -> 
     new = []
     for side, found in pairs.items():
         rows = tables[side].height
-        same &= ~unpaired(base.height, found["a"].filter(_is_same(base, tables[side], found)))
+        same &= ~unpaired(base.height, found["a"].filter(found["same"]))
         partners = pl.repeat(None, base.height, dtype=pl.Int64, eager=True)
         items = items.with_columns(partners.scatter(found["a"], found["b"]).alias(side))
         others = pl.int_range(rows, dtype=pl.Int64, eager=True).filter(unpaired(rows, found["b"]))
@@ -162,14 +162,16 @@ def _items(tables: dict[str, pl.DataFrame], pairs: dict[Side, pl.DataFrame]) -> 
     return pl.concat([items.with_columns(same=same), *new], how="diagonal")
 
 
-def _is_same(base: pl.DataFrame, side: pl.DataFrame, pairs: pl.DataFrame) -> pl.Series:
-    """Whether each pair is a row that did not change."""
-    return pairs["alike"] & (base["label"].gather(pairs["a"]) == side["label"].gather(pairs["b"]))
+def _pair(base: pl.DataFrame, side: pl.DataFrame) -> pl.DataFrame:
+    """Pair the rows of a side with those of the base; ``same`` says that one did not change."""
+    pairs = match_rows(base, side)
+    labels = base["label"].gather(pairs["a"]), side["label"].gather(pairs["b"])
+    return pairs.with_columns(same=pairs["alike"] & (labels[0] == labels[1]))
 
 
 def _count_edits(base: pl.DataFrame, side: pl.DataFrame, pairs: pl.DataFrame) -> Edits:
-    changed = (~_is_same(base, side, pairs)).sum()
-    return Edits(side.height - pairs.height, base.height - pairs.height, int(changed))
+    changed = pairs.height - int(pairs["same"].sum())
+    return Edits(side.height - pairs.height, base.height - pairs.height, changed)
 
 
 def _differ(one: str, other: str, name: str) -> pl.Expr:
