@@ -225,7 +225,7 @@ def understand(shards: Shards, choice: Choice, pool: Pool) -> Understood:
             why = str(error)
             continue
         assert catalog.settled is not None
-        if catalog.reader.whole and catalog.reader.table.name == layout.name:
+        if catalog.reader.reads_samples and catalog.reader.table.name == layout.name:
             settled, pixels = catalog.settled, catalog.reader.pixels
             notes = tuple(notes_of(findings))
             return Understood(settled.schema, settled.ignored, False, notes, pixels)
