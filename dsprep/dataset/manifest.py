@@ -181,9 +181,9 @@ def single_of(manifest: str) -> str | None:
 
 def manifest_of(
     files: Sequence[str],
-    on_error: Callable[[str, SourceError], None],
-    format_name: str | None = None,
     single: bool = True,
+    format_name: str | None = None,
+    on_error: Callable[[str, SourceError], None] = lambda path, error: None,
 ) -> tuple[str, Manifest] | None:
     """Return the manifest that names all of some files of a directory, and its path.
 
