@@ -51,11 +51,11 @@ class Catalog:
     classes: tuple[str, ...] | None  # the class names, by number; None if there are none
     reader: Reader  # how workers read the samples
     schema: Schema | None = None  # the fields, as far as the source declares them
-    is_told: bool = False  # whether it declares all of them, so that no sample has to be looked at
+    schema_known: bool = False  # whether it declares all, so that no sample is looked at
     settled: Settled | None = None  # the schema of the samples; None before a look settles it
     keys_known: bool = True  # whether the paths give the keys; if not, only the samples have them
-    # what whole samples take from the table, because a list says otherwise: `label`, `id`
-    told: frozenset[str] = frozenset()
+    # what samples take from the table, because a list says otherwise: `label`, `id`
+    from_rows: frozenset[str] = frozenset()
 
     def __post_init__(self) -> None:
         """Check the rules, as far as that is cheap."""
@@ -107,7 +107,7 @@ class Catalog:
     def with_settled(self, settled: Settled) -> Catalog:
         """Return the catalog with this schema, which its reader converts samples to."""
         reader = self.reader
-        if reader.whole:
+        if reader.reads_samples:
             fields = tuple(each for each in settled.schema.fields if each.places)
             schema = replace(settled.schema, fields=fields)
             reader = replace(reader, reading=Reading(schema, reader.table, settled.ignored))

@@ -163,12 +163,12 @@ def _click_option(field: Field[Any]) -> Callable[[F], F]:
         del about["default"]
     elif hint.startswith("Sequence"):
         about |= {"type": Names()} if "," in declared["metavar"] else {"multiple": True}
-    elif hint.startswith("float"):
-        about["type"] = click.FLOAT
     elif hint.startswith("int | str"):
         about["type"] = Parsed("size", parse_size)
-    elif hint.startswith("float"):
+    elif field.name == "bandwidth":
         about["type"] = Parsed("size", lambda text: float(parse_size(text.removesuffix("/s"))))
+    elif hint.startswith("float"):
+        about["type"] = click.FLOAT
     elif hint.startswith("int"):
         about["type"] = click.INT if declared["least"] is None else Count(declared["least"])
     short = {"--workers": ["-j"], "--output": ["-o"]}.get(name, [])
@@ -209,7 +209,7 @@ def take_source(options: dict[str, Any], root: str, *others: str) -> Source:
 
     kinds = (SourceOptions, ClassOptions, FieldOptions)
     given = {each.name: options.pop(each.name) for kind in kinds for each in _declared(kind)}
-    return make_source(root, others=others, whole=True, **given)
+    return make_source(root, others=others, needs_names=True, **given)
 
 
 _images = option_group("Images")

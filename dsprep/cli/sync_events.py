@@ -32,18 +32,24 @@ _FACTS = {
     "end": ("name", "bytes", "proof"),
     "fallback": ("text",),
     "waiting": ("text",),
+    "retry": ("error", "kind", "seconds"),
+    "error": ("text", "code"),
 }
-"""What the arguments of methods of :class:`Events` are called in JSON."""
+"""The events in JSON: those of :class:`Events`, and the error that ends a command."""
 
 
 @contextmanager
 def events_for(stream: TextIO, as_json: bool, quiet: bool) -> Iterator[Events]:
     """What listens to a sync: nobody, a program, or what suits a stream that people read."""
-    if quiet or as_json:
-        yield JsonEvents(stream) if as_json and not quiet else Events()
-        return
-    with closing((Bars if stream.isatty() else Lines)(stream)) as events:
-        yield events
+    if quiet:
+        yield Events()
+    elif as_json:
+        yield JsonEvents(stream)
+    elif stream.isatty():
+        with closing(Bars(stream)) as bars:
+            yield bars
+    else:
+        yield Lines(stream)
 
 
 class JsonEvents(Events):
@@ -52,20 +58,18 @@ class JsonEvents(Events):
     def __init__(self, stream: TextIO) -> None:
         """Write to a stream."""
         self._stream, self._writing = stream, threading.Lock()
-        for event in _FACTS:
-            setattr(self, event, partial(self._write, event))
-
-    def _write(self, event: str, *values: Any) -> None:
-        self.write(event, **dict(zip(_FACTS[event], values, strict=True)))
+        for event in ("plan", "begin", "found", "part", "end", "fallback", "waiting"):
+            setattr(self, event, partial(self.write, event))
 
     def retry(self, error: StoreError, delay: float) -> None:
         """Write why a request is made again, and when."""
-        self.write("retry", error=str(error), kind=error.kind, seconds=round(delay, 3))
+        self.write("retry", str(error), error.kind, round(delay, 3))
 
-    def write(self, event: str, **facts: Any) -> None:
+    def write(self, event: str, *values: Any) -> None:
         """Write an event."""
+        facts = {"event": event, **dict(zip(_FACTS[event], values, strict=True))}
         with self._writing, suppress(OSError):  # nobody may be reading any more
-            print(json.dumps({"event": event, **facts}), file=self._stream, flush=True)
+            print(json.dumps(facts), file=self._stream, flush=True)
 
 
 class Lines(Events):
@@ -120,9 +124,6 @@ class Lines(Events):
         """Write a line; nobody may be reading any more."""
         with self._lock, suppress(OSError):
             print(visible(text), file=self._stream, flush=True)
-
-    def close(self) -> None:
-        """Nothing is left to be written."""
 
 
 class Bars(Lines):

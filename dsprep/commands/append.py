@@ -111,7 +111,7 @@ def _job(
         source,
         choice=choice,
         classes=str(destination.companion("classes.txt")) if base.classes else None,
-        whole=made.layout.class_names_in == "header",
+        needs_names=made.layout.class_names_in == "header",
     )
     keep_fields = made.keep_fields.union(options.keep_fields)
     return Job(

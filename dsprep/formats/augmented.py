@@ -17,8 +17,7 @@ from contextlib import suppress
 from typing import Any, NamedTuple, TypeAlias
 
 from dsprep.errors import BadSample, SourceError
-from dsprep.formats.lst import format_number
-from dsprep.formats.values import is_detection_label, is_sized_header
+from dsprep.formats.values import format_number, is_detection_label, is_sized_header
 from dsprep.sample import IMAGE_EXTENSIONS
 
 SOURCE = "source-ref"

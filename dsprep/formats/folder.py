@@ -15,7 +15,7 @@ import os
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property, partial
 from pathlib import Path
 from stat import S_ISDIR
@@ -25,7 +25,7 @@ import google_crc32c
 
 from dsprep.errors import BadImage, BadSample, OptionError, SourceError
 from dsprep.formats.augmented import format_augmented
-from dsprep.formats.base import Entry, Format
+from dsprep.formats.base import Format, refuse_lists_of_bytes
 from dsprep.formats.names import (
     cut_stem,
     extension_of,
@@ -44,7 +44,6 @@ from dsprep.units import format_some
 if TYPE_CHECKING:
     import polars as pl
 
-    from dsprep.formats.stream import ShardStream
 
 METADATA = "metadata.jsonl"
 """The file in a folder that tells what neither names nor images tell."""
@@ -163,12 +162,8 @@ class Folder(Format):
     reencoded: bool = False
 
     def arranged(self, schema: Schema) -> tuple[Self, list[str]]:
+        refuse_lists_of_bytes(schema, "a folder")
         for each in schema.fields:
-            if each.type == "list<bytes>":
-                raise OptionError(
-                    f"a folder holds no list of bytes, which the field {each.name!r} is: give "
-                    f"--drop {each.name}"
-                )
             is_value = not each.kind.is_bytes and each.name not in FACTS
             is_taken = each.name.endswith(FILE_NAME) or each.name == IMAGE
             if is_value and is_taken:
@@ -179,17 +174,13 @@ class Folder(Format):
         kept = [each for each in schema.fields if each.name not in FACTS]
         told = [each.name for each in schema.fields if each.name in FACTS]
         note = f"left out, because the images tell them: {format_some(told)}"
-        arranged = replace(schema, fields=tuple(kept), format=self.name)
-        return replace(self, schema=arranged), [note] if told else []
+        return self.laid_out(schema, kept), [note] if told else []
 
     def open_writer(self, path: str, tree: str) -> FolderWriter:
         return FolderWriter(path, tree, self)
 
     def weights(self, rows: pl.DataFrame) -> pl.Series:
         return rows["image"]
-
-    def read(self, stream: ShardStream) -> Iterator[Entry]:
-        raise NotImplementedError("a folder is a source, not a shard")
 
     def lay_out(self, sample: Sample) -> tuple[Listed, list[bytes]]:
         """Return what the listing says of a sample, and the bytes of its files."""
@@ -258,16 +249,27 @@ class Folder(Format):
         elif sample.path:
             files = [(ending if each[0] == ending.lower() else each[0], each[1]) for each in files]
         _require_files(stem, [ending for ending, _ in files])
-        if own is not None and not _is_in_class(stem, own, sample, self.schema):
+        if own is not None and not self._leads_to(own, stem.rpartition("/")[0], sample):
             directory = harmless_part(own)
             stem, changed = f"{directory}/{stem}", changed or directory != own
-        side = _SIDE.search(stem.rpartition("/")[2]) if self._has_metadata else None
-        if side and not _side_directory(stem):
+        side = _SIDE.search(stem.rpartition("/")[2])
+        has_metadata = self._columns or any(is_image for _, _, is_image in self._files)
+        if side and has_metadata and not _side_directory(stem):
             # Of files that are called train, datasets reads metadata in directories alone.
             stem = f"{side[1]}/{stem}"
         fitting = cut_stem(stem, max(len(ending.encode()) for ending, _ in files))
         is_told = changed or fitting != stem
         return fitting, files, wanted if is_told else None, tuple(references)
+
+    def _leads_to(self, name: str, directory: str, sample: Sample) -> bool:
+        """Whether a directory leads through that of a class, or may not need to.
+
+        A class without a name says nothing against directories that there are.
+        """
+        label = self.schema.label_field if self.schema else None
+        is_named = sample.class_name is not None or bool(label and label.names)
+        is_last = name != "" and f"/{directory}".endswith(f"/{name}")
+        return is_last or directory.startswith(f"{name}/") or (directory != "" and not is_named)
 
     def class_of(self, sample: Sample) -> str | None:
         """Return the name of a sample's class, or its number; None if it has none."""
@@ -320,10 +322,22 @@ class Folder(Format):
             is_needed = is_needed or bool(each.fields or each.references)
             is_needed = is_needed or (is_class and lies_apart)
         is_needed = is_needed or (is_class and len(has_label) > 1)
-        column = self._label_column if label else ""
         for each in samples() if is_needed else ():
             top = _side_directory(each.files[0].path)
-            yield top + METADATA, _metadata_line(each, top, column, label, is_named)
+            texts = [f"{quote(FILE_NAME)}:{quote(each.files[0].path[len(top) :])}"]
+            value: Value = each.label
+            if value is not None and label is not None:
+                if is_named:
+                    text = quote(str(value) if each.class_name is None else each.class_name)
+                else:
+                    is_single = isinstance(value, tuple) and not label.kind.is_list
+                    text = json_writer(label.kind)(value[0] if is_single else value)
+                texts.append(f"{quote(self._label_column)}:{text}")
+            for name, ending in each.references:
+                path = (each.stem + ending)[len(top) :]
+                texts.append(f"{quote(f'{name}_{FILE_NAME}')}:{quote(path)}")
+            texts += [each.fields] * bool(each.fields)
+            yield top + METADATA, f"{{{','.join(texts)}}}\n"
 
     @cached_property
     def _label_column(self) -> str:
@@ -343,11 +357,6 @@ class Folder(Format):
             if each.kind.is_bytes and each.name != self.schema.image:
                 found.append((each.name, _ending(each), each.type == "image"))
         return found
-
-    @cached_property
-    def _has_metadata(self) -> bool:
-        """Whether samples have what only metadata tells."""
-        return bool(self._columns) or any(is_image for _, _, is_image in self._files)
 
     @cached_property
     def _columns(self) -> list[tuple[str, str, Callable[[Value], str]]]:
@@ -446,21 +455,6 @@ def _taken(sample: Sample, path: str) -> SourceError:
     )
 
 
-def _is_in_class(stem: str, name: str, sample: Sample, schema: Schema) -> bool:
-    """Whether a path leads through the directory of a class, or may not need to.
-
-    A class without a name says nothing against directories that there are.
-    """
-    directory = stem.rpartition("/")[0]
-    label = schema.label_field
-    is_named = sample.class_name is not None or bool(label and label.names)
-    return (
-        (name != "" and f"/{directory}".endswith(f"/{name}"))
-        or directory.startswith(f"{name}/")
-        or (directory != "" and not is_named)
-    )
-
-
 def _ending(each: Field) -> str:
     """Return how the path of a field's file ends; an image's lacks the extension."""
     name = extension_of(each.name)
@@ -482,26 +476,6 @@ def _side_directory(path: str) -> str:
         if _SIDE.search(part):
             return "/".join(parts[:depth]) + "/"
     return ""
-
-
-def _metadata_line(
-    sample: Listed, top: str, column: str, label: Field | None, is_named: bool
-) -> str:
-    """Write a line of ``metadata.jsonl``."""
-    texts = [f"{quote(FILE_NAME)}:{quote(sample.files[0].path[len(top) :])}"]
-    value: str | None = None
-    if is_named and sample.label is not None:
-        value = quote(str(sample.label) if sample.class_name is None else sample.class_name)
-    elif sample.label is not None and label is not None:
-        label_value: Value = sample.label
-        is_single = isinstance(label_value, tuple) and not label.kind.is_list
-        value = json_writer(label.kind)(label_value[0] if is_single else label_value)
-    texts += [f"{quote(column)}:{value}"] * (column != "" and value is not None)
-    for name, ending in sample.references:
-        path = (sample.stem + ending)[len(top) :]
-        texts.append(f"{quote(f'{name}_{FILE_NAME}')}:{quote(path)}")
-    texts += [sample.fields] * bool(sample.fields)
-    return f"{{{','.join(texts)}}}\n"
 
 
 def _require_files(stem: str, endings: list[str]) -> None:

@@ -40,7 +40,6 @@ from dsprep.schema import (
     IMAGE,
     LABEL,
     Choice,
-    Field,
     Meaning,
     Observed,
     Schema,
@@ -118,12 +117,13 @@ class Parquet(Format):
         return Meaning("" if place.startswith(BOOKKEEPING) else place)
 
     def arranged(self, schema: Schema) -> tuple[Self, list[str]]:
-        roles = {schema.image: IMAGE, schema.label: LABEL}
-        fields = tuple(
-            replace(each, places=((_column_of(each, roles.get(each.name), schema),),))
-            for each in schema.fields
-        )
-        return replace(self, schema=replace(schema, fields=fields, format=self.name)), []
+        fields = []
+        for each in schema.fields:
+            # what other formats name is called image and label
+            role = {schema.image: IMAGE, schema.label: LABEL}.get(each.name, each.name)
+            is_kept = each.given or schema.format == self.name or role in schema.by_name
+            fields.append(replace(each, places=((each.name if is_kept else role,),)))
+        return self.laid_out(schema, fields), []
 
     @cached_property
     def _plan(self) -> tuple[set[str], list[tuple[str, str, Any, tuple[type, ...] | None]]]:
@@ -290,12 +290,6 @@ def open_parquet(path: str) -> Any:
 def first_line(error: BaseException) -> str:
     """What an error of Arrow's says, without the lines that tell where in Arrow it arose."""
     return str(error).strip().partition("\n")[0][:300] or type(error).__name__
-
-
-def _column_of(field: Field, role: str | None, schema: Schema) -> str:
-    """Return the name of a field's column: ``image`` and ``label`` of what other formats name."""
-    keeps_name = field.given or schema.format == Parquet.name or role in (None, *schema.by_name)
-    return field.name if keeps_name or role is None else role
 
 
 class ParquetWriter:

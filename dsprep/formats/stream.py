@@ -11,7 +11,7 @@ import lzma
 import re
 import zlib
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any, Protocol, Self, runtime_checkable
 
 from google_crc32c import extend
@@ -334,6 +334,13 @@ class ShardStream:
 
     def _cut_off(self, count: int, have: int, what: str) -> DamagedShard:
         return self.damaged(f"{what} needs {count} bytes, but the file ends after {have} of them")
+
+    def records(self) -> Iterator[tuple[int, int]]:
+        """Return the position and the offset of each record that the caller reads."""
+        position = 0
+        while not self.at_end():
+            yield position, self.offset
+            position += 1
 
     def at_end(self) -> bool:
         """Whether nothing is left to read."""

@@ -65,14 +65,8 @@ def member(name: bytes, size: int) -> bytes:
     if len(name) <= MAX_NAME:
         return _header(name, size, _FILE_REST, _FILE_SUM)
     record = _pax_record(b"path", name)
-    return b"".join(
-        (
-            _header(b"././@PaxHeader", len(record), _PAX_REST, _PAX_SUM),
-            record,
-            padding(len(record)),
-            _header(name[:MAX_NAME], size, _FILE_REST, _FILE_SUM),
-        )
-    )
+    pax = _header(b"././@PaxHeader", len(record), _PAX_REST, _PAX_SUM) + record
+    return pax + padding(len(record)) + _header(name[:MAX_NAME], size, _FILE_REST, _FILE_SUM)
 
 
 def padding(size: int) -> bytes:
@@ -147,9 +141,8 @@ def members(stream: ShardStream, with_data: bool = True) -> Iterator[Member]:
                 stream.skip(size + -size % BLOCK, name)
             yield Member(start, name, at, size, data)
         elif kind not in WITHOUT_DATA:
-            raise stream.damaged(
-                f"a tar member of type {kind!r}, which dsprep does not read", start
-            )
+            problem = f"a tar member of type {kind!r}, which dsprep does not read"
+            raise stream.damaged(problem, start)
     offset = stream.offset
     if not stream.rest_is_zero():
         raise stream.damaged("something follows the end blocks of the tar", offset)

@@ -1,4 +1,4 @@
-"""Values as several formats write them: 32-bit floats, JSON, and labels for detection."""
+"""Values as several formats write them: floats, JSON, labels for detection, and ``.lst``."""
 
 from __future__ import annotations
 
@@ -107,3 +107,30 @@ def is_detection(label: tuple[float, ...]) -> bool:
 def is_sized_header(label: tuple[float, ...]) -> bool:
     """Return whether a label is ``4 5 WIDTH HEIGHT``: MXNet's for an image without objects."""
     return len(label) == 4 and label[:2] == (4, 5)
+
+
+# The ``.lst`` that is written beside shards: id, label and path of each sample.
+
+
+def format_number(value: float) -> str:
+    """Write a label: a whole number without a point, any other as its shortest exact decimal."""
+    return str(int(value)) if abs(value) < 1e16 and value == int(value) else repr(value)
+
+
+def fits_lst(path: str) -> bool:
+    """Whether a ``.lst`` can name a path: readers split lines at tabs and strip each field."""
+    return path == path.strip() and not ("\t" in path or "\n" in path or "\r" in path)
+
+
+def format_lst(
+    ids: Sequence[int],
+    labels: Sequence[int] | Sequence[tuple[float, ...]] | None,
+    paths: Sequence[str],
+) -> str:
+    """Write a ``.lst``: id, labels and path of each sample, separated by tabs."""
+    lines = []
+    column: Sequence[int | tuple[float, ...]] = [0] * len(ids) if labels is None else labels
+    for id, label, path in zip(ids, column, paths, strict=True):
+        text = str(label) if isinstance(label, int) else "\t".join(map(format_number, label))
+        lines.append(f"{id}\t{text}\t{path}\n")
+    return "".join(lines)

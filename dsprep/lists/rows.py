@@ -17,7 +17,7 @@ from polars.exceptions import PolarsError
 from dsprep.catalog import Catalog
 from dsprep.errors import DestinationError, SourceError
 from dsprep.findings import Reject
-from dsprep.formats.lst import format_number
+from dsprep.formats.values import format_number
 from dsprep.text import refuse
 from dsprep.units import quoted
 
@@ -222,9 +222,9 @@ def is_too_large(text: Texts) -> Texts:
     return text.str.contains(r"^[+-]?[0-9]{16,}(\.0*)?$") & (number.abs() >= _LARGEST_EXACT)
 
 
-def class_numbers() -> pl.Expr:
+def class_numbers(column: str = "label") -> pl.Expr:
     """The label as a class number if it is one whole number, else null."""
-    label = pl.col("label")
+    label = pl.col(column)
     return pl.when(label.str.contains(rf"^{_WHOLE}$")).then(label).cast(pl.Int64)
 
 

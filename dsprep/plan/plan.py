@@ -138,7 +138,7 @@ def _require_unspoiled(job: Job, catalog: Catalog, pool: Pool) -> None:
     if transform is None or not transform.moves:
         return
     spoiled: dict[str, str] = {}
-    if catalog.reader.whole:
+    if catalog.reader.reads_samples:
         count = min(_LOOKED_AT, len(catalog))
         places = [number * len(catalog) // count for number in range(count)]
         rows = replace(catalog, table=catalog.table[places]).rows()

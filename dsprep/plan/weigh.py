@@ -75,7 +75,7 @@ def weigh(
     shuffle.
     """
     sizes: list[int] = catalog.table["size"].to_list()
-    layout, whole, by_bytes = job.layout, catalog.reader.whole, job.size.by_bytes
+    layout, whole, by_bytes = job.layout, catalog.reader.reads_samples, job.size.by_bytes
     if job.copies or job.size.by_file:
         return sizes, None, not job.copies
     if job.images.transform is not None or catalog.reader.encodes:

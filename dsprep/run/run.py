@@ -123,7 +123,7 @@ class Run:
                 return False
         if pipeline.images.transform is not None or pipeline.images.check == "decode":
             return shards < 4 * workers
-        if reader.whole and not pipeline.copies:
+        if reader.reads_samples and not pipeline.copies:
             return shards < workers
         return shards == 1 and sum(self._sizes) / len(self._sizes) < _SMALL_FILE
 

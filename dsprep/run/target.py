@@ -329,8 +329,8 @@ class PrefixTarget(Target):
 
     def delete(self, names: Iterable[str]) -> None:
         """Delete objects; missing ones are no failure."""
-        for refused in self._store.delete([self._key(name) for name in names]):
-            raise refused.error
+        for error in self._store.delete([self._key(name) for name in names]).values():
+            raise error
 
     def write(self, name: str, data: bytes) -> None:
         """Put an object."""

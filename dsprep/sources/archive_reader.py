@@ -45,7 +45,7 @@ class Listing:
     # devices and pipes, and names that are not UTF-8, printable
     odd: list[Finding] = field(default_factory=list)
     stems: set[str] = field(default_factory=set)  # names of the tars in a tar, without `.tar`
-    damage: list[Finding] = field(default_factory=list)  # of the archive as a whole
+    damage: list[Finding] = field(default_factory=list)  # what is wrong with the archive
 
     def add(self, name: str, size: int, offset: int, stored: int) -> None:
         """Add a file that can be read."""
@@ -171,7 +171,7 @@ class ArchiveMember(NamedTuple):
 
 
 def read_members(members: Sequence[ArchiveMember]) -> Iterator[bytes]:
-    """Read members of one archive whole, in the order of their offsets."""
+    """Read members of one archive, in the order of their offsets."""
     archives, offsets, stored, sizes = zip(
         *sorted(members, key=lambda member: member.offset), strict=True
     )

@@ -97,31 +97,19 @@ def read_parquet(
         if label.names and (numbered.names != label.names or numbered.type == "text"):
             columns = columns._replace(label=label_column, classes=label.names)
         classes = classes or numbered.names or None
+        own = declared.by_place[label.places[0]]
         if numbered != label:
-            declared = declared.with_field(
-                replace(
-                    declared.by_place[label.places[0]], type=numbered.type, names=numbered.names
-                )
-            )
-    declared, more = _as_counted(declared, set(columns.names), indexed, len(names))
+            own = replace(own, type=numbered.type, names=numbered.names)
+        declared = declared.with_field(own)
+    declared, more = _completed(declared, recorded_schema(paths), set(columns.names), indexed)
     findings += [Finding("note", "", note) for note in notes + more]
     reader = ParquetReader(Parquet.of(shared), columns, tuple(rows.file for rows in indexed))
     # Numbers that are others than in the file are no copies of its columns.
     from_table = frozenset({"label"} if columns.label else ())
-    catalog = Catalog(table, root, classes, reader, declared, is_told=True, told=from_table)
-    return _with_json(catalog, recorded_schema(paths)), findings
-
-
-def _with_json(catalog: Catalog, recorded: Schema | None) -> Catalog:
-    """Mark texts as JSON if a manifest says so: columns of Parquet have no such type."""
-    if recorded is None or catalog.schema is None:
-        return catalog
-    json_fields = {each.places for each in recorded.fields if each.type == "json"}
-    fields = tuple(
-        replace(each, type="json") if each.places in json_fields and each.type == "text" else each
-        for each in catalog.schema.fields
+    catalog = Catalog(
+        table, root, classes, reader, declared, schema_known=True, from_rows=from_table
     )
-    return replace(catalog, schema=replace(catalog.schema, fields=fields))
+    return catalog, findings
 
 
 def _findings(rows: IndexedRows) -> Iterator[Finding]:
@@ -200,21 +188,28 @@ def _images(paths: Sequence[str], schema: Any) -> set[str]:
     return {name for name, cells in first.items() if cells and all(map(is_image, cells))}
 
 
-def _as_counted(
-    declared: Schema, read: set[str], indexed: Sequence[IndexedRows], count: int
+def _completed(
+    declared: Schema, recorded: Schema | None, read: set[str], indexed: Sequence[IndexedRows]
 ) -> tuple[Schema, list[str]]:
-    """Drop the fields that no row has, with a note, and mark those that some rows lack."""
-    counts: Counter[str] = Counter()
+    """Drop the fields that no row has, with a note, and mark those that some rows lack.
+
+    Texts are JSON if a manifest says so: columns of Parquet have no such type.
+    """
+    counts = Counter[str]()
     for rows in indexed:
         counts.update(rows.counts)
-    fields = [
-        replace(each, missing=each.name in read and counts[each.name] < count)
-        for each in declared.fields
-        if each.name not in read or counts[each.name]
-    ]
-    gone = [each.name for each in declared.fields if each.name in read and not counts[each.name]]
-    left = {each.name for each in fields}
-    image, label = (name if name in left else None for name in (declared.image, declared.label))
+    count = sum(len(rows.rows) for rows in indexed)
+    noted = recorded.fields if recorded is not None else ()
+    json_places = {each.places for each in noted if each.type == "json"}
+    fields, gone = list[Field](), list[str]()
+    for each in declared.fields:
+        if each.name in read and not counts[each.name]:
+            gone.append(each.name)
+            continue
+        kind = "json" if each.type == "text" and each.places in json_places else each.type
+        missing = each.name in read and counts[each.name] < count
+        fields.append(replace(each, type=kind, missing=missing))
+    image, label = (None if name in gone else name for name in (declared.image, declared.label))
     schema = replace(declared, fields=tuple(fields), image=image, label=label)
     return schema, [nulls_note(gone)] if gone else []
 
@@ -236,12 +231,11 @@ def _number(
         if not all(isinstance(each, str) for each in known):
             raise SourceError(f"{root}: {column} is not UTF-8")
         label = replace(label, type="class", names=classes or number_classes(known, root, order))
-    elif label.type == "class" and label.names and classes not in (None, label.names):
-        names = dict(enumerate(label.names))
-        labels = [names.get(each, each) for each in labels]
-        label = replace(label, names=classes or ())
     elif label.type == "class":
-        label = replace(label, names=label.names or classes or ())
+        if classes and label.names:  # the numbers are those of other classes
+            own = dict(enumerate(label.names))
+            labels = [own.get(each, each) for each in labels]
+        label = replace(label, names=classes or label.names)
     if not label.kind.is_integer:
         lists = label_lists(labels) if label.kind.is_number else None
         width = 0 if lists is None or lists.is_empty() else len(lists[0])

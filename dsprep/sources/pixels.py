@@ -254,8 +254,7 @@ def _images_in(files: Sequence[BatchFile], name: str | None = None) -> list[_Ima
     if version is not None:
         for file in files:
             part = "test" if file.name.startswith("test") else "train"
-            stem = file.name.removesuffix(".bin")
-            if version.batches.fullmatch(file.name) and name in (None, file.name, part, stem):
+            if version.batches.fullmatch(file.name) and name in (None, file.name):
                 found.append(_Images(file, part, known.get(version.names), version=version))
 
     def order(images: _Images) -> tuple[bool, int, str]:

@@ -71,7 +71,7 @@ class OpenFiles:
         return self._open[number]
 
     def same(self, number: int) -> OpenFile:
-        """Return a file, which has to be as it was listed."""
+        """Return a file; refuse one that has changed since it was listed."""
         file, state = self[number], self._states[number]
         if state is not None:
             size, mtime = file.facts()

@@ -106,7 +106,7 @@ def _of_files(
         raise SourceError(f"{missing[0]}: there is no such shard ({name})")
     require_records(files)
     if format_name is None and len(formats) > 1:
-        names = " and ".join(sorted(each.name for each in formats if each))
+        names = " and ".join(sorted(kind.name for kind in formats if kind))
         raise SourceError(f"{name}: shards of {names}; name those of one format")
     layout = CONCATENATIVE[format_name] if format_name else formats.pop()
     assert layout is not None

@@ -80,11 +80,7 @@ def read_table(
     assert path is not None
     cells, lines = parse_cells(text, path)
     columns = find_columns(cells.columns, source.path_column, source.label_columns, path)
-    # Text is numbered first, as classes are.
-    kind = "class" if source.label_type == "text" else source.label_type
-    labels, classes = labels_from_table(
-        cells.select(columns.labels), lines, known, source.label_separator, kind, path
-    )
+    labels, classes = _labels(cells.select(columns.labels), lines, known, source)
     named = known.classes is None and classes is not None
     require_effect("", {"--class-order": known.order}, named=named)
     rows = pl.DataFrame([lines, cells[columns.path].alias("path"), labels]).with_row_index("index")
@@ -295,21 +291,19 @@ def _numbered(names: pl.Series, classes: Sequence[str]) -> pl.Series:
     return names.replace_strict(classes, numbers, default=None, return_dtype=pl.Int64)
 
 
-def labels_from_table(
-    cells: pl.DataFrame,
-    lines: pl.Series,
-    known: Known,
-    separator: str | None,
-    kind: str | None,
-    source: str,
+def _labels(
+    cells: pl.DataFrame, lines: pl.Series, known: Known, options: Source
 ) -> tuple[pl.Series, tuple[str, ...] | None]:
     """Make the labels and the classes from the columns that hold labels."""
+    source, separator = options.labels or "", options.label_separator
+    # Text is numbered first, as classes are.
+    kind = "class" if options.label_type == "text" else options.label_type
     columns = [_Cells(column, lines, source) for column in cells]
     for column in columns:
         missing = column.texts.str.to_lowercase().is_in(_NOT_GIVEN[separator is not None :])
-        if missing.any():
-            where = f"in the column {column.texts.name!r}"
-            raise SourceError(f"{source}:{lines.filter(missing)[0]}: no label {where}")
+        for line in lines.filter(missing).head(1):
+            name = column.texts.name
+            raise SourceError(f"{source}:{line}: no label in the column {name!r}")
     first = columns[0]
     if separator is not None:
         return _labels_from_lists(first, separator, kind, known)
@@ -343,11 +337,10 @@ def labels_from_table(
         if kind == "class":
             first.refuse(is_fraction, "is not the number of a class")
         elif is_fraction.sum() * _WHOLE_PER_FRACTION < len(lines):
-            reason = (
-                f"is a fraction, but {whole} of this column are whole: correct it, or give "
-                "--label-type float if they number no classes"
+            way_out = "correct it, or give --label-type float if they number no classes"
+            first.refuse(
+                is_fraction, f"is a fraction, but {whole} of this column are whole: {way_out}"
             )
-            first.refuse(is_fraction, reason)
     return label, known.classes
 
 

@@ -39,7 +39,7 @@ def read_tree(
     scans: Iterable[Scanned] | None = None,
     files: Files | None = None,
 ) -> tuple[Catalog, list[Finding]]:
-    """Make the catalog of a directory, or of the files of an archive or whole samples."""
+    """Make the catalog of a directory, of an archive, or of samples."""
     classes = read_classes(source.classes) if source.classes else None
     owner = None
     if classes is None and files is not None and files.samples is not None:
@@ -71,7 +71,9 @@ def read_folder(
 
     Classes are numbered in plain sorted order. Images that all lie in the root have no class.
     """
-    files = files.with_unreadable(extensions)
+    if extensions == frozenset(IMAGE_EXTENSIONS):
+        lost = {found.path: found for found in files.unreadable()}
+        files = files._replace(findings=[lost.get(found.path, found) for found in files.findings])
     if files.table.is_empty():
         raise SourceError(f"{root}: holds no images{_what_else(files, extensions)}")
     table = files.table.sort("path").with_row_index("index")
@@ -85,11 +87,11 @@ def _what_else(files: Files, extensions: frozenset[str]) -> str:
     """Describe the content of a folder without images."""
     if not files.findings:
         return ", nor anything else"
-    counts = Counter(extension_in(each.path) for each in files.findings if each.kind != "hidden")
+    counts = Counter(extension_in(found.path) for found in files.findings if found.kind != "hidden")
     hidden = len(files.findings) - counts.total()
     counted = [format_extensions(counts)] if counts else []
     counted += [f"{hidden:,} hidden"] if hidden else []
-    unreadable = next((each.detail for each in files.findings if each.kind == "unreadable"), "")
+    unreadable = next((found.detail for found in files.findings if found.kind == "unreadable"), "")
     found = f" that dsprep reads, but {' and '.join(counted)}"
     if unreadable:
         return f"{found} ({unreadable})"

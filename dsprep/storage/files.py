@@ -24,7 +24,6 @@ from dsprep.storage.location import is_s3
 from dsprep.storage.s3.read import (
     ObjectFile,
     as_source,
-    bucket_and_key,
     facts_of,
     levels,
     look_up,
@@ -44,11 +43,11 @@ class ObjectEntry(NamedTuple):
     is_object: bool  # whether it is an object; else keys that lie deeper begin so
 
     def is_file(self) -> bool:
-        """Tell whether it is a file."""
+        """Return whether it is a file."""
         return self.is_object
 
     def is_dir(self) -> bool:
-        """Tell whether it is a directory."""
+        """Return whether it is a directory."""
         return not self.is_object
 
 
@@ -57,12 +56,12 @@ Entry: TypeAlias = "os.DirEntry[str] | ObjectEntry"
 
 
 def exists(path: str) -> bool:
-    """Tell whether anything is there, even a broken link."""
+    """Return whether anything is there, even a broken link."""
     return is_file(path) or is_dir(path) if is_s3(path) else os.path.lexists(path)
 
 
 def is_file(path: str) -> bool:
-    """Tell whether a file is there."""
+    """Return whether a file is there."""
     return look_up(path) is not None if is_s3(path) else os.path.isfile(path)
 
 
@@ -82,7 +81,7 @@ def results(root: str, calls: Iterable[tuple[int, Callable[[], T]]]) -> Iterator
 
 
 def is_dir(path: str) -> bool:
-    """Tell whether a directory is there; a bucket is one."""
+    """Return whether a directory is there; a bucket is one."""
     if not is_s3(path):
         return os.path.isdir(path)
     first = next(levels(path))
@@ -131,12 +130,12 @@ def short_names(paths: Sequence[str]) -> list[str]:
     if len(set(names)) == len(set(paths)):
         return names
     top = common_path([os.path.dirname(path) + "/" for path in paths])
-    whole = (path if is_s3(path) else os.path.abspath(path) for path in paths)
-    return [path.removeprefix(top).lstrip("/") for path in whole]
+    absolute = (path if is_s3(path) else os.path.abspath(path) for path in paths)
+    return [path.removeprefix(top).lstrip("/") for path in absolute]
 
 
 def read_bytes(path: str, limit: int = LARGEST) -> bytes:
-    """Read a whole file."""
+    """Read a file."""
     if is_s3(path):
         data = read_object(path, limit=limit)
         assert data is not None  # of any size
@@ -191,14 +190,13 @@ def find_files(pattern: str) -> list[str]:
     """Return the files that match, sorted."""
     if not is_s3(pattern):
         return sorted(glob.glob(pattern, recursive=True))
-    with as_source(pattern):
-        store, key = bucket_and_key(pattern)
+    with as_source(pattern) as (store, key):
         pages = store.list(re.split(r"[*?[]", key, maxsplit=1)[0])
         return [store.url(file.key) for page in pages for file in page if matches(file.key, key)]
 
 
 def matches(path: str, pattern: str) -> bool:
-    """Tell whether a file matches a pattern, as :mod:`glob` has it.
+    """Return whether a file matches a pattern, as :mod:`glob` has it.
 
     Wildcards match neither slashes nor a dot at the beginning of a name; ``**/`` is any
     directories, and ``**`` at the end all files below.

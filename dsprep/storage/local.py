@@ -57,7 +57,7 @@ def scratch_name(single: str) -> str:
 
 
 def is_scratch(path: str) -> bool:
-    """Tell whether a path is such a directory or lies in one, and so is part of no data set."""
+    """Return whether a path is such a directory or lies in one, and so is part of no data set."""
     # Nearly all paths are settled by the first look.
     return SCRATCH in path and any(
         name.startswith(".") and name.endswith(SCRATCH) for name in path.split("/")
@@ -105,7 +105,7 @@ def open_regular(path: str | Path, flags: int = os.O_RDONLY, dir_fd: int | None 
 
 
 def read_whole(path: str | Path, limit: int = LARGEST) -> bytes:
-    """Read a whole file: a regular one, or a stream that the user gave to this process."""
+    """Read a file: a regular one, or a stream that the user gave to this process."""
     if str(path).startswith(_OPEN_ALREADY) and stat.S_ISFIFO(os.stat(path).st_mode):
         with open(path, "rb") as stream:
             return read_stream(stream, limit)
@@ -130,7 +130,7 @@ def read_stream(stream: BinaryIO, limit: int = LARGEST_TABLE) -> bytes:
 
 
 def holds(path: Path, data: bytes) -> bool:
-    """Tell whether a regular file has exactly these bytes."""
+    """Return whether a regular file has exactly these bytes."""
     try:
         return read_whole(path, len(data)) == data
     except OSError:

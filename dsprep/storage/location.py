@@ -29,7 +29,7 @@ class Location(NamedTuple):
 
 
 def is_s3(text: str) -> bool:
-    """Tell whether a path that the user gave is on S3."""
+    """Return whether a path that the user gave is on S3."""
     return text[: len(SCHEME)].lower() == SCHEME
 
 

@@ -22,6 +22,7 @@ THREADS = 16  # calls that a process makes ahead at once
 _CALLS = 2 * THREADS
 _BYTES = 64 << 20  # maximum size of results that are kept until they are asked for
 _GRACE = 2.0  # seconds that requests under way have to end after a stop
+LONG_GRACE = 8.0  # seconds that transfers of files have to end after a stop or a failure
 _LOOK_EVERY = 0.2
 
 
@@ -162,15 +163,33 @@ class Pace:
     def each(self, function: Callable[[A], B], items: Iterable[A]) -> list[B]:
         """Call a function with every item, several at once; it must not call `each` itself.
 
-        After a failure nothing more begins, and what has begun is waited for; a stop is noticed
-        within half a second.
+        After a failure nothing more begins, and what has begun is waited for.
         """
-        calls, results = list(items), dict[int, B]()
+        calls = list(items)
+        results = dict(self._completed(self._threads, function, calls))
+        return [results[index] for index in range(len(calls))]
+
+    def in_threads(self, function: Callable[[A], B], items: Iterable[A]) -> Iterator[tuple[A, B]]:
+        """Call a function in other threads, so that it may call `each`; yield results as they come.
+
+        A failure stops everything; calls that run get some seconds to clean up.
+        """
+        calls, threads = list(items), Threads(self.concurrency)
+        try:
+            for index, result in self._completed(threads, function, calls, fatal=True):
+                yield calls[index], result
+        finally:
+            threads.close()
+
+    def _completed(
+        self, threads: Threads, function: Callable[[A], B], calls: list[A], *, fatal: bool = False
+    ) -> Iterator[tuple[int, B]]:
+        results: dict[int, B] = {}
         errors: list[BaseException] = []
         running: set[int] = set()
         # A signal may interrupt the thread that waits, which does this queue no harm; a
         # `threading.Condition` may stay locked.
-        ended: queue.SimpleQueue[None] = queue.SimpleQueue()
+        ended: queue.SimpleQueue[int] = queue.SimpleQueue()
 
         def run(index: int) -> None:
             running.add(index)
@@ -180,27 +199,30 @@ class Pace:
                 except BaseException as error:  # raised where the results are waited for
                     errors.append(error)
             running.discard(index)
-            ended.put(None)
+            ended.put(index)
 
         for index in range(len(calls)):
-            self._threads.add(partial(run, index))
+            threads.add(partial(run, index))
+        left = len(calls)
         try:
-            left = len(calls)
-            while left:
+            while left and not (fatal and errors):
                 with suppress(queue.Empty):
-                    ended.get(timeout=0.5)
+                    index = ended.get(timeout=0.5)
                     left -= 1
+                    if index in results:
+                        yield index, results.pop(index)
                 self.check()
+            if errors:
+                raise errors[0]
+            self.check()
         except BaseException as error:
             errors.append(error)
-            deadline = time.monotonic() + _GRACE
+            if fatal:
+                self.stop()
+            deadline = time.monotonic() + (LONG_GRACE if fatal else _GRACE)
             while running and time.monotonic() < deadline:
                 time.sleep(0.02)
             raise
-        if errors:
-            raise errors[0]
-        self.check()
-        return [results[index] for index in range(len(calls))]
 
     def close(self) -> None:
         """Let the threads end."""

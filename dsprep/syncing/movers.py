@@ -13,8 +13,7 @@ from dsprep.storage.s3.download import download
 from dsprep.storage.s3.upload import require_rights, upload
 from dsprep.storage.store import Stored
 from dsprep.storage.transfer import TransferOptions, plan_copy, plan_parts
-from dsprep.syncing.plan import Pair
-from dsprep.syncing.report import Requests
+from dsprep.syncing.plan import Pair, Requests
 from dsprep.syncing.sides import Directory, Prefix, Side
 
 

@@ -6,7 +6,7 @@ import errno
 import hashlib
 import os
 import stat
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
@@ -21,7 +21,7 @@ from dsprep.storage.pool import Pace
 from dsprep.storage.s3.bucket import S3Store
 from dsprep.storage.s3.read import read_back
 from dsprep.storage.store import Stored
-from dsprep.syncing.report import Failure, Left
+from dsprep.syncing.plan import Failure, Left
 
 # Bytes read and hashed at once: they are still in the processor's cache when they are hashed.
 _BLOCK = 1 << 20
@@ -42,13 +42,6 @@ class Listing:
     linked: set[str] = field(default_factory=set)  # paths of links to directories
     leases: dict[str, Stored] = field(default_factory=dict)  # of running or killed commands
     unfinished: list[str] = field(default_factory=list)  # state of unfinished runs, left out
-
-
-def lies_in(path: str, places: Collection[str]) -> bool:
-    """Return whether a path is one of some places, or below one."""
-    while path and path not in places:
-        path = path.rpartition("/")[0]
-    return bool(path)
 
 
 @dataclass(frozen=True)
@@ -124,10 +117,6 @@ class Directory:
                 found.linked.add(path)
             self._walk(path, found, above | {place})
 
-    def why_empty(self) -> str:
-        """Return what to say if there are no files."""
-        return "holds nothing"
-
     def read(self, path: str) -> bytes:
         """Read a small file."""
         try:
@@ -185,7 +174,7 @@ class Prefix:
         return found
 
     def why_empty(self) -> str:
-        """Return what to say if there are no objects."""
+        """Return what to say if there are no objects below the prefix."""
         above, _, name = self.prefix.rstrip("/").rpartition("/")
         if not name or self.store.stat(self.prefix.rstrip("/")) is None:
             return "holds nothing"
@@ -216,7 +205,7 @@ class Prefix:
             refused = self.store.delete([*keys])
         except DsprepError as error:
             return [Failure(path, str(error)) for path in paths]
-        return [Failure(keys[refusal.key], str(refusal.error)) for refusal in refused]
+        return [Failure(keys[key], str(error)) for key, error in refused.items()]
 
 
 Side: TypeAlias = Directory | Prefix

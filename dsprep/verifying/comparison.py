@@ -96,7 +96,7 @@ def prepare(
     assert settled is not None
     require_effect("", {"--classes": against.classes}, labeled=catalog.is_labeled)
     base: Schema = understood.schema
-    if not understood.enforced and reader.whole and reader.table.name == layout.name:
+    if not understood.enforced and reader.reads_samples and reader.table.name == layout.name:
         # Samples that were copied have the fields of the source, where all samples were looked at.
         names = {name: field.names for name, field in base.by_name.items()}
         fields = (
@@ -110,7 +110,7 @@ def prepare(
     are_numbers = catalog.label_column == "cls" or has_flags(catalog)
     if own and named and set(own) <= set(named) and are_numbers and not is_given:
         catalog = renumbered(catalog, named)  # an option, or an append, has numbered them
-        catalog = replace(catalog, told=catalog.told | {"label"})
+        catalog = replace(catalog, from_rows=catalog.from_rows | {"label"})
     pipeline = Pipeline(
         catalog.reader,
         settled.schema,
@@ -118,7 +118,7 @@ def prepare(
         Images(check="none", max_pixels=made.max_pixels),
         made.key,
         catalog.classes,
-        told=catalog.told,
+        from_rows=catalog.from_rows,
     )
     comparison, lacking = _match_fields(shards, base, catalog, pipeline)
     problems = [
@@ -141,7 +141,7 @@ def _as_recorded(against: Source, shards: Shards, understood: Understood) -> Sou
         look_all=choice.look_all or not (understood.enforced or choice.schema),
         label_type="text" if is_text else choice.label_type,
     )
-    return replace(against, choice=choice, whole=True)
+    return replace(against, choice=choice, needs_names=True)
 
 
 def _match_fields(

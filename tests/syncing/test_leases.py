@@ -6,6 +6,7 @@ import json
 import time
 from collections.abc import Iterator
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -46,9 +47,10 @@ def look(
     *said: int | None, path: str = "a/x.tar", lease: str = "a/.dsprep/lease.json"
 ) -> list[str]:
     told: list[str] = []
-    place: Any = Place(iter(said))
-    found = {lease: Stored(lease, 1, time.time())}
-    require_idle(place, found, [path], Pace(1), told.append)
+    place, events = Place(iter(said)), SimpleNamespace(waiting=told.append)
+    way = SimpleNamespace(pace=Pace(1), events=events)
+    mover: Any = SimpleNamespace(destination=place, way=way)
+    require_idle(mover, {lease: Stored(lease, 1, time.time())}, [path])
     return told
 
 

@@ -12,8 +12,7 @@ from dsprep.errors import OptionError, StoreError
 from dsprep.units import format_duration
 from dsprep.waits import WAITS
 
-_NOTICEABLE = 1.0
-"""Seconds of waiting that a user may wonder about."""
+_NOTICEABLE = 1.0  # seconds of waiting that a user may wonder about
 
 
 @dataclass(frozen=True)

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from contextlib import suppress
+from typing import Any
 
 from dsprep.errors import DsprepError, StoreError
-from dsprep.storage.checksums import CRC32C, crc32c_of, is_made_of, said_crc32c
+from dsprep.storage.checksums import CRC32C, crc32c_of, said_crc32c
 from dsprep.storage.pool import Pace
 from dsprep.storage.s3.bucket import S3Store
 from dsprep.storage.store import Part, Stored
@@ -63,8 +64,12 @@ def set_metadata(store: S3Store, key: str, metadata: Mapping[str, str], pace: Pa
 
 def _tags(store: S3Store, key: str, events: Events) -> dict[str, str]:
     """Return the tags of an object, which a copy in parts does not get by itself."""
+
+    def parse(answer: Mapping[str, Any]) -> dict[str, str]:
+        return {tag["Key"]: tag["Value"] for tag in answer.get("TagSet", [])}
+
     try:
-        return store.tags(key)
+        return store.call("GetObjectTagging", key, parse, Key=key)
     except StoreError as error:
         if error.kind not in ("denied", "unsupported"):
             raise
@@ -95,15 +100,7 @@ def _in_parts(
         return target.copy_part(upload, part.number, bucket, stored, part.start, part.size)
 
     try:
-        parts = pace.each(move, plan)
-        try:
-            target.complete(upload, parts, stored.size, crc32c_of(stored))
-        except StoreError as error:
-            # Perhaps it was completed, and the answer was lost.
-            found = target.stat(key) if error.kind == "gone" else None
-            same = _proof(stored, found) in ("crc32c", "md5")
-            if not same and (found is None or not is_made_of(found, parts)):
-                raise
+        target.complete(upload, pace.each(move, plan), stored.size, crc32c_of(stored))
     except BaseException:
         with suppress(DsprepError):
             target.abort(upload)

@@ -74,7 +74,7 @@ class _File:
         return value
 
     def crc32c(self) -> int:
-        """Read the whole file and return its crc32c."""
+        """Read the file and return its crc32c."""
         space, value = memoryview(bytearray(_AT_ONCE)), 0
         for start in range(0, self.size, _AT_ONCE):
             value = self.read_into(space[: self.size - start], start, value)
@@ -224,12 +224,7 @@ class _Upload:
 
     def complete(self, upload: Upload, parts: Sequence[Part], value: int) -> tuple[Stored, str]:
         """Make the parts one object; return it, and what proves that it is the file."""
-        etag = ""
-        try:
-            etag = self.store.complete(upload, parts, self.file.size, value)
-        except StoreError as error:
-            if error.kind != "gone":  # perhaps it was completed, and the answer was lost
-                raise
+        etag = self.store.complete(upload, parts, self.file.size, value)
         stored = self.store.stat(self.key)
         if stored is not None and stored.size == self.file.size:
             if stored.crc32c == value:
@@ -240,8 +235,8 @@ class _Upload:
             if stored.crc32c is None and etag and stored.etag == etag:
                 return stored, "parts"
         raise StoreError(
-            f"{self.name}: is not what was sent: something else has been stored there meanwhile, "
-            "or has ended the upload; give the same command again",
+            f"{self.name}: is not what was sent: something else has been stored there meanwhile; "
+            "give the same command again",
             "exists",
         )
 
@@ -255,7 +250,7 @@ class _Upload:
             )
 
     def is_as_wanted(self, stored: Stored, value: int) -> bool:
-        """Tell whether the object of an upload that was found has the wanted metadata and keys."""
+        """Return whether the object of a resumed upload has the wanted metadata and keys."""
         config = self.store.config
         if config.tags or config.acl:  # which a HEAD does not report
             return False
@@ -282,8 +277,8 @@ def require_rights(store: S3Store, prefix: str, *, deleting: bool = False) -> No
         for upload in store.list_uploads(prefix + _PROBE):
             store.abort(upload)
     if deleting:
-        for refused in store.delete([prefix + _PROBE]):  # which is not there
-            raise refused.error
+        for error in store.delete([prefix + _PROBE]).values():  # it is not there
+            raise error
 
 
 def probe(store: S3Store, prefix: str) -> Upload:
