@@ -74,11 +74,9 @@ class Catalog:
                 raise ValueError(f"a catalog of {len(self.classes)} classes has others in it")
 
     def __len__(self) -> int:
-        """Return the number of samples."""
         return self.table.height
 
     def slice(self, start: int, length: int) -> Catalog:
-        """Return ``length`` samples from row ``start`` on."""
         return replace(self, table=self.table.slice(start, length))
 
     @property
@@ -100,7 +98,6 @@ class Catalog:
 
     @property
     def is_labeled(self) -> bool:
-        """Whether samples have labels."""
         has_field = self.settled is not None and self.settled.schema.label is not None
         return self.label_column is not None or has_field
 
@@ -123,7 +120,6 @@ class Catalog:
         return Rows(ids, paths, sizes, labels, *map(columns.get, PLACE_COLUMNS))
 
     def with_ids_from(self, first: int) -> Catalog:
-        """Add ``first`` to all ids."""
         return replace(self, table=self.table.with_columns(pl.col("index") + first))
 
     def shuffle(self, seed: int) -> Catalog:
@@ -146,7 +142,6 @@ class Catalog:
         return replace(self, table=self.table[self.table.select(numbers.arg_sort()).to_series()])
 
     def samples_per_class(self, without: Iterable[str] = ()) -> dict[int, int]:
-        """Count the samples of each class."""
         if self.label_column != "cls":
             return {}
         counted = self.table.filter(~pl.col("path").is_in(list(without)))
@@ -165,7 +160,6 @@ class Catalog:
         return int(counts[0]) if counts[1] else 0
 
     def keys(self) -> pl.Series:
-        """Return the key of every sample."""
         return self._stream(key_expr().alias("key"))
 
     def names(self) -> pl.Series:

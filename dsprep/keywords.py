@@ -474,7 +474,6 @@ class SyncOptions:
 
     @property
     def given(self) -> dict[str, Any]:
-        """The options that were given, by their names on the command line."""
         return given_options(vars(self))
 
     source: AnyPath = field(kw_only=False)

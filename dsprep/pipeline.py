@@ -43,7 +43,6 @@ class Images:
     keep_fields: frozenset[str] = frozenset()  # fields that do not depend on the image's geometry
 
     def __post_init__(self) -> None:
-        """Refuse what contradicts itself."""
         if IMAGE in self.keep_fields:
             raise OptionError("--keep-fields image: the image is what a transform changes")
 

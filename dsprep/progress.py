@@ -50,7 +50,6 @@ class LogProgress(Progress):
     """Plain lines, for output that is not a terminal."""
 
     def __init__(self, stream: TextIO = sys.stderr) -> None:
-        """Write to a stream."""
         self._stream = stream
 
     def begin(self, task: str, samples: int, size: int) -> None:
@@ -59,7 +58,6 @@ class LogProgress(Progress):
         self._began = self._written = time.monotonic()
 
     def note(self, text: str) -> None:
-        """Write a line."""
         with suppress(OSError):
             print(text, file=self._stream, flush=True)
 
@@ -85,17 +83,14 @@ class BarProgress(Progress):
     """A bar on a terminal, once the task has taken two seconds."""
 
     def __init__(self, stream: TextIO = sys.stderr) -> None:
-        """Draw on a stream."""
         self._stream = stream
         self._bar: Any = None
 
     def begin(self, task: str, samples: int, size: int) -> None:
-        """Begin, without a bar."""
         self._task, self._samples, self._done, self._bytes = task, samples, 0, 0
         self._began = time.monotonic()
 
     def advance(self, samples: int, size: int) -> None:
-        """Count, and draw."""
         self._done += samples
         self._bytes += size
         seconds = time.monotonic() - self._began
@@ -108,7 +103,6 @@ class BarProgress(Progress):
             self._bar.update(self._done - self._bar.n)
 
     def note(self, text: str) -> None:
-        """Write a line above the bar."""
         with suppress(OSError):
             if self._bar is None:
                 print(text, file=self._stream, flush=True)
@@ -136,7 +130,6 @@ class BarProgress(Progress):
         return bar
 
     def end(self) -> None:
-        """Remove the bar."""
         if self._bar is not None:
             with suppress(OSError):
                 self._bar.close()

@@ -271,7 +271,6 @@ def _verify_rows(report: VerifyReport) -> Iterator[tuple[str, str]]:
 
 
 def _field_row(field: FieldFound) -> tuple[str, ...]:
-    """A field of samples, as a line of a table shows it."""
     kind = field.type
     if field.classes:
         kind += f" of {format_count(field.classes, 'class')}"

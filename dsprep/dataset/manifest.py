@@ -63,7 +63,6 @@ class FileReceipt:
 
     @classmethod
     def from_json(cls, values: Any) -> FileReceipt:
-        """Read what a manifest says."""
         crc32c = _get(str, values, "crc32c")
         if not _CRC32C.fullmatch(crc32c):
             raise ValueError(f"crc32c {crc32c!r:.100} is not 8 hexadecimal digits")
@@ -79,13 +78,11 @@ class ShardReceipt(FileReceipt):
     sidecars: tuple[FileReceipt, ...] = ()  # the files that belong to it
 
     def to_json(self) -> dict[str, Any]:
-        """Return what a manifest says of it."""
         sidecars = [file.to_json() for file in self.sidecars]
         return {**super().to_json(), "samples": self.samples, "sidecars": sidecars}
 
     @classmethod
     def from_json(cls, values: Any) -> ShardReceipt:
-        """Read what a manifest says."""
         file = FileReceipt.from_json(values)
         sidecars = tuple(map(FileReceipt.from_json, _get(list, values, "sidecars")))
         return cls(file.name, file.bytes, file.crc32c, _get(int, values, "samples"), sidecars)
@@ -124,7 +121,6 @@ class Manifest:
         return any(shard.name == name for shard in self.shards)
 
     def to_json(self) -> str:
-        """Return the text of ``manifest.json``."""
         values = {
             "dsprep_manifest": VERSION,
             "format": self.format,
@@ -261,7 +257,6 @@ def _file_name(name: str) -> str:
 
 
 def _get(kind: type[T], values: Any, name: str) -> T:
-    """A member of a JSON object."""
     if name not in _is(dict, values, "an entry"):
         raise ValueError(f"it lacks {name}")
     return _is(kind, values[name], name)

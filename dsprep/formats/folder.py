@@ -114,7 +114,6 @@ class Listed(NamedTuple):
 
     @classmethod
     def from_json(cls, line: bytes) -> Listed:
-        """Read a line."""
         try:
             values = json.loads(line.decode())
             label = values.get("label")
@@ -270,7 +269,6 @@ class Folder(Format):
         return is_last or directory.startswith(f"{name}/") or (directory != "" and not is_named)
 
     def class_of(self, sample: Sample) -> str | None:
-        """Return the name of a sample's class, or its number; None if it has none."""
         label = self.written.label_field
         number = sample.fields.get(label.name) if label else None
         if label is None or not label.kind.is_integer or number is None:
@@ -402,7 +400,6 @@ class FolderWriter:
         self.bytes = self.crc32c = 0  # of the listing
 
     def add(self, sample: Sample) -> int:
-        """Write the files of a sample; returns their size."""
         listed, parts = self._folder.lay_out(sample)
         line = listed.to_json()
         self._make(listed.stem.rpartition("/")[0], sample)
@@ -421,16 +418,13 @@ class FolderWriter:
         return sum(map(len, parts))
 
     def finish(self) -> None:
-        """Write the listing."""
         with open(self._listing, "wb") as file:
             file.writelines(self._lines)
 
     def close(self) -> None:
-        """Close the tree."""
         os.close(self._tree)
 
     def _make(self, directory: str, sample: Sample) -> None:
-        """Make a directory, through no link."""
         if directory in self._directories:
             return
         self._make(directory.rpartition("/")[0], sample)

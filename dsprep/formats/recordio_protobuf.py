@@ -155,7 +155,6 @@ class RecordIOProtobuf(Format):
 
 
 def _raw_name(name: str) -> str:
-    """Return the raw name of the feature of a name."""
     is_other = name in (_LABEL, _UID, *_TEXTS) or name.startswith((_LABELS, _FEATURES))
     return _FEATURES + name if is_other else name
 
@@ -282,7 +281,6 @@ def decode_record(data: bytes) -> tuple[dict[str, Value], dict[str, Value], list
 
 
 def _decode(data: bytes, position: int) -> Sample:
-    """Return the raw sample of a record."""
     features, labels, (uid, *texts) = decode_record(data)
     found = {_raw_name(key): value for key, value in features.items()}
     for key, value in labels.items():

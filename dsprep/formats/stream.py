@@ -138,7 +138,6 @@ class Decompressor:
         self._damage: DamagedShard | None = None
 
     def read(self, count: int) -> bytes:
-        """Read at most ``count`` bytes; none only at the end."""
         if self._at == len(self._block):
             self._block, self._at = self._next_block(), 0
         data = self._block[self._at : self._at + count]
@@ -172,7 +171,6 @@ class Decompressor:
                 return out
 
     def _begin_next(self) -> bool:
-        """Continue after the end of a compressed stream."""
         data = self._stream.unused_data or self._source.read(_PIECE)
         while self._padded and data and not (data := data.lstrip(b"\0")):
             data = self._source.read(_PIECE)
@@ -206,7 +204,6 @@ class Part:
         self._file, self._at, self._stop = file, start, stop
 
     def read(self, count: int) -> bytes:
-        """Read at most ``count`` bytes; none only at the end."""
         data = self._file.pread(min(count, self._stop - self._at), self._at)
         self._at += len(data)
         return data
@@ -219,7 +216,6 @@ class ShardStream:
     _counted: _Counted | None = None
 
     def __init__(self, path: str, source: Readable | None = None) -> None:
-        """Open a shard to read it to its end."""
         if source is None:
             self._file = _open(path)
             source = self._counted = _Counted(self._file)
@@ -370,15 +366,12 @@ class ShardStream:
         return self._counted.bytes, self._counted.crc32c
 
     def damaged(self, problem: str, offset: int | None = None) -> DamagedShard:
-        """The error that names this shard and where it breaks."""
         return DamagedShard(self.path, self.offset if offset is None else offset, problem)
 
     def __enter__(self) -> Self:
-        """Return the stream itself."""
         return self
 
     def __exit__(self, *_: object) -> None:
-        """Close the file."""
         if self._file is not None:
             self._file.close()
 

@@ -148,7 +148,6 @@ class TFRecord(Format):
 
     @property
     def names(self) -> Names:
-        """What features are called."""
         return PRESETS[self.preset]
 
     @property

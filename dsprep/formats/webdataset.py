@@ -168,7 +168,6 @@ class WebDataset(Format):
 
     @cached_property
     def _members(self) -> list[_Member]:
-        """The members of whole fields, in the order of the schema."""
         members: list[_Member] = []
         for each in self.written.fields:
             place, kind = each.places[0], each.kind
@@ -204,7 +203,6 @@ class WebDataset(Format):
         return found
 
     def _written_objects(self, sample: Sample) -> Iterator[tuple[bytes, bytes]]:
-        """Write the members that are objects of JSON."""
         fields = sample.fields
         for extension, items in self._objects.items():
             texts = [key + write(fields[name]) for name, key, write in items if name in fields]

@@ -206,7 +206,6 @@ def _png_size(data: bytes) -> tuple[int, int]:
 
 
 def _png_chunks(data: bytes) -> Iterator[tuple[bytes, int, int]]:
-    """The chunks of a PNG, as far as they go: name, and where data and checksum begin."""
     position = 8
     while position <= len(data) - _PNG_CHUNK.size:
         length, name = _PNG_CHUNK.unpack_from(data, position)

@@ -103,7 +103,6 @@ class Transform:
     filter: str = "auto"
 
     def __post_init__(self) -> None:
-        """Refuse what makes no sense."""
         for name, value in vars(self).items():
             if not _has_type(value, name):
                 raise OptionError(f"{name}={value!r:.60}: cannot be of this type")
@@ -121,7 +120,6 @@ class Transform:
             object.__setattr__(self, "quality", DEFAULT_QUALITY)
 
     def to_json(self) -> dict[str, Any]:
-        """Return the transform as a manifest records it."""
         names = ("resize", "crop", "enlarge", "encode", "quality", "color", "filter")
         return {name: getattr(self, name) for name in names}
 

@@ -77,13 +77,11 @@ class Diff:
 
     @property
     def edits(self) -> Edits:
-        """Count the rows of each kind of change."""
         parts = self.added, self.removed, self.changed, self.reordered
         return Edits(*map(len, parts))
 
     @property
     def is_empty(self) -> bool:
-        """Whether nothing differs."""
         return not any(self.edits)
 
     def changed_in(self, name: str) -> pl.DataFrame:

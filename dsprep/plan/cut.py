@@ -32,11 +32,9 @@ class ShardSize:
 
     @property
     def by_bytes(self) -> bool:
-        """Whether shards are cut to a number of bytes."""
         return self.shards is None and self.samples is None and not self.by_file
 
     def to_json(self) -> dict[str, Any]:
-        """Return the size as a manifest records it."""
         size: dict[str, Any] = {
             "target": self.target,
             "shards": self.shards,

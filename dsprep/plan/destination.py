@@ -38,7 +38,6 @@ class Destination:
     remote: Location | None = None
 
     def companion(self, name: str) -> Path:
-        """Return the path of ``manifest.json`` and the like."""
         return self.directory / (f"{self.single}.{name}" if self.single else name)
 
     @property
@@ -50,7 +49,6 @@ class Destination:
 
     @property
     def manifest(self) -> Path:
-        """The path of the manifest."""
         return self.companion("manifest.json")
 
     @property
@@ -73,7 +71,6 @@ class Destination:
         return f"{self.remote}{name}"
 
     def __str__(self) -> str:
-        """The path, or the address, that the user gave."""
         return self.url(self.single or "")
 
 

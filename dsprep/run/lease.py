@@ -38,7 +38,6 @@ class Lease:
     """The right of a run to write to a place."""
 
     def __init__(self, store: S3Store, key: str, place: str) -> None:
-        """Prepare; `take` takes it."""
         self._store = self._impatient = store
         self._key, self._place = key, place
         self._holder, self._renewals, self._etag = "", 0, ""

@@ -37,7 +37,6 @@ class Run:
     """One attempt to carry out a plan."""
 
     def __init__(self, plan: Plan, state: RunState, max_errors: int | None) -> None:
-        """Prepare."""
         self._plan, self._state = plan, state
         self._shards, self._pipeline = plan.shards, plan.job.pipeline(plan.catalog)
         self._sizes: list[int] = plan.catalog.table["size"].to_list()

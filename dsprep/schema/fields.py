@@ -36,7 +36,6 @@ class Type(NamedTuple):
 
     @property
     def is_number(self) -> bool:
-        """Whether values are numbers or lists of numbers."""
         return self.of in (int, bool, float)
 
     @property

@@ -87,7 +87,6 @@ def with_schema(
 
 
 def _looked_at(catalog: Catalog, choice: Choice, run_all: RunAll) -> tuple[Catalog, Settled]:
-    """Settle the schema of whole samples."""
     observed = Observed()
     if not catalog.schema_known or choice.schema or choice.look_all or choice.paths:
         observed = _look(catalog, choice, run_all)
@@ -195,7 +194,6 @@ def _with_classes(
 
 
 def _gather(catalog: Catalog, run_all: RunAll) -> list[_Gathered]:
-    """Read all samples for their labels."""
     assert catalog.settled is not None
     name = catalog.settled.schema.label or ""
     tasks = [

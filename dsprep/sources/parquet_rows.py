@@ -212,7 +212,6 @@ class ParquetReader(Reader):
         return columns_of(self.reading.schema).names if self.reading else self.columns.names
 
     def sources(self) -> Sequence[str]:
-        """Return the files."""
         return [file.path for file in self.files]
 
     def read(self, rows: Rows) -> Iterator[Sample | BadSample]:
@@ -312,7 +311,6 @@ class ParquetReader(Reader):
                 written = stop
 
     def spooled(self, directory: str) -> ParquetReader:
-        """Return the reader of the unpacked files."""
         return replace(self, directory=directory)
 
     def _read_unpacked(

@@ -89,11 +89,9 @@ class Batch:
 
     @property
     def size(self) -> int:
-        """Bytes of one image."""
         return self.width * self.height * self.channels
 
     def offset(self, image: int) -> int:
-        """Return where an image begins."""
         return self.start + image * (self.size + self.between)
 
     def pick(self, images: Iterable[int]) -> Iterator[bytes]:
@@ -126,7 +124,6 @@ class PixelReader(Reader):
     batches: tuple[Batch, ...]
 
     def sources(self) -> Sequence[str]:
-        """The file of each batch."""
         return [batch.file.path for batch in self.batches]
 
     def _to_spool(self) -> list[int]:
@@ -137,13 +134,11 @@ class PixelReader(Reader):
         return [self.batches[at].images * self.batches[at].size for at in self._to_spool()]
 
     def write_spool(self, number: int, path: str) -> None:
-        """Write the pixels of a batch."""
         batch = self.batches[self._to_spool()[number]]
         with open(path, "wb") as spool:
             spool.writelines(batch.pick(range(batch.images)))
 
     def spooled(self, directory: str) -> PixelReader:
-        """Return the reader that reads from the spools."""
         batches = list(self.batches)
         for number, at in enumerate(self._to_spool()):
             file = batches[at].file._replace(path=os.path.join(directory, str(number)))
@@ -153,7 +148,6 @@ class PixelReader(Reader):
         return replace(self, batches=tuple(batches))
 
     def read(self, rows: Rows) -> Iterator[bytes | BadSample]:
-        """Read images in the order of the rows."""
         assert rows.files is not None and rows.offsets is not None
         places = [
             (number, offset // self.batches[number].size)

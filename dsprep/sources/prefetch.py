@@ -53,13 +53,11 @@ class OpenFiles:
     """Files that are opened when they are read from, some of which stay open."""
 
     def __init__(self, paths: tuple[str, ...], states: Sequence[State | None] = ()) -> None:
-        """Open nothing yet."""
         self._paths = paths
         self._states = states
         self._open: dict[int, OpenFile] = {}
 
     def __getitem__(self, number: int) -> OpenFile:
-        """Return a file, open until others are asked for."""
         if number not in self._open:
             if len(self._open) == _MOST_OPEN:
                 self._open.pop(next(iter(self._open))).close()
@@ -94,11 +92,9 @@ class OpenFiles:
         return asked_ahead(all_runs, ask)
 
     def __enter__(self) -> OpenFiles:
-        """Return the files themselves."""
         return self
 
     def __exit__(self, *_: object) -> None:
-        """Close what was opened."""
         for file in self._open.values():
             file.close()
 

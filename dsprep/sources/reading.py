@@ -88,7 +88,6 @@ class Source(SourceOptions, ClassOptions):
         return tuple(path for path in named if path and os.path.isfile(path))
 
     def __post_init__(self) -> None:
-        """Refuse options that contradict each other."""
         if self.list_file and self.labels:
             raise OptionError("labels come from --list or from --labels, not from both")
         rows = self.chooses or self.kind == "augmented-manifest" or self.root.endswith(MANIFESTS)

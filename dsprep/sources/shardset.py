@@ -143,7 +143,6 @@ def recorded_schema(files: Sequence[str]) -> Schema | None:
 
 
 def _recorded(path: str, manifest: Manifest, files: Sequence[str], alone: bool = False) -> ShardSet:
-    """Describe shards by their manifest."""
     made = recorded_options(manifest, path)
     counts = {shard.name: shard.samples for shard in manifest.shards}
     samples = {file: counts[os.path.basename(file)] for file in files}

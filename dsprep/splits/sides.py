@@ -50,7 +50,6 @@ class Sides:
         return pl.Series("side", self.names, pl.String).gather(self.numbers)
 
     def counts(self) -> list[int]:
-        """Return how many samples each side has."""
         return [int((self.numbers == side).sum()) for side in range(len(self.names))]
 
 

@@ -43,11 +43,9 @@ class ObjectEntry(NamedTuple):
     is_object: bool  # whether it is an object; else keys that lie deeper begin so
 
     def is_file(self) -> bool:
-        """Return whether it is a file."""
         return self.is_object
 
     def is_dir(self) -> bool:
-        """Return whether it is a directory."""
         return not self.is_object
 
 
@@ -161,7 +159,6 @@ class LocalFile(io.FileIO):
     """A file on a disk."""
 
     def __init__(self, path: str) -> None:
-        """Open a regular file."""
         super().__init__(path, opener=open_regular)
 
     def facts(self) -> Facts:
@@ -170,7 +167,6 @@ class LocalFile(io.FileIO):
         return Facts(status.st_size, status.st_mtime_ns)
 
     def pread(self, count: int, offset: int) -> bytes:
-        """Read at most ``count`` bytes at an offset; none only at the end."""
         return os.pread(self.fileno(), count, offset)
 
     def ahead(self, offset: int, count: int) -> None:

@@ -187,7 +187,6 @@ class OutputFile:
         self.bytes = self.crc32c = 0
 
     def write(self, data: bytes) -> None:
-        """Write bytes."""
         self.crc32c = extend(self.crc32c, data)
         self.bytes += len(data)
         view = memoryview(data)
@@ -195,7 +194,6 @@ class OutputFile:
             view = view[os.write(self._fd, view) :]
 
     def close(self) -> None:
-        """Close the file, once."""
         fd, self._fd = self._fd, -1
         if fd >= 0:
             os.close(fd)
@@ -234,7 +232,6 @@ class Lock:
         return False
 
     def release(self) -> None:
-        """Release the lock."""
         self.file.close()
 
 

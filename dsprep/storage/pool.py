@@ -36,7 +36,6 @@ class Flag:
     is_set = False
 
     def set(self) -> None:
-        """Set it."""
         self.is_set = True
 
     def wait(self, seconds: float) -> bool:
@@ -84,7 +83,6 @@ class Threads:
         return future
 
     def close(self) -> None:
-        """Let the threads end when all calls are made."""
         with self._lock:
             for _ in range(self._count):
                 self._calls.put(None)
@@ -131,7 +129,6 @@ class Pace:
 
     @property
     def stopped(self) -> bool:
-        """Whether everything has to stop."""
         return self._stopped.is_set
 
     def stop(self) -> None:
@@ -139,7 +136,6 @@ class Pace:
         self._stopped.set()
 
     def check(self) -> None:
-        """Raise `Interrupted` after a stop."""
         if self.stopped:
             raise Interrupted("interrupted; give the same command again to continue")
 
@@ -225,5 +221,4 @@ class Pace:
             raise
 
     def close(self) -> None:
-        """Let the threads end."""
         self._threads.close()

@@ -36,7 +36,6 @@ class Mover:
         return source.modified > found.modified
 
     def parts(self, pair: Pair) -> int:
-        """Return the number of parts of a file."""
         if isinstance(self.source, Prefix) and isinstance(self.destination, Prefix):
             return len(plan_copy(pair.source.size))
         return len(plan_parts(pair.source.size, self.way.part_size, pair.path))

@@ -90,14 +90,12 @@ class SyncPlan:
     withdrawn: list[str] = field(default_factory=list)  # manifests to remove before files go
 
     def decide(self, pair: Pair, verdict: Verdict) -> None:
-        """Note what was found out about a file."""
         if verdict.send:
             self.sends.append((pair, verdict.by))
         else:
             self.same[pair.path] = verdict.by
 
     def spare(self, places: Collection[str]) -> None:
-        """Keep files that would be deleted."""
         self.spared += [path for path in self.deletions if lies_in(path, places)]
         self.deletions = [path for path in self.deletions if not lies_in(path, places)]
 
@@ -108,7 +106,6 @@ class SyncPlan:
 
     @property
     def bytes(self) -> int:
-        """The size of all that is to be sent."""
         return sum(pair.source.size for pair, _ in self.sends)
 
     def by_rank(self) -> list[list[Pair]]:

@@ -63,7 +63,6 @@ class Sync:
         self._failures: list[Failure] = []  # beside what could not be listed
 
     def run(self) -> SyncReport:
-        """Do it; once."""
         began, report = time.monotonic(), self._report
         self._take_inventory()
         self._make_plan()

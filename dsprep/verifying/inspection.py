@@ -89,7 +89,6 @@ class Task(NamedTuple):
 
     @property
     def reading(self) -> Reading | None:
-        """Makes samples of the schema; None if that is unknown."""
         schema, ignored = self.understood.schema, self.understood.ignored
         return None if schema is None else Reading(schema, self.layout, ignored)
 

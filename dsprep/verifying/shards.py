@@ -44,12 +44,10 @@ class Shards:
 
     @property
     def directory(self) -> Path:
-        """The directory of the shards."""
         return self.destination.directory
 
     @property
     def present(self) -> list[str]:
-        """The file names of the shards that are there."""
         return [name for name in self.names if (self.directory / name).is_file()]
 
 

@@ -40,7 +40,6 @@ class Place(NamedTuple):
     deeper: frozenset[str]  # of what would be directories
 
     def url(self, name: str) -> str:
-        """Return the URL of an object."""
         return f"{self.location}{name}"
 
 
@@ -58,7 +57,6 @@ class _File:
     is_doubted: bool = False  # whether the server's checksum says that it is wrong
 
     def look(self, store: S3Store) -> None:
-        """Compare it by a HEAD."""
         try:
             self.stored = store.stat(self.location.key)
         except StoreError as error:
@@ -78,7 +76,6 @@ class _File:
 
     @property
     def has_size(self) -> bool:
-        """Whether it is as large as it should be."""
         return self.stored is not None and self.stored.size == self.receipt.bytes
 
 
@@ -178,7 +175,6 @@ def _read(place: Place, name: str, problems: list[Problem]) -> Shards | None:
 def _verify(
     place: Place, shards: Shards, download: bool, pace: Pace, progress: Progress
 ) -> VerifyReport:
-    """Verify one data set."""
     assert shards.manifest is not None
     where, is_tree = shards.destination, shards.made.layout.is_tree
     problems = []
@@ -239,7 +235,6 @@ def _at(place: Place, receipt: FileReceipt, samples: int = 0, is_data: bool = Fa
 
 
 def _files_of(place: Place, shards: Shards) -> Iterator[_File]:
-    """Return the files that a manifest names."""
     assert shards.manifest is not None
     for shard in shards.manifest.shards:
         if not shards.is_part or shard.name in shards.names:

@@ -129,7 +129,6 @@ def _require_sense(
 
 
 def _verify(shards: Shards, asked: _Asked) -> VerifyReport:
-    """Verify one data set."""
     manifest, progress, pool = shards.manifest, asked.progress, asked.pool
     is_tree = shards.made.layout.is_tree
     problems = list(_compare_files(shards))

@@ -63,7 +63,6 @@ class Pool:
         self._alive: tuple[int, ...] = ()
 
     def _start(self) -> Worker:
-        """Start one more worker."""
         # Nothing is ever written to this pipe: it ends with this process, and so do the workers.
         self._alive = self._alive or os.pipe()
         main = f"from dsprep.workers.worker import main; main({self._alive[0]})"
@@ -168,11 +167,9 @@ class Pool:
                         yield position, answer
 
     def __enter__(self) -> Pool:
-        """Return the pool itself."""
         return self
 
     def __exit__(self, *_: object) -> None:
-        """End the workers."""
         self.close()
 
     def close(self) -> None:

@@ -94,7 +94,6 @@ class Connection:
     """Sends requests of one bucket; several threads may do so at once."""
 
     def __init__(self, bucket: str, config: S3Config) -> None:
-        """Prepare; nothing is sent yet."""
         import botocore.session
         from botocore import UNSIGNED
         from botocore.config import Config
@@ -132,7 +131,6 @@ class Connection:
         self._routing = threading.Lock()
 
     def close(self) -> None:
-        """Close idle connections."""
         self._closed = True
         self._client.close()
         with suppress(IndexError):
@@ -383,7 +381,6 @@ class Client:
         on_fallback: Callable[[str], object] = ignore,
         role: type[StoreError] = StoreError,
     ) -> None:
-        """Prepare; nothing is sent yet."""
         self.bucket, self.config = bucket, config or S3Config()
         self._retries, self._wait, self._role = retries or Retries(), wait, role
         self._on_retry, self._on_fallback = on_retry, on_fallback
@@ -401,7 +398,6 @@ class Client:
         return other
 
     def close(self) -> None:
-        """Close connections."""
         self._connection.close()
 
     def call(

@@ -212,7 +212,6 @@ class ObjectFile(io.RawIOBase):
     """An object that is open for reading; reading it fails if it has been replaced."""
 
     def __init__(self, url: str) -> None:
-        """Look it up."""
         super().__init__()
         self._asked: deque[_Range] = deque(maxlen=_MOST_ASKED)
         self._windows: deque[_Range] = deque()
@@ -229,7 +228,6 @@ class ObjectFile(io.RawIOBase):
         return self._facts
 
     def pread(self, count: int, offset: int) -> bytes:
-        """Read ``count`` bytes at an offset, or fewer at the end."""
         stop = min(offset + count, self._size)
         while self._windows and self._windows[0].stop <= offset:
             self._windows.popleft()
@@ -291,18 +289,15 @@ class ObjectFile(io.RawIOBase):
         return _Range(start, stop, submit(call))
 
     def readable(self) -> bool:
-        """Return True."""
         return True
 
     seekable = readable
 
     def seek(self, offset: int, whence: int = io.SEEK_SET) -> int:
-        """Go to an offset."""
         self._at = offset + (0, self._at, self._size)[whence]
         return self._at
 
     def read(self, size: int | None = -1) -> bytes:
-        """Read ``size`` bytes, or fewer at the end; all that follow if it is negative."""
         count = self._size if size is None or size < 0 else size
         data = self.pread(count, self._at)
         self._at += len(data)
@@ -318,7 +313,6 @@ class ObjectFile(io.RawIOBase):
         return len(data)
 
     def close(self) -> None:
-        """Cancel what is being fetched."""
         for found in (*self._windows, *self._asked):
             found.data.cancel()
         self._windows.clear()

@@ -85,7 +85,6 @@ class _File:
         return value
 
     def crc32c(self) -> int:
-        """Read the file and return its crc32c."""
         space, value = memoryview(bytearray(_AT_ONCE)), 0
         for start in range(0, self.size, _AT_ONCE):
             value = self.read_into(space[: self.size - start], start, value)
@@ -224,7 +223,6 @@ class _Upload:
         return Transferred(stored, value, len(pairs), len(there), moved, proof)
 
     def send(self, upload: Upload, part: Range) -> tuple[Part, int]:
-        """Send a part; return it and its crc32c."""
         self.pace.check()
         data = buffer(part.size)
         value = self.file.read_into(data, part.start)
