@@ -123,13 +123,11 @@ class Catalog:
         return replace(self, table=self.table.with_columns(pl.col("index") + first))
 
     def shuffle(self, seed: int) -> Catalog:
-        """Put the samples into a random order that depends on their order and the seed alone.
-
-        The order is part of what makes shards reproducible, so it is defined here, not by a
-        library: the samples are sorted by the numbers of a SplitMix64 generator, the ``i``-th of
-        which belongs to sample ``i``. The generator's state starts as the number that ``seed``
-        (modulo 2^64) mixes to. All numbers are different.
-        """
+        """Put the samples into a random order that depends on their order and the seed alone."""
+        # The order is part of what makes shards reproducible, so it is defined here, not by a
+        # library: the samples are sorted by the numbers of a SplitMix64 generator, the `i`-th of
+        # which belongs to sample `i`. The generator's state starts as the number that `seed`
+        # (modulo 2^64) mixes to. All numbers are different.
 
         def mix(z: pl.Expr) -> pl.Expr:  # in UInt64 arithmetic, which wraps
             z = (z ^ (z // _u64(1 << 30))) * _u64(0xBF58476D1CE4E5B9)
@@ -169,10 +167,8 @@ class Catalog:
         return self.long_names() if repeats else paths
 
     def long_names(self) -> pl.Series:
-        """Return ``FILE/PATH`` for each sample, with ``~1`` after the second of one such name.
-
-        Names are equal only if the source names a file twice.
-        """
+        """Return ``FILE/PATH`` for each sample, with ``~1`` after the second of one such name."""
+        # Names are equal only if the source names a file twice.
         files = pl.Series(short_names(self.reader.sources()), dtype=pl.String)
         rows = self.table.select("file", "path", prefix=files.gather(self.table["file"]) + "/")
         path, prefix = pl.col("path"), pl.col("prefix")
@@ -201,12 +197,10 @@ class Catalog:
         return self.table.lazy().select(expression).collect(engine="streaming").to_series()
 
     def digest(self) -> str:
-        """Identify the samples, in their order, with their sizes and labels, and the classes.
-
-        Neither the root nor the times count, so the same data set has the same digest everywhere.
-        The digest is over values (64-bit little-endian numbers, UTF-8 text), not over a library's
-        memory or file layout, so it stays the same from version to version.
-        """
+        """Identify the samples, in their order, with their sizes and labels, and the classes."""
+        # Neither the root nor the times count, so the same data set has the same digest everywhere.
+        # The digest is over values (64-bit little-endian numbers, UTF-8 text), not over a library's
+        # memory or file layout, so it stays the same from version to version.
         # The header makes it clear where in the rest a column ends.
         header = ["dsprep catalog 1", self.label_column, self.classes, self.table.height]
         sha = hashlib.sha256(json.dumps(header).encode() + b"\n")

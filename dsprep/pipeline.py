@@ -367,12 +367,10 @@ def _dependents_finder(pipeline: Pipeline) -> Callable[[Sample], list[str]]:
 
 
 def _spoil_finder(pipeline: Pipeline) -> Callable[[Sample, bytes], BadSample | None]:
-    """Return a function that decides whether a transform makes fields of a sample stale.
-
-    It takes the sample, and the bytes of its image before the transform. A transform that changes
-    the geometry of all images is an OptionError; one that only turns some of them upright makes
-    these samples rejects.
-    """
+    """Return a function that decides whether a transform makes fields of a sample stale."""
+    # It takes the sample, and the bytes of its image before the transform. A transform that changes
+    # the geometry of all images is an OptionError; one that only turns some of them upright makes
+    # these samples rejects.
     transform = pipeline.images.transform
     if transform is None:
         return lambda sample, data: None

@@ -140,10 +140,8 @@ class BarProgress(Progress):
 
 
 def bar_size(stream: TextIO) -> dict[str, Any]:
-    """Return the arguments of tqdm for the size of a terminal: 80 columns, if it reports none.
-
-    Terminals of ``script`` and ``docker run -t`` report none, and tqdm would draw nothing there.
-    """
+    """Return the arguments of tqdm for the size of a terminal: 80 columns, if it reports none."""
+    # Terminals of `script` and `docker run -t` report none, and tqdm would draw nothing there.
     with suppress(OSError, ValueError):
         if all(os.get_terminal_size(stream.fileno())):
             return {"dynamic_ncols": True}

@@ -97,11 +97,9 @@ class Sample:
 
 
 def key_of(path: str) -> str:
-    """The key of the sample whose image lies at a path.
-
-    Readers of WebDataset take everything after the first dot of the base name for the extension, so
-    the key may not hold one: ``cat/a.x.jpg`` becomes ``cat/a_x``.
-    """
+    """The key of the sample whose image lies at a path."""
+    # Readers of WebDataset take everything after the first dot of the base name for the extension,
+    # so the key may not hold one: `cat/a.x.jpg` becomes `cat/a_x`.
     # Nearly all names have one dot, before the "jpg" and after a name.
     if path.endswith(".jpg") and path.find(".") == len(path) - 4 and path[-5:-4] not in ("", "/"):
         return path[:-4]

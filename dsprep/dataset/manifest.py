@@ -159,11 +159,9 @@ class Manifest:
 
 
 def manifest_names(names: Collection[str], file: str | None = None) -> list[str]:
-    """Return which of the files of a directory are the manifests of the data sets there.
-
-    That is the manifest of the directory or, without one, those of single files. For one file,
-    they are its own manifest and that of the directory; the first one that names it counts.
-    """
+    """Return which of the files of a directory are the manifests of the data sets there."""
+    # That is the manifest of the directory or, without one, those of single files. For one file,
+    # they are its own manifest and that of the directory; the first one that names it counts.
     if file is not None:
         return [name for name in (f"{file}.{MANIFEST}", MANIFEST) if name in names]
     beside = [name for name in names if name.endswith(f".{MANIFEST}") and name[0] != "."]
@@ -181,10 +179,8 @@ def manifest_of(
     format_name: str | None = None,
     on_error: Callable[[str, SourceError], None] = lambda path, error: None,
 ) -> tuple[str, Manifest] | None:
-    """Return the manifest that names all of some files of a directory, and its path.
-
-    It is the first one's own, if that may be a single file, or that of the directory.
-    """
+    """Return the manifest that names all of some files of a directory, and its path."""
+    # It is the first one's own, if that may be a single file, or that of the directory.
     own = [f"{files[0]}.{MANIFEST}"] if single else []
     for path in (*own, os.path.join(os.path.dirname(files[0]), MANIFEST)):
         if not exists(path):

@@ -89,10 +89,8 @@ def is_file(kind: Any) -> bool:
 
 @lru_cache(256)
 def plain_type(kind: Any) -> Any:
-    """Return the type that a column is read as: one whose values Python holds exactly.
-
-    Times and decimals become text, as ISO 8601 has them; a dictionary is looked up.
-    """
+    """Return the type that a column is read as: one whose values Python holds exactly."""
+    # Times and decimals become text, as ISO 8601 has them; a dictionary is looked up.
     pa = arrow()
     if isinstance(kind, pa.BaseExtensionType):
         return plain_type(kind.storage_type)

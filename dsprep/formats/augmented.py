@@ -208,11 +208,9 @@ def format_augmented(
     attribute: str = "class",
     classes: Sequence[str] | None = None,
 ) -> str:
-    """Write a manifest.
-
-    Nothing in it tells when or by whom it was made: ``creation-date``, ``job-name`` and
-    ``confidence`` of Ground Truth are left out.
-    """
+    """Write a manifest."""
+    # Nothing in it tells when or by whom it was made: `creation-date`, `job-name` and `confidence`
+    # of Ground Truth are left out.
     rows = list(rows)
     start = prefix if not prefix or prefix.endswith("/") else prefix + "/"
     labels = [label for _, label, *_ in rows if label is not None]

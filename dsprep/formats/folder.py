@@ -213,12 +213,10 @@ class Folder(Format):
     def _paths(
         self, sample: Sample, own: str | None
     ) -> tuple[str, list[tuple[str, bytes]], str | None, tuple[tuple[str, str], ...]]:
-        """Choose the files of a sample of a class, as :class:`Listed` has them.
-
-        The image has the sample's file name, or its key and the extension of its kind, in the
-        directory of its class. Everything else has that name, with the name of its field for an
-        extension.
-        """
+        """Choose the files of a sample of a class, as :class:`Listed` has them."""
+        # The image has the sample's file name, or its key and the extension of its kind, in the
+        # directory of its class. Everything else has that name, with the name of its field for an
+        # extension.
         data: bytes | None = sample.fields.get(self.written.image or "")
         kind = "" if data is None else sniff(data) or UNKNOWN_IMAGE
         files: list[tuple[str, bytes]] = []
@@ -259,10 +257,8 @@ class Folder(Format):
         return fitting, files, wanted if is_told else None, tuple(references)
 
     def _leads_to(self, name: str, directory: str, sample: Sample) -> bool:
-        """Whether a directory leads through that of a class, or may not need to.
-
-        A class without a name says nothing against directories that there are.
-        """
+        """Whether a directory leads through that of a class, or may not need to."""
+        # A class without a name says nothing against directories that there are.
         label = self.written.label_field
         is_named = sample.class_name is not None or bool(label and label.names)
         is_last = name != "" and f"/{directory}".endswith(f"/{name}")

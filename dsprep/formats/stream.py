@@ -40,10 +40,8 @@ _MOST_COMPRESSED = 100
 
 
 def is_bomb(size: int, packed: int) -> bool:
-    """Whether a sample is made to fill the memory.
-
-    Data that compresses a hundred times is no image, or is one of less than a gigabyte.
-    """
+    """Whether a sample is made to fill the memory."""
+    # Data that compresses a hundred times is no image, or is one of less than a gigabyte.
     return size > max(_BOMB, _MOST_COMPRESSED * packed)
 
 
@@ -118,11 +116,9 @@ class Decompressor:
     """
 
     def __init__(self, path: str, source: Readable, head: bytes, is_shard: bool = False) -> None:
-        """Read from a source whose first bytes, at least six, have been read.
-
-        A shard is gzip or zlib, and nothing follows the data. After other files zeros may follow,
-        as tapes and mirrors add them.
-        """
+        """Read from a source whose first bytes, at least six, have been read."""
+        # A shard is gzip or zlib, and nothing follows the data. After other files zeros may follow,
+        # as tapes and mirrors add them.
         self._path = path
         self._source = source
         self._padded = not is_shard
@@ -224,10 +220,8 @@ class ShardStream:
 
     @classmethod
     def of_headers(cls, path: str, is_shard: bool = True) -> Self:
-        """Open a shard, or a tar of any compression, to read headers and skip the rest.
-
-        A member of a tar that is too large for memory is not damage: the caller leaves it out.
-        """
+        """Open a shard, or a tar of any compression, to read headers and skip the rest."""
+        # A member of a tar that is too large for memory is not damage: the caller leaves it out.
         stream = cls.__new__(cls)
         stream._file = _open(path)
         stream._begin(path, stream._file, _HEADERS)
@@ -268,10 +262,8 @@ class ShardStream:
             self._block, self._block_size = b"", _BLOCK
 
     def read(self, count: int, what: str) -> bytes:
-        """Read exactly ``count`` bytes.
-
-        Memory grows with the bytes that are there, not with ``count``.
-        """
+        """Read exactly ``count`` bytes."""
+        # Memory grows with the bytes that are there, not with `count`.
         at = self._at
         stop = at + count
         if stop <= len(self._block):
@@ -356,10 +348,8 @@ class ShardStream:
         return True
 
     def checksum(self) -> tuple[int, int]:
-        """The size in bytes and the crc32c of the whole file on disk, which is read to its end.
-
-        Only for a shard that was opened to be read as a whole.
-        """
+        """The size in bytes and the crc32c of the whole file on disk, which is read to its end."""
+        # Only for a shard that was opened to be read as a whole.
         assert self._counted is not None
         while self._counted.read(_BLOCK):
             pass

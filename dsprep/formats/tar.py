@@ -149,10 +149,8 @@ def members(stream: ShardStream, with_data: bool = True) -> Iterator[Member]:
 
 
 def entries(stream: ShardStream, stop: int | None = None) -> Iterator[Entry]:
-    """Read the headers of a tar, or of a tar in a tar that ends at ``stop``.
-
-    The stream is at the bytes of an entry when it is yielded. The caller may read any of them.
-    """
+    """Read the headers of a tar, or of a tar in a tar that ends at ``stop``."""
+    # The stream is at the bytes of an entry when it is yielded. The caller may read any of them.
 
     def require(count: int, problem: str = "the tar ends without its end blocks") -> None:
         if stream.at_end() or (stop is not None and stream.offset + count > stop):

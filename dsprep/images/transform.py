@@ -334,12 +334,10 @@ def _eight_bits(image: Image) -> Image:
 
 
 def _resample(image: Image, size: Size, window: Window, extent: Extent, filter: str) -> Image:
-    """Resize an image and cut a part out of the result, without computing the rest of it.
-
-    Of an image in YCbCr only luma is filtered; chroma is the nearest pixel's. Such an image
-    becomes a JPEG, whose encoder averages the chroma of four pixels anyway. On photographs it costs
-    two thirds of the time, and 0.01 dB.
-    """
+    """Resize an image and cut a part out of the result, without computing the rest of it."""
+    # Of an image in YCbCr only luma is filtered; chroma is the nearest pixel's. Such an image
+    # becomes a JPEG, whose encoder averages the chroma of four pixels anyway. On photographs it
+    # costs two thirds of the time, and 0.01 dB.
     from PIL.Image import Resampling, merge
 
     if extent == size:

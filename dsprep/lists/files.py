@@ -87,10 +87,8 @@ def _file_size(directory: int, path: bytes) -> int:
 def compare_contents(
     paths: pl.Series, other_paths: pl.Series, root: str, other_root: str
 ) -> tuple[pl.Series, pl.Series]:
-    """Return texts that are equal where the contents of files are; null for files not readable.
-
-    Only files whose size occurs in both lists are read.
-    """
+    """Return texts that are equal where the contents of files are; null for files not readable."""
+    # Only files whose size occurs in both lists are read.
     files = [
         [Path(root, path) for path in paths.to_list()],
         [Path(other_root, path) for path in other_paths.to_list()],

@@ -66,13 +66,11 @@ class Merged:
 
 
 def merge_rows(base: pl.DataFrame, ours: pl.DataFrame, theirs: pl.DataFrame) -> Merged:
-    """Merge two edits of a list.
-
-    Rows are those of the base by path or id. Files that both sides add, or move to one path, are
-    one if their labels are equal, and else a conflict. Ids stay different: a row of theirs whose id
-    ours gave to another row gets the next free one. The order is that of the side which changed it,
-    ours if both did; rows that only the other side has stand at the end.
-    """
+    """Merge two edits of a list."""
+    # Rows are those of the base by path or id. Files that both sides add, or move to one path, are
+    # one if their labels are equal, and else a conflict. Ids stay different: a row of theirs whose
+    # id ours gave to another row gets the next free one. The order is that of the side which
+    # changed it, ours if both did; rows that only the other side has stand at the end.
     tables = {"base": base, "ours": ours, "theirs": theirs}
     pairs = {side: _pair(base, tables[side]) for side in _SIDES}
     order = next((side for side in _SIDES if _has_changed_order(pairs[side])), None)
@@ -144,10 +142,8 @@ def _has_changed_order(pairs: pl.DataFrame) -> bool:
 
 
 def _items(tables: dict[str, pl.DataFrame], pairs: dict[Side, pl.DataFrame]) -> pl.DataFrame:
-    """List all samples by the row number that each has in the three lists, null for none.
-
-    ``same`` says that they are the same in all.
-    """
+    """List all samples by the row number that each has in the three lists, null for none."""
+    # `same` says that they are the same in all.
     base = tables["base"]
     numbers = pl.int_range(base.height, dtype=pl.Int64, eager=True)
     items, same = numbers.to_frame("base"), pl.repeat(True, base.height, eager=True)
@@ -214,10 +210,8 @@ def _merge_fields(rows: pl.DataFrame) -> pl.DataFrame:
 
 
 def _is_doubtful(one: str, other: str) -> pl.Expr:
-    """Whether one side moved a row to a file of another name, and the other relabeled it.
-
-    That may be one sample; or the id, free after a removal, was given to another.
-    """
+    """Whether one side moved a row to a file of another name, and the other relabeled it."""
+    # That may be one sample; or the id, free after a removal, was given to another.
     before, now = (pl.col(f"{key}_path").str.extract(r"([^/]*)$") for key in ("base", one))
     only_moved = _differ(one, "base", "path") & ~_differ(one, "base", "label")
     only_relabeled = _differ(other, "base", "label") & ~_differ(other, "base", "path")

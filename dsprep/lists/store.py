@@ -186,11 +186,9 @@ def write_new(
     advice: str,
     dry_run: bool = False,
 ) -> bool:
-    """Write lists of one directory and their classes; return False if they are there already.
-
-    Without ``overwrite``, other files of these names are an error; ``advice`` says what else to do
-    about another ``classes.txt``.
-    """
+    """Write lists of one directory and their classes; return False if they are there already."""
+    # Without `overwrite`, other files of these names are an error; `advice` says what else to do
+    # about another `classes.txt`.
     first = next(iter(lists))
     if first == STREAM:
         if not dry_run:
@@ -292,12 +290,10 @@ def command_text(*words: object) -> str:
 
 
 def was_done(path: str, command: str) -> bool:
-    """Whether a list is as this very command left it, perhaps when it was killed at its end.
-
-    Some edits cannot be repeated: rows that were removed are not there to be removed again. So a
-    list has an attribute that says which command wrote it, and the digests of what that wrote.
-    A later change of the file changes its digest. Only an edit that fails asks this.
-    """
+    """Whether a list is as this very command left it, perhaps when it was killed at its end."""
+    # Some edits cannot be repeated: rows that were removed are not there to be removed again. So a
+    # list has an attribute that says which command wrote it, and the digests of what that wrote. A
+    # later change of the file changes its digest. Only an edit that fails asks this.
     real = real_path(path)
     try:
         known, digests = json.loads(os.getxattr(real, _MARK))

@@ -96,10 +96,8 @@ def in_megabytes(target: int) -> str:
 
 
 def cut_by_bytes(weights: Sequence[int], capacity: int) -> list[int]:
-    """Cut into the fewest shards of at most ``capacity``, of about equal size.
-
-    A sample heavier than that is alone in its shard.
-    """
+    """Cut into the fewest shards of at most ``capacity``, of about equal size."""
+    # A sample heavier than that is alone in its shard.
     sums = [0, *accumulate(weights)]
     # fits[n] is the first row from which on all samples fit into n shards: filled from the end.
     fits = [len(weights)]

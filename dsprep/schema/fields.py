@@ -231,10 +231,8 @@ def join(one: str, other: str) -> str | None:
 
 
 def parse_label(data: bytes | str) -> int | float | str | list[Any]:
-    r"""Return the number, the numbers, or the name that the text of a label says.
-
-    ``3\n`` and `` 3 `` are 3, as webdataset's ``int(data)`` reads them.
-    """
+    """Return the number, the numbers, or the name that the text of a label says."""
+    # `3\n` and ` 3 ` are 3, as webdataset's `int(data)` reads them.
     text = (data.decode() if isinstance(data, bytes) else data).strip()
     if not text:
         raise ValueError("is empty")

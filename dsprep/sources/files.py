@@ -250,10 +250,8 @@ def files_of(archive: Archive, extensions: frozenset[str]) -> Files:
 
 
 def _normal(name: str) -> tuple[str | None, str]:
-    """Return the normal path of a member, and what is hidden or left behind in it.
-
-    The path is None if it leads outside.
-    """
+    """Return the normal path of a member, and what is hidden or left behind in it."""
+    # The path is None if it leads outside.
     parts = [part for part in name.split("/") if part not in ("", ".")]
     if name.startswith("/") or "\0" in name or ".." in parts or _DRIVE.match(name) or not parts:
         return None, ""
@@ -302,11 +300,9 @@ def _linked(
 
 
 def _top(paths: pl.Series, listing: Listing) -> str:
-    """Return the directory that an archive is of, if all images lie below it.
-
-    Where every name begins with ``./``, a directory was archived from within and is not named; and
-    a tar in a tar is a class.
-    """
+    """Return the directory that an archive is of, if all images lie below it."""
+    # Where every name begins with `./`, a directory was archived from within and is not named; and
+    # a tar in a tar is a class.
     first = paths.str.extract(r"^([^/]+)/")
     if first.n_unique() != 1 or first[0] is None or first[0] in listing.stems:
         return ""

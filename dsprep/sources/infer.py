@@ -216,10 +216,8 @@ def _names_in(gathered: list[_Gathered], source: str) -> dict[int, str]:
 
 
 def _with_labels(catalog: Catalog, gathered: list[_Gathered], findings: list[Finding]) -> Catalog:
-    """Return the catalog with the labels and the keys of its samples, without unreadable ones.
-
-    It gets no labels unless all samples have numbers.
-    """
+    """Return the catalog with the labels and the keys of its samples, without unreadable ones."""
+    # It gets no labels unless all samples have numbers.
     import polars as pl
 
     from dsprep.sources.classes import label_lists

@@ -47,13 +47,11 @@ def read_parquet(
     order: str | None = None,
     run_all: RunAll = map,
 ) -> tuple[Catalog, list[Finding]]:
-    """Make the catalog of Parquet files, with the samples in the order of the files and rows.
-
-    The images' paths give the keys (of a path that leads elsewhere, the file's name) if all are
-    different; otherwise the file's name and the number of the row. Labels that some rows lack are
-    in the samples alone, not in the catalog; so are those of a test set whose classes are all -1.
-    Rows without an image are no samples, unless samples need none.
-    """
+    """Make the catalog of Parquet files, with the samples in the order of the files and rows."""
+    # The images' paths give the keys (of a path that leads elsewhere, the file's name) if all are
+    # different; otherwise the file's name and the number of the row. Labels that some rows lack are
+    # in the samples alone, not in the catalog; so are those of a test set whose classes are all -1.
+    # Rows without an image are no samples, unless samples need none.
     root = paths[0] if len(paths) == 1 else common_path(paths)
     shared = _shared_schema(paths, choice)
     declared, notes = source_schema(shared, root, _images(paths, shared), choice.drop)
@@ -191,10 +189,8 @@ def _images(paths: Sequence[str], schema: Any) -> set[str]:
 def _completed(
     declared: Schema, recorded: Schema | None, read: set[str], indexed: Sequence[IndexedRows]
 ) -> tuple[Schema, list[str]]:
-    """Drop the fields that no row has, with a note, and mark those that some rows lack.
-
-    Texts are JSON if a manifest says so: columns of Parquet have no such type.
-    """
+    """Drop the fields that no row has, with a note, and mark those that some rows lack."""
+    # Texts are JSON if a manifest says so: columns of Parquet have no such type.
     counts = Counter[str]()
     for rows in indexed:
         counts.update(rows.counts)

@@ -83,11 +83,9 @@ def open_or_refuse(path: str) -> Any:
 
 
 def index_rows(task: tuple[str, Columns, str | None, bool]) -> IndexedRows:
-    """Index a file, in a worker: read all of it, a few rows at a time.
-
-    The task is its path, the columns to read, the column of labels if they are wanted, and whether
-    rows without an image are samples.
-    """
+    """Index a file, in a worker: read all of it, a few rows at a time."""
+    # The task is its path, the columns to read, the column of labels if they are wanted, and
+    # whether rows without an image are samples.
     path, columns, label, no_image = task
     size, mtime = facts(path)
     with open_or_refuse(path) as file:

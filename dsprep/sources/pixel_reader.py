@@ -95,10 +95,8 @@ class Batch:
         return self.start + image * (self.size + self.between)
 
     def pick(self, images: Iterable[int]) -> Iterator[bytes]:
-        """Read the pixels of some images, in ascending order, without keeping others.
-
-        Some files have more images than fit the memory.
-        """
+        """Read the pixels of some images, in ascending order, without keeping others."""
+        # Some files have more images than fit the memory.
         blocks = self.file.blocks()
         if self.pickled:
             from dsprep.sources.cifar import read_batch  # not in each worker's start
@@ -215,11 +213,9 @@ class RawPixels(NamedTuple):
 
 
 def raw_pixels(samples: Iterable[Sample]) -> RawPixels | None:
-    """Return where raw samples have bare pixels; None if that is not the same in all of them.
-
-    These are the bytes of a field that is called like an image: as many as height, width and depth
-    that stand beside them say, or as many as an image of CIFAR has.
-    """
+    """Return where raw samples have bare pixels; None if that is not the same in all of them."""
+    # These are the bytes of a field that is called like an image: as many as height, width and
+    # depth that stand beside them say, or as many as an image of CIFAR has.
     found = {_pixels_of(sample.fields) for sample in samples}
     return found.pop() if len(found) == 1 else None
 

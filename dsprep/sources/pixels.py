@@ -87,13 +87,11 @@ class _Labeled(NamedTuple):
 
 
 def read_pixels(paths: Sequence[str], classes: Names, *, may_mix: bool = False) -> Catalog | None:
-    """Make the catalog of data sets whose images are bare pixels; None if a path is of none.
-
-    Each path is that of a directory or an archive of CIFAR or of idx files, or of something in it:
-    a directory of the archive, one batch, one file of images, or one part (``PATH/train`` or
-    ``PATH/test``). Where there are several sets of idx files, such as EMNIST's, a path takes the
-    name of one: ``PATH/emnist-letters/train``.
-    """
+    """Make the catalog of data sets whose images are bare pixels; None if a path is of none."""
+    # Each path is that of a directory or an archive of CIFAR or of idx files, or of something in
+    # it: a directory of the archive, one batch, one file of images, or one part (`PATH/train` or
+    # `PATH/test`). Where there are several sets of idx files, such as EMNIST's, a path takes the
+    # name of one: `PATH/emnist-letters/train`.
     batches: list[_Labeled] = []
     names: dict[Names, str] = {}
     for path in paths:

@@ -80,10 +80,8 @@ class OpenFiles:
         return file
 
     def ahead(self, all_runs: Iterator[Run]) -> Iterator[Run]:
-        """Return the runs, requesting some before they are read.
-
-        Bytes that lie scattered over a disk, or on S3, then arrive while others are worked on.
-        """
+        """Return the runs, requesting some before they are read."""
+        # Bytes that lie scattered over a disk, or on S3, then arrive while others are worked on.
 
         def ask(run: Run) -> int:
             self[run.file].ahead(run.start, run.stop - run.start)

@@ -383,10 +383,8 @@ def _parquet(source: Source, run_all: RunAll) -> Found | None:
 
 
 def _require_finished(source: Source, files: Sequence[str]) -> None:
-    """Refuse directories of shards in which an unfinished run, or transfer, has left its state.
-
-    The manifest comes last: if there is one, all files that it names are there.
-    """
+    """Refuse directories of shards in which an unfinished run, or transfer, has left its state."""
+    # The manifest comes last: if there is one, all files that it names are there.
     for root in (source.root, *source.others):
         if not is_dir(root) or is_file(os.path.join(root, "manifest.json")):
             continue
@@ -460,11 +458,9 @@ def shards_of(source: Source) -> ShardSet | None:
 
 
 def _is_tree(shards: ShardSet, is_chosen_from: bool) -> bool:
-    """Return whether a tar without a manifest is a tree of images rather than a shard.
-
-    It is if none of its first samples has more than one part, and images, or tars of them, are
-    among these; they may come later if a list names them.
-    """
+    """Return whether a tar without a manifest is a tree of images rather than a shard."""
+    # It is if none of its first samples has more than one part, and images, or tars of them, are
+    # among these; they may come later if a list names them.
     if len(shards.files) > 1 or shards.known or shards.layout.name != WebDataset.name:
         return False
     fields: list[tuple[str, ...]] = []

@@ -70,10 +70,8 @@ def scan_below(
     run_all: RunAll = map,
     only: Collection[str] | None = None,
 ) -> Iterator[Scanned]:
-    """Find the images below a directory, in any case of the extensions; follow links.
-
-    ``only`` names the directories to look into; without it, these are all.
-    """
+    """Find the images below a directory, in any case of the extensions; follow links."""
+    # `only` names the directories to look into; without it, these are all.
     if is_s3(root):
         with as_source(root) as (store, key):
             prefix = prefix_of(key)

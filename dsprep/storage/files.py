@@ -71,10 +71,8 @@ def absent(paths: Sequence[str]) -> list[str]:
 
 
 def results(root: str, calls: Iterable[tuple[int, Callable[[], T]]]) -> Iterator[T]:
-    """Make calls that read below a path, several at once where each is a request to S3.
-
-    Each call comes with the size of its result.
-    """
+    """Make calls that read below a path, several at once where each is a request to S3."""
+    # Each call comes with the size of its result.
     return pool.ahead(calls) if is_s3(root) else (call() for _, call in calls)
 
 
@@ -192,11 +190,9 @@ def find_files(pattern: str) -> list[str]:
 
 
 def matches(path: str, pattern: str) -> bool:
-    """Return whether a file matches a pattern, as :mod:`glob` has it.
-
-    Wildcards match neither slashes nor a dot at the beginning of a name; ``**/`` is any
-    directories, and ``**`` at the end all files below.
-    """
+    """Return whether a file matches a pattern, as :mod:`glob` has it."""
+    # Wildcards match neither slashes nor a dot at the beginning of a name; `**/` is any
+    # directories, and `**` at the end all files below.
     parts = pattern.split("/")
     return _match(path.split("/"), [*parts, "*"] if parts[-1] == "**" else parts)
 

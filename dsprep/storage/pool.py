@@ -98,10 +98,8 @@ submit = Threads(THREADS).submit
 
 
 def ahead(calls: Iterable[tuple[int, Callable[[], B]]]) -> Iterator[B]:
-    """Make calls in other threads, some of them before their results are asked for.
-
-    Each call comes with the size of its result.
-    """
+    """Make calls in other threads, some of them before their results are asked for."""
+    # Each call comes with the size of its result.
     waiting: deque[tuple[int, Future[B]]] = deque()
     coming = 0
     try:
@@ -157,10 +155,8 @@ class Pace:
             self.wait(left)
 
     def each(self, function: Callable[[A], B], items: Iterable[A]) -> list[B]:
-        """Call a function with every item, several at once; it must not call `each` itself.
-
-        After a failure nothing more begins, and what has begun is waited for.
-        """
+        """Call a function with every item, several at once; it must not call `each` itself."""
+        # After a failure nothing more begins, and what has begun is waited for.
         calls = list(items)
         results = dict(self._completed(self._threads, function, calls))
         return [results[index] for index in range(len(calls))]

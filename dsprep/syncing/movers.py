@@ -50,10 +50,8 @@ class Mover:
         return Requests(total + 3 * several, heads, total)
 
     def send(self, pair: Pair, crc32c: int | None) -> int:
-        """Transfer a file; return the number of its bytes that an earlier run had sent.
-
-        ``crc32c`` is that in a manifest.
-        """
+        """Transfer a file; return the number of its bytes that an earlier run had sent."""
+        # `crc32c` is that in a manifest.
         source, destination = self.source, self.destination
         if isinstance(source, Directory):
             assert isinstance(destination, Prefix)
@@ -81,10 +79,8 @@ class Mover:
             _require(crc32c, destination, copied.stored, name, proven=True)
 
     def publish(self, pair: Pair, data: bytes, new: bool) -> None:
-        """Publish a manifest that has been read.
-
-        On S3, it replaces only the one that was found there, or none if ``new``.
-        """
+        """Publish a manifest that has been read."""
+        # On S3, it replaces only the one that was found there, or none if `new`.
         if isinstance(self.destination, Directory):
             self.send(pair, crc32c_of_bytes(data))
             return

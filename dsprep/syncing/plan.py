@@ -58,10 +58,8 @@ class Filters:
         return True
 
     def may_admit(self, unseen: str) -> bool:
-        """Whether something below a directory that could not be listed may take part.
-
-        Only a pattern that ends with ``*``, such as ``tmp/*``, excludes all of it.
-        """
+        """Whether something below a directory that could not be listed may take part."""
+        # Only a pattern that ends with `*`, such as `tmp/*`, excludes all of it.
         for rule, pattern in self._last_first:
             if rule.include:
                 return True
@@ -124,11 +122,9 @@ def plan_sync(
     named: Collection[str] = (),
     spared: Collection[str] = (),
 ) -> SyncPlan:
-    """Compare two sides by their listings.
-
-    ``named`` are paths that manifests of the source name, ``spared`` places that the source does
-    not show; nothing is deleted there.
-    """
+    """Compare two sides by their listings."""
+    # `named` are paths that manifests of the source name, `spared` places that the source does not
+    # show; nothing is deleted there.
     plan, filters = SyncPlan(), Filters(options.rules)
     for path, file in source.items():
         if filters.admit(path):
@@ -160,10 +156,8 @@ def why_not(path: str, named: Iterable[str], there: Collection[str], failed: Ite
 
 
 def limit_deletions(plan: SyncPlan, place: str, blind: bool, most: int | None) -> list[str]:
-    """Take what may not be deleted out of a plan; return notes about that.
-
-    ``blind`` says that something could not be listed, ``most`` is --max-delete.
-    """
+    """Take what may not be deleted out of a plan; return notes about that."""
+    # `blind` says that something could not be listed, `most` is --max-delete.
     notes = []
     if plan.spared:
         notes.append(

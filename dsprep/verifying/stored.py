@@ -94,10 +94,8 @@ def verify_stored(dest: str, download: bool, progress: Progress) -> VerifyReport
 
 
 def _find(url: str) -> tuple[list[tuple[Place, Shards]], list[Problem]]:
-    """Find the data sets of a manifest, a shard or a prefix.
-
-    Problems are manifests that cannot be read, and shards that no manifest names.
-    """
+    """Find the data sets of a manifest, a shard or a prefix."""
+    # Problems are manifests that cannot be read, and shards that no manifest names.
     bucket, key = parse_url(url)
     above, slash, name = key.rpartition("/")
     is_manifest, is_shard = name.endswith(MANIFEST), format_of_file(name) is not None
@@ -245,11 +243,9 @@ def _files_of(place: Place, shards: Shards) -> Iterator[_File]:
 
 
 def _files_in_folder(place: Place, shards: Shards, problems: list[Problem]) -> list[_File]:
-    """Return the files that the listing of a folder names; find those that it does not name.
-
-    A listing that is missing, or is not the one of the manifest, names nothing: it is reported when
-    it is compared like all other files.
-    """
+    """Return the files that the listing of a folder names; find those that it does not name."""
+    # A listing that is missing, or is not the one of the manifest, names nothing: it is reported
+    # when it is compared like all other files.
     assert shards.manifest is not None
     single, name = shards.destination.single, shards.destination.companion(LISTING).name
     try:

@@ -101,11 +101,9 @@ class Pool:
         report: Report | None = None,
         beat: Callable[[], None] | None = None,
     ) -> Iterator[tuple[int, R]]:
-        """Call a function with each of the arguments, and with a `Report` if one is given.
-
-        Results come with the position of their argument. ``beat`` is called about once a second,
-        also while no worker reports anything.
-        """
+        """Call a function with each of the arguments, and with a `Report` if one is given."""
+        # Results come with the position of their argument. `beat` is called about once a second,
+        # also while no worker reports anything.
         waiting = enumerate(arguments)
         idle = list(self._workers)
         busy: dict[Worker, int] = {}  # the position of the argument that a worker has

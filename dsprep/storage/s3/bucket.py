@@ -398,10 +398,8 @@ _connecting = Lock()
 
 
 def store_of(bucket: str) -> S3Store:
-    """Return the connection to a bucket that all threads of this process share.
-
-    A worker connects itself, so its tasks hold no secret.
-    """
+    """Return the connection to a bucket that all threads of this process share."""
+    # A worker connects itself, so its tasks hold no secret.
     with _connecting:  # many threads may want it first, and connecting takes long
         if bucket not in _stores:
             _stores[bucket] = S3Store(bucket, on_retry=tell_retry)

@@ -184,10 +184,9 @@ class Connection:
     def _sign(
         self, region: str, method: str, path: str, query: str, headers: dict[str, str]
     ) -> None:
-        """Sign a request with AWS Signature Version 4 (Amazon S3 API Reference).
-
-        botocore's signer takes four times as long, which is noticed with thousands of small files.
-        """
+        """Sign a request with AWS Signature Version 4 (Amazon S3 API Reference)."""
+        # botocore's signer takes four times as long, which is noticed with thousands of small
+        # files.
         keys = self._session.get_credentials().get_frozen_credentials()
         now = time.strftime("%Y%m%dT%H%M%SZ", time.gmtime())
         headers |= {"x-amz-date": now, "x-amz-content-sha256": _UNSIGNED}

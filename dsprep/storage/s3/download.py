@@ -38,10 +38,8 @@ def download(
     listed: Stored | None = None,
     crc32c: int | None = None,
 ) -> Transferred:
-    """Download an object, with this crc32c if given. Its file gets its name when it is complete.
-
-    A small object that has been listed is not looked up.
-    """
+    """Download an object, with this crc32c if given. Its file gets its name when it is complete."""
+    # A small object that has been listed is not looked up.
     small = listed is not None and len(plan_parts(listed.size, options.part_size)) == 1
     stored = listed if small else store.stat(key)
     if stored is None:

@@ -241,10 +241,8 @@ class ObjectFile(io.RawIOBase):
         return parts[0] if len(parts) == 1 else b"".join(parts)
 
     def ahead(self, offset: int, count: int) -> None:
-        """Begin to fetch bytes, of many the first, that are read in the order of these calls.
-
-        Bytes that follow those of the last call are left to the windows of sequential reading.
-        """
+        """Begin to fetch bytes, of many the first, that are read in the order of these calls."""
+        # Bytes that follow those of the last call are left to the windows of sequential reading.
         follows = abs(offset - self._told) <= _NEAR
         self._told = offset + count
         stop = min(offset + min(count, _LARGEST), self._size)

@@ -167,10 +167,8 @@ class _Upload:
         return self.create()
 
     def find(self) -> tuple[Upload, Mapping[int, tuple[Part, int]]] | None:
-        """Find the unfinished upload with most parts, whose parts have the planned sizes.
-
-        Return the parts that are there and right, by number, and the crc32c of each.
-        """
+        """Find the unfinished upload with most parts, whose parts have the planned sizes."""
+        # Return the parts that are there and right, by number, and the crc32c of each.
         best: tuple[Upload, Sequence[Part]] | None = None
         try:
             unfinished = list(self.store.list_uploads(self.key))
@@ -385,10 +383,8 @@ def _proof(old: Stored, new: Stored | None) -> str:
 
 
 def require_rights(store: S3Store, prefix: str, *, deleting: bool = False) -> None:
-    """Check before the first byte goes that objects below a prefix can be stored.
-
-    Probes that killed runs have left behind are aborted, too.
-    """
+    """Check before the first byte goes that objects below a prefix can be stored."""
+    # Probes that killed runs have left behind are aborted, too.
     store.abort(_begin(store, prefix))
     with suppress(StoreError):  # it takes another right, which uploads can do without
         for upload in store.list_uploads(prefix + _PROBE):
