@@ -14,11 +14,8 @@ from typing import Any, TextIO
 
 from dsprep.units import format_duration, format_size
 
-_PATIENCE = 2.0
-"""Seconds before anything is shown: a task that ends sooner needs no bar."""
-
-_LINE_EVERY = 15.0
-"""Seconds between two lines in a log."""
+_PATIENCE = 2.0  # seconds before anything is shown: a task that ends sooner needs no bar
+_LINE_EVERY = 15.0  # seconds between two lines in a log
 
 
 class Progress:

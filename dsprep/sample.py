@@ -38,8 +38,7 @@ class Blobs(tuple[bytes, ...]):
 IMAGE_KINDS = frozenset({"jpg", "png", "webp", "gif", "bmp", "tif", "avif", "jp2", "ppm"})
 """The kinds of encoded image that dsprep knows, by what their bytes are."""
 
-UNKNOWN_IMAGE = "bin"
-"""The kind of an encoded image that dsprep does not know."""
+UNKNOWN_IMAGE = "bin"  # the kind of an encoded image that dsprep does not know
 
 FORMAT_NAMES = {kind: kind for kind in IMAGE_KINDS} | {"jpg": "jpeg", "tif": "tiff"}
 """What a field ``format`` says for each kind of image."""

@@ -15,14 +15,12 @@ from dsprep.options import require_effect
 
 F = TypeVar("F", bound=Callable[..., Any])
 
-_LAST = "Run"
-"""The group of ``--help``, which click itself adds as the last option."""
+_LAST = "Run"  # the group of `--help`, which click itself adds as the last option
 
 _ORDER = ("List", "Fields", "Shards", "Images", "Samples", _LAST)
 """The order of groups of options; others come before them."""
 
-HELP_ALL = "dsprep.help_all"
-"""Tells in the ``meta`` of a context that its help shows all options."""
+HELP_ALL = "dsprep.help_all"  # tells in the `meta` of a context that its help shows all options
 
 
 class GroupedOption(click.Option):

@@ -27,8 +27,7 @@ if TYPE_CHECKING:
     from dsprep.plan.select import Chosen
     from dsprep.verifying.report import FieldFound, Problem, VerifyReport
 
-_SHOWN = 5
-"""Items of a long list that a summary names."""
+_SHOWN = 5  # items of a long list that a summary names
 
 _SKIPPED = {
     "hidden": "hidden",

@@ -26,8 +26,7 @@ if TYPE_CHECKING:
     from dsprep.syncing.plan import SyncReport
     from dsprep.syncing.sync import Orphan
 
-_SHOWN = 10
-"""How many of a long list are named."""
+_SHOWN = 10  # how many of a long list are named
 
 _WORDS = {
     "missing": "not there",

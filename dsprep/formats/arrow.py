@@ -21,8 +21,7 @@ from dsprep.storage.files import facts, read_bytes
 from dsprep.storage.location import is_s3
 from dsprep.units import format_some
 
-Cell: TypeAlias = Any
-"""A value of a column as Python has it; None for a null."""
+Cell: TypeAlias = Any  # a value of a column as Python has it; None for a null
 
 _READ = {
     "boolean": "bool",

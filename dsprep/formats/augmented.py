@@ -25,8 +25,7 @@ METADATA = "-metadata"
 REFERENCE = "-ref"
 """How the names of attributes end that tell where another file of the sample is: a mask."""
 
-MANIFESTS = (".manifest", ".jsonl")
-"""How the names of manifests end."""
+MANIFESTS = (".manifest", ".jsonl")  # how the names of manifests end
 
 MULTILABEL = "groundtruth/image-classification-multilabel"
 """The type of a label that lists the numbers of classes."""

@@ -45,8 +45,7 @@ if TYPE_CHECKING:
     import polars as pl
 
 
-METADATA = "metadata.jsonl"
-"""The file in a folder that tells what neither names nor images tell."""
+METADATA = "metadata.jsonl"  # the file in a folder that tells what neither names nor images tell
 
 FILE_NAME = "file_name"
 """The column of it that names the image; ``mask_file_name`` names another file."""
@@ -66,8 +65,7 @@ _LONGEST_LINE = 1 << 24
 """Bytes of a line of a listing that are read; what dsprep writes is far shorter."""
 
 _LONGEST_ENDING = 200
-_SIZED = 4
-"""Numbers at the head of a detection label; the last two are the image's size."""
+_SIZED = 4  # numbers at the head of a detection label; the last two are the image's size
 
 _DIRECTORY = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 _FLAGS = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC

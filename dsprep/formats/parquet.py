@@ -70,8 +70,7 @@ ROWS_OF_BATCH = 16
 _FOOTER = 8192
 """Bytes of the schema and what else a file has once, less the names of columns and classes."""
 
-_ROW = 96
-"""Bytes that a row takes besides its values, its share of its group's head included."""
+_ROW = 96  # bytes that a row takes besides its values, its share of its group's head included
 
 _LARGEST_BYTES = (1 << 31) - (1 << 20)
 """The size of a page of Parquet is a number of 31 bits, and a value lies in one page."""

@@ -176,8 +176,7 @@ def decode_entry(data: bytes, decoders: Decoders) -> tuple[str, Any]:
 
 Feature: TypeAlias = Blobs | Floats | Ints
 
-_SHORT = 64
-"""Bytes of an entry that many samples may share: a class, a format."""
+_SHORT = 64  # bytes of an entry that many samples may share: a class, a format
 
 
 def _blobs(message: list[Wired]) -> Blobs:

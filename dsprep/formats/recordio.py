@@ -26,8 +26,7 @@ if TYPE_CHECKING:
     from dsprep.formats.stream import ShardStream
 
 MAGIC = b"\x0a\x23\xd7\xce"
-MAX_RECORD = (1 << 29) - 1
-"""A record is shorter than 2^29 bytes, because its length has 29 bits."""
+MAX_RECORD = (1 << 29) - 1  # a record is shorter than 2^29 bytes, because its length has 29 bits
 
 FRAME = struct.Struct("<4sI")
 PADDING = (b"", b"\0\0\0", b"\0\0", b"\0")

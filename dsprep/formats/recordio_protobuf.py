@@ -75,8 +75,7 @@ class RecordIOProtobuf(Format):
         _UID: Meaning(""),
     }
     label_bits: ClassVar[int] = 32
-    max_class: ClassVar[int] = 1 << 24
-    """Labels are 32-bit floats, as in RecordIO."""
+    max_class: ClassVar[int] = 1 << 24  # labels are 32-bit floats, as in RecordIO
 
     def meaning(self, place: str) -> Meaning:
         return self.meanings.get(place) or Meaning(place.removeprefix(_FEATURES))

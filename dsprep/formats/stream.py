@@ -20,11 +20,8 @@ from dsprep.errors import DamagedShard, SourceError
 from dsprep.storage.files import OpenFile, open_file
 from dsprep.units import format_extensions
 
-_BLOCK = 1 << 20
-"""Maximum number of bytes that are read or decompressed at once."""
-
-_PIECE = 1 << 16
-"""Compressed bytes that are read at once."""
+_BLOCK = 1 << 20  # maximum number of bytes that are read or decompressed at once
+_PIECE = 1 << 16  # compressed bytes that are read at once
 
 _HEADERS = 1 << 14
 """Bytes read at once where only headers are wanted: some small samples, little of a large one."""
@@ -32,8 +29,7 @@ _HEADERS = 1 << 14
 _STEP = 16 * _BLOCK
 """Of a longer run than this, no more is asked for at once than is known to be there."""
 
-_MOST_MEMORY = 1 << 29
-"""Memory that xz may ask for; its strongest preset takes 65 MB."""
+_MOST_MEMORY = 1 << 29  # memory that xz may ask for; its strongest preset takes 65 MB
 
 _BOMB = 1 << 30
 _MOST_COMPRESSED = 100

@@ -53,8 +53,7 @@ _CRC = struct.Struct("<I")
 _LONGEST_FORMAT_NAME = len("jpeg")
 """Also that of ``tiff`` and ``webp``, in case the file's name does not tell the right one."""
 
-_LARGEST_DIMENSION = 5
-"""Bytes of a width or height as a varint: PNG has 31 bits for either."""
+_LARGEST_DIMENSION = 5  # bytes of a width or height as a varint: PNG has 31 bits for either
 
 _Maker: TypeAlias = tuple[str | None, Callable[[Any], bytes]]
 """The field of a feature, and what makes its entry of a value; None, and of a whole sample."""

@@ -39,8 +39,7 @@ if TYPE_CHECKING:
 _PLAIN_IMAGE = "*"
 """The place of images whose extension says nothing but that: ``KEY.jpg``, ``KEY.png``."""
 
-_JSON = "json"
-"""The extension of the one object that holds all numbers."""
+_JSON = "json"  # the extension of the one object that holds all numbers
 
 _IMAGES = frozenset((*IMAGE_EXTENSIONS, "tga", "ico", "dib", "pcx", "psd", "dds", "jpf"))
 _TYPES = {

@@ -21,8 +21,7 @@ from dsprep.storage.local import open_regular
 from dsprep.storage.location import is_s3
 from dsprep.storage.s3.read import object_sizes
 
-_THREADS = 16
-"""How many files are looked up at once where that is slow, as on a network."""
+_THREADS = 16  # how many files are looked up at once where that is slow, as on a network
 
 _LOCAL = 0.05
 """Seconds in which a disk of this machine answers for as many files; threads slow that down."""

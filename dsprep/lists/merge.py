@@ -17,8 +17,7 @@ from dsprep.lists.diff import Edits, match_rows, unpaired
 from dsprep.lists.rows import LARGEST_ID, ROWS, join_lines
 
 Side = Literal["ours", "theirs"]
-Row = tuple[int, str, str]
-"""Id, label and path."""
+Row = tuple[int, str, str]  # id, label and path
 
 _SIDES: Sequence[Side] = ("ours", "theirs")
 

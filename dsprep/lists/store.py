@@ -40,16 +40,14 @@ from dsprep.storage.local import (
 from dsprep.storage.location import is_s3, require_disk
 from dsprep.text import decode_text, read_data, read_stdin, read_text
 
-STREAM = "-"
-"""The name of a list that comes from stdin, or goes to stdout."""
+STREAM = "-"  # the name of a list that comes from stdin, or goes to stdout
 
 CLASSES = "classes.txt"
 
 _MARK = "user.dsprep.written"
 """The attribute of a file that tells which command wrote it, and with which other files."""
 
-_PATIENCE = 60.0
-"""Seconds to wait for another writer; an edit takes one."""
+_PATIENCE = 60.0  # seconds to wait for another writer; an edit takes one
 
 
 # Reading

@@ -253,8 +253,7 @@ def parse_label(data: bytes | str) -> int | float | str | list[Any]:
 Place: TypeAlias = tuple[str, ...]
 """Where a value lies in a raw sample: a raw name and, for a part of JSON, the names below it."""
 
-IMAGE, LABEL = "image", "label"
-"""The roles, and what users may call the fields that have them."""
+IMAGE, LABEL = "image", "label"  # the roles, and what users may call the fields that have them
 
 FACTS = frozenset({"width", "height", "channels", "colorspace", "format", "sha256"})
 """Fields that follow from the image: made again after a transform, else carried where they fit."""

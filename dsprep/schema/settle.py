@@ -37,8 +37,7 @@ LABEL_NAMES = (
 )
 """Conventional names of the label, the likeliest first."""
 
-LABEL_TYPES = ("class", "multi", "float", "text")
-"""What ``--label-type`` takes."""
+LABEL_TYPES = ("class", "multi", "float", "text")  # what `--label-type` takes
 
 LABEL_TEXT = "label text"
 """In a :class:`Meaning`: the type shows in a text, which holds a number, numbers, or a name."""

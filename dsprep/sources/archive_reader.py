@@ -76,8 +76,7 @@ class Listing:
 class ArchiveReader(Reader):
     """Reads members of an archive that has them as they are, as a tar does."""
 
-    beside: ClassVar[int] = 0
-    """Bytes that are read besides a member's own."""
+    beside: ClassVar[int] = 0  # bytes that are read besides a member's own
 
     path: str
     size: int  # bytes of the archive when it was listed

@@ -31,11 +31,8 @@ if TYPE_CHECKING:
 
 FILES = pl.Schema({"path": pl.String(), "size": pl.Int64(), "mtime": pl.Int64()})
 
-_PARTS = ("cls", "json", "txt")
-"""Extensions of parts of samples in a WebDataset, besides images."""
-
-_MOST_TEXT = 1 << 30
-"""Maximum size of a list or a table in an archive."""
+_PARTS = ("cls", "json", "txt")  # extensions of parts of samples in a WebDataset, besides images
+_MOST_TEXT = 1 << 30  # maximum size of a list or a table in an archive
 
 _DRIVE = re.compile(r"[A-Za-z]:")
 _LEFT = "|".join(map(re.escape, sorted(LEFT_BEHIND)))
@@ -43,8 +40,7 @@ _ODD = rf"^$|\x00|^[A-Za-z]:|(?:^|/)(?:\.|/|$|(?:{_LEFT})(?:/|$))"
 """Names that are hidden, not normal, or lead outside: few, so looked at one by one."""
 
 _EXTENSION = r"[^/]\.([^./]*)$"
-_MOST_LINKS = 40
-"""As many links may follow one another, as on a disk."""
+_MOST_LINKS = 40  # as many links may follow one another, as on a disk
 
 
 class Files(NamedTuple):

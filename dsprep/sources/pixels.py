@@ -32,8 +32,7 @@ from dsprep.sources.pixel_reader import Batch, BatchFile, PixelReader
 from dsprep.storage.files import entries, exists, facts, is_dir, is_file
 from dsprep.storage.location import is_s3
 
-Names: TypeAlias = tuple[str, ...] | None
-"""The class names, if the data set or the user gives them."""
+Names: TypeAlias = tuple[str, ...] | None  # the class names, if the data set or the user gives them
 
 PARTS = ("train", "test")
 _MOST_FILES = 1000  # files in a directory that may still be a known data set

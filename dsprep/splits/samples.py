@@ -25,8 +25,7 @@ from dsprep.workers.pool import Pool
 
 DEFAULT_RATIOS = {"train": "0.8", "val": "0.1", "test": "0.1"}
 
-MAX_DISTANCE = 16
-"""Bits of 64; images whose hashes differ in more are not alike."""
+MAX_DISTANCE = 16  # bits of 64; images whose hashes differ in more are not alike
 
 SIDE_COLUMNS = ("split", "fold", "side", "subset", "partition", "set")
 """Names of columns of sides, in any case; if a file has several, the user has to choose."""

@@ -27,8 +27,7 @@ from dsprep.units import format_count, format_some
 
 T = TypeVar("T", int, str)
 
-Cells = Sequence[tuple[int, int]]
-"""What a group is made of: classes, and how many samples of each."""
+Cells = Sequence[tuple[int, int]]  # what a group is made of: classes, and how many samples of each
 
 _FINE = 1 << 20
 _CLASS_BITS = 20

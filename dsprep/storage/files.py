@@ -49,8 +49,7 @@ class ObjectEntry(NamedTuple):
         return not self.is_object
 
 
-Entry: TypeAlias = "os.DirEntry[str] | ObjectEntry"
-"""What lies in a directory."""
+Entry: TypeAlias = "os.DirEntry[str] | ObjectEntry"  # what lies in a directory
 
 
 def exists(path: str) -> bool:

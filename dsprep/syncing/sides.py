@@ -205,8 +205,7 @@ class Prefix:
         return [Failure(keys[key], str(error)) for key, error in refused.items()]
 
 
-Side: TypeAlias = Directory | Prefix
-"""A location that files are synced from or to."""
+Side: TypeAlias = Directory | Prefix  # a location that files are synced from or to
 
 
 def require_idle(

@@ -38,11 +38,8 @@ from dsprep.workers.pool import Pool, Report
 
 _TASKS_PER_WORKER = 16
 
-_MAX_CLASSES = 20
-"""Classes that have other names in the source; more are not the same classes."""
-
-_MIN_SHARE = 0.5
-"""Share of the samples of a part that a source holds, if the part was made of it."""
+_MAX_CLASSES = 20  # classes that have other names in the source; more are not the same classes
+_MIN_SHARE = 0.5  # share of the samples of a part that a source holds, if the part was made of it
 
 _COLUMNS = {
     "name": pl.String(),

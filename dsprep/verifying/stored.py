@@ -27,8 +27,7 @@ from dsprep.units import format_count, format_size, format_some
 from dsprep.verifying.report import Problem, VerifyReport, joined, problem_of
 from dsprep.verifying.shards import Shards, difference, false_totals, left_over, of_manifest
 
-_AT_ONCE = 16
-"""Requests at one time."""
+_AT_ONCE = 16  # requests at one time
 
 
 class Place(NamedTuple):

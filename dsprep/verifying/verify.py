@@ -32,8 +32,7 @@ from dsprep.workers.pool import Pool, available_cores
 T = TypeVar("T")
 R = TypeVar("R")
 
-_FILES_AT_ONCE = 256
-"""Samples of a tree of files that a worker reads in one task."""
+_FILES_AT_ONCE = 256  # samples of a tree of files that a worker reads in one task
 
 
 @dataclass(frozen=True)
