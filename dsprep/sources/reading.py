@@ -67,11 +67,6 @@ class Source(SourceOptions, ClassOptions):
     own_state: str = ""  # the state of the run that reads this, which may be in the root, too
 
     @property
-    def label_type(self) -> str | None:
-        """What the labels are, if the user says it."""
-        return self.choice.label_type
-
-    @property
     def suffixes(self) -> frozenset[str]:
         """The file name extensions of images, in lower case."""
         given = frozenset(name.lower().removeprefix(".") for name in self.extensions)
@@ -93,7 +88,7 @@ class Source(SourceOptions, ClassOptions):
         rows = self.chooses or self.kind == "augmented-manifest" or self.root.endswith(MANIFESTS)
         given = values_of(self, SourceOptions) | values_of(self, ClassOptions)
         require_effect("", given_options(given), rows=rows)
-        separated, label_type = self.label_separator is not None, self.label_type
+        separated, label_type = self.label_separator is not None, self.choice.label_type
         if self.label_separator == "":
             raise OptionError("--label-separator '': give the text that stands between two labels")
         if separated and len(self.label_columns) > 1:
@@ -293,7 +288,6 @@ def _parts(source: Source, run_all: RunAll) -> Found | None:
                 f"{source.root}: is not a directory, which --pair goes with, as --from parts does "
                 "with a directory or an archive"
             )
-
         archive = open_archive(source.root)
         extensions = frozenset(extension_in(name)[1:] for name in archive.listing.names)
         files = files_of(archive, extensions).below_top()

@@ -291,7 +291,8 @@ def _labels(
     """Make the labels and the classes from the columns that hold labels."""
     source, separator = options.labels or "", options.label_separator
     # Text is numbered first, as classes are.
-    kind = "class" if options.label_type == "text" else options.label_type
+    label_type = options.choice.label_type
+    kind = "class" if label_type == "text" else label_type
     columns = [_Cells(column, lines, source) for column in cells]
     for column in columns:
         missing = column.texts.str.to_lowercase().is_in(_NOT_GIVEN[separator is not None :])
