@@ -73,7 +73,6 @@ __all__ = sorted(_MODULES)
 
 
 def __dir__() -> list[str]:
-    """The public names, imported or not."""
     return sorted([*__all__, "__version__"])
 
 

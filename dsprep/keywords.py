@@ -51,11 +51,9 @@ def option(
     rare: bool = False,
     folders: bool = False,
 ) -> Any:
-    """Declare an option: its heading in the help, what it does, and which values it takes.
-
-    ``rare`` options are shown by ``--help-all`` only. ``least`` is the smallest number that one
-    takes. ``folders`` are among the formats to choose from.
-    """
+    """Declare an option: its heading in the help, what it does, and which values it takes."""
+    # `rare` options are shown by `--help-all` only. `least` is the smallest number that one takes.
+    # `folders` are among the formats to choose from.
     metadata = {
         "group": group,
         "help": help,
@@ -474,7 +472,6 @@ class SyncOptions:
 
     @property
     def given(self) -> dict[str, Any]:
-        """The options that were given, by their names on the command line."""
         return given_options(vars(self))
 
     source: AnyPath = field(kw_only=False)
@@ -502,10 +499,8 @@ class SyncOptions:
 
 
 def called_with(kind: Callable[P, T]) -> Callable[[Callable[[T], R]], Callable[P, R]]:
-    """Let callers give the fields of an option object to a function as plain arguments.
-
-    They are converted and checked as :func:`dsprep.arguments.public` does it.
-    """
+    """Let callers give the fields of an option object to a function as plain arguments."""
+    # They are converted and checked as `dsprep.arguments.public` does it.
 
     def decorate(function: Callable[[T], R]) -> Callable[P, R]:
         @wraps(function)

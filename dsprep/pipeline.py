@@ -43,7 +43,6 @@ class Images:
     keep_fields: frozenset[str] = frozenset()  # fields that do not depend on the image's geometry
 
     def __post_init__(self) -> None:
-        """Refuse what contradicts itself."""
         if IMAGE in self.keep_fields:
             raise OptionError("--keep-fields image: the image is what a transform changes")
 
@@ -368,12 +367,10 @@ def _dependents_finder(pipeline: Pipeline) -> Callable[[Sample], list[str]]:
 
 
 def _spoil_finder(pipeline: Pipeline) -> Callable[[Sample, bytes], BadSample | None]:
-    """Return a function that decides whether a transform makes fields of a sample stale.
-
-    It takes the sample, and the bytes of its image before the transform. A transform that changes
-    the geometry of all images is an OptionError; one that only turns some of them upright makes
-    these samples rejects.
-    """
+    """Return a function that decides whether a transform makes fields of a sample stale."""
+    # It takes the sample, and the bytes of its image before the transform. A transform that changes
+    # the geometry of all images is an OptionError; one that only turns some of them upright makes
+    # these samples rejects.
     transform = pipeline.images.transform
     if transform is None:
         return lambda sample, data: None

@@ -26,8 +26,7 @@ if TYPE_CHECKING:
 
 _SHOWN, _FAULTS_SHOWN, _CLASSES_SHOWN = 20, 50, 40
 _EIGHTHS = " ▏▎▍▌▋▊▉█"
-_SHORTEST = 4
-"""Columns that a bar gets on the narrowest terminal."""
+_SHORTEST = 4  # columns that a bar gets on the narrowest terminal
 
 _TABLES = ("removed", "added", "changed", "reordered")
 _COLUMNS = {"index": "id", "new_index": "new_id"}
@@ -50,11 +49,9 @@ def page_of(stream: TextIO) -> Page:
     return Page(shutil.get_terminal_size((80, 24)).columns, encoding)
 
 
-_PATCH = Page(80, "utf-8")
-"""A patch is UTF-8 whatever the terminal is, as the list is."""
+_PATCH = Page(80, "utf-8")  # a patch is UTF-8 whatever the terminal is, as the list is
 
-Rows = Iterable[tuple[str, object]]
-"""Names and values; a value that is empty has no line."""
+Rows = Iterable[tuple[str, object]]  # names and values; a value that is empty has no line
 
 
 def print_report(

@@ -28,11 +28,9 @@ class Parsed(click.ParamType[T]):
     """A value that a function reads, such as ``200MB``."""
 
     def __init__(self, name: str, read: Callable[[str], T]) -> None:
-        """Take what the help calls it, and what reads it or raises an OptionError."""
         self.name, self._read = name, read
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> T:
-        """Read it, or fail as click does."""
         try:
             return self._read(str(value))
         except OptionError as error:
@@ -45,11 +43,9 @@ class Count(click.ParamType[int]):
     name = "n"
 
     def __init__(self, least: int = 1) -> None:
-        """Accept numbers from ``least`` on."""
         self._least = least
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> int:
-        """Read it, or fail as click does."""
         try:
             number = int(value)
         except ValueError:
@@ -67,7 +63,6 @@ class Dimensions(click.ParamType[int | tuple[int, int]]):
     def convert(
         self, value: Any, param: click.Parameter | None, ctx: click.Context | None
     ) -> int | tuple[int, int]:
-        """Read it, or fail as click does."""
         if isinstance(value, (int, tuple)):
             return value
         parts = str(value).lower().split("x")
@@ -85,7 +80,6 @@ class Names(click.ParamType[tuple[str, ...]]):
     def convert(
         self, value: Any, param: click.Parameter | None, ctx: click.Context | None
     ) -> tuple[str, ...]:
-        """Split it."""
         return split_commas(value) if isinstance(value, str) else tuple(value)
 
 
@@ -95,12 +89,10 @@ class FormatChoice(click.Choice[str]):
     case_sensitive = True
 
     def __init__(self, folders: bool) -> None:
-        """Accept formats of shards, or those of folders as well."""
         self._folders = folders
 
     @property
     def choices(self) -> tuple[str, ...]:  # type: ignore[override]
-        """The names of the formats."""
         from dsprep.formats import FORMATS, SHARDED
 
         return tuple(FORMATS if self._folders else SHARDED)

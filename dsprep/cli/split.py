@@ -22,8 +22,7 @@ if TYPE_CHECKING:
     from dsprep.splits.leaks import Leak
 
 _SHOWN = 20
-_FAR = 1.0
-"""Counts that are less than this off are as near as whole numbers come."""
+_FAR = 1.0  # counts that are less than this off are as near as whole numbers come
 
 
 @click.command(cls=GroupedCommand)

@@ -26,8 +26,7 @@ if TYPE_CHECKING:
     from dsprep.syncing.plan import SyncReport
     from dsprep.syncing.sync import Orphan
 
-_SHOWN = 10
-"""How many of a long list are named."""
+_SHOWN = 10  # how many of a long list are named
 
 _WORDS = {
     "missing": "not there",
@@ -66,7 +65,6 @@ class _SyncCommand(GroupedCommand):
         return super().parse_args(ctx, args)
 
     def invoke(self, ctx: click.Context) -> Any:
-        """Sync; returns the exit code."""
         from dsprep.cli.sync_events import JsonEvents
 
         try:
@@ -218,7 +216,6 @@ def _lines(report: SyncReport) -> Iterator[str]:
 
 
 def _files(name: str, texts: Iterable[str]) -> Iterator[str]:
-    """Return how many files there are, and some of them; nothing if there are none."""
     texts = list(texts)
     if texts:
         yield _row(name, format_count(len(texts), "file"))

@@ -61,11 +61,9 @@ class JsonEvents(Events):
             setattr(self, event, partial(self.write, event))
 
     def retry(self, error: StoreError, delay: float) -> None:
-        """Write why a request is made again, and when."""
         self.write("retry", str(error), error.kind, round(delay, 3))
 
     def write(self, event: str, *values: Any) -> None:
-        """Write an event."""
         facts = {"event": event, **dict(zip(_FACTS[event], values, strict=True))}
         with self._writing, suppress(OSError):  # nobody may be reading any more
             print(json.dumps(facts), file=self._stream, flush=True)
@@ -83,17 +81,14 @@ class Lines(Events):
             setattr(self, event, self.say)
 
     def plan(self, files: int, size: int) -> None:
-        """Add files and bytes to the total."""
         with self._lock:
             self._files += files
             self._size += size
 
     def found(self, name: str, size: int, parts: int) -> None:
-        """Count bytes that are there already."""
         self.moved(name, size)
 
     def moved(self, name: str, size: int) -> None:
-        """Count bytes, and show that."""
         with self._lock:
             self._sent += size
             self._show(name, size)
@@ -119,7 +114,6 @@ class Lines(Events):
             self.say(retry_line(error, delay))
 
     def say(self, text: str) -> None:
-        """Write a line; nobody may be reading any more."""
         with self._lock, suppress(OSError):
             print(visible(text), file=self._stream, flush=True)
 
@@ -134,14 +128,12 @@ class Bars(Lines):
         self._bars: dict[str, Any] = {}
 
     def plan(self, files: int, size: int) -> None:
-        """Add files and bytes to the total."""
         with self._lock:
             super().plan(files, size)
             if self._all is not None:
                 self._all.total = self._size
 
     def begin(self, name: str, size: int, parts: int) -> None:
-        """Draw a bar for a file of several parts."""
         with self._lock:
             if parts > 1 and self._is_time():
                 label = visible(name.rpartition("/")[2])[-_LONGEST_NAME:]
@@ -159,14 +151,12 @@ class Bars(Lines):
             self._bars[name].update(size)
 
     def end(self, name: str, size: int, proof: str) -> None:
-        """Count a file, and remove its bar."""
         with self._lock:
             self._ended += 1
             if name in self._bars:
                 self._bars.pop(name).close()
 
     def say(self, text: str) -> None:
-        """Write a line above the bars."""
         with self._lock:
             if self._all is None:
                 super().say(text)
@@ -174,7 +164,6 @@ class Bars(Lines):
                 self._all.write(visible(text), file=self._stream)
 
     def close(self) -> None:
-        """Remove all bars."""
         with self._lock:
             for bar in (*self._bars.values(), self._all):
                 if bar is not None:

@@ -156,7 +156,6 @@ def _base(destination: Destination) -> tuple[Manifest, Recorded]:
 
 
 def _there(destination: Destination, base: Manifest, layout: Format, pool: Pool) -> Catalog:
-    """Return the catalog of the existing samples."""
     from dsprep.sources.shards import read_shards
     from dsprep.sources.shardset import ShardSet
 

@@ -38,12 +38,10 @@ class Converted(Iterator[bytes]):
     """The bytes of a shard that is being converted: an iterator of blocks, or a file to read."""
 
     def __init__(self, blocks: Iterator[bytes]) -> None:
-        """Take the blocks as they come."""
         self._blocks = blocks
         self._left = b""
 
     def __next__(self) -> bytes:
-        """The next block."""
         left, self._left = self._left, b""
         return left or next(self._blocks)
 
@@ -124,7 +122,6 @@ class _Stream:
         self._rejects = self._misfits = 0
 
     def blocks(self) -> Iterator[bytes]:
-        """Convert all samples."""
         parts: list[bytes] = []
         samples = pending = total = members = lost_frames = 0
         before = None

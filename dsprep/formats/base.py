@@ -27,6 +27,9 @@ if TYPE_CHECKING:
     from dsprep.formats.tar import Member
 
 
+_RAW = Schema(())
+
+
 class Entry(NamedTuple):
     """One sample of a shard."""
 
@@ -120,6 +123,11 @@ class Format(ABC):
     def __getstate__(self) -> dict[str, Any]:
         """Travel to workers without what is compiled."""
         return {each.name: getattr(self, each.name) for each in fields(self)}
+
+    @property
+    def written(self) -> Schema:
+        """The schema of the samples to write; one without fields for raw samples."""
+        return self.schema or _RAW
 
     def options(self) -> dict[str, Any]:
         """Return the options as a manifest records them, by the names of the fields."""

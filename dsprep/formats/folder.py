@@ -45,8 +45,7 @@ if TYPE_CHECKING:
     import polars as pl
 
 
-METADATA = "metadata.jsonl"
-"""The file in a folder that tells what neither names nor images tell."""
+METADATA = "metadata.jsonl"  # the file in a folder that tells what neither names nor images tell
 
 FILE_NAME = "file_name"
 """The column of it that names the image; ``mask_file_name`` names another file."""
@@ -66,8 +65,7 @@ _LONGEST_LINE = 1 << 24
 """Bytes of a line of a listing that are read; what dsprep writes is far shorter."""
 
 _LONGEST_ENDING = 200
-_SIZED = 4
-"""Numbers at the head of a detection label; the last two are the image's size."""
+_SIZED = 4  # numbers at the head of a detection label; the last two are the image's size
 
 _DIRECTORY = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 _FLAGS = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
@@ -114,7 +112,6 @@ class Listed(NamedTuple):
 
     @classmethod
     def from_json(cls, line: bytes) -> Listed:
-        """Read a line."""
         try:
             values = json.loads(line.decode())
             label = values.get("label")
@@ -184,8 +181,7 @@ class Folder(Format):
 
     def lay_out(self, sample: Sample) -> tuple[Listed, list[bytes]]:
         """Return what the listing says of a sample, and the bytes of its files."""
-        assert self.schema is not None
-        label, name = self.schema.label_field, self.class_of(sample)
+        label, name = self.written.label_field, self.class_of(sample)
         value = sample.fields.get(label.name) if label else None
         told: int | tuple[float, ...] | None = None
         if label is not None and value is not None:
@@ -215,14 +211,11 @@ class Folder(Format):
     def _paths(
         self, sample: Sample, own: str | None
     ) -> tuple[str, list[tuple[str, bytes]], str | None, tuple[tuple[str, str], ...]]:
-        """Choose the files of a sample of a class, as :class:`Listed` has them.
-
-        The image has the sample's file name, or its key and the extension of its kind, in the
-        directory of its class. Everything else has that name, with the name of its field for an
-        extension.
-        """
-        assert self.schema is not None
-        data: bytes | None = sample.fields.get(self.schema.image or "")
+        """Choose the files of a sample of a class, as :class:`Listed` has them."""
+        # The image has the sample's file name, or its key and the extension of its kind, in the
+        # directory of its class. Everything else has that name, with the name of its field for an
+        # extension.
+        data: bytes | None = sample.fields.get(self.written.image or "")
         kind = "" if data is None else sniff(data) or UNKNOWN_IMAGE
         files: list[tuple[str, bytes]] = []
         references: list[tuple[str, str]] = []
@@ -262,18 +255,15 @@ class Folder(Format):
         return fitting, files, wanted if is_told else None, tuple(references)
 
     def _leads_to(self, name: str, directory: str, sample: Sample) -> bool:
-        """Whether a directory leads through that of a class, or may not need to.
-
-        A class without a name says nothing against directories that there are.
-        """
-        label = self.schema.label_field if self.schema else None
+        """Whether a directory leads through that of a class, or may not need to."""
+        # A class without a name says nothing against directories that there are.
+        label = self.written.label_field
         is_named = sample.class_name is not None or bool(label and label.names)
         is_last = name != "" and f"/{directory}".endswith(f"/{name}")
         return is_last or directory.startswith(f"{name}/") or (directory != "" and not is_named)
 
     def class_of(self, sample: Sample) -> str | None:
-        """Return the name of a sample's class, or its number; None if it has none."""
-        label = self.schema.label_field if self.schema else None
+        label = self.written.label_field
         number = sample.fields.get(label.name) if label else None
         if label is None or not label.kind.is_integer or number is None:
             return None
@@ -284,8 +274,7 @@ class Folder(Format):
 
     def listed_sample(self, listed: Listed, files: Mapping[str, bytes]) -> Sample:
         """Return the sample that was written, its values as the metadata and files have them."""
-        assert self.schema is not None
-        references, label = dict(listed.references), self.schema.label
+        references, label = dict(listed.references), self.written.label
         fields: dict[str, Value] = {}
         told = json.loads(f"{{{listed.fields}}}")
         for name, key, _ in self._columns:
@@ -295,22 +284,22 @@ class Folder(Format):
             fields[label] = listed.label
         paths = {listed.stem + references.get(name, end): name for name, end, _ in self._files}
         for path, data in files.items():
-            if (name := paths.get(path, self.schema.image or "")) and path != METADATA:
+            if (name := paths.get(path, self.written.image or "")) and path != METADATA:
                 fields.setdefault(name, data)
         return Sample(listed.key, fields, listed.id, class_name=listed.class_name)
 
     def _with_size(self, label: tuple[float, ...], sample: Sample) -> tuple[float, ...]:
         """Return a label whose head tells the size of the image as it is now."""
-        if not self.reencoded or label[:2] != (4, 5) or len(label) < _SIZED or not self.schema:
+        if not self.reencoded or label[:2] != (4, 5) or len(label) < _SIZED:
             return label
         try:
-            header = read_header(sample.fields.get(self.schema.image or "", b""))
+            header = read_header(sample.fields.get(self.written.image or "", b""))
         except BadImage:
             return label
         return (*label[:2], float(header.width), float(header.height), *label[4:])
 
     def metadata_lines(self, samples: Callable[[], Iterable[Listed]]) -> Iterator[tuple[str, str]]:
-        label = self.schema.label_field if self.schema else None
+        label = self.written.label_field
         is_class = label is not None and label.kind.is_integer
         is_named = is_needed = False
         has_label: set[bool] = set()
@@ -342,29 +331,25 @@ class Folder(Format):
     @cached_property
     def _label_column(self) -> str:
         """The column of the label: what readers call it, unless the user chose its name."""
-        assert self.schema is not None
-        label = self.schema.label_field
-        assert label is not None
-        is_taken = any(each.name == LABEL for each in self.schema.others)
-        return label.name if label.given or is_taken else LABEL
+        label = self.written.label_field
+        is_taken = any(each.name == LABEL for each in self.written.others)
+        return label.name if label and (label.given or is_taken) else LABEL
 
     @cached_property
     def _files(self) -> list[tuple[str, str, bool]]:
         """The fields that are files: name, ending of the path, whether it is an image."""
-        assert self.schema is not None
-        found = []
-        for each in self.schema.fields:
-            if each.kind.is_bytes and each.name != self.schema.image:
-                found.append((each.name, _ending(each), each.type == "image"))
-        return found
+        return [
+            (each.name, _ending(each), each.type == "image")
+            for each in self.written.fields
+            if each.kind.is_bytes and each.name != self.written.image
+        ]
 
     @cached_property
     def _columns(self) -> list[tuple[str, str, Callable[[Value], str]]]:
         """The fields that lie in the metadata: name, key as JSON, and what writes their values."""
-        assert self.schema is not None
         found: list[tuple[str, str, Callable[[Value], str]]] = []
-        for each in self.schema.fields:
-            is_label = each.name == self.schema.label
+        for each in self.written.fields:
+            is_label = each.name == self.written.label
             # Numbers of a label are in the list of a folder, or in the names of its directories.
             if each.kind.is_bytes or (is_label and each.kind.is_number):
                 continue
@@ -409,7 +394,6 @@ class FolderWriter:
         self.bytes = self.crc32c = 0  # of the listing
 
     def add(self, sample: Sample) -> int:
-        """Write the files of a sample; returns their size."""
         listed, parts = self._folder.lay_out(sample)
         line = listed.to_json()
         self._make(listed.stem.rpartition("/")[0], sample)
@@ -428,16 +412,13 @@ class FolderWriter:
         return sum(map(len, parts))
 
     def finish(self) -> None:
-        """Write the listing."""
         with open(self._listing, "wb") as file:
             file.writelines(self._lines)
 
     def close(self) -> None:
-        """Close the tree."""
         os.close(self._tree)
 
     def _make(self, directory: str, sample: Sample) -> None:
-        """Make a directory, through no link."""
         if directory in self._directories:
             return
         self._make(directory.rpartition("/")[0], sample)

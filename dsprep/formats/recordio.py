@@ -26,8 +26,7 @@ if TYPE_CHECKING:
     from dsprep.formats.stream import ShardStream
 
 MAGIC = b"\x0a\x23\xd7\xce"
-MAX_RECORD = (1 << 29) - 1
-"""A record is shorter than 2^29 bytes, because its length has 29 bits."""
+MAX_RECORD = (1 << 29) - 1  # a record is shorter than 2^29 bytes, because its length has 29 bits
 
 FRAME = struct.Struct("<4sI")
 PADDING = (b"", b"\0\0\0", b"\0\0", b"\0")
@@ -92,7 +91,7 @@ class RecordIO(Format):
     @cached_property
     def _names(self) -> tuple[str, str | None, int]:
         """The names of the image and of the label, and how many numbers that has."""
-        label = self.schema.label_field if self.schema else None
+        label = self.written.label_field
         if self.schema is None:
             return "image", "label", 0
         return self.schema.image or "image", self.schema.label, label.width if label else 0

@@ -75,8 +75,7 @@ class RecordIOProtobuf(Format):
         _UID: Meaning(""),
     }
     label_bits: ClassVar[int] = 32
-    max_class: ClassVar[int] = 1 << 24
-    """Labels are 32-bit floats, as in RecordIO."""
+    max_class: ClassVar[int] = 1 << 24  # labels are 32-bit floats, as in RecordIO
 
     def meaning(self, place: str) -> Meaning:
         return self.meanings.get(place) or Meaning(place.removeprefix(_FEATURES))
@@ -122,8 +121,7 @@ class RecordIOProtobuf(Format):
     @cached_property
     def _columns(self) -> list[tuple[str, Type, str]]:
         """The name, the type, and the entry of each field."""
-        assert self.schema is not None
-        return [(each.name, each.kind, each.places[0][0]) for each in self.schema.fields]
+        return [(each.name, each.kind, each.places[0][0]) for each in self.written.fields]
 
     def weights(self, rows: pl.DataFrame) -> pl.Series:
         total = entry_sizes(_IMAGE, framed_sizes(rows["image"]))
@@ -156,7 +154,6 @@ class RecordIOProtobuf(Format):
 
 
 def _raw_name(name: str) -> str:
-    """Return the raw name of the feature of a name."""
     is_other = name in (_LABEL, _UID, *_TEXTS) or name.startswith((_LABELS, _FEATURES))
     return _FEATURES + name if is_other else name
 
@@ -283,7 +280,6 @@ def decode_record(data: bytes) -> tuple[dict[str, Value], dict[str, Value], list
 
 
 def _decode(data: bytes, position: int) -> Sample:
-    """Return the raw sample of a record."""
     features, labels, (uid, *texts) = decode_record(data)
     found = {_raw_name(key): value for key, value in features.items()}
     for key, value in labels.items():

@@ -18,7 +18,6 @@ from google_crc32c import value as crc32c_of
 from dsprep.errors import BadSample, OptionError
 from dsprep.formats.base import Entry, Format, Span, claim, rounding_notes
 from dsprep.formats.protobuf import (
-    Feature,
     decode_example,
     encode_feature,
     entry_sizes,
@@ -54,8 +53,7 @@ _CRC = struct.Struct("<I")
 _LONGEST_FORMAT_NAME = len("jpeg")
 """Also that of ``tiff`` and ``webp``, in case the file's name does not tell the right one."""
 
-_LARGEST_DIMENSION = 5
-"""Bytes of a width or height as a varint: PNG has 31 bits for either."""
+_LARGEST_DIMENSION = 5  # bytes of a width or height as a varint: PNG has 31 bits for either
 
 _Maker: TypeAlias = tuple[str | None, Callable[[Any], bytes]]
 """The field of a feature, and what makes its entry of a value; None, and of a whole sample."""
@@ -149,7 +147,6 @@ class TFRecord(Format):
 
     @property
     def names(self) -> Names:
-        """What features are called."""
         return PRESETS[self.preset]
 
     @property
@@ -220,8 +217,7 @@ class TFRecord(Format):
     @cached_property
     def _makers(self) -> tuple[str, str, list[_Maker], list[_Maker]]:
         """The feature and the field of the image, and what makes the entries on either side."""
-        schema, names = self.schema, self.names
-        assert schema is not None
+        schema, names = self.written, self.names
         image, label = schema.image_field, schema.label_field
         own = schema.image or ""
         makers: dict[str, _Maker] = {names.path: (None, partial(_path_entry, names.path, own))}
@@ -252,8 +248,7 @@ class TFRecord(Format):
         return target - target // 4096 - target // 16384 - 64 if self.gzip else target
 
     def weights(self, rows: pl.DataFrame) -> pl.Series:
-        schema, names = self.schema, self.names
-        assert schema is not None
+        schema, names = self.written, self.names
         label = schema.label_field
         total = rows["image"] * 0
         # The largest size of what the catalog does not tell, such as the width of an unread image.
@@ -300,9 +295,8 @@ class TFRecord(Format):
                 raise stream.damaged(problem, offset) from None
             yield Entry(offset, stream.offset - offset, sample)
 
-    def raw(self, features: dict[str, Feature], position: int) -> Sample:
+    def raw(self, fields: dict[str, Value], position: int) -> Sample:
         """Return the raw sample of a record, its classes counted from 0."""
-        fields: dict[str, Value] = features
         classes = fields.get(CLASS_NUMBER)
         if (first := self.names.first_class) and isinstance(classes, Ints):
             fields[CLASS_NUMBER] = Ints(number - first for number in classes)

@@ -14,11 +14,9 @@ _NOT_FINITE = {"nan": "NaN", "inf": "Infinity", "-inf": "-Infinity"}
 
 
 def as_floats(values: Sequence[float], what: str) -> tuple[float, ...]:
-    """Return numbers as 32-bit floats hold them.
-
-    They hold all whole numbers up to 2^24 and ever fewer above. Fractions may be rounded; a whole
-    number that changed would be another class or id.
-    """
+    """Return numbers as 32-bit floats hold them."""
+    # They hold all whole numbers up to 2^24 and ever fewer above. Fractions may be rounded; a whole
+    # number that changed would be another class or id.
     layout = f"<{len(values)}f"
     try:
         rounded: tuple[float, ...] = struct.unpack(layout, struct.pack(layout, *values))
@@ -60,10 +58,8 @@ def _float64(value: float) -> str:
 
 
 def _float32s(values: Sequence[float]) -> list[str]:
-    """Write floats of 32 bits, with the fewest of six to nine digits that give the bits back.
-
-    Whole numbers have all their digits: a reader may take them for what they are not otherwise.
-    """
+    """Write floats of 32 bits, with the fewest of six to nine digits that give the bits back."""
+    # Whole numbers have all their digits: a reader may take them for what they are not otherwise.
     try:
         packed = struct.pack(f"<{len(values)}f", *values)
     except OverflowError:  # a list may say more than 32 bits hold

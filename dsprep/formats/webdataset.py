@@ -39,8 +39,7 @@ if TYPE_CHECKING:
 _PLAIN_IMAGE = "*"
 """The place of images whose extension says nothing but that: ``KEY.jpg``, ``KEY.png``."""
 
-_JSON = "json"
-"""The extension of the one object that holds all numbers."""
+_JSON = "json"  # the extension of the one object that holds all numbers
 
 _IMAGES = frozenset((*IMAGE_EXTENSIONS, "tga", "ico", "dib", "pcx", "psd", "dds", "jpf"))
 _TYPES = {
@@ -168,10 +167,8 @@ class WebDataset(Format):
 
     @cached_property
     def _members(self) -> list[_Member]:
-        """The members of whole fields, in the order of the schema."""
-        assert self.schema is not None
         members: list[_Member] = []
-        for each in self.schema.fields:
+        for each in self.written.fields:
             place, kind = each.places[0], each.kind
             if len(place) > 1:
                 continue
@@ -194,11 +191,10 @@ class WebDataset(Format):
     @cached_property
     def _objects(self) -> dict[str, list[tuple[str, str, Callable[[Value], str]]]]:
         """The members that are objects of JSON: the name, key and writer of each field in them."""
-        assert self.schema is not None
         found: dict[str, list[tuple[str, str, Callable[[Value], str]]]] = {}
         if self.metadata:
             found[_JSON] = []
-        for each in self.schema.fields:
+        for each in self.written.fields:
             if len(each.places[0]) > 1:
                 extension, key = each.places[0]
                 item = each.name, f"{quote(key)}:", json_writer(each.kind)
@@ -206,7 +202,6 @@ class WebDataset(Format):
         return found
 
     def _written_objects(self, sample: Sample) -> Iterator[tuple[bytes, bytes]]:
-        """Write the members that are objects of JSON."""
         fields = sample.fields
         for extension, items in self._objects.items():
             texts = [key + write(fields[name]) for name, key, write in items if name in fields]
@@ -218,13 +213,12 @@ class WebDataset(Format):
 
     def _bookkeeping(self, sample: Sample) -> Iterator[tuple[str, str]]:
         """Write the file name and the class name of a sample."""
-        assert self.schema is not None
         path, name = sample.path, sample.class_name
-        if not path and (image := sample.fields.get(self.schema.image or "")) is not None:
+        if not path and (image := sample.fields.get(self.written.image or "")) is not None:
             path = f"{sample.key}.{sniff(image) or UNKNOWN_IMAGE}"
         if path:
             yield '"filename":', f'"filename":{quote(path)}'
-        label = self.schema.label_field
+        label = self.written.label_field
         if name is None and label is not None and label.names:
             number = sample.fields.get(label.name)
             if isinstance(number, int) and 0 <= number < len(label.names):
@@ -241,10 +235,10 @@ class WebDataset(Format):
 
     def weights(self, rows: pl.DataFrame) -> pl.Series:
         key = rows.select(key_expr().str.len_bytes().cast(int)).to_series()
-        image = self.schema.image_field if self.schema else None
+        image = self.written.image_field
         extension = image.places[0][0] if image else _PLAIN_IMAGE
         total = _member_weights(key, extension.replace("*", _LONGEST_KIND), rows["image"])
-        label = self.schema.label_field if self.schema else None
+        label = self.written.label_field
         place = label.places[0] if label else ("cls" if "cls" in rows.columns else "label.json",)
         if "cls" in rows.columns:
             text = rows["cls"].cast(str).str.len_bytes().cast(int)

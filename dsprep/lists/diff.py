@@ -77,13 +77,11 @@ class Diff:
 
     @property
     def edits(self) -> Edits:
-        """Count the rows of each kind of change."""
         parts = self.added, self.removed, self.changed, self.reordered
         return Edits(*map(len, parts))
 
     @property
     def is_empty(self) -> bool:
-        """Whether nothing differs."""
         return not any(self.edits)
 
     def changed_in(self, name: str) -> pl.DataFrame:
@@ -138,13 +136,11 @@ def match_rows(
     contents: Contents | None = None,
     by_path_alone: bool = False,
 ) -> pl.DataFrame:
-    """Pair the numbers of rows (``a``, ``b``) of two lists that are of one sample.
-
-    These are rows of the same path; of the others, rows whose files have the same content, if it is
-    looked at; of the others, rows of the same id. Among rows of one path, those of the same id come
-    first (if ids do not count, those of the same label), the others are paired in their order.
-    ``alike`` says that path and id are the same.
-    """
+    """Pair the numbers of rows (``a``, ``b``) of two lists that are of one sample."""
+    # These are rows of the same path; of the others, rows whose files have the same content, if it
+    # is looked at; of the others, rows of the same id. Among rows of one path, those of the same id
+    # come first (if ids do not count, those of the same label), the others are paired in their
+    # order. `alike` says that path and id are the same.
     known = pl.col("^(index|label|path)$")  # a merge has no labels here
     tables = {"a": a, "b": b}
     rest = {

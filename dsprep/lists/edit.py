@@ -39,10 +39,8 @@ _HEADER = ("old", "new")
 def selected(
     paths: Sequence[str] = (), ids: Sequence[str] = (), classes: Sequence[int] = ()
 ) -> pl.Expr:
-    """Return which rows meet all conditions that are given; one value of a condition is enough.
-
-    Conditions are globs of paths, ids or ranges of them (``7``, ``10-19``), and class numbers.
-    """
+    """Return which rows meet all conditions that are given; one value of a condition is enough."""
+    # Conditions are globs of paths, ids or ranges of them (`7`, `10-19`), and class numbers.
     conditions = [
         [pl.col("path").str.contains(glob_pattern(glob)) for glob in paths],
         [pl.col("index").is_between(*_id_range(text)) for text in ids],
@@ -54,11 +52,9 @@ def selected(
 
 
 def glob_pattern(glob: str) -> str:
-    """Return a glob as a regular expression.
-
-    ``*`` and ``?`` match any characters except ``/``, and ``**`` matches any. As in ``.gitignore``,
-    a glob without ``/`` is compared with the last part of a path, any other with the whole of it.
-    """
+    """Return a glob as a regular expression."""
+    # `*` and `?` match any characters except `/`, and `**` matches any. As in `.gitignore`, a glob
+    # without `/` is compared with the last part of a path, any other with the whole of it.
     parts = re.split(r"(\*\*|\*|\?)", glob.removeprefix("/"))
     wild = {"**": ".*", "*": "[^/]*", "?": "[^/]"}
     pattern = "".join(wild.get(part) or pl.escape_regex(part) for part in parts)
@@ -141,10 +137,8 @@ class Part(NamedTuple):
 def cut_parts(
     rows: int, chunks: int = 1, train_ratio: float = 1.0, test_ratio: float = 0.0
 ) -> list[Part]:
-    """Cut a list as ``make_list`` of MXNet's ``tools/im2rec.py`` does, without its losses.
-
-    Every row is in exactly one part, whatever the ratios, and no chunk is empty.
-    """
+    """Cut a list as ``make_list`` of MXNet's ``tools/im2rec.py`` does, without its losses."""
+    # Every row is in exactly one part, whatever the ratios, and no chunk is empty.
     if not 0 < train_ratio <= 1 or not 0 <= test_ratio < 1 or train_ratio + test_ratio > 1 + 1e-9:
         raise OptionError(
             "--train-ratio and --test-ratio are shares: the first above 0, both together at most 1"

@@ -17,8 +17,7 @@ from dsprep.lists.diff import Edits, match_rows, unpaired
 from dsprep.lists.rows import LARGEST_ID, ROWS, join_lines
 
 Side = Literal["ours", "theirs"]
-Row = tuple[int, str, str]
-"""Id, label and path."""
+Row = tuple[int, str, str]  # id, label and path
 
 _SIDES: Sequence[Side] = ("ours", "theirs")
 
@@ -66,15 +65,13 @@ class Merged:
 
 
 def merge_rows(base: pl.DataFrame, ours: pl.DataFrame, theirs: pl.DataFrame) -> Merged:
-    """Merge two edits of a list.
-
-    Rows are those of the base by path or id. Files that both sides add, or move to one path, are
-    one if their labels are equal, and else a conflict. Ids stay different: a row of theirs whose id
-    ours gave to another row gets the next free one. The order is that of the side which changed it,
-    ours if both did; rows that only the other side has stand at the end.
-    """
+    """Merge two edits of a list."""
+    # Rows are those of the base by path or id. Files that both sides add, or move to one path, are
+    # one if their labels are equal, and else a conflict. Ids stay different: a row of theirs whose
+    # id ours gave to another row gets the next free one. The order is that of the side which
+    # changed it, ours if both did; rows that only the other side has stand at the end.
     tables = {"base": base, "ours": ours, "theirs": theirs}
-    pairs = {side: match_rows(base, tables[side]) for side in _SIDES}
+    pairs = {side: _pair(base, tables[side]) for side in _SIDES}
     order = next((side for side in _SIDES if _has_changed_order(pairs[side])), None)
     items = _items(tables, pairs)
     rows = items.filter(~pl.col("same"))
@@ -144,17 +141,15 @@ def _has_changed_order(pairs: pl.DataFrame) -> bool:
 
 
 def _items(tables: dict[str, pl.DataFrame], pairs: dict[Side, pl.DataFrame]) -> pl.DataFrame:
-    """List all samples by the row number that each has in the three lists, null for none.
-
-    ``same`` says that they are the same in all.
-    """
+    """List all samples by the row number that each has in the three lists, null for none."""
+    # `same` says that they are the same in all.
     base = tables["base"]
     numbers = pl.int_range(base.height, dtype=pl.Int64, eager=True)
     items, same = numbers.to_frame("base"), pl.repeat(True, base.height, eager=True)
     new = []
     for side, found in pairs.items():
         rows = tables[side].height
-        same &= ~unpaired(base.height, found["a"].filter(_is_same(base, tables[side], found)))
+        same &= ~unpaired(base.height, found["a"].filter(found["same"]))
         partners = pl.repeat(None, base.height, dtype=pl.Int64, eager=True)
         items = items.with_columns(partners.scatter(found["a"], found["b"]).alias(side))
         others = pl.int_range(rows, dtype=pl.Int64, eager=True).filter(unpaired(rows, found["b"]))
@@ -162,14 +157,16 @@ def _items(tables: dict[str, pl.DataFrame], pairs: dict[Side, pl.DataFrame]) -> 
     return pl.concat([items.with_columns(same=same), *new], how="diagonal")
 
 
-def _is_same(base: pl.DataFrame, side: pl.DataFrame, pairs: pl.DataFrame) -> pl.Series:
-    """Whether each pair is a row that did not change."""
-    return pairs["alike"] & (base["label"].gather(pairs["a"]) == side["label"].gather(pairs["b"]))
+def _pair(base: pl.DataFrame, side: pl.DataFrame) -> pl.DataFrame:
+    """Pair the rows of a side with those of the base; ``same`` says that one did not change."""
+    pairs = match_rows(base, side)
+    labels = base["label"].gather(pairs["a"]), side["label"].gather(pairs["b"])
+    return pairs.with_columns(same=pairs["alike"] & (labels[0] == labels[1]))
 
 
 def _count_edits(base: pl.DataFrame, side: pl.DataFrame, pairs: pl.DataFrame) -> Edits:
-    changed = (~_is_same(base, side, pairs)).sum()
-    return Edits(side.height - pairs.height, base.height - pairs.height, int(changed))
+    changed = pairs.height - int(pairs["same"].sum())
+    return Edits(side.height - pairs.height, base.height - pairs.height, changed)
 
 
 def _differ(one: str, other: str, name: str) -> pl.Expr:
@@ -212,10 +209,8 @@ def _merge_fields(rows: pl.DataFrame) -> pl.DataFrame:
 
 
 def _is_doubtful(one: str, other: str) -> pl.Expr:
-    """Whether one side moved a row to a file of another name, and the other relabeled it.
-
-    That may be one sample; or the id, free after a removal, was given to another.
-    """
+    """Whether one side moved a row to a file of another name, and the other relabeled it."""
+    # That may be one sample; or the id, free after a removal, was given to another.
     before, now = (pl.col(f"{key}_path").str.extract(r"([^/]*)$") for key in ("base", one))
     only_moved = _differ(one, "base", "path") & ~_differ(one, "base", "label")
     only_relabeled = _differ(other, "base", "label") & ~_differ(other, "base", "path")

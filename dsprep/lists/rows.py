@@ -239,12 +239,10 @@ def label_numbers() -> pl.Expr:
 
 
 def is_detection() -> pl.Expr:
-    """Whether a label is one for detection.
-
-    Such a label is A, B, A - 2 more header values, and B values per object, as MXNet's
-    ``ImageDetIter`` reads it. An image without objects has the header alone; only in a list with
-    :func:`any_objects` is a label like that one for detection.
-    """
+    """Whether a label is one for detection."""
+    # Such a label is A, B, A - 2 more header values, and B values per object, as MXNet's
+    # `ImageDetIter` reads it. An image without objects has the header alone; only in a list with
+    # `any_objects` is a label like that one for detection.
     words = pl.col("label").str.split("\t")
     header, width = (words.list.get(place, null_on_oob=True).cast(pl.Float64) for place in (0, 1))
     size = label_count() - header

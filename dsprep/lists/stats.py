@@ -108,15 +108,13 @@ def count_list(rows: pl.DataFrame, names: Sequence[str] | None, source: str) -> 
 
 
 def hash_unit(texts: pl.Series, seed: int, purpose: str = "") -> pl.Series:
-    """Give each text a number that depends on it, the seed and the purpose alone.
-
-    Samples and sides of splits are drawn from these numbers. Outputs depend on them, so how they
-    are made is fixed here for good, and rests on nothing that a library may change.
-    It is made of the text's UTF-8 bytes by unkeyed, sequential BLAKE2b with a digest of 8 bytes,
-    the seed as its salt (16 bytes, two's complement, little-endian) and the purpose as its
-    personalization (UTF-8, zeros up to 16 bytes). The digest is read as a little-endian unsigned
-    number; its upper 53 bits, divided by 2^53, are the result, exactly.
-    """
+    """Give each text a number that depends on it, the seed and the purpose alone."""
+    # Samples and sides of splits are drawn from these numbers. Outputs depend on them, so how they
+    # are made is fixed here for good, and rests on nothing that a library may change. It is made of
+    # the text's UTF-8 bytes by unkeyed, sequential BLAKE2b with a digest of 8 bytes, the seed as
+    # its salt (16 bytes, two's complement, little-endian) and the purpose as its personalization
+    # (UTF-8, zeros up to 16 bytes). The digest is read as a little-endian unsigned number; its
+    # upper 53 bits, divided by 2^53, are the result, exactly.
     try:
         salt = seed.to_bytes(blake2b.SALT_SIZE, "little", signed=True)
     except OverflowError:

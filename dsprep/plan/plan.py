@@ -130,10 +130,8 @@ def make_plan(job: Job, pool: Pool, progress: Progress) -> Plan:
 
 
 def _require_unspoiled(job: Job, catalog: Catalog, pool: Pool) -> None:
-    """Refuse a transform that changes the geometry of images, but not of other fields.
-
-    A few samples are looked at, before anything is written. Workers find the others.
-    """
+    """Refuse a transform that changes the geometry of images, but not of other fields."""
+    # A few samples are looked at, before anything is written. Workers find the others.
     transform = job.images.transform
     if transform is None or not transform.moves:
         return

@@ -43,7 +43,6 @@ class SizeModel:
     tried: int  # how many images it was fitted to
 
     def predict(self, source_size: int) -> int:
-        """Return the estimate for one image, in bytes."""
         return math.ceil(self.factor * math.pow(source_size, self.power))
 
     def safe_capacity(self, capacity: int, mean: float) -> int:

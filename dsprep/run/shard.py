@@ -225,7 +225,6 @@ class ShardWriter(OutputFile):
         self._content = self._pending = 0
 
     def add(self, sample: Any) -> int:
-        """Take a sample, or a block of encoded samples; returns its size."""
         parts = [sample] if isinstance(sample, bytes) else self._layout.encode(sample)
         self._parts += parts
         size = sum(map(len, parts))
@@ -247,7 +246,6 @@ class ShardWriter(OutputFile):
                 self.write(data)
 
     def finish(self) -> None:
-        """Write everything."""
         if self._whole:
             self._parts.append(self._layout.trailer(self._content))
         self._flush()

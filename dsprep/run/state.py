@@ -179,10 +179,8 @@ def require_same(plan: Plan, target: Target, finished: Manifest, identity: dict[
 def begin(
     plan: Plan, state: RunState, *, overwrite: bool = False, base: Manifest | None = None
 ) -> None:
-    """Begin a run, or go on with it: refuse what would end badly before the first byte.
-
-    ``base`` is the data set to which shards are added.
-    """
+    """Begin a run, or go on with it: refuse what would end badly before the first byte."""
+    # `base` is the data set to which shards are added.
     destination, target, is_tree = plan.job.destination, state.target, plan.job.layout.is_tree
     if state.other and not overwrite:
         advice = "" if base else ", or --overwrite to start over"
@@ -429,10 +427,8 @@ def tidy_up(target: Target, finished: Manifest) -> None:
 
 
 def remove_leftovers(destination: Destination, finished: Manifest) -> None:
-    """Remove what a run left that was killed after it had published this manifest.
-
-    What belongs to a run that has not published its manifest stays: that run can go on.
-    """
+    """Remove what a run left that was killed after it had published this manifest."""
+    # What belongs to a run that has not published its manifest stays: that run can go on.
     target = target_of(destination)
     if not target.has_notes():
         return

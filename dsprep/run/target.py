@@ -137,7 +137,6 @@ class Target:
 
     @property
     def manifest(self) -> str:
-        """The file name of the manifest."""
         return self.destination.manifest.name
 
     @property
@@ -146,11 +145,9 @@ class Target:
         return f"{self.work.name}/"
 
     def partial(self, name: str) -> Path:
-        """Return the temporary path of a file."""
         return self.temporary / file_name(name)
 
     def path(self, name: str) -> Path:
-        """Return the final path of a file on this machine."""
         return self.destination.directory / file_name(name)
 
     def leave(self, name: str, written: Written) -> None:
@@ -249,7 +246,6 @@ class Target:
         return []
 
     def write(self, name: str, data: bytes) -> None:
-        """Write a small file."""
         path = self.destination.directory / name
         with destination_errors(path):
             path.parent.mkdir(parents=True, exist_ok=True)
@@ -333,7 +329,6 @@ class PrefixTarget(Target):
             raise error
 
     def write(self, name: str, data: bytes) -> None:
-        """Put an object."""
         self._store.put(self._key(name), data)
 
     def hold(self, names: Iterable[str], tell: Callable[[str], None]) -> Hold:

@@ -26,8 +26,7 @@ from dsprep.storage.files import exists, facts, is_file, open_file
 
 KINDS = "zip, tar, tar.gz, tar.bz2, tar.xz"
 
-_FIRST = 1 << 24
-"""Decompressed bytes of a tar that are read for the names of its first files."""
+_FIRST = 1 << 24  # decompressed bytes of a tar that are read for the names of its first files
 
 
 class Archive(NamedTuple):

@@ -76,8 +76,7 @@ class Listing:
 class ArchiveReader(Reader):
     """Reads members of an archive that has them as they are, as a tar does."""
 
-    beside: ClassVar[int] = 0
-    """Bytes that are read besides a member's own."""
+    beside: ClassVar[int] = 0  # bytes that are read besides a member's own
 
     path: str
     size: int  # bytes of the archive when it was listed
@@ -120,12 +119,10 @@ class CompressedTarReader(ArchiveReader):
     unpacked: int  # the bytes of the tar, or of as much of it as can be decompressed
 
     def read(self, rows: Rows) -> Iterator[bytes]:
-        """Decompress the archive up to the last of the members.
-
-        If the rows are not in the order of the archive, this is done before the first is yielded,
-        and a temporary file keeps the members meanwhile. So this is for a few members, or for all
-        in their order; a shuffled run reads from spools.
-        """
+        """Decompress the archive up to the last of the members."""
+        # If the rows are not in the order of the archive, this is done before the first is yielded,
+        # and a temporary file keeps the members meanwhile. So this is for a few members, or for all
+        # in their order; a shuffled run reads from spools.
         assert rows.offsets is not None
         places = list(zip(rows.offsets, rows.sizes, strict=True))
         wanted = sorted(set(places))

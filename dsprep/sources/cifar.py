@@ -118,10 +118,8 @@ def read_pickle(data: bytes, source: str) -> dict[str, Any]:
 
 
 def read_batch(data: bytes, source: str, key: str) -> tuple[bytes, list[int], list[str] | None]:
-    """Return the pixels of a batch, one image after another, the labels and the file names.
-
-    The labels have a key of their own in CIFAR-10 and CIFAR-100.
-    """
+    """Return the pixels of a batch, one image after another, the labels and the file names."""
+    # The labels have a key of their own in CIFAR-10 and CIFAR-100.
     fields = read_pickle(data, source)
     try:
         array = fields["data"]

@@ -123,7 +123,6 @@ class FolderReader(SampleReader):
 
 
 def _parse_line(line: bytes, columns: tuple[tuple[str, str], ...] | None) -> dict[str, Any]:
-    """Return the values of a line."""
     text = line.decode("utf-8-sig")
     if columns is None:
         values = json.loads(text)
@@ -136,7 +135,6 @@ def _parse_line(line: bytes, columns: tuple[tuple[str, str], ...] | None) -> dic
 
 
 def _is_reference(column: str) -> bool:
-    """Return whether a column names files."""
     return column == FILE_NAME or column.endswith(f"_{FILE_NAME}")
 
 

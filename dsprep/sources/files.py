@@ -31,11 +31,8 @@ if TYPE_CHECKING:
 
 FILES = pl.Schema({"path": pl.String(), "size": pl.Int64(), "mtime": pl.Int64()})
 
-_PARTS = ("cls", "json", "txt")
-"""Extensions of parts of samples in a WebDataset, besides images."""
-
-_MOST_TEXT = 1 << 30
-"""Maximum size of a list or a table in an archive."""
+_PARTS = ("cls", "json", "txt")  # extensions of parts of samples in a WebDataset, besides images
+_MOST_TEXT = 1 << 30  # maximum size of a list or a table in an archive
 
 _DRIVE = re.compile(r"[A-Za-z]:")
 _LEFT = "|".join(map(re.escape, sorted(LEFT_BEHIND)))
@@ -43,8 +40,7 @@ _ODD = rf"^$|\x00|^[A-Za-z]:|(?:^|/)(?:\.|/|$|(?:{_LEFT})(?:/|$))"
 """Names that are hidden, not normal, or lead outside: few, so looked at one by one."""
 
 _EXTENSION = r"[^/]\.([^./]*)$"
-_MOST_LINKS = 40
-"""As many links may follow one another, as on a disk."""
+_MOST_LINKS = 40  # as many links may follow one another, as on a disk
 
 
 class Files(NamedTuple):
@@ -250,10 +246,8 @@ def files_of(archive: Archive, extensions: frozenset[str]) -> Files:
 
 
 def _normal(name: str) -> tuple[str | None, str]:
-    """Return the normal path of a member, and what is hidden or left behind in it.
-
-    The path is None if it leads outside.
-    """
+    """Return the normal path of a member, and what is hidden or left behind in it."""
+    # The path is None if it leads outside.
     parts = [part for part in name.split("/") if part not in ("", ".")]
     if name.startswith("/") or "\0" in name or ".." in parts or _DRIVE.match(name) or not parts:
         return None, ""
@@ -302,11 +296,9 @@ def _linked(
 
 
 def _top(paths: pl.Series, listing: Listing) -> str:
-    """Return the directory that an archive is of, if all images lie below it.
-
-    Where every name begins with ``./``, a directory was archived from within and is not named; and
-    a tar in a tar is a class.
-    """
+    """Return the directory that an archive is of, if all images lie below it."""
+    # Where every name begins with `./`, a directory was archived from within and is not named; and
+    # a tar in a tar is a class.
     first = paths.str.extract(r"^([^/]+)/")
     if first.n_unique() != 1 or first[0] is None or first[0] in listing.stems:
         return ""

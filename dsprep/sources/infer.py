@@ -87,7 +87,6 @@ def with_schema(
 
 
 def _looked_at(catalog: Catalog, choice: Choice, run_all: RunAll) -> tuple[Catalog, Settled]:
-    """Settle the schema of whole samples."""
     observed = Observed()
     if not catalog.schema_known or choice.schema or choice.look_all or choice.paths:
         observed = _look(catalog, choice, run_all)
@@ -104,7 +103,7 @@ def _looked_at(catalog: Catalog, choice: Choice, run_all: RunAll) -> tuple[Catal
     settled = settled._replace(ignored=settled.ignored | unread)
     label = settled.schema.label_field
     if label is not None and label.kind.is_list and not label.width and len(catalog):
-        # No manifest tells the length of labels: the first sample does.
+        # No manifest records the length of labels; the first sample shows it.
         seen = _look(catalog.slice(0, 1), choice, run_all).places
         width = max((seen[place].width for place in label.places if place in seen), default=0)
         changed = settled.schema.with_field(replace(label, width=width))
@@ -195,7 +194,6 @@ def _with_classes(
 
 
 def _gather(catalog: Catalog, run_all: RunAll) -> list[_Gathered]:
-    """Read all samples for their labels."""
     assert catalog.settled is not None
     name = catalog.settled.schema.label or ""
     tasks = [
@@ -218,10 +216,8 @@ def _names_in(gathered: list[_Gathered], source: str) -> dict[int, str]:
 
 
 def _with_labels(catalog: Catalog, gathered: list[_Gathered], findings: list[Finding]) -> Catalog:
-    """Return the catalog with the labels and the keys of its samples, without unreadable ones.
-
-    It gets no labels unless all samples have numbers.
-    """
+    """Return the catalog with the labels and the keys of its samples, without unreadable ones."""
+    # It gets no labels unless all samples have numbers.
     import polars as pl
 
     from dsprep.sources.classes import label_lists

@@ -106,12 +106,10 @@ def chosen(
     classes: tuple[str, ...] | None,
     has_ids: bool = True,
 ) -> Catalog:
-    """Make the catalog of the samples that a list names, in its order, with its ids and labels.
-
-    ``has_ids`` tells a list, which has ids, from a table. Whole samples keep their own labels if
-    these are the same, with the same class names; or if no sample has a label, and a list without
-    class names has only zeros, as lists of samples without labels have.
-    """
+    """Make the catalog of the samples that a list names, in its order, with its ids and labels."""
+    # `has_ids` tells a list, which has ids, from a table. Whole samples keep their own labels if
+    # these are the same, with the same class names; or if no sample has a label, and a list without
+    # class names has only zeros, as lists of samples without labels have.
     labels = [rows[name] for name in LABEL_COLUMNS if name in rows.columns]
     if files.samples is None:
         places = [pl.col(_FILE).alias("file"), pl.col("offset"), pl.col("stored")]

@@ -47,19 +47,17 @@ def read_parquet(
     order: str | None = None,
     run_all: RunAll = map,
 ) -> tuple[Catalog, list[Finding]]:
-    """Make the catalog of Parquet files, with the samples in the order of the files and rows.
-
-    The images' paths give the keys (of a path that leads elsewhere, the file's name) if all are
-    different; otherwise the file's name and the number of the row. Labels that some rows lack are
-    in the samples alone, not in the catalog; so are those of a test set whose classes are all -1.
-    Rows without an image are no samples, unless samples need none.
-    """
+    """Make the catalog of Parquet files, with the samples in the order of the files and rows."""
+    # The images' paths give the keys (of a path that leads elsewhere, the file's name) if all are
+    # different; otherwise the file's name and the number of the row. Labels that some rows lack are
+    # in the samples alone, not in the catalog; so are those of a test set whose classes are all -1.
+    # Rows without an image are no samples, unless samples need none.
     root = paths[0] if len(paths) == 1 else common_path(paths)
     shared = _shared_schema(paths, choice)
     declared, notes = source_schema(shared, root, _images(paths, shared), choice.drop)
     in_json = bool(choice.label) and declared.named(str(choice.label)) is None
     schema = settled(declared, replace(choice, label=None) if in_json else choice, root)
-    if not in_json:  # samples tell it, which then are read whole
+    if not in_json:  # only samples have it, which are then read in full
         schema = select(Settled(schema), choice)[0].schema
     columns = columns_of(schema)
     label = schema.label_field
@@ -184,17 +182,15 @@ def _images(paths: Sequence[str], schema: Any) -> set[str]:
                 if all(first.values()):
                     break
         except (arrow().ArrowException, OSError):
-            return set()  # indexing tells of the damage
+            return set()  # indexing reports the damage
     return {name for name, cells in first.items() if cells and all(map(is_image, cells))}
 
 
 def _completed(
     declared: Schema, recorded: Schema | None, read: set[str], indexed: Sequence[IndexedRows]
 ) -> tuple[Schema, list[str]]:
-    """Drop the fields that no row has, with a note, and mark those that some rows lack.
-
-    Texts are JSON if a manifest says so: columns of Parquet have no such type.
-    """
+    """Drop the fields that no row has, with a note, and mark those that some rows lack."""
+    # Texts are JSON if a manifest says so: columns of Parquet have no such type.
     counts = Counter[str]()
     for rows in indexed:
         counts.update(rows.counts)
@@ -261,7 +257,7 @@ def _number(
 
 
 def _names(paths: Sequence[str], indexed: Sequence[IndexedRows], own: Sequence[Cell]) -> list[str]:
-    """Return a path for each sample, no two of which give one key."""
+    """Return a path for each sample; the keys that follow from them are all different."""
     plain = [plain_path(path) if isinstance(path, str) else None for path in own]
     names = [name for name in plain if name is not None]
     if len({key_of(name) for name in names}) == len(plain):

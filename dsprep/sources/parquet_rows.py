@@ -83,11 +83,9 @@ def open_or_refuse(path: str) -> Any:
 
 
 def index_rows(task: tuple[str, Columns, str | None, bool]) -> IndexedRows:
-    """Index a file, in a worker: read all of it, a few rows at a time.
-
-    The task is its path, the columns to read, the column of labels if they are wanted, and whether
-    rows without an image are samples.
-    """
+    """Index a file, in a worker: read all of it, a few rows at a time."""
+    # The task is its path, the columns to read, the column of labels if they are wanted, and
+    # whether rows without an image are samples.
     path, columns, label, no_image = task
     size, mtime = facts(path)
     with open_or_refuse(path) as file:
@@ -212,7 +210,6 @@ class ParquetReader(Reader):
         return columns_of(self.reading.schema).names if self.reading else self.columns.names
 
     def sources(self) -> Sequence[str]:
-        """Return the files."""
         return [file.path for file in self.files]
 
     def read(self, rows: Rows) -> Iterator[Sample | BadSample]:
@@ -312,7 +309,6 @@ class ParquetReader(Reader):
                 written = stop
 
     def spooled(self, directory: str) -> ParquetReader:
-        """Return the reader of the unpacked files."""
         return replace(self, directory=directory)
 
     def _read_unpacked(

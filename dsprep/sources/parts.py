@@ -143,12 +143,11 @@ def read_parts(
     downloaded: bool = False,
     run_all: RunAll = map,
 ) -> tuple[Catalog, list[Finding]]:
-    """Make the catalog of a folder whose samples are several files each.
-
-    A row's path is the stem that a sample's files share and the extension of its image; without an
-    image, the stem alone. Its size is that of all its files together, so that the digest changes
-    when one is added, removed or changes size. ``downloaded`` is a folder that img2dataset wrote.
-    """
+    """Make the catalog of a folder whose samples are several files each."""
+    # A row's path is the stem that a sample's files share and the extension of its image; without
+    # an image, the stem alone. Its size is that of all its files together, so that the digest
+    # changes when one is added, removed or changes size. `downloaded` is a folder that img2dataset
+    # wrote.
     import polars as pl
 
     from dsprep.sources.files import list_files
@@ -232,11 +231,9 @@ def read_stems(
 
 
 def _require_together(parts: pl.DataFrame, root: str) -> None:
-    """Refuse samples whose files lie in different directories, as those of VOC do.
-
-    ``Annotations`` holds parts of the images in ``JPEGImages``, and is not a class, if it has no
-    kind of file that lies there, and at least half of its files are called like one of the images.
-    """
+    """Refuse samples whose files lie in different directories, as those of VOC do."""
+    # `Annotations` holds parts of the images in `JPEGImages`, and is not a class, if it has no kind
+    # of file that lies there, and at least half of its files are called like one of the images.
     import polars as pl
 
     directory = pl.col("directory")
@@ -295,10 +292,8 @@ def _pair_options(image: str, path: str) -> Iterator[str]:
 
 
 def _fields_of(suffixes: pl.Series, root: str) -> pl.DataFrame:
-    """Name the field that each ending of names means: ``suffix``, ``field`` and ``order``.
-
-    If a sample has several files for one field, the one of the lowest ``order`` is taken.
-    """
+    """Name the field that each ending of names means: ``suffix``, ``field`` and ``order``."""
+    # If a sample has several files for one field, the one of the lowest `order` is taken.
     import polars as pl
 
     if len(suffixes) > _MOST_SUFFIXES:
@@ -336,11 +331,9 @@ def _samples(parts: pl.DataFrame) -> pl.DataFrame:
 
 
 def _lacking(parts: pl.DataFrame, samples: pl.DataFrame) -> Iterator[Finding]:
-    """Find the samples that lack what more than half of all samples have.
-
-    The one image of a sample may be of any kind; where most samples have several, as where masks
-    are images, each kind is a part of its own.
-    """
+    """Find the samples that lack what more than half of all samples have."""
+    # The one image of a sample may be of any kind; where most samples have several, as where masks
+    # are images, each kind is a part of its own.
     import polars as pl
 
     field = pl.col("field")
@@ -517,11 +510,9 @@ def _read_pairs(
 
 
 def _matched(rows: pl.DataFrame, patterns: Sequence[_Pattern]) -> pl.DataFrame:
-    """Add to each path its ``stem`` and the field of its ``part``, null if there is none.
-
-    A file that matches several patterns is the part of the most specific one: ``a_mask.png``
-    matches ``*_mask.png`` rather than ``*.png``.
-    """
+    """Add to each path its ``stem`` and the field of its ``part``, null if there is none."""
+    # A file that matches several patterns is the part of the most specific one: `a_mask.png`
+    # matches `*_mask.png` rather than `*.png`.
     import polars as pl
 
     path, stem, part = pl.col("path"), pl.lit(None, pl.String), pl.lit(None, pl.String)

@@ -17,13 +17,15 @@ from dsprep.errors import BadSample, DamagedShard, SourceError
 from dsprep.formats.stream import Decompressor, Readable, compression_of
 from dsprep.rows import Reader, Rows
 from dsprep.sample import Blobs, Ints, Sample, Value
-from dsprep.schema import IMAGE_NAMES, PIXEL_SIZES, is_image
+from dsprep.schema import IMAGE_NAMES, is_image
 from dsprep.sources.archive_reader import ArchiveMember, read_members
 from dsprep.sources.prefetch import OpenFiles, read_at
 from dsprep.storage.files import OpenFile, open_file
 
 _BLOCK = 1 << 20
 _MODES = {1: "L", 2: "LA", 3: "RGB", 4: "RGBA"}  # Pillow's, by number of channels
+# Conventional names of the sizes that stand beside pixels, in the order of rows of pixels.
+_SIZES = (("height",), ("width",), ("depth", "channels"))
 _CIFAR = (32, 32, 3)  # height, width and channels
 
 
@@ -87,18 +89,14 @@ class Batch:
 
     @property
     def size(self) -> int:
-        """Bytes of one image."""
         return self.width * self.height * self.channels
 
     def offset(self, image: int) -> int:
-        """Return where an image begins."""
         return self.start + image * (self.size + self.between)
 
     def pick(self, images: Iterable[int]) -> Iterator[bytes]:
-        """Read the pixels of some images, in ascending order, without keeping others.
-
-        Some files have more images than fit the memory.
-        """
+        """Read the pixels of some images, in ascending order, without keeping others."""
+        # Some files have more images than fit the memory.
         blocks = self.file.blocks()
         if self.pickled:
             from dsprep.sources.cifar import read_batch  # not in each worker's start
@@ -124,7 +122,6 @@ class PixelReader(Reader):
     batches: tuple[Batch, ...]
 
     def sources(self) -> Sequence[str]:
-        """The file of each batch."""
         return [batch.file.path for batch in self.batches]
 
     def _to_spool(self) -> list[int]:
@@ -135,13 +132,11 @@ class PixelReader(Reader):
         return [self.batches[at].images * self.batches[at].size for at in self._to_spool()]
 
     def write_spool(self, number: int, path: str) -> None:
-        """Write the pixels of a batch."""
         batch = self.batches[self._to_spool()[number]]
         with open(path, "wb") as spool:
             spool.writelines(batch.pick(range(batch.images)))
 
     def spooled(self, directory: str) -> PixelReader:
-        """Return the reader that reads from the spools."""
         batches = list(self.batches)
         for number, at in enumerate(self._to_spool()):
             file = batches[at].file._replace(path=os.path.join(directory, str(number)))
@@ -151,7 +146,6 @@ class PixelReader(Reader):
         return replace(self, batches=tuple(batches))
 
     def read(self, rows: Rows) -> Iterator[bytes | BadSample]:
-        """Read images in the order of the rows."""
         assert rows.files is not None and rows.offsets is not None
         places = [
             (number, offset // self.batches[number].size)
@@ -219,17 +213,15 @@ class RawPixels(NamedTuple):
 
 
 def raw_pixels(samples: Iterable[Sample]) -> RawPixels | None:
-    """Return where raw samples have bare pixels; None if that is not the same in all of them.
-
-    These are the bytes of a field that is called like an image: as many as height, width and depth
-    that stand beside them say, or as many as an image of CIFAR has.
-    """
+    """Return where raw samples have bare pixels; None if that is not the same in all of them."""
+    # These are the bytes of a field that is called like an image: as many as height, width and
+    # depth that stand beside them say, or as many as an image of CIFAR has.
     found = {_pixels_of(sample.fields) for sample in samples}
     return found.pop() if len(found) == 1 else None
 
 
 def _pixels_of(fields: Mapping[str, Value]) -> RawPixels | None:
-    sizes = tuple(next((name for name in names if name in fields), "") for names in PIXEL_SIZES)
+    sizes = tuple(next((name for name in names if name in fields), "") for names in _SIZES)
     for name in IMAGE_NAMES:
         pixels = _one(fields.get(name))
         if isinstance(pixels, bytes) and not is_image(pixels):

@@ -38,7 +38,7 @@ from dsprep.sources.scan import RunAll, begin_to_import_polars, scan_below
 from dsprep.sources.shardset import ShardSet, find_shards, joined
 from dsprep.storage.files import entries, exists, is_dir, is_file
 from dsprep.storage.local import SCRATCH
-from dsprep.storage.location import is_s3
+from dsprep.storage.location import canonical
 from dsprep.storage.s3.read import asked_once
 from dsprep.units import extension_in
 
@@ -88,7 +88,6 @@ class Source(SourceOptions, ClassOptions):
         return tuple(path for path in named if path and os.path.isfile(path))
 
     def __post_init__(self) -> None:
-        """Refuse options that contradict each other."""
         if self.list_file and self.labels:
             raise OptionError("labels come from --list or from --labels, not from both")
         rows = self.chooses or self.kind == "augmented-manifest" or self.root.endswith(MANIFESTS)
@@ -384,20 +383,15 @@ def _parquet(source: Source, run_all: RunAll) -> Found | None:
 
 
 def _require_finished(source: Source, files: Sequence[str]) -> None:
-    """Refuse directories of shards in which an unfinished run, or transfer, has left its state.
-
-    The manifest comes last: if there is one, all files that it names are there.
-    """
+    """Refuse directories of shards in which an unfinished run, or transfer, has left its state."""
+    # The manifest comes last: if there is one, all files that it names are there.
     for root in (source.root, *source.others):
         if not is_dir(root) or is_file(os.path.join(root, "manifest.json")):
             continue
         for entry in entries(root):
             if not (entry.name.startswith(".") and entry.name.endswith(SCRATCH) and entry.is_dir()):
                 continue
-            own = source.own_state == entry.path or (
-                not is_s3(root)
-                and os.path.realpath(source.own_state) == os.path.realpath(entry.path)
-            )
+            own = canonical(source.own_state) == canonical(entry.path)
             notes = [note.name for note in entries(entry.path)]
             if not own and any(note == "run.json" or note.endswith(".partial") for note in notes):
                 some = os.path.join(root, "*" + os.path.splitext(files[0])[1])
@@ -464,11 +458,9 @@ def shards_of(source: Source) -> ShardSet | None:
 
 
 def _is_tree(shards: ShardSet, is_chosen_from: bool) -> bool:
-    """Return whether a tar without a manifest is a tree of images rather than a shard.
-
-    It is if none of its first samples has more than one part, and images, or tars of them, are
-    among these; they may come later if a list names them.
-    """
+    """Return whether a tar without a manifest is a tree of images rather than a shard."""
+    # It is if none of its first samples has more than one part, and images, or tars of them, are
+    # among these; they may come later if a list names them.
     if len(shards.files) > 1 or shards.known or shards.layout.name != WebDataset.name:
         return False
     fields: list[tuple[str, ...]] = []

@@ -16,7 +16,7 @@ from importlib import import_module
 from itertools import repeat
 from stat import S_ISDIR, S_ISREG
 from threading import Thread
-from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Self, TypeAlias, TypeVar
+from typing import Any, ClassVar, NamedTuple, Self, TypeAlias, TypeVar
 
 from dsprep.errors import BadSample, SourceError
 from dsprep.findings import Finding
@@ -26,10 +26,7 @@ from dsprep.sources.prefetch import read_spans
 from dsprep.storage.files import facts, is_dir, read_sized, results
 from dsprep.storage.location import is_s3
 from dsprep.storage.s3.read import as_source, facts_of, prefix_of
-from dsprep.storage.store import Facts
-
-if TYPE_CHECKING:
-    from dsprep.storage.s3.bucket import S3Store
+from dsprep.storage.store import Facts, Pages
 
 T = TypeVar("T")
 
@@ -73,13 +70,12 @@ def scan_below(
     run_all: RunAll = map,
     only: Collection[str] | None = None,
 ) -> Iterator[Scanned]:
-    """Find the images below a directory, in any case of the extensions; follow links.
-
-    ``only`` names the directories to look into; without it, these are all.
-    """
+    """Find the images below a directory, in any case of the extensions; follow links."""
+    # `only` names the directories to look into; without it, these are all.
     if is_s3(root):
         with as_source(root) as (store, key):
-            yield from _scan_objects(store, prefix_of(key), extensions, only)
+            prefix = prefix_of(key)
+            yield from _scan_objects(prefix, store.list(prefix), extensions, only)
         return
     level = [Directory("")]
     seen = 0
@@ -181,11 +177,11 @@ def printable(path: str) -> str:
 
 
 def _scan_objects(
-    store: S3Store, prefix: str, extensions: frozenset[str] | None, only: Collection[str] | None
+    prefix: str, pages: Pages, extensions: frozenset[str] | None, only: Collection[str] | None
 ) -> Iterator[Scanned]:
     """Sort a listing of S3 page by page: keys have no directories of their own."""
     verdicts = {"": "taken"}  # of directories
-    for page in store.list(prefix):
+    for page in pages:
         found, paths = Scanned.nothing(), list[str]()
         for stored in page:
             path = stored.key[len(prefix) :]

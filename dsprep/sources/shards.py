@@ -249,11 +249,9 @@ def index_shard(task: tuple[str, Format]) -> IndexedShard:
 def read_shards(
     shards: ShardSet, *, classes: tuple[str, ...] | None = None, run_all: RunAll = map
 ) -> tuple[Catalog, list[Finding]]:
-    """Make the catalog of shards, with the samples in the order of the shards.
-
-    The paths of the samples are their keys, or the names in a ``.lst`` beside a RecordIO shard; if
-    neither exists, ``STEM-0000012``: the stem of the shard and the number of the sample in it.
-    """
+    """Make the catalog of shards, with the samples in the order of the shards."""
+    # The paths of the samples are their keys, or the names in a `.lst` beside a RecordIO shard; if
+    # neither exists, `STEM-0000012`: the stem of the shard and the number of the sample in it.
     import polars as pl
 
     from dsprep.catalog import Catalog

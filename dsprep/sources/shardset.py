@@ -130,7 +130,7 @@ def _of_own(directory: str, files: Sequence[str], layout: type[Format], alone: b
         elif os.path.basename(path) != MANIFEST:
             raise error  # another program may have written a file of the other name
 
-    if recorded := manifest_of(files, on_error, layout.name, alone):
+    if recorded := manifest_of(files, alone, layout.name, on_error):
         return _recorded(*recorded, files, alone)
     found = _of_others(directory, files, layout(), alone)
     return replace(found, notes=(*notes, *found.notes))
@@ -138,12 +138,11 @@ def _of_own(directory: str, files: Sequence[str], layout: type[Format], alone: b
 
 def recorded_schema(files: Sequence[str]) -> Schema | None:
     """Return the schema that a manifest beside files has of all of them; None if none has."""
-    found = manifest_of(files, lambda path, error: None)
+    found = manifest_of(files)
     return found[1].schema if found else None
 
 
 def _recorded(path: str, manifest: Manifest, files: Sequence[str], alone: bool = False) -> ShardSet:
-    """Describe shards by their manifest."""
     made = recorded_options(manifest, path)
     counts = {shard.name: shard.samples for shard in manifest.shards}
     samples = {file: counts[os.path.basename(file)] for file in files}

@@ -70,12 +70,10 @@ class Columns(NamedTuple):
 def read_table(
     source: Source, text: str, files: Files | None, known: Known, run_all: RunAll = map
 ) -> tuple[Catalog, list[Finding]]:
-    """Make the catalog of a table.
-
-    A path may lack its extension, and its directories if no other image has that name. The labels
-    of one column are whole numbers, fractions or names, which are numbered in plain sorted order;
-    those of several columns are numbers.
-    """
+    """Make the catalog of a table."""
+    # A path may lack its extension, and its directories if no other image has that name. The labels
+    # of one column are whole numbers, fractions or names, which are numbered in plain sorted order;
+    # those of several columns are numbers.
     path, root = source.labels, source.root
     assert path is not None
     cells, lines = parse_cells(text, path)
@@ -201,7 +199,7 @@ def refuse_annotations(text: str, source: str) -> None:
 
 
 def _what_is_wrong(text: str, separator: str, source: str) -> str:
-    """Find the line that polars could not read, which the slower parser tells."""
+    """Find the line that polars could not read, with the slower parser of the standard library."""
     reader = csv.reader(io.StringIO(text, newline=""), delimiter=separator, strict=True)
     try:
         width = len(next(filter(None, reader), []))
@@ -234,10 +232,8 @@ class _Cells(NamedTuple):
             raise SourceError(f"{self.source}:{line}: {quoted(text)} {self.where} {reason}")
 
     def refuse_mixture(self, is_number: pl.Series, way_out: str) -> None:
-        """Refuse numbers with some names among them, or names with some numbers.
-
-        As names, all numbers would get other numbers.
-        """
+        """Refuse numbers with some names among them, or names with some numbers."""
+        # As names, all numbers would get other numbers.
         numbers = int(is_number.sum())
         names = len(self.texts) - numbers
         if not (numbers and names):
@@ -249,10 +245,8 @@ class _Cells(NamedTuple):
         self.refuse(is_number, f"is a number, but {are} not: correct it, or {way_out}")
 
     def are_in(self, known: Known) -> bool:
-        """Return whether all labels are names of known classes.
-
-        Refuse numbers that are also names of other classes of the source: they have two readings.
-        """
+        """Return whether all labels are names of known classes."""
+        # Refuse numbers that are also names of other classes of the source: they have two readings.
         if not known.classes or not self.texts.is_in(known.classes).all():
             return False
         if known.owner is not None and numbers_in(self.texts).all():
@@ -350,14 +344,12 @@ def numbers_in(column: pl.Series) -> pl.Series:
 
 
 def find_separator(texts: Sequence[str]) -> str | None:
-    """Find what separates tags in the cells of a column; None if the cells are single labels.
-
-    Names of classes hold blanks, too: "golden retriever", "New York". Tags differ from words:
-    there are fewer of them than cells, most cells consist of tags that other cells have as well,
-    and tags do not keep their place. In names they do: "left lung", "right lung" and "lung" have
-    each word at one place, counted from the front or from the back. They are tags, too, if
-    each part of each cell also stands alone in a cell.
-    """
+    """Find what separates tags in the cells of a column; None if the cells are single labels."""
+    # Names of classes hold blanks, too: "golden retriever", "New York". Tags differ from words:
+    # there are fewer of them than cells, most cells consist of tags that other cells have as well,
+    # and tags do not keep their place. In names they do: "left lung", "right lung" and "lung" have
+    # each word at one place, counted from the front or from the back. They are tags, too, if each
+    # part of each cell also stands alone in a cell.
     for separator in _SEPARATORS:
         cells = [split_cell(text, separator) for text in texts]
         several = [cell for cell in cells if len(cell) > 1]

@@ -67,10 +67,8 @@ def read_tree(
 def read_folder(
     root: str, files: Files, classes: tuple[str, ...] | None, extensions: frozenset[str]
 ) -> tuple[Catalog, list[Finding]]:
-    """Make the catalog of images whose class is the path of their directory below the root.
-
-    Classes are numbered in plain sorted order. Images that all lie in the root have no class.
-    """
+    """Make the catalog of images whose class is the path of their directory below the root."""
+    # Classes are numbered in plain sorted order. Images that all lie in the root have no class.
     if extensions == frozenset(IMAGE_EXTENSIONS):
         lost = {found.path: found for found in files.unreadable()}
         files = files._replace(findings=[lost.get(found.path, found) for found in files.findings])
@@ -102,12 +100,10 @@ def _what_else(files: Files, extensions: frozenset[str]) -> str:
 def read_lst(
     source: Source, text: str, files: Files | None, known: Known, run_all: RunAll = map
 ) -> tuple[Catalog, list[Finding]]:
-    """Make the catalog of an MXNet ``.lst``.
-
-    One whole number a line makes class numbers; several numbers, a fraction or a detection label
-    make label lists. A listed file may have any extension and may be hidden. Only the directories
-    that the list names are looked into for files that it does not name.
-    """
+    """Make the catalog of an MXNet ``.lst``."""
+    # One whole number a line makes class numbers; several numbers, a fraction or a detection label
+    # make label lists. A listed file may have any extension and may be hidden. Only the directories
+    # that the list names are looked into for files that it does not name.
     path = source.list_file
     assert path is not None
     refuse_annotations(text, path)

@@ -55,10 +55,8 @@ class Copies:
 def find_copies(
     root: str, files: pl.DataFrame, distance: int | None, workers: int, progress: Progress
 ) -> tuple[list[Copies], list[str]]:
-    """Find samples that show the same, and say which could not be compared.
-
-    Images that look alike count if a distance is given: the bits that their hashes may differ in.
-    """
+    """Find samples that show the same, and say which could not be compared."""
+    # Images that look alike count if a distance is given: the bits that their hashes may differ in.
     same, near = find_same(root, files, progress), []
     notes = []
     empty = files.filter(pl.col("size") == 0)["path"]
@@ -82,10 +80,8 @@ def find_copies(
 
 
 def find_same(root: str, files: pl.DataFrame, progress: Progress) -> list[list[int]]:
-    """Find samples whose files have the same content. Only files of equal size are read.
-
-    Empty files do not count: they show nothing.
-    """
+    """Find samples whose files have the same content. Only files of equal size are read."""
+    # Empty files do not count: they show nothing.
     different = files.select("path", "size").unique("path", maintain_order=True)
     read = different.filter(pl.col("size").is_duplicated() & (pl.col("size") > 0))
     pairs = list(read.iter_rows())
@@ -135,10 +131,8 @@ def find_leaks(copies: Sequence[Copies], sides: pl.Series, paths: pl.Series) -> 
 
 
 def clusters(hashes: pl.Series, distance: int) -> pl.Series:
-    """Join hashes that differ in few bits, and those that differ in few bits from these.
-
-    Pairs are forgotten as soon as they are joined: the frames of a video make any number of them.
-    """
+    """Join hashes that differ in few bits, and those that differ in few bits from these."""
+    # Pairs are forgotten as soon as they are joined: the frames of a video make any number of them.
     first = pl.int_range(len(hashes), eager=True, dtype=pl.UInt32)
     for pairs in close_pairs(hashes, distance):
         ends = [first.gather(pairs[name]).alias(name) for name in ("left", "right")]

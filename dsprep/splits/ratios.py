@@ -17,8 +17,7 @@ from fractions import Fraction
 
 from dsprep.errors import OptionError
 
-Table = list[list[int]]
-"""Counts: a row for each class, a column for each side."""
+Table = list[list[int]]  # counts: a row for each class, a column for each side
 
 _SHARE = re.compile(r"[0-9]{0,9}\.?[0-9]{0,20}(?:e-[0-9]{1,2})?|[0-9]{1,9}/[0-9]{1,9}")
 """Less than :class:`Fraction` takes: 1e-999999999 would fill the memory."""

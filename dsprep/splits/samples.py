@@ -25,8 +25,7 @@ from dsprep.workers.pool import Pool
 
 DEFAULT_RATIOS = {"train": "0.8", "val": "0.1", "test": "0.1"}
 
-MAX_DISTANCE = 16
-"""Bits of 64; images whose hashes differ in more are not alike."""
+MAX_DISTANCE = 16  # bits of 64; images whose hashes differ in more are not alike
 
 SIDE_COLUMNS = ("split", "fold", "side", "subset", "partition", "set")
 """Names of columns of sides, in any case; if a file has several, the user has to choose."""
@@ -182,13 +181,11 @@ class Assignment:
 def parse_assignment(
     text: str, source: str, column: str | None, path_column: str | None = None, shared: bool = False
 ) -> Assignment:
-    """Parse a file that assigns samples.
-
-    It is a CSV or TSV file with a column of sides; or Kaggle's ``LOC_val_solution.csv``, whose
-    ``PredictionString`` repeats a class and a box (``n01440764 x y x y``); or the ImageNet
-    development kit's ``ILSVRC2012_validation_ground_truth.txt``, a class number a line. The path
-    column of a file that is shared with ``--labels`` may be that of the other.
-    """
+    """Parse a file that assigns samples."""
+    # It is a CSV or TSV file with a column of sides; or Kaggle's `LOC_val_solution.csv`, whose
+    # `PredictionString` repeats a class and a box (`n01440764 x y x y`); or the ImageNet
+    # development kit's `ILSVRC2012_validation_ground_truth.txt`, a class number a line. The path
+    # column of a file that is shared with `--labels` may be that of the other.
     lines = text.rstrip().split("\n")
     if column is None and re.fullmatch(_NUMBER, lines[0].strip()):
         values = pl.DataFrame({"value": lines}, schema={"value": pl.String}).with_columns(
@@ -235,10 +232,8 @@ def parse_assignment(
 def assigned_values(
     assignment: Assignment, paths: pl.Series, source: str, skip_unmatched: bool = False
 ) -> pl.Series:
-    """Return the value of each sample.
-
-    A name may lack its extension, and its directories if no other sample has that name.
-    """
+    """Return the value of each sample."""
+    # A name may lack its extension, and its directories if no other sample has that name.
     known = pl.DataFrame({"path": paths}).select(path=plain_path(pl.col("path")))
     values = assignment.values
     if "name" not in values.columns:

@@ -27,8 +27,7 @@ from dsprep.units import format_count, format_some
 
 T = TypeVar("T", int, str)
 
-Cells = Sequence[tuple[int, int]]
-"""What a group is made of: classes, and how many samples of each."""
+Cells = Sequence[tuple[int, int]]  # what a group is made of: classes, and how many samples of each
 
 _FINE = 1 << 20
 _CLASS_BITS = 20
@@ -50,7 +49,6 @@ class Sides:
         return pl.Series("side", self.names, pl.String).gather(self.numbers)
 
     def counts(self) -> list[int]:
-        """Return how many samples each side has."""
         return [int((self.numbers == side).sum()) for side in range(len(self.names))]
 
 
@@ -160,11 +158,9 @@ def stable_sides(texts: pl.Series, ratios: Ratios, seed: int) -> pl.Series:
 
 
 def assign_sides(samples: pl.DataFrame, ratios: Ratios, seed: int) -> pl.Series:
-    """Choose the side of each sample so that each class is divided by the ratios.
-
-    Groups of several samples are placed first; the single samples of a class then make its counts
-    right. Without groups all counts are those of :func:`~dsprep.splits.ratios.apportion`.
-    """
+    """Choose the side of each sample so that each class is divided by the ratios."""
+    # Groups of several samples are placed first; the single samples of a class then make its counts
+    # right. Without groups all counts are those of `~dsprep.splits.ratios.apportion`.
     table = samples.with_row_index("row")
     sizes = table.group_by("stratum").len().sort("stratum")["len"].to_list()
     if "group" not in table.columns:
@@ -288,12 +284,10 @@ def merge_groups(groups: pl.Series, sets: Iterable[Sequence[int]]) -> pl.Series:
 
 
 def place_groups(groups: Sequence[Cells], ratios: Ratios, class_sizes: Sequence[int]) -> list[int]:
-    """Choose a side for each group so that the classes' counts come near to their shares.
-
-    Greedily, each group in turn goes where it makes the sum of the squared deviations smallest, of
-    each class and of all samples, as shares of what is wanted there (the statistic of a chi-squared
-    test). Pass the larger groups first: the small ones fill the gaps.
-    """
+    """Choose a side for each group so that the classes' counts come near to their shares."""
+    # Greedily, each group in turn goes where it makes the sum of the squared deviations smallest,
+    # of each class and of all samples, as shares of what is wanted there (the statistic of a
+    # chi-squared test). Pass the larger groups first: the small ones fill the gaps.
     every = sum(class_sizes)
     wanted = [
         [size * part / ratios.whole or 1.0 for size in (*class_sizes, every)]

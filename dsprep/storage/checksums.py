@@ -36,11 +36,9 @@ def md5(data: bytes | bytearray | memoryview) -> bytes:
 
 
 def combine_all(runs: Iterable[tuple[int, int]]) -> int:
-    """Return the crc32c of runs of bytes, given as their crc32c and size.
-
-    A crc is a remainder of polynomials over GF(2). To append a run is to multiply the crc of the
-    bytes before by x to the power of its bits; the rest cancels out.
-    """
+    """Return the crc32c of runs of bytes, given as their crc32c and size."""
+    # A crc is a remainder of polynomials over GF(2). To append a run is to multiply the crc of the
+    # bytes before by x to the power of its bits; the rest cancels out.
     combined = 0
     for value, size in runs:
         combined = _multiply(_power(8 * size), combined) ^ value if combined else value

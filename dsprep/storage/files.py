@@ -43,16 +43,13 @@ class ObjectEntry(NamedTuple):
     is_object: bool  # whether it is an object; else keys that lie deeper begin so
 
     def is_file(self) -> bool:
-        """Return whether it is a file."""
         return self.is_object
 
     def is_dir(self) -> bool:
-        """Return whether it is a directory."""
         return not self.is_object
 
 
-Entry: TypeAlias = "os.DirEntry[str] | ObjectEntry"
-"""What lies in a directory."""
+Entry: TypeAlias = "os.DirEntry[str] | ObjectEntry"  # what lies in a directory
 
 
 def exists(path: str) -> bool:
@@ -73,10 +70,8 @@ def absent(paths: Sequence[str]) -> list[str]:
 
 
 def results(root: str, calls: Iterable[tuple[int, Callable[[], T]]]) -> Iterator[T]:
-    """Make calls that read below a path, several at once where each is a request to S3.
-
-    Each call comes with the size of its result.
-    """
+    """Make calls that read below a path, several at once where each is a request to S3."""
+    # Each call comes with the size of its result.
     return pool.ahead(calls) if is_s3(root) else (call() for _, call in calls)
 
 
@@ -161,7 +156,6 @@ class LocalFile(io.FileIO):
     """A file on a disk."""
 
     def __init__(self, path: str) -> None:
-        """Open a regular file."""
         super().__init__(path, opener=open_regular)
 
     def facts(self) -> Facts:
@@ -170,7 +164,6 @@ class LocalFile(io.FileIO):
         return Facts(status.st_size, status.st_mtime_ns)
 
     def pread(self, count: int, offset: int) -> bytes:
-        """Read at most ``count`` bytes at an offset; none only at the end."""
         return os.pread(self.fileno(), count, offset)
 
     def ahead(self, offset: int, count: int) -> None:
@@ -196,11 +189,9 @@ def find_files(pattern: str) -> list[str]:
 
 
 def matches(path: str, pattern: str) -> bool:
-    """Return whether a file matches a pattern, as :mod:`glob` has it.
-
-    Wildcards match neither slashes nor a dot at the beginning of a name; ``**/`` is any
-    directories, and ``**`` at the end all files below.
-    """
+    """Return whether a file matches a pattern, as :mod:`glob` has it."""
+    # Wildcards match neither slashes nor a dot at the beginning of a name; `**/` is any
+    # directories, and `**` at the end all files below.
     parts = pattern.split("/")
     return _match(path.split("/"), [*parts, "*"] if parts[-1] == "**" else parts)
 

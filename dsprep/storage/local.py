@@ -187,7 +187,6 @@ class OutputFile:
         self.bytes = self.crc32c = 0
 
     def write(self, data: bytes) -> None:
-        """Write bytes."""
         self.crc32c = extend(self.crc32c, data)
         self.bytes += len(data)
         view = memoryview(data)
@@ -195,7 +194,6 @@ class OutputFile:
             view = view[os.write(self._fd, view) :]
 
     def close(self) -> None:
-        """Close the file, once."""
         fd, self._fd = self._fd, -1
         if fd >= 0:
             os.close(fd)
@@ -234,7 +232,6 @@ class Lock:
         return False
 
     def release(self) -> None:
-        """Release the lock."""
         self.file.close()
 
 
@@ -255,10 +252,8 @@ class ScratchLock(Lock):
         super().__init__(scratch / "lock", guarded, PATIENCE, hidden=True)
 
     def remove(self) -> None:
-        """Remove the directory and release the lock.
-
-        The locked file is removed last: until then no other run can begin to write there.
-        """
+        """Remove the directory and release the lock."""
+        # The locked file is removed last: until then no other run can begin to write there.
         if not self.file.closed and not self._scratch.is_symlink():
             with suppress(OSError):
                 remove_all_but(self._scratch, "lock")

@@ -36,7 +36,6 @@ class Flag:
     is_set = False
 
     def set(self) -> None:
-        """Set it."""
         self.is_set = True
 
     def wait(self, seconds: float) -> bool:
@@ -84,7 +83,6 @@ class Threads:
         return future
 
     def close(self) -> None:
-        """Let the threads end when all calls are made."""
         with self._lock:
             for _ in range(self._count):
                 self._calls.put(None)
@@ -100,10 +98,8 @@ submit = Threads(THREADS).submit
 
 
 def ahead(calls: Iterable[tuple[int, Callable[[], B]]]) -> Iterator[B]:
-    """Make calls in other threads, some of them before their results are asked for.
-
-    Each call comes with the size of its result.
-    """
+    """Make calls in other threads, some of them before their results are asked for."""
+    # Each call comes with the size of its result.
     waiting: deque[tuple[int, Future[B]]] = deque()
     coming = 0
     try:
@@ -131,7 +127,6 @@ class Pace:
 
     @property
     def stopped(self) -> bool:
-        """Whether everything has to stop."""
         return self._stopped.is_set
 
     def stop(self) -> None:
@@ -139,7 +134,6 @@ class Pace:
         self._stopped.set()
 
     def check(self) -> None:
-        """Raise `Interrupted` after a stop."""
         if self.stopped:
             raise Interrupted("interrupted; give the same command again to continue")
 
@@ -161,10 +155,8 @@ class Pace:
             self.wait(left)
 
     def each(self, function: Callable[[A], B], items: Iterable[A]) -> list[B]:
-        """Call a function with every item, several at once; it must not call `each` itself.
-
-        After a failure nothing more begins, and what has begun is waited for.
-        """
+        """Call a function with every item, several at once; it must not call `each` itself."""
+        # After a failure nothing more begins, and what has begun is waited for.
         calls = list(items)
         results = dict(self._completed(self._threads, function, calls))
         return [results[index] for index in range(len(calls))]
@@ -225,5 +217,4 @@ class Pace:
             raise
 
     def close(self) -> None:
-        """Let the threads end."""
         self._threads.close()

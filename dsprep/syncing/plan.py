@@ -58,10 +58,8 @@ class Filters:
         return True
 
     def may_admit(self, unseen: str) -> bool:
-        """Whether something below a directory that could not be listed may take part.
-
-        Only a pattern that ends with ``*``, such as ``tmp/*``, excludes all of it.
-        """
+        """Whether something below a directory that could not be listed may take part."""
+        # Only a pattern that ends with `*`, such as `tmp/*`, excludes all of it.
         for rule, pattern in self._last_first:
             if rule.include:
                 return True
@@ -90,14 +88,12 @@ class SyncPlan:
     withdrawn: list[str] = field(default_factory=list)  # manifests to remove before files go
 
     def decide(self, pair: Pair, verdict: Verdict) -> None:
-        """Note what was found out about a file."""
         if verdict.send:
             self.sends.append((pair, verdict.by))
         else:
             self.same[pair.path] = verdict.by
 
     def spare(self, places: Collection[str]) -> None:
-        """Keep files that would be deleted."""
         self.spared += [path for path in self.deletions if lies_in(path, places)]
         self.deletions = [path for path in self.deletions if not lies_in(path, places)]
 
@@ -108,7 +104,6 @@ class SyncPlan:
 
     @property
     def bytes(self) -> int:
-        """The size of all that is to be sent."""
         return sum(pair.source.size for pair, _ in self.sends)
 
     def by_rank(self) -> list[list[Pair]]:
@@ -127,11 +122,9 @@ def plan_sync(
     named: Collection[str] = (),
     spared: Collection[str] = (),
 ) -> SyncPlan:
-    """Compare two sides by their listings.
-
-    ``named`` are paths that manifests of the source name, ``spared`` places that the source does
-    not show; nothing is deleted there.
-    """
+    """Compare two sides by their listings."""
+    # `named` are paths that manifests of the source name, `spared` places that the source does not
+    # show; nothing is deleted there.
     plan, filters = SyncPlan(), Filters(options.rules)
     for path, file in source.items():
         if filters.admit(path):
@@ -163,10 +156,8 @@ def why_not(path: str, named: Iterable[str], there: Collection[str], failed: Ite
 
 
 def limit_deletions(plan: SyncPlan, place: str, blind: bool, most: int | None) -> list[str]:
-    """Take what may not be deleted out of a plan; return notes about that.
-
-    ``blind`` says that something could not be listed, ``most`` is --max-delete.
-    """
+    """Take what may not be deleted out of a plan; return notes about that."""
+    # `blind` says that something could not be listed, `most` is --max-delete.
     notes = []
     if plan.spared:
         notes.append(

@@ -63,7 +63,6 @@ class Sync:
         self._failures: list[Failure] = []  # beside what could not be listed
 
     def run(self) -> SyncReport:
-        """Do it; once."""
         began, report = time.monotonic(), self._report
         self._take_inventory()
         self._make_plan()
@@ -132,10 +131,8 @@ class Sync:
                 self._plan.decide(pair, verdict)
 
     def _settle_manifests(self) -> None:
-        """Plan which manifests at the destination go before what they name is replaced.
-
-        A data set without its manifest is incomplete; with an old manifest, it is wrong.
-        """
+        """Plan which manifests at the destination go before what they name is replaced."""
+        # A data set without its manifest is incomplete; with an old manifest, it is wrong.
         plan = self._plan
         if not (plan.replaced or plan.deletions):
             return
@@ -379,10 +376,8 @@ class Sync:
 def manifests_in(
     paths: Iterable[str], read: Callable[[str], bytes]
 ) -> dict[str, dict[str, FileReceipt]]:
-    """Return the files that each manifest among some files names, all by path.
-
-    Files that only have the name of a manifest are skipped.
-    """
+    """Return the files that each manifest among some files names, all by path."""
+    # Files that only have the name of a manifest are skipped.
     found = {}
     for path in filter(is_manifest, paths):
         data, beside = read(path), "".join(path.rpartition("/")[:2])

@@ -58,11 +58,9 @@ class Directory:
     pace: Pace = field(default_factory=Pace)  # stops reading
 
     def name(self, path: str) -> str:
-        """Return a file's path, for messages."""
         return str(self.root / path)
 
     def list(self) -> Listing:
-        """List the files below the directory; none if it does not exist."""
         found = Listing()
         try:
             status = os.stat(self.root / (self.single or ""))
@@ -122,7 +120,6 @@ class Directory:
             self._walk(path, found, above | {place})
 
     def read(self, path: str) -> bytes:
-        """Read a small file."""
         try:
             return read_whole(self.root / path)
         except FileNotFoundError:
@@ -135,7 +132,6 @@ class Directory:
         return _FileContent(self.root / file.key, crc32c, self.pace)
 
     def delete(self, paths: Sequence[str]) -> Sequence[Failure]:
-        """Delete files; return those that could not be deleted."""
         failures = []
         for path in paths:
             try:
@@ -155,11 +151,9 @@ class Prefix:
     pace: Pace = field(default_factory=Pace)  # the threads that read, and what holds them back
 
     def name(self, path: str) -> str:
-        """Return an object's URL, for messages."""
         return self.store.url(self.prefix + path)
 
     def list(self) -> Listing:
-        """List the objects under the prefix."""
         found = Listing()
         for page in self.store.list(self.prefix):
             for stored in page:
@@ -203,7 +197,6 @@ class Prefix:
         return _ObjectContent(file, self.store, self.pace)
 
     def delete(self, paths: Sequence[str]) -> Sequence[Failure]:
-        """Delete objects; return those that could not be deleted."""
         keys = {self.prefix + path: path for path in paths}
         try:
             refused = self.store.delete([*keys])
@@ -212,8 +205,7 @@ class Prefix:
         return [Failure(keys[key], str(error)) for key, error in refused.items()]
 
 
-Side: TypeAlias = Directory | Prefix
-"""A location that files are synced from or to."""
+Side: TypeAlias = Directory | Prefix  # a location that files are synced from or to
 
 
 def require_idle(

@@ -213,11 +213,9 @@ def clean_uploads(
 def abort_uploads(
     store: S3Store, place: str, older_than: float = 0.0, dry_run: bool = False
 ) -> list[Orphan]:
-    """Abort one's own unfinished uploads.
-
-    An upload is one's own if its initiator is that of an upload begun now, which also shows the
-    server's time. If the server names no initiators, all uploads below the place are one's own.
-    """
+    """Abort one's own unfinished uploads."""
+    # An upload is one's own if its initiator is that of an upload begun now, which also shows the
+    # server's time. If the server names no initiators, all uploads below the place are one's own.
     below = place if not place or place.endswith("/") else place + "/"
     mine = None if dry_run else probe(store, below)
     now = time.time() if mine is None else mine.initiated

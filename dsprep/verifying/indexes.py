@@ -36,8 +36,7 @@ _MARGIN = 1 << 16
 _MAX_SHOWN = 60
 
 _PLAIN = re.compile(r"[!-\[\]-~]+")
-_BLANK = re.compile(r"[ \t\n\v\f\r]")
-"""What ends a word in C++."""
+_BLANK = re.compile(r"[ \t\n\v\f\r]")  # what ends a word in C++
 
 _LETTERS = {7: "a", 8: "b", 9: "t", 10: "n", 11: "v", 12: "f", 13: "r", 92: "\\"}
 

@@ -155,7 +155,6 @@ def _index(
 
 
 def _suitable(asked: Sequence[str], layout: Format) -> frozenset[str]:
-    """Return the kinds of index to write."""
     over_all = "wids" if layout.dataset_index("x", []) else ""
     possible = [kind for kind in (layout.shard_index, over_all, "manifest") if kind]
     for kind in asked:
@@ -220,7 +219,6 @@ def _locked_scratch(shards: Shards) -> Iterator[Path]:
 
 
 def _mismatches(manifest: Manifest | None, made: Mapping[str, IndexedShard]) -> Iterator[Problem]:
-    """Compare shards with their manifest."""
     for receipt in manifest.shards if manifest else ():
         shard = made.get(receipt.name)
         if shard is None:
@@ -270,7 +268,6 @@ def data_set_name(shards: Shards) -> str:
 
 
 def _new_manifest(shards: Shards, made: Mapping[str, IndexedShard]) -> Manifest:
-    """Make the manifest of shards that have none."""
     layout, directory = shards.made.layout, shards.directory
     receipts = []
     for name, shard in made.items():

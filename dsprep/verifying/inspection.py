@@ -42,14 +42,10 @@ from dsprep.workers.pool import Report
 
 T = TypeVar("T")
 
-Digest: TypeAlias = bytes
-"""The digests of the fields of a sample, one after another."""
+Digest: TypeAlias = bytes  # the digests of the fields of a sample, one after another
 
-WIDTH = 8
-"""Bytes of a field's digest: a change goes unseen once in 2^64."""
-
-MISSING = bytes(WIDTH)
-"""The digest of a field that a sample does not have."""
+WIDTH = 8  # bytes of a field's digest: a change goes unseen once in 2^64
+MISSING = bytes(WIDTH)  # the digest of a field that a sample does not have
 
 Digested: TypeAlias = "tuple[str, Digest | None, str | None, str, str, int | None]"
 """A sample as a comparison needs it: name, digest, why it has none, key, file, and offset there.
@@ -57,8 +53,7 @@ Digested: TypeAlias = "tuple[str, Digest | None, str | None, str, str, int | Non
 A sample is known by its name: its key, path or id, as the format has it; empty if it is unknown.
 """
 
-_REPORT_EVERY = 256
-"""Samples between two progress reports."""
+_REPORT_EVERY = 256  # samples between two progress reports
 
 _MAX_PROBLEMS = 100
 """If more samples of a shard are wrong than this, the samples are not the reason."""
@@ -89,7 +84,6 @@ class Task(NamedTuple):
 
     @property
     def reading(self) -> Reading | None:
-        """Makes samples of the schema; None if that is unknown."""
         schema, ignored = self.understood.schema, self.understood.ignored
         return None if schema is None else Reading(schema, self.layout, ignored)
 

@@ -58,7 +58,6 @@ class IndexFile(NamedTuple):
 
     @property
     def name(self) -> str:
-        """Its file name."""
         return self.receipt.name
 
 

@@ -32,8 +32,7 @@ from dsprep.workers.pool import Pool, available_cores
 T = TypeVar("T")
 R = TypeVar("R")
 
-_FILES_AT_ONCE = 256
-"""Samples of a tree of files that a worker reads in one task."""
+_FILES_AT_ONCE = 256  # samples of a tree of files that a worker reads in one task
 
 
 @dataclass(frozen=True)
@@ -129,7 +128,6 @@ def _require_sense(
 
 
 def _verify(shards: Shards, asked: _Asked) -> VerifyReport:
-    """Verify one data set."""
     manifest, progress, pool = shards.manifest, asked.progress, asked.pool
     is_tree = shards.made.layout.is_tree
     problems = list(_compare_files(shards))

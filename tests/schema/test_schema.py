@@ -21,11 +21,11 @@ from dsprep.schema import (
     impose,
     join,
     observe,
-    parse_label,
     select,
     settle,
-    type_of,
 )
+from dsprep.schema.fields import parse_label
+from dsprep.schema.settle import type_of
 from tests.images import jpeg, png
 
 TABLE = WebDataset()

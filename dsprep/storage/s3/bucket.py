@@ -50,12 +50,10 @@ class S3Store(Client):
     """Whether the server keeps checksums; None until an answer shows it."""
 
     def url(self, key: str) -> str:
-        """Return what users call an object."""
         return str(Location(self.bucket, key))
 
     @property
     def storage_class(self) -> str:
-        """The storage class of new objects; empty for the standard one."""
         return _standard_is_empty(self.config.storage_class)
 
     def list(self, prefix: str = "") -> Pages:
@@ -77,8 +75,6 @@ class S3Store(Client):
         return self.pages("ListObjectsV2", prefix, parse, "ContinuationToken", **args)
 
     def stat(self, key: str) -> Stored | None:
-        """Look an object up; None if there is none."""
-
         def parse(answer: _Answer) -> Stored:
             return _stored(key, answer, int(answer["ContentLength"]))
 
@@ -204,7 +200,6 @@ class S3Store(Client):
         md5: bytes | None,
         progress: Progress = ignore,
     ) -> Part:
-        """Send one part."""
         value = crc32c if upload.checksums else None
         args = {**_names(upload), "PartNumber": number}
         stored = self._send("UploadPart", args, data, value, md5, progress)
@@ -337,8 +332,6 @@ class S3Reading:
         self._ask(size, etag)
 
     def read(self, size: int = _READ_AT_ONCE) -> bytes:
-        """Return the next bytes, at most so many; none at the end."""
-
         def attempt(number: int) -> bytes:
             left = self._stop - self._at
             if number > 1:
@@ -405,10 +398,8 @@ _connecting = Lock()
 
 
 def store_of(bucket: str) -> S3Store:
-    """Return the connection to a bucket that all threads of this process share.
-
-    A worker connects itself, so its tasks hold no secret.
-    """
+    """Return the connection to a bucket that all threads of this process share."""
+    # A worker connects itself, so its tasks hold no secret.
     with _connecting:  # many threads may want it first, and connecting takes long
         if bucket not in _stores:
             _stores[bucket] = S3Store(bucket, on_retry=tell_retry)

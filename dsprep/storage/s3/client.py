@@ -94,7 +94,6 @@ class Connection:
     """Sends requests of one bucket; several threads may do so at once."""
 
     def __init__(self, bucket: str, config: S3Config) -> None:
-        """Prepare; nothing is sent yet."""
         import botocore.session
         from botocore import UNSIGNED
         from botocore.config import Config
@@ -132,7 +131,6 @@ class Connection:
         self._routing = threading.Lock()
 
     def close(self) -> None:
-        """Close idle connections."""
         self._closed = True
         self._client.close()
         with suppress(IndexError):
@@ -186,10 +184,9 @@ class Connection:
     def _sign(
         self, region: str, method: str, path: str, query: str, headers: dict[str, str]
     ) -> None:
-        """Sign a request with AWS Signature Version 4 (Amazon S3 API Reference).
-
-        botocore's signer takes four times as long, which is noticed with thousands of small files.
-        """
+        """Sign a request with AWS Signature Version 4 (Amazon S3 API Reference)."""
+        # botocore's signer takes four times as long, which is noticed with thousands of small
+        # files.
         keys = self._session.get_credentials().get_frozen_credentials()
         now = time.strftime("%Y%m%dT%H%M%SZ", time.gmtime())
         headers |= {"x-amz-date": now, "x-amz-content-sha256": _UNSIGNED}
@@ -383,7 +380,6 @@ class Client:
         on_fallback: Callable[[str], object] = ignore,
         role: type[StoreError] = StoreError,
     ) -> None:
-        """Prepare; nothing is sent yet."""
         self.bucket, self.config = bucket, config or S3Config()
         self._retries, self._wait, self._role = retries or Retries(), wait, role
         self._on_retry, self._on_fallback = on_retry, on_fallback
@@ -401,7 +397,6 @@ class Client:
         return other
 
     def close(self) -> None:
-        """Close connections."""
         self._connection.close()
 
     def call(

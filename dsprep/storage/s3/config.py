@@ -86,7 +86,6 @@ class Retries:
     longest: float = 20.0  # maximum of any wait in seconds
 
     def delay(self, failed: int) -> float:
-        """Return the seconds to wait after so many failures: AWS's "full jitter"."""
         return random.uniform(0, min(self.longest, self.first * 2 ** (failed - 1)))
 
 

@@ -38,10 +38,8 @@ def download(
     listed: Stored | None = None,
     crc32c: int | None = None,
 ) -> Transferred:
-    """Download an object, with this crc32c if given. Its file gets its name when it is complete.
-
-    A small object that has been listed is not looked up.
-    """
+    """Download an object, with this crc32c if given. Its file gets its name when it is complete."""
+    # A small object that has been listed is not looked up.
     small = listed is not None and len(plan_parts(listed.size, options.part_size)) == 1
     stored = listed if small else store.stat(key)
     if stored is None:
@@ -124,7 +122,6 @@ class _Download:
         return there
 
     def fetch(self, part: Range) -> tuple[int, int]:
-        """Fetch a part; return its number and crc32c."""
         is_all = part.size == self.stored.size
         size = None if is_all else part.size
         value = done = 0
@@ -171,7 +168,6 @@ class Landing:
         self.there = self._read_journal() if self._in_parts else {}
 
     def close(self) -> None:
-        """Close the file, and let other runs write it."""
         self._lock.release()
 
     def begin(self) -> None:
@@ -184,7 +180,6 @@ class Landing:
                 self._journal.unlink(missing_ok=True)
 
     def write(self, data: bytes, start: int) -> None:
-        """Write bytes at an offset."""
         with destination_errors(self.final):
             view = memoryview(data)
             while view:
@@ -192,14 +187,12 @@ class Landing:
                 view, start = view[done:], start + done
 
     def read(self, start: int, size: int) -> Iterator[bytes]:
-        """Read bytes that were written, in pieces."""
         for offset in range(start, start + size, _AT_ONCE):
             with destination_errors(self.final):
                 piece = os.pread(self._fd, min(_AT_ONCE, start + size - offset), offset)
             yield piece
 
     def md5(self) -> bytes:
-        """Return the MD5 of all bytes."""
         digest = hashlib.md5(usedforsecurity=False)
         for data in self.read(0, self._size):
             digest.update(data)

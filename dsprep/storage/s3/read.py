@@ -212,7 +212,6 @@ class ObjectFile(io.RawIOBase):
     """An object that is open for reading; reading it fails if it has been replaced."""
 
     def __init__(self, url: str) -> None:
-        """Look it up."""
         super().__init__()
         self._asked: deque[_Range] = deque(maxlen=_MOST_ASKED)
         self._windows: deque[_Range] = deque()
@@ -229,7 +228,6 @@ class ObjectFile(io.RawIOBase):
         return self._facts
 
     def pread(self, count: int, offset: int) -> bytes:
-        """Read ``count`` bytes at an offset, or fewer at the end."""
         stop = min(offset + count, self._size)
         while self._windows and self._windows[0].stop <= offset:
             self._windows.popleft()
@@ -243,10 +241,8 @@ class ObjectFile(io.RawIOBase):
         return parts[0] if len(parts) == 1 else b"".join(parts)
 
     def ahead(self, offset: int, count: int) -> None:
-        """Begin to fetch bytes, of many the first, that are read in the order of these calls.
-
-        Bytes that follow those of the last call are left to the windows of sequential reading.
-        """
+        """Begin to fetch bytes, of many the first, that are read in the order of these calls."""
+        # Bytes that follow those of the last call are left to the windows of sequential reading.
         follows = abs(offset - self._told) <= _NEAR
         self._told = offset + count
         stop = min(offset + min(count, _LARGEST), self._size)
@@ -291,18 +287,15 @@ class ObjectFile(io.RawIOBase):
         return _Range(start, stop, submit(call))
 
     def readable(self) -> bool:
-        """Return True."""
         return True
 
     seekable = readable
 
     def seek(self, offset: int, whence: int = io.SEEK_SET) -> int:
-        """Go to an offset."""
         self._at = offset + (0, self._at, self._size)[whence]
         return self._at
 
     def read(self, size: int | None = -1) -> bytes:
-        """Read ``size`` bytes, or fewer at the end; all that follow if it is negative."""
         count = self._size if size is None or size < 0 else size
         data = self.pread(count, self._at)
         self._at += len(data)
@@ -318,7 +311,6 @@ class ObjectFile(io.RawIOBase):
         return len(data)
 
     def close(self) -> None:
-        """Cancel what is being fetched."""
         for found in (*self._windows, *self._asked):
             found.data.cancel()
         self._windows.clear()

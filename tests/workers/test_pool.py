@@ -18,7 +18,7 @@ from dsprep.waits import Waits
 from dsprep.workers.pool import Pool, available_cores
 
 # Workers import functions by name, so these are functions that stand in an importable module.
-from tests.unit import called
+from tests.workers import called
 
 
 def test_results_are_in_order() -> None:
@@ -123,7 +123,7 @@ def test_orphans_end_by_themselves(at_work: str, tmp_path: Path) -> None:
     script = f"""
         import sys
         from dsprep.workers.pool import Pool
-        from tests.unit import called
+        from tests.workers import called
         with Pool(2) as pool:
             for _ in pool.run(called.{at_work}, [sys.argv[1]] * 2, lambda *_: None):
                 pass
