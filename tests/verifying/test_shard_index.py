@@ -23,7 +23,7 @@ from tests.images import jpeg
 
 RunCli = Callable[..., Finished]
 
-READ_WITH_WIDS = Path(__file__).parents[1] / "contract" / "read_with_wids.py"
+READ_WITH_WIDS = Path(__file__).parents[1] / "formats" / "read_with_wids.py"
 
 
 def index(run_here: RunCli, *args: object, code: int = 0) -> dict[str, Any]:
