@@ -13,6 +13,7 @@ from typing import Any
 import polars as pl
 
 from dsprep.catalog import COLUMNS, PLACE_COLUMNS, Catalog
+from dsprep.dataset.manifest import manifest_of
 from dsprep.errors import SourceError
 from dsprep.findings import Finding
 from dsprep.formats.arrow import (
@@ -31,7 +32,6 @@ from dsprep.schema import Choice, Field, Schema, Settled, is_image, join, select
 from dsprep.sources.classes import label_lists, number_classes, unknown_classes
 from dsprep.sources.parquet_rows import IndexedRows, ParquetReader, index_rows, open_or_refuse
 from dsprep.sources.scan import RunAll
-from dsprep.sources.shardset import recorded_schema
 from dsprep.storage.files import common_path, short_names
 from dsprep.units import format_count
 
@@ -99,7 +99,9 @@ def read_parquet(
         if numbered != label:
             own = replace(own, type=numbered.type, names=numbered.names)
         declared = declared.with_field(own)
-    declared, more = _completed(declared, recorded_schema(paths), set(columns.names), indexed)
+    recorded = manifest_of(paths)
+    known = recorded[1].schema if recorded else None
+    declared, more = _completed(declared, known, set(columns.names), indexed)
     findings += [Finding("note", "", note) for note in notes + more]
     reader = ParquetReader(Parquet.of(shared), columns, tuple(rows.file for rows in indexed))
     # Numbers that are others than in the file are no copies of its columns.
