@@ -20,7 +20,7 @@ from dsprep.dataset.manifest import (
 )
 from dsprep.dataset.recorded import Recorded, recorded_options
 from dsprep.errors import OtherVersion, SourceError
-from dsprep.formats import FORMATS, SUFFIXES, format_of_file, format_of_source
+from dsprep.formats import FORMATS, format_of_file, format_of_source, suffixes
 from dsprep.plan.destination import Destination
 from dsprep.sources.names import expand, located
 from dsprep.storage.files import absent
@@ -145,7 +145,7 @@ def _of_others(where: Destination, names: Sequence[str], notes: tuple[str, ...] 
         layout = format_of_source(name)
         if layout is None:
             path = where.directory / name
-            raise SourceError(f"{path}: its name is not that of a shard ({SUFFIXES})")
+            raise SourceError(f"{path}: its name is not that of a shard ({suffixes()})")
         layouts[layout.name] = layout
     if len(layouts) > 1:
         kinds = " and ".join(sorted(layouts))
@@ -166,7 +166,7 @@ def _without_manifest(where: Destination) -> Shards:
     if not by_format and any(is_scratch(path.name) for path in directory.iterdir()):
         raise SourceError(f"{directory}: holds no finished shard; {UNFINISHED}")
     if not by_format:
-        raise SourceError(f"{directory}: holds no shards ({SUFFIXES})")
+        raise SourceError(f"{directory}: holds no shards ({suffixes()})")
     notes: tuple[str, ...] = ()
     tables = {name for name in by_format if not FORMATS[name].concatenative}
     if tables and len(by_format) == len(tables) + 1:  # as img2dataset writes them
