@@ -13,7 +13,7 @@ from dsprep.commands.write_report import WriteReport, report_of
 from dsprep.dataset.manifest import Manifest
 from dsprep.dataset.recorded import Recorded, recorded_options
 from dsprep.errors import DestinationError, OptionError, SourceError
-from dsprep.formats import Format
+from dsprep.formats.base import Format
 from dsprep.keywords import AppendOptions, called_with
 from dsprep.options import require_effect
 from dsprep.pipeline import Images

@@ -11,7 +11,8 @@ from itertools import chain
 from dsprep.dataset.manifest import MANIFEST, Manifest, manifest_of, read_manifest
 from dsprep.dataset.recorded import recorded_options
 from dsprep.errors import DamagedShard, OtherVersion, SourceError
-from dsprep.formats import CONCATENATIVE, FORMATS, Format, format_of_source
+from dsprep.formats import CONCATENATIVE, FORMATS, format_of_source
+from dsprep.formats.base import Format
 from dsprep.formats.stream import ShardStream
 from dsprep.sample import image_kind_of
 from dsprep.schema import IMAGE, Schema

@@ -20,7 +20,7 @@ from dsprep.dataset.manifest import (
 )
 from dsprep.dataset.recorded import Recorded, recorded_options
 from dsprep.errors import OtherVersion, SourceError
-from dsprep.formats import FORMATS, SUFFIXES, format_of_file, format_of_source
+from dsprep.formats import FORMATS, format_of_file, format_of_source, suffixes
 from dsprep.plan.destination import Destination
 from dsprep.sources.names import by_directory, expand, located, require_there
 from dsprep.storage.local import is_scratch
@@ -141,12 +141,12 @@ def _without_manifest(where: Destination, names: Sequence[str] = ()) -> Shards:
     for name in there:
         layout = format_of_source(name)
         if names and layout is None:
-            raise SourceError(f"{directory / name}: its name is not that of a shard ({SUFFIXES})")
+            raise SourceError(f"{directory / name}: its name is not that of a shard ({suffixes()})")
         if layout and (names or (name[0] != "." and (directory / name).is_file())):
             by_format.setdefault(layout.name, []).append(name)
     if not by_format:
         what = f"finished shard; {UNFINISHED}" if any(map(is_scratch, there)) else ""
-        raise SourceError(f"{directory}: holds no {what or f'shards ({SUFFIXES})'}")
+        raise SourceError(f"{directory}: holds no {what or f'shards ({suffixes()})'}")
     notes: tuple[str, ...] = ()
     tables = {name for name in by_format if not FORMATS[name].concatenative}
     if tables and not names and len(by_format) == len(tables) + 1:  # as img2dataset writes them
