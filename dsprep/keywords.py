@@ -40,30 +40,19 @@ T = TypeVar("T")
 R = TypeVar("R")
 
 
-def option(
-    group: str,
-    help: str,
-    *,
-    default: Any = None,
-    choices: Sequence[str] = (),
-    metavar: str = "",
-    least: int | None = 1,
-    rare: bool = False,
-    folders: bool = False,
-) -> Any:
+_OTHERWISE = {
+    "choices": (),
+    "metavar": "",
+    "least": 1,  # the smallest number that it takes; None if any
+    "rare": False,  # whether only `--help-all` shows it
+    "folders": False,  # whether the formats to choose from include those of a folder
+}
+
+
+def option(group: str, help: str, *, default: Any = None, **values: Any) -> Any:
     """Declare an option: its heading in the help, what it does, and which values it takes."""
-    # `rare` options are shown by `--help-all` only. `least` is the smallest number that one takes.
-    # `folders` are among the formats to choose from.
-    metadata = {
-        "group": group,
-        "help": help,
-        "choices": choices,
-        "metavar": metavar,
-        "least": least,
-        "rare": rare,
-        "folders": folders,
-    }
-    return field(default=default, metadata=metadata)
+    assert values.keys() <= _OTHERWISE.keys()
+    return field(default=default, metadata=_OTHERWISE | {"group": group, "help": help} | values)
 
 
 _source = partial(option, "Source")
@@ -71,6 +60,7 @@ _fields = partial(option, "Fields")
 _shards = partial(option, "Shards")
 _samples = partial(option, "Samples")
 _run = partial(option, "Run")
+_seed = _samples("Seed of the shuffle.  [default: 0]", least=None)
 
 
 @dataclass_transform(kw_only_default=True, frozen_default=True, field_specifiers=(field,))
@@ -276,14 +266,16 @@ class SizeOptions:
     samples_per_shard: int | None = _shards("Number of samples in each shard, instead of a size.")
 
 
-@inherited
-class CommandOptions:
-    """What is read, and how the command runs."""
-
+class _Given:
     @property
     def given(self) -> dict[str, Any]:
         """The options that were given, by their names on the command line."""
         return given_options(vars(self))
+
+
+@inherited
+class CommandOptions(_Given):
+    """What is read, and how the command runs."""
 
     sources: AnyPath | Sequence[AnyPath] = field(kw_only=False)
     dry_run: bool = _run("Print the plan, write nothing.", default=False)
@@ -336,7 +328,7 @@ class PackOptions(ImageOptions, WriteOptions):
     """The options of ``pack``."""
 
     shuffle: bool = _samples("Shuffle (default), or keep the order.", default=True)
-    seed: int | None = _samples("Seed of the shuffle.  [default: 0]", least=None)
+    seed: int | None = _seed
 
 
 @option_class
@@ -366,7 +358,7 @@ class ShardOptions(WriteOptions):
         "Make the number of shards a multiple of N, so that N readers get the same number each."
     )
     shuffle: bool = _samples("Shuffle all samples, however large the data set.", default=False)
-    seed: int | None = _samples("Seed of the shuffle.  [default: 0]", least=None)
+    seed: int | None = _seed
     filter: str | None = _samples(
         "Take the samples for which EXPR is true: SQL on key, label, class, size, index.",
         metavar="EXPR",
@@ -391,7 +383,7 @@ class AppendOptions(
     target_size: int | str | None = _shards("Maximum size of a new shard.  [default: as before]")
     shards: int | None = _shards("Number of new shards, instead of a size.")
     shuffle: bool = _samples("Shuffle the new samples (default), or keep the order.", default=True)
-    seed: int | None = _samples("Seed of the shuffle.  [default: 0]", least=None)
+    seed: int | None = _seed
 
 
 _split = partial(option, "Split")
@@ -467,12 +459,8 @@ class Rule(NamedTuple):
 
 
 @option_class
-class SyncOptions:
+class SyncOptions(_Given):
     """The options of ``sync``."""
-
-    @property
-    def given(self) -> dict[str, Any]:
-        return given_options(vars(self))
 
     source: AnyPath = field(kw_only=False)
     destination: AnyPath = field(kw_only=False)
@@ -496,6 +484,15 @@ class SyncOptions:
     dry_run: bool = _run("Print what would be done, write nothing.", default=False)
     config: S3Config | None = None  # how S3 is reached, and how objects are kept there
     events: Events | None = None  # receives the progress
+
+
+_RAISED = """
+    Raises:
+        OptionError: If the arguments make no sense.
+        SourceError: If what is read is missing, cannot be read, or does not fit.
+        DestinationError: If the destination refuses.
+        RunStopped: If a run ended early; calling again continues.
+"""
 
 
 def called_with(kind: Callable[P, T]) -> Callable[[Callable[[T], R]], Callable[P, R]]:
@@ -527,7 +524,9 @@ def called_with(kind: Callable[P, T]) -> Callable[[Callable[[T], R]], Callable[P
             for each in fields(kind)  # type: ignore[arg-type]
             if each.metadata
         )
-        call.__doc__ = f"{function.__doc__}\n    Options:\n\n{told}"
+        text = (function.__doc__ or "").rstrip()
+        raised = "" if "Raises:" in text else _RAISED
+        call.__doc__ = f"{text}\n\n    Options:\n\n{told}{raised}"
         return call
 
     return decorate

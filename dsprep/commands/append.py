@@ -44,12 +44,6 @@ def append(options: AppendOptions) -> WriteReport:
     Returns:
         What was done; its shards are all of the data set, the new ones last. Samples are counted by
         class only by a dry run, and only the new ones.
-
-    Raises:
-        OptionError: If the arguments make no sense.
-        SourceError: If the sources cannot be read, or hold a sample that is there already.
-        DestinationError: If there is no data set that can be added to.
-        RunStopped: If it ended early; calling again continues.
     """
     began, progress = time.monotonic(), options.progress or Progress()
     require_disk(options.dest)

@@ -86,11 +86,6 @@ def create_list(options: CreateOptions) -> CreateReport:
 
     ``source`` are the images and their labels. ``out`` is the ``.lst``, or ``-`` for stdout. Ids
     number the samples in the order of the source.
-
-    Raises:
-        OptionError: If the arguments make no sense.
-        SourceError: If the source cannot be listed.
-        DestinationError: If a list exists already, or cannot be written.
     """
     out, under = options.out, options.under
     require_disk(out)
@@ -136,10 +131,6 @@ def append_to_list(options: AppendOptions) -> CreateReport:
 
     ``path`` is the ``.lst``. ``source`` are the images; by default, the classes are those beside
     the list.
-
-    Raises:
-        SourceError: If the source cannot be read, or has a class that the list does not know.
-        DestinationError: If the list cannot be written.
     """
     path, source = options.path, source_of(options.source)
     label = None if options.label is None else str(options.label)
@@ -205,11 +196,6 @@ def edit_list(options: EditOptions) -> EditReport:
 
     ``path`` is the ``.lst``, or ``-`` for stdin. ``prefix``, instead of conditions and changes, is
     the prefix of paths to replace, and the new one.
-
-    Raises:
-        OptionError: If the arguments make no sense.
-        SourceError: If the list cannot be read, or no row is selected.
-        DestinationError: If the list cannot be written.
     """
     label = None if options.label is None else str(options.label)
     new_path, prefix = options.new_path, options.prefix
@@ -246,11 +232,6 @@ def patch_list(options: PatchOptions) -> EditReport:
     """Apply a patch, which :func:`diff_lists` made, to a list.
 
     ``path`` is the ``.lst`` that the patch was made for. It or ``patch`` may be ``-`` for stdin.
-
-    Raises:
-        OptionError: If both are to come from stdin.
-        SourceError: If one cannot be read, or the patch does not fit.
-        DestinationError: If the list cannot be written.
     """
     store.require_one_stream(options.path, options.patch)
     text, source = store.read_input(options.patch)
@@ -297,11 +278,6 @@ def relabel_lists(options: RelabelOptions) -> RelabelReport:
 
     ``paths`` are the lists, which share their classes. ``map_file`` has the changes; see
     :mod:`dsprep.lists.edit`. ``out`` goes with one list; several are replaced, all together.
-
-    Raises:
-        OptionError: If the arguments make no sense.
-        SourceError: If the map does not fit, or other lists have the same classes.
-        DestinationError: If files cannot be written.
     """
     paths, out, keep, renumber = (
         *(options.paths, options.out, options.keep_unmatched, options.renumber),

@@ -68,15 +68,6 @@ def pack(options: PackOptions) -> WriteReport:
     anything else that samples are read from, also several of these. ``dest`` is a directory for the
     shards, or one file: ``train.tar``, ``train.rec``, ``train.tfrecord``. Both may be on S3:
     ``s3://bucket/shards/``.
-
-    Returns:
-        What was done.
-
-    Raises:
-        OptionError: If the arguments make no sense.
-        SourceError: If the source cannot be packed.
-        DestinationError: If the destination refuses.
-        RunStopped: If it ended early; calling again continues.
     """
     job = new_job("pack", options)
     seed = (options.seed or 0) if options.shuffle else None
@@ -91,15 +82,6 @@ def convert(options: ConvertOptions) -> WriteReport:
     anything that :func:`dsprep.pack` takes. ``dest`` is a directory, or one file; either may be on
     S3: ``s3://bucket/shards/``. Shards become one shard each, with their names, in their order,
     unless a size is given; anything else becomes shards of the usual size.
-
-    Returns:
-        What was done.
-
-    Raises:
-        OptionError: If the arguments make no sense, or the format cannot hold all fields.
-        SourceError: If the sources cannot be read.
-        DestinationError: If the destination refuses.
-        RunStopped: If it ended early; calling again continues.
     """
     job = new_job("convert", options)
     copies = (
@@ -120,15 +102,6 @@ def shard(options: ShardOptions) -> WriteReport:
     anything that :func:`dsprep.pack` takes. ``dest`` is a directory, or one file; either may be on
     S3: ``s3://bucket/shards/``. In the format that they have, encoded samples are copied as they
     are, without being parsed.
-
-    Returns:
-        What was done.
-
-    Raises:
-        OptionError: If the arguments make no sense.
-        SourceError: If the sources cannot be read.
-        DestinationError: If the destination refuses.
-        RunStopped: If it ended early; calling again continues.
     """
     source = source_with(options, **values_of(options, ClassOptions))
     own = _format_of(source)
