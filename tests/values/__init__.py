@@ -1,1 +1,1 @@
-"""What the public functions refuse."""
+"""Values as people read and write them."""
