@@ -24,7 +24,7 @@ from typing import (
     get_type_hints,
 )
 
-from dsprep.arguments import AnyPath, accept
+from dsprep.arguments import AnyPath, bind
 from dsprep.errors import OptionError
 from dsprep.options import given_options, option_name
 
@@ -355,12 +355,7 @@ class ShardOptions(WriteOptions):
 
 @option_class
 class AppendOptions(
-    RunOptions,
-    KeepOptions,
-    SizeOptions,
-    SelectionOptions,
-    FieldOptions,
-    SourceOptions,
+    RunOptions, KeepOptions, SizeOptions, SelectionOptions, FieldOptions, SourceOptions
 ):
     """The options of ``shard append``."""
 
@@ -431,15 +426,10 @@ _transfers = partial(option, "Transfers")
 
 
 class Rule(NamedTuple):
-    """One ``--include`` or ``--exclude``.
+    """One ``--include`` or ``--exclude``."""
 
-    Attributes:
-        include: Which of the two.
-        pattern: ``*`` is anything, slashes included; ``?`` one character; ``[ab]`` one of these.
-    """
-
-    include: bool
-    pattern: str
+    include: bool  # which of the two
+    pattern: str  # `*` is anything, slashes included; `?` one character; `[ab]` one of these
 
 
 @option_class
@@ -485,13 +475,9 @@ def called_with(kind: Callable[P, T]) -> Callable[[Callable[[T], R]], Callable[P
     def decorate(function: Callable[[T], R]) -> Callable[P, R]:
         @wraps(function)
         def call(*args: P.args, **kwargs: P.kwargs) -> R:
-            try:
-                values = parameters.bind(*args, **kwargs).arguments
-            except TypeError as error:
-                raise TypeError(f"{function.__name__}() {error}") from None
             hints, choices = _checks(kind, function)
+            values = bind(function.__name__, parameters, hints, *args, **kwargs).arguments
             for name, value in values.items():
-                values[name] = accept(f"{function.__name__}: {name}", hints[name], value)
                 if name in choices and value is not None and value not in choices[name]:
                     raise OptionError(
                         f"{option_name(name)} {value}: choose one of {', '.join(choices[name])}"

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import accumulate
 from typing import Any
 
 import polars as pl
@@ -279,9 +280,8 @@ def relabel_lists(options: RelabelOptions) -> RelabelReport:
     ``paths`` are the lists, which share their classes. ``map_file`` has the changes; see
     :mod:`dsprep.lists.edit`. ``out`` goes with one list; several are replaced, all together.
     """
-    paths, out, keep, renumber = (
-        *(options.paths, options.out, options.keep_unmatched, options.renumber),
-    )
+    paths, out = options.paths, options.out
+    keep, renumber = options.keep_unmatched, options.renumber
     if out is not None and len(paths) > 1:
         raise OptionError("-o goes with one list; several are relabeled where they are")
     map_text = read_text(options.map_file)
@@ -313,18 +313,16 @@ def relabel_lists(options: RelabelOptions) -> RelabelReport:
             return RelabelReport(**vars(nothing), lists=there, written=False, already_done=True)
         if out is None:
             _require_all_of_directory(paths, lists[0].classes)
-        made: dict[str, pl.DataFrame] = {}
-        start = 0
-        for path, found in zip(targets, lists, strict=True):
-            made[path] = done.rows[start : start + found.table.height]
-            start += found.table.height
+        stops = accumulate(found.table.height for found in lists)
+        made = {
+            path: done.rows[stop - found.table.height : stop]
+            for path, found, stop in zip(targets, lists, stops, strict=True)
+        }
         is_new = True
-        if options.dry_run:
-            pass
-        elif not in_place:
+        if not options.dry_run and not in_place:
             advice = "--overwrite to replace it, or -o with another directory"
             is_new = store.write_new(made, done.classes, options.overwrite, advice)
-        else:
+        elif not options.dry_run:
             files = {store.real_path(path).name: format_rows(rows) for path, rows in made.items()}
             if done.classes is not None and store.classes_of(paths[0]) != done.classes:
                 files[store.CLASSES] = store.format_classes(done.classes)
