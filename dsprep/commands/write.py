@@ -14,7 +14,8 @@ from dsprep.dataset.manifest import Manifest
 from dsprep.dataset.recorded import Recorded, recorded_options
 from dsprep.errors import DestinationError, Interrupted, OptionError, SourceError
 from dsprep.findings import frames_note
-from dsprep.formats import CONCATENATIVE, Format
+from dsprep.formats import CONCATENATIVE
+from dsprep.formats.base import Format
 from dsprep.keywords import (
     AppendOptions,
     ClassOptions,

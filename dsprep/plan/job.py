@@ -7,7 +7,8 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from dsprep.errors import DsprepError, OptionError, SourceError
-from dsprep.formats import FORMATS, Format
+from dsprep.formats import FORMATS
+from dsprep.formats.base import Format
 from dsprep.formats.tfrecord import TFRecord
 from dsprep.images.decode import DEFAULT_MAX_PIXELS
 from dsprep.keywords import ConvertOptions, FormatOptions, ImageOptions

@@ -34,7 +34,7 @@ from dsprep.sample import IMAGE_EXTENSIONS, OTHER_IMAGES, image_kind_of
 from dsprep.schema import LABEL, Choice, Schema
 from dsprep.sources.archive import first_names, is_archive, open_archive
 from dsprep.sources.names import expand, located, require_one_split
-from dsprep.sources.scan import RunAll, begin_to_import_polars, scan_below
+from dsprep.sources.scan import RunAll, importing_polars, scan_below
 from dsprep.sources.shardset import ShardSet, find_shards, joined
 from dsprep.storage.files import entries, exists, is_dir, is_file
 from dsprep.storage.local import SCRATCH
@@ -474,12 +474,12 @@ def _is_tree(shards: ShardSet, is_chosen_from: bool) -> bool:
 
 def _read_images(source: Source, run_all: RunAll) -> Found:
     """Make the catalog of a tree of images, in a directory or in an archive."""
-    begin_to_import_polars()
     archive, scans = None, None
-    if not is_dir(source.root):
-        archive = open_archive(source.root)
-    elif not source.chooses:
-        scans = list(scan_below(source.root, source.suffixes, run_all))
+    with importing_polars():
+        if not is_dir(source.root):
+            archive = open_archive(source.root)
+        elif not source.chooses:
+            scans = list(scan_below(source.root, source.suffixes, run_all))
     from dsprep.sources.files import images_of
     from dsprep.sources.tree import read_tree
 

@@ -10,6 +10,7 @@ import os
 from abc import abstractmethod
 from array import array
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from functools import partial
 from importlib import import_module
@@ -227,9 +228,20 @@ def _judge(
     return verdict
 
 
-def begin_to_import_polars() -> None:
+@contextmanager
+def importing_polars() -> Iterator[None]:
     """Import polars in the background, which takes a quarter of a second."""
-    Thread(target=import_module, args=("polars",)).start()
+
+    def load() -> None:
+        with suppress(BaseException):  # it fails again where it is used
+            import_module("polars")
+
+    importing = Thread(target=load)
+    importing.start()
+    try:
+        yield
+    finally:
+        importing.join()  # while Python shuts down, the import would fail
 
 
 @dataclass(frozen=True)

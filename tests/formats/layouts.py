@@ -15,7 +15,8 @@ from pathlib import Path
 
 import polars as pl
 
-from dsprep.formats import CONCATENATIVE, Entry, Format
+from dsprep.formats import CONCATENATIVE
+from dsprep.formats.base import Entry, Format
 from dsprep.formats.stream import ShardStream
 from dsprep.formats.tfrecord import PRESETS, TFRecord
 from dsprep.formats.webdataset import WebDataset

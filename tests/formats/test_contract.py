@@ -19,12 +19,13 @@ from hypothesis import strategies as st
 from dsprep.errors import BadSample, DamagedShard, OptionError
 from dsprep.formats import (
     CONCATENATIVE,
-    Entry,
-    Format,
+    FORMATS,
+    SHARDED,
     format_of_file,
     format_of_source,
     shard_stem,
 )
+from dsprep.formats.base import Entry, Format
 from dsprep.formats.stream import ShardStream
 from dsprep.rows import Rows
 from dsprep.sample import key_of
@@ -70,6 +71,13 @@ A_FEW = [
 
 def test_every_format_is_tested() -> None:
     assert {type(layout) for layout in LAYOUTS.values()} == set(CONCATENATIVE.values())
+
+
+def test_formats_are_what_they_are_listed_as() -> None:
+    for name, kind in FORMATS.items():
+        assert kind.name == name
+        assert kind.concatenative == (name in CONCATENATIVE)
+        assert kind.is_tree == (name not in SHARDED)
 
 
 class TestRoundTrip:

@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dsprep.errors import BadSample, OptionError
-from dsprep.formats import Format
+from dsprep.formats.base import Format
 from dsprep.formats.recordio import RecordIO
 from dsprep.formats.recordio_protobuf import RecordIOProtobuf
 from dsprep.formats.tfrecord import PRESETS, TFRecord

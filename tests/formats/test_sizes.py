@@ -10,7 +10,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from dsprep.errors import OptionError
-from dsprep.formats import Format
+from dsprep.formats.base import Format
 from dsprep.formats.tfrecord import TFRecord
 from dsprep.formats.webdataset import WebDataset
 from dsprep.plan.cut import ShardSize, cut_by_bytes, cut_into, cut_pieces, plan_shards

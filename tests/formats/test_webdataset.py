@@ -19,8 +19,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from dsprep.errors import ApartMembers, BadSample, DamagedShard, OptionError
-from dsprep.formats import Entry
-from dsprep.formats.base import ShardFacts
+from dsprep.formats.base import Entry, ShardFacts
 from dsprep.formats.webdataset import WebDataset
 from dsprep.sample import Sample, Value, image_kind_of, key_of
 from dsprep.schema import LABEL_TEXT, Choice, Field, Reading, Schema, observe, settle

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dsprep.errors import Misfit, OptionError, SourceError
-from dsprep.formats import WebDataset
+from dsprep.formats.webdataset import WebDataset
 from dsprep.sample import Blobs, Floats, Ints, Sample
 from dsprep.schema import (
     TYPES,
