@@ -30,7 +30,7 @@ def append(sources: tuple[str, ...], dest: str, as_json: bool, quiet: bool, **op
       dsprep shard append new.zip shards/ --target-size 100MB --dry-run
     """
     from dsprep.cli.report import end
-    from dsprep.commands import append as command
+    from dsprep.commands import write as command
     from dsprep.progress import progress_for
 
     report = command.append(sources, dest, progress=progress_for(sys.stderr, quiet), **options)
