@@ -33,9 +33,7 @@ _LONGEST_URL = len("s3://") + 63 + 1 + 1024  # scheme, bucket, slash and key
 _OBJECT_HEAD, _OBJECT = 4, 5  # numbers of a detection label before the objects, and for each
 
 
-def read_augmented(
-    source: Source, classes: tuple[str, ...] | None, run_all: RunAll = map
-) -> tuple[Catalog, list[Finding]]:
+def read_augmented(source: Source, run_all: RunAll = map) -> tuple[Catalog, list[Finding]]:
     """Make the catalog of a manifest."""
     # It names images by a path below the root, relative or absolute, also as `file://`; or by an S3
     # URL, whose end is a path below the root: the bucket and as few directories as possible are cut
@@ -44,7 +42,7 @@ def read_augmented(
     lines = list(parse_augmented(read_text(path), path))
     if not lines:
         raise SourceError(f"{path}: names no images")
-    classes = _classes(lines, classes, path)
+    classes = _classes(lines, source.class_names(), path)
     root = source.root if source.list_file else _images_of(path, lines)
     files = list_files(scan_below(root, source.suffixes, run_all))
     paths = _paths(lines, root, set(files.table["path"].to_list()), path)

@@ -52,7 +52,7 @@ and why it cannot be read, mostly nothing."""
 
 
 def with_schema(
-    catalog: Catalog, choice: Choice, every: bool, order: str | None, run_all: RunAll
+    catalog: Catalog, choice: Choice, every: bool, run_all: RunAll
 ) -> tuple[Catalog, list[Finding]]:
     """Settle the schema of a catalog; ``every`` asks for the labels of all samples."""
     from dsprep.sources.match import with_label
@@ -81,7 +81,7 @@ def with_schema(
     findings: list[Finding] = []
     catalog = replace(catalog, classes=classes, from_rows=from_rows).with_settled(settled)
     if catalog.reader.reads_samples:
-        catalog = _with_classes(catalog, choice, every, order, run_all, findings)
+        catalog = _with_classes(catalog, choice, every, run_all, findings)
     notes = [*(catalog.settled.notes if catalog.settled else ()), *idle]
     return catalog, [*findings, *(Finding("note", "", note) for note in notes)]
 
@@ -148,12 +148,7 @@ def _pixels(catalog: Catalog, observed: Observed, run_all: RunAll) -> Pixels | N
 
 
 def _with_classes(
-    catalog: Catalog,
-    choice: Choice,
-    every: bool,
-    order: str | None,
-    run_all: RunAll,
-    findings: list[Finding],
+    catalog: Catalog, choice: Choice, every: bool, run_all: RunAll, findings: list[Finding]
 ) -> Catalog:
     """Return the catalog with the classes of its label, and with all labels if they are wanted."""
     assert catalog.settled is not None
@@ -173,7 +168,7 @@ def _with_classes(
         names = {str(label) for _, label, _, _ in gathered if label is not None}
         # Numbers in texts are class numbers: sorted as names, they would be others.
         if not (names and all(map(_NUMBER.fullmatch, names))):
-            classes = catalog.classes or number_classes(names, catalog.root, order)
+            classes = catalog.classes or number_classes(names, catalog.root)
             catalog = replace(catalog, classes=classes or None)
     if is_named:
         label = replace(label, type="class")

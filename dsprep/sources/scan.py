@@ -10,18 +10,21 @@ import os
 from abc import abstractmethod
 from array import array
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from importlib import import_module
-from itertools import repeat
+from itertools import chain, repeat
 from stat import S_ISDIR, S_ISREG
 from threading import Thread
 from typing import Any, ClassVar, NamedTuple, Self, TypeAlias, TypeVar
 
 from dsprep.errors import BadSample, SourceError
 from dsprep.findings import Finding
+from dsprep.formats.webdataset import WebDataset
+from dsprep.images.header import sniff
 from dsprep.rows import Reader, Rows
-from dsprep.sample import Sample
+from dsprep.sample import Sample, image_kind_of, key_of
+from dsprep.sources.archive_reader import ArchiveReader
 from dsprep.sources.prefetch import read_spans
 from dsprep.storage.files import facts, is_dir, read_sized, results
 from dsprep.storage.location import is_s3
@@ -37,6 +40,7 @@ Identity: TypeAlias = tuple[int, int]
 """``st_dev`` and ``st_ino``, which are a directory's own, however it was reached."""
 
 LEFT_BEHIND = frozenset({"__MACOSX", "Thumbs.db", "desktop.ini"})
+_PARTS = WebDataset()  # files of a sample mean what the members of a WebDataset shard mean
 _MOST_DIRECTORIES_PER_CALL = 16
 _CALLS_PER_LEVEL = 64
 _MOST_DIRECTORIES = 1_000_000  # links between directories can make up any number
@@ -270,6 +274,93 @@ class SampleReader(Reader):
             if isinstance(found, Sample):
                 found.id = id
             yield self.typed(found)
+
+
+class Part(NamedTuple):
+    """Where the files of a part lie, around the stem that all parts of a sample share."""
+
+    field: str  # the field that it becomes; for the image, the one that its extension promises
+    before: str  # the path of its file, up to the stem
+    after: str  # and after it
+    is_image: bool = False  # whether it is the image, which gets its name from its bytes
+
+
+@dataclass(frozen=True)
+class PartReader(SampleReader):
+    """Reads samples that are several files."""
+
+    table: ClassVar = _PARTS
+    parts: tuple[Part, ...]  # of several for one field, the first that exists is taken
+    # what the rows' paths end in after the stem, with the dot, if samples have all of the parts;
+    # None if they have some, and stems end at the first dot of the names
+    extension: str | None = None
+
+    def sample(self, path: str, size: int, file: int, line: bytes) -> Sample:
+        has_all = self.extension is not None
+        stem = path.removesuffix(self.extension or "") if has_all else stem_of(path)
+        files: dict[str, tuple[str, Facts]] = {}
+        for field, before, after, _ in self.parts:
+            name = f"{self.root}/{before}{stem}{after}"
+            if field not in files and (found := facts_at(name)) is not None:
+                files[field] = name, found
+            elif has_all:
+                raise BadSample(f"its part {field} is not on the disk any more")
+        if not files:
+            raise BadSample("is not on the disk any more")
+        members = read_files(files, size)
+        image = next((part.field for part in self.parts if part.is_image), None)
+        if image is not None and (kind := sniff(members[image])) and kind not in members:
+            members = {kind if field == image else field: members[field] for field in members}
+        return _sample(path, members)
+
+
+def _sample(path: str, members: Mapping[str, bytes], id: int = 0) -> Sample:
+    return Sample(key_of(path), dict(members), id, path if image_kind_of(path) else "")
+
+
+@dataclass(frozen=True)
+class ArchivedParts(Reader):
+    """Reads samples of several members of an archive; a row's offset is the sample's number."""
+
+    reads_samples: ClassVar[bool] = True
+    table: ClassVar = _PARTS
+    archive: ArchiveReader  # reads members
+    names: tuple[str, ...]  # what members are called
+    starts: array[int]  # the number of the first member of each sample, and the number of members
+    kinds: array[int]  # which of the names each member has
+    offsets: array[int]  # where each lies, as the archive's reader wants it
+    sizes: array[int]  # the bytes of each
+    stored: array[int]  # how many bytes each takes in the archive
+
+    def read(self, rows: Rows) -> Iterator[Sample | BadSample]:
+        assert rows.offsets is not None
+        runs = [range(self.starts[at], self.starts[at + 1]) for at in rows.offsets]
+        members = list(chain.from_iterable(runs))
+        columns = (self.sizes, self.offsets, self.stored)
+        sizes, offsets, stored = ([column[at] for at in members] for column in columns)
+        names = [self.names[self.kinds[at]] for at in members]
+        found = self.archive.read(Rows(members, names, sizes, None, None, offsets, stored))
+        for id, path, run in zip(rows.ids, rows.paths, runs, strict=True):
+            parts = {self.names[self.kinds[at]]: next(found) for at in run}
+            bad = next((part for part in parts.values() if isinstance(part, BadSample)), None)
+            yield bad or self.typed(_sample(path, parts, id))  # type: ignore[arg-type]
+
+    def spools(self) -> Sequence[int]:
+        return self.archive.spools()
+
+    def write_spool(self, number: int, path: str) -> None:
+        self.archive.write_spool(number, path)
+
+    def spooled(self, directory: str) -> ArchivedParts:
+        archive = self.archive.spooled(directory)
+        assert isinstance(archive, ArchiveReader)
+        return replace(self, archive=archive)
+
+
+def stem_of(path: str) -> str:
+    """Return a path up to the first dot of its base name, which is WebDataset's key."""
+    directory, slash, name = path.rpartition("/")
+    return directory + slash + name.partition(".")[0]
 
 
 def _read_all(root: str, calls: Iterable[tuple[int, Callable[[], T]]]) -> Iterator[T]:

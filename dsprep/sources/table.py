@@ -99,8 +99,7 @@ def read_table(
     boxes = [name for name in cells.columns if name.lower() in _BOX_COLUMNS]
     advice = f"; for rows of one box each ({quoted_names(boxes)}), {_FOR_BOXES}" if boxes else ""
     rows, findings = match_files(rows, files, root, path, source.duplicates, advice)
-    if named and classes and known.order is None:
-        findings += notes_on_order(classes)
+    findings += notes_on_order(known, classes or ())
     rows = rows.with_columns(pl.col("index").cast(pl.Int64), path="file")
     return chosen(rows, files, root, classes, has_ids=False), findings
 
