@@ -20,8 +20,10 @@ from dsprep.sources.archive_reader import (
     CompressedTarReader,
     Link,
     Listing,
+    ZipReader,
+    find_end,
+    list_zip,
 )
-from dsprep.sources.zip import ZipReader, find_end, list_zip
 from dsprep.storage.files import exists, facts, is_file, open_file
 
 KINDS = "zip, tar, tar.gz, tar.bz2, tar.xz"

@@ -6,6 +6,7 @@ import os
 import re
 from collections import Counter
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING
 from urllib.parse import unquote
 
@@ -18,7 +19,7 @@ from dsprep.formats.augmented import Annotated, parse_augmented
 from dsprep.lists.rows import leads_outside, plain_paths
 from dsprep.sources.classes import Known, labels_from_numbers, number_classes
 from dsprep.sources.files import list_files
-from dsprep.sources.match import chosen, match_files
+from dsprep.sources.match import choose
 from dsprep.sources.scan import RunAll, scan_below
 from dsprep.storage.files import common_path, is_dir
 from dsprep.storage.location import is_s3
@@ -51,14 +52,14 @@ def read_augmented(source: Source, run_all: RunAll = map) -> tuple[Catalog, list
     refuse(path, rows, outside, lambda row: f"{row['path']!r} is not a path below the folder")
     rows = rows.with_columns(plain_paths(rows["path"]).alias("file"))
     rows = rows.with_columns(_labels(lines, classes, path)).with_row_index("index")
-    rows, findings = match_files(rows, files, root, path, source.duplicates)
+    source = replace(source, root=root, list_file=path, labels=None)
+    catalog, findings = choose(rows, files, source, classes, paths="file")
     others = Counter(name for line in lines for name in line.others)
     findings += [
         Finding("unlisted", name, f"{format_count(count, 'reference')} to files that are not read")
         for name, count in sorted(others.items())
     ]
-    rows = rows.with_columns(pl.col("index").cast(pl.Int64), path="file")
-    return chosen(rows, files, root, classes), findings
+    return catalog, findings
 
 
 def _images_of(manifest: str, lines: Sequence[Annotated]) -> str:

@@ -169,7 +169,12 @@ def read_source(source: Source, run_all: RunAll = map) -> Found:
     """Make the catalog of a source."""
     try:
         with asked_once():
-            catalog, findings = _read(source, run_all)
+            found = detect(source, run_all)
+            catalog, findings = found or _read_images(source, run_all)
+            if source.labels is None:  # `read_table` knows whether a table names the classes
+                is_parts = source.parts or source.kind == "parts"
+                named = catalog.classes and (not found or (is_parts and not source.chooses))
+                require_effect("", {"--class-order": source.class_order}, named=bool(named))
             from dsprep.sources.infer import with_schema  # not before polars is there
 
             if catalog.settled is None:
@@ -185,16 +190,6 @@ def read_source(source: Source, run_all: RunAll = map) -> Found:
         given = {"--extensions": sorted(source.suffixes)}
         reader = catalog.reader
         require_effect("", given, image_files=not (reader.reads_samples or reader.encodes))
-    return catalog, findings
-
-
-def _read(source: Source, run_all: RunAll) -> Found:
-    found = detect(source, run_all)
-    catalog, findings = _read_images(source, run_all) if found is None else found
-    if source.labels is None:  # `read_table` knows whether a table names the classes
-        is_parts = source.parts or source.kind == "parts"
-        named = catalog.classes and (found is None or (is_parts and not source.chooses))
-        require_effect("", {"--class-order": source.class_order}, named=bool(named))
     return catalog, findings
 
 

@@ -16,7 +16,7 @@ from importlib import import_module
 from itertools import chain, repeat
 from stat import S_ISDIR, S_ISREG
 from threading import Thread
-from typing import Any, ClassVar, NamedTuple, Self, TypeAlias, TypeVar
+from typing import Any, ClassVar, NamedTuple, TypeAlias, TypeVar
 
 from dsprep.errors import BadSample, SourceError
 from dsprep.findings import Finding
@@ -62,11 +62,6 @@ class Scanned(NamedTuple):
     directories: list[Directory]  # the directories in them
     findings: list[Finding]  # everything else
 
-    @classmethod
-    def nothing(cls) -> Self:
-        """Return lists to fill."""
-        return cls("", array("q"), array("q"), [], [])
-
 
 def scan_below(
     root: str,
@@ -104,7 +99,7 @@ def scan_directories(
 ) -> Scanned:
     """List some directories below a root, on a disk, in a worker."""
     root, directories, extensions = task
-    scanned, paths = Scanned.nothing(), list[str]()
+    scanned, paths = Scanned("", array("q"), array("q"), [], []), list[str]()
     for directory in directories:
         full = os.path.join(root, directory.path) if directory.path else root
         try:
@@ -186,7 +181,7 @@ def _scan_objects(
     """Sort a listing of S3 page by page: keys have no directories of their own."""
     verdicts = {"": "taken"}  # of directories
     for page in pages:
-        found, paths = Scanned.nothing(), list[str]()
+        found, paths = Scanned("", array("q"), array("q"), [], []), list[str]()
         for stored in page:
             path = stored.key[len(prefix) :]
             directory, _, name = path.rpartition("/")

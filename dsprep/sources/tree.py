@@ -15,7 +15,7 @@ from dsprep.lists.rows import parse_rows, plain_paths
 from dsprep.sample import IMAGE_EXTENSIONS
 from dsprep.sources.classes import Known, classes_of_directories, labels_from_numbers
 from dsprep.sources.files import Files, list_files, read_text_beside
-from dsprep.sources.match import chosen, match_files
+from dsprep.sources.match import choose
 from dsprep.sources.scan import FileReader, PartReader, RunAll, Scanned, scan_below
 from dsprep.sources.table import read_table, refuse_annotations
 from dsprep.units import extension_in, format_extensions
@@ -102,5 +102,4 @@ def read_lst(
                 directory = directory.rpartition("/")[0]
         files = list_files(scan_below(source.root, source.suffixes, run_all, listed), listed)
     files = files.fitting(names)
-    rows, findings = match_files(rows, files, source.root, path, source.duplicates)
-    return chosen(rows, files, source.root, known.classes), findings
+    return choose(rows, files, source, known.classes)
