@@ -105,8 +105,8 @@ def open_archive(path: str, most: int = sys.maxsize) -> Archive:
     try:
         state = facts(file)
         if kind == "zip":
-            listing, reader = list_zip(ZipReader(file, *state), most)
-            return Archive(file, below, listing, reader)
+            reader = ZipReader(file, *state)
+            return Archive(file, below, list_zip(reader, most), reader)
         listing = Listing()
         with ShardStream.of_headers(file, is_shard=False) as stream:
             _list_tar(stream, listing, state.size, most)

@@ -12,7 +12,7 @@ from collections.abc import Collection, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from operator import add, lt
-from typing import ClassVar, NamedTuple
+from typing import ClassVar, NamedTuple, TypeAlias
 
 from dsprep.errors import BadSample, DamagedShard, DestinationError, SourceError
 from dsprep.findings import Finding
@@ -20,6 +20,9 @@ from dsprep.formats.stream import ShardStream, is_bomb
 from dsprep.rows import Reader, Rows
 from dsprep.sources.prefetch import OpenFiles, asked_ahead, read_at, unpack
 from dsprep.storage.files import OpenFile
+
+Place: TypeAlias = tuple[int, int, int]
+"""The offset of a member as its reader wants it, its bytes in the archive, and when extracted."""
 
 NOT_UTF8 = "the name is not UTF-8"
 _IN_MEMORY = 1 << 26  # bytes of members of a compressed tar before a temporary file takes them
@@ -68,12 +71,9 @@ class Listing:
             for column in (self.sizes, self.offsets, self.stored)
         )
 
-    def rows(self, positions: Sequence[int]) -> Rows:
-        """Return some of the files as rows for the archive's reader."""
-        names = [self.names[at] for at in positions]
-        columns = (self.sizes, self.offsets, self.stored)
-        sizes, offsets, stored = ([column[at] for at in positions] for column in columns)
-        return Rows([*positions], names, sizes, None, None, offsets, stored)
+    def places(self, positions: Iterable[int]) -> list[Place]:
+        """Return where some of the files lie."""
+        return [(self.offsets[at], self.stored[at], self.sizes[at]) for at in positions]
 
 
 @dataclass(frozen=True)
@@ -92,14 +92,18 @@ class ArchiveReader(Reader):
 
     def read(self, rows: Rows) -> Iterator[bytes | BadSample]:
         assert rows.offsets is not None and rows.stored is not None
+        return self.members(zip(rows.offsets, rows.stored, rows.sizes, strict=True))
+
+    def members(self, places: Iterable[Place]) -> Iterator[bytes | BadSample]:
+        """Read the members at some places."""
         with self.opened() as files:
             file = files.same(0)
 
-            def ask(place: tuple[int, int, int]) -> int:
+            def ask(place: Place) -> int:
                 file.ahead(place[0], place[1] + self.beside)
                 return place[1]
 
-            for place in asked_ahead(zip(rows.offsets, rows.stored, rows.sizes, strict=True), ask):
+            for place in asked_ahead(places, ask):
                 try:
                     member: bytes | BadSample = self.member(file, *place)
                 except BadSample as error:
@@ -122,20 +126,19 @@ class CompressedTarReader(ArchiveReader):
 
     unpacked: int  # the bytes of the tar, or of as much of it as can be decompressed
 
-    def read(self, rows: Rows) -> Iterator[bytes]:
+    def members(self, places: Iterable[Place]) -> Iterator[bytes]:
         """Decompress the archive up to the last of the members."""
-        # If the rows are not in the order of the archive, this is done before the first is yielded,
-        # and a temporary file keeps the members meanwhile. So this is for a few members, or for all
-        # in their order; a shuffled run reads from spools.
-        assert rows.offsets is not None
-        places = list(zip(rows.offsets, rows.sizes, strict=True))
-        wanted = sorted(set(places))
-        found = self._members(wanted)
-        yield from found if places == wanted else _reordered(found, wanted, places)
+        # If the places are not in the order of the archive, this is done before the first is
+        # yielded, and a temporary file keeps the members meanwhile. So this is for a few members,
+        # or for all in their order; a shuffled run reads from spools.
+        wanted = list(places)
+        ordered = sorted(set(wanted))
+        found = self._in_order(ordered)
+        yield from found if wanted == ordered else _reordered(found, ordered, wanted)
 
-    def _members(self, places: Iterable[tuple[int, int]]) -> Iterator[bytes]:
+    def _in_order(self, places: Iterable[Place]) -> Iterator[bytes]:
         with self._decompressed() as tar:
-            for offset, size in places:
+            for offset, _, size in places:
                 tar.skip(offset - tar.offset, "what precedes a member")
                 yield tar.read(size, "a member")
 
@@ -173,21 +176,18 @@ class ArchiveMember(NamedTuple):
 
 def read_members(members: Sequence[ArchiveMember]) -> Iterator[bytes]:
     """Read members of one archive, in the order of their offsets."""
-    archives, offsets, stored, sizes = zip(
-        *sorted(members, key=lambda member: member.offset), strict=True
-    )
-    rows = Rows([0] * len(sizes), [""] * len(sizes), sizes, None, None, offsets, stored)
-    for data in archives[0].read(rows):
+    archive = members[0].archive
+    for data in archive.members(sorted(member[1:] for member in members)):
         if not isinstance(data, bytes):
-            raise SourceError(f"{archives[0].path}: a file in it cannot be read: {data}")
+            raise SourceError(f"{archive.path}: a file in it cannot be read: {data}")
         yield data
 
 
 def _reordered(
-    found: Iterable[bytes], places: Iterable[tuple[int, int]], wanted: Iterable[tuple[int, int]]
+    found: Iterable[bytes], places: Iterable[Place], wanted: Iterable[Place]
 ) -> Iterator[bytes]:
     """Keep members that come in one order, in memory or in a file, and yield them in another."""
-    kept: dict[tuple[int, int], int] = {}
+    kept: dict[Place, int] = {}
     with tempfile.SpooledTemporaryFile(_IN_MEMORY) as file:
         for place, content in zip(places, found, strict=True):
             kept[place] = file.tell()
@@ -200,7 +200,7 @@ def _reordered(
                 ) from None
         for place in wanted:
             file.seek(kept[place])
-            yield file.read(place[1])
+            yield file.read(place[2])
 
 
 # Zip
@@ -229,7 +229,7 @@ _MOST_INFLATED = 1032
 _LONGEST_TARGET = 4096
 
 
-def list_zip(reader: ZipReader, most: int) -> tuple[Listing, ZipReader]:
+def list_zip(reader: ZipReader, most: int) -> Listing:
     """List the first members of a zip by its central directory."""
     listing, links = Listing(), Listing()
     before: list[int] = []  # how many files come before each link
@@ -257,7 +257,7 @@ def list_zip(reader: ZipReader, most: int) -> tuple[Listing, ZipReader]:
     too_long = [at for at, size in enumerate(links.sizes) if size > _LONGEST_TARGET]
     listing.unreadable += [(links.names[at], reason) for at in too_long]
     short = sorted({*range(len(before))}.difference(too_long))
-    targets = reader.read(links.rows(short)) if short else ()
+    targets = reader.members(links.places(short)) if short else ()
     for at, target in zip(short, targets, strict=True):
         if isinstance(target, bytes):
             text = target.decode(errors="backslashreplace")
@@ -265,7 +265,7 @@ def list_zip(reader: ZipReader, most: int) -> tuple[Listing, ZipReader]:
         else:
             listing.unreadable.append((links.names[at], str(target)))
     _refuse_overlaps(listing)
-    return listing, reader
+    return listing
 
 
 def find_end(file: OpenFile) -> tuple[int, tuple[int, ...]] | None:

@@ -44,7 +44,14 @@ def read_augmented(source: Source, run_all: RunAll = map) -> tuple[Catalog, list
     if not lines:
         raise SourceError(f"{path}: names no images")
     classes = _classes(lines, source.class_names(), path)
-    root = source.root if source.list_file else _images_of(path, lines)
+    root = source.root
+    if not source.list_file and is_s3(path) and all(is_s3(line.ref) for line in lines):
+        root = common_path([line.ref for line in lines])
+        if not is_s3(root):
+            raise SourceError(f"{path}: names images of several buckets; bring them into one")
+    elif not source.list_file:
+        beside = os.path.splitext(path)[0]
+        root = beside if is_dir(beside) else os.path.dirname(path) or "."
     files = list_files(scan_below(root, source.suffixes, run_all))
     paths = _paths(lines, root, set(files.table["path"].to_list()), path)
     rows = pl.DataFrame({"line": [line.line for line in lines], "path": paths})
@@ -60,17 +67,6 @@ def read_augmented(source: Source, run_all: RunAll = map) -> tuple[Catalog, list
         for name, count in sorted(others.items())
     ]
     return catalog, findings
-
-
-def _images_of(manifest: str, lines: Sequence[Annotated]) -> str:
-    """Return the directory of a manifest's images if the user does not name it."""
-    if is_s3(manifest) and all(is_s3(line.ref) for line in lines):
-        common = common_path([line.ref for line in lines])
-        if not is_s3(common):
-            raise SourceError(f"{manifest}: names images of several buckets; bring them into one")
-        return common
-    beside = os.path.splitext(manifest)[0]
-    return beside if is_dir(beside) else os.path.dirname(manifest) or "."
 
 
 def _labels(

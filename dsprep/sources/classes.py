@@ -185,7 +185,7 @@ def notes_on_directories(classes: Sequence[str], root: str) -> Iterator[Finding]
     root = root.rstrip("/")
     if splits := _called(classes, SPLITS):
         names = format_some([f"{split}/" for split in splits])
-        if _lie_together(splits):
+        if len(set(map(os.path.dirname, splits))) == 1:
             advice = f"to read one split, name it as the source: dsprep pack {root}/{splits[0]}"
             advice += "".join(f", or {root}/{split}" for split in splits[1:])
         else:
@@ -193,7 +193,7 @@ def notes_on_directories(classes: Sequence[str], root: str) -> Iterator[Finding]
         detail = f"{names} look like splits, and are part of the names of classes here"
         yield Finding("note", "", f"{detail}; {advice}")
     kinds = _called(classes, _FILE_KINDS)
-    if kinds and _lie_together(kinds):
+    if kinds and len(set(map(os.path.dirname, kinds))) == 1:
         names = format_some([f"{kind}/" for kind in kinds])
         detail = (
             f"{names}: called like a kind of file, and part of the names of classes here; if "
@@ -202,10 +202,6 @@ def notes_on_directories(classes: Sequence[str], root: str) -> Iterator[Finding]
             f"--pair 'image={kinds[0]}/*.jpg' --pair 'mask.png={[*kinds, 'masks'][1]}/*.png'"
         )
         yield Finding("note", "", detail)
-
-
-def _lie_together(paths: Sequence[str]) -> bool:
-    return len(set(map(os.path.dirname, paths))) == 1
 
 
 def _called(classes: Sequence[str], meanings: Mapping[str, str]) -> list[str]:

@@ -166,7 +166,7 @@ def read_text_beside(root: str, path: str, archive: Archive | None = None) -> st
         raise SourceError(f"{path}: does not exist, neither on the disk nor in {archive.path}")
     if listing.sizes[found[-1]] > _MOST_TEXT:
         raise SourceError(f"{path}: has {listing.sizes[found[-1]]} bytes, too many for a list")
-    (data,) = archive.reader.read(listing.rows(found[-1:]))
+    (data,) = archive.reader.members(listing.places(found[-1:]))
     if not isinstance(data, bytes):
         raise SourceError(f"{archive.path}: {path}: {data}")
     return decode_text(data, path)

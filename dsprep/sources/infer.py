@@ -90,9 +90,14 @@ def _looked_at(catalog: Catalog, choice: Choice, run_all: RunAll) -> tuple[Catal
     observed = Observed()
     if not catalog.schema_known or choice.schema or choice.look_all or choice.paths:
         observed = _look(catalog, choice, run_all)
-        if pixels := _pixels(catalog, observed, run_all):
-            catalog = replace(catalog, reader=replace(catalog.reader, pixels=pixels))
-            observed = _look(catalog, choice, run_all)
+        # Without an image, raw bytes may be one.
+        kinds = {place[0]: seen.kinds for place, seen in observed.places.items()}
+        may_be = any("bytes" in kinds.get(name, ()) for name in IMAGE_NAMES)
+        if may_be and not any("image" in each for each in kinds.values()):
+            task = (catalog.reader, catalog.slice(0, _FIRST).rows())
+            for pixels in filter(None, run_all(find_pixels, [task])):
+                catalog = replace(catalog, reader=replace(catalog.reader, pixels=pixels))
+                observed = _look(catalog, choice, run_all)
     table, declared = catalog.reader.table, catalog.schema
     unread = frozenset[str]()
     if isinstance(table, Format) and declared is not None and declared.format:
@@ -133,18 +138,6 @@ def _look(catalog: Catalog, choice: Choice, run_all: RunAll) -> Observed:
     for part in run_all(look_at, [(catalog.reader, part.rows(), choice) for part in parts]):
         found.add(part)
     return found
-
-
-def _pixels(catalog: Catalog, observed: Observed, run_all: RunAll) -> Pixels | None:
-    """Find the image among raw bytes, if no field is an image."""
-    kinds = {place[0]: seen.kinds for place, seen in observed.places.items()}
-    if any("image" in each for each in kinds.values()):
-        return None
-    if not any("bytes" in kinds.get(name, ()) for name in IMAGE_NAMES):
-        return None
-    (found,) = run_all(find_pixels, [(catalog.reader, catalog.slice(0, _FIRST).rows())])
-    pixels: Pixels | None = found
-    return pixels
 
 
 def _with_classes(

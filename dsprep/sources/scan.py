@@ -239,9 +239,8 @@ class FileReader(Reader):
 
     def read(self, rows: Rows) -> Iterator[bytes | BadSample]:
         root = self.root.rstrip("/") + "/"
-        sizes = zip(rows.paths, rows.sizes, strict=True)
-        calls = ((size, partial(_or_reject, read_file, root + path, size)) for path, size in sizes)
-        return _read_all(self.root, calls)
+        tasks = ((root + path, size) for path, size in zip(rows.paths, rows.sizes, strict=True))
+        return _read_each(self.root, read_file, tasks)
 
 
 @dataclass(frozen=True)
@@ -264,8 +263,7 @@ class SampleReader(Reader):
         lines = read_spans(paths, rows) if paths else repeat(b"", len(rows.ids))
         files = rows.files if paths and rows.files is not None else repeat(0, len(rows.ids))
         tasks = zip(rows.paths, rows.sizes, files, lines, strict=True)
-        calls = ((row[1], partial(_or_reject, self.sample, *row)) for row in tasks)
-        for id, found in zip(rows.ids, _read_all(self.root, calls), strict=True):
+        for id, found in zip(rows.ids, _read_each(self.root, self.sample, tasks), strict=True):
             if isinstance(found, Sample):
                 found.id = id
             yield self.typed(found)
@@ -331,10 +329,9 @@ class ArchivedParts(Reader):
         assert rows.offsets is not None
         runs = [range(self.starts[at], self.starts[at + 1]) for at in rows.offsets]
         members = list(chain.from_iterable(runs))
-        columns = (self.sizes, self.offsets, self.stored)
-        sizes, offsets, stored = ([column[at] for at in members] for column in columns)
-        names = [self.names[self.kinds[at]] for at in members]
-        found = self.archive.read(Rows(members, names, sizes, None, None, offsets, stored))
+        columns = (self.offsets, self.stored, self.sizes)
+        places = zip(*([column[at] for at in members] for column in columns), strict=True)
+        found = self.archive.members(places)
         for id, path, run in zip(rows.ids, rows.paths, runs, strict=True):
             parts = {self.names[self.kinds[at]]: next(found) for at in run}
             bad = next((part for part in parts.values() if isinstance(part, BadSample)), None)
@@ -358,19 +355,21 @@ def stem_of(path: str) -> str:
     return directory + slash + name.partition(".")[0]
 
 
-def _read_all(root: str, calls: Iterable[tuple[int, Callable[[], T]]]) -> Iterator[T]:
-    """Call functions, given with the bytes that they read; several at once if the root is on S3."""
-    for found in results(root, calls):
+def _read_each(
+    root: str, read: Callable[..., T], tasks: Iterable[tuple[Any, ...]]
+) -> Iterator[T | BadSample]:
+    """Call a function with a path, a size, and more; several at once if the root is on S3."""
+
+    def read_one(*task: Any) -> T | BadSample:
+        try:
+            return read(*task)
+        except BadSample as error:
+            return error
+
+    for found in results(root, ((task[1], partial(read_one, *task)) for task in tasks)):
         if isinstance(found, BadSample) and not is_dir(root):
             raise SourceError(f"{root}: is gone; give the same command again when it is back")
         yield found
-
-
-def _or_reject(read: Callable[..., T], *args: Any) -> T | BadSample:
-    try:
-        return read(*args)
-    except BadSample as error:
-        return error
 
 
 def facts_at(path: str) -> Facts | None:
