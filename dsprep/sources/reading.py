@@ -11,7 +11,9 @@ import os
 import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
+from importlib import import_module
 from itertools import islice
+from threading import Thread
 from typing import TYPE_CHECKING, TypeAlias
 
 from dsprep.arguments import AnyPath
@@ -34,7 +36,7 @@ from dsprep.sample import IMAGE_EXTENSIONS, OTHER_IMAGES, image_kind_of
 from dsprep.schema import LABEL, Choice, Schema
 from dsprep.sources.archive import first_names, open_archive
 from dsprep.sources.names import expand, located, require_one_split
-from dsprep.sources.scan import RunAll, begin_to_import_polars, scan_below
+from dsprep.sources.scan import RunAll, scan_below
 from dsprep.sources.shardset import ShardSet, find_shards, joined
 from dsprep.storage.files import entries, exists, is_dir, is_file
 from dsprep.storage.local import SCRATCH
@@ -232,7 +234,7 @@ def detect(source: Source, run_all: RunAll = map) -> Found | None:
 
     catalog, notes = with_schema(found[0], source.choice, True, run_all)
     files = Files.of(catalog, [*found[1], *notes])
-    return read_tree(source, files=files)
+    return read_tree(source, files)
 
 
 def _located(source: Source) -> Source:
@@ -435,17 +437,19 @@ def _is_tree(shards: ShardSet, is_chosen_from: bool) -> bool:
 
 def _read_images(source: Source, run_all: RunAll) -> Found:
     """Make the catalog of a tree of images, in a directory or in an archive."""
-    begin_to_import_polars()
-    archive, scans = None, None
-    if not is_dir(source.root):
-        archive = open_archive(source.root)
-    elif not source.chooses:
+    # polars takes a quarter of a second to import, in which the scan begins.
+    Thread(target=import_module, args=("polars",)).start()
+    archive = None if is_dir(source.root) else open_archive(source.root)
+    scans = None
+    if archive is None and not source.chooses:
         scans = list(scan_below(source.root, source.suffixes, run_all))
-    from dsprep.sources.files import images_of
+    from dsprep.sources.files import images_of, list_files
     from dsprep.sources.tree import read_tree
 
     files = images_of(archive, source) if archive else None
-    return read_tree(source, run_all=run_all, scans=scans, files=files)
+    if scans is not None:
+        files = list_files(scans)
+    return read_tree(source, files, run_all)
 
 
 def holds_images(directory: str, depth: int = 1) -> bool:

@@ -12,10 +12,8 @@ from array import array
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from importlib import import_module
 from itertools import chain, repeat
 from stat import S_ISDIR, S_ISREG
-from threading import Thread
 from typing import Any, ClassVar, NamedTuple, TypeAlias, TypeVar
 
 from dsprep.errors import BadSample, SourceError
@@ -224,11 +222,6 @@ def _judge(
                 verdict = "passed by"
     verdicts[directory] = verdict
     return verdict
-
-
-def begin_to_import_polars() -> None:
-    """Import polars in the background, which takes a quarter of a second."""
-    Thread(target=import_module, args=("polars",)).start()
 
 
 @dataclass(frozen=True)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 import polars as pl
@@ -16,7 +15,7 @@ from dsprep.sample import IMAGE_EXTENSIONS
 from dsprep.sources.classes import Known, classes_of_directories, labels_from_numbers
 from dsprep.sources.files import Files, list_files, read_text_beside
 from dsprep.sources.match import choose
-from dsprep.sources.scan import FileReader, PartReader, RunAll, Scanned, scan_below
+from dsprep.sources.scan import FileReader, PartReader, RunAll, scan_below
 from dsprep.sources.table import read_table, refuse_annotations
 from dsprep.units import extension_in, format_extensions
 
@@ -25,13 +24,10 @@ if TYPE_CHECKING:
 
 
 def read_tree(
-    source: Source,
-    *,
-    run_all: RunAll = map,
-    scans: Iterable[Scanned] | None = None,
-    files: Files | None = None,
+    source: Source, files: Files | None, run_all: RunAll = map
 ) -> tuple[Catalog, list[Finding]]:
     """Make the catalog of a directory, of an archive, or of samples."""
+    # A list or a table finds out itself which files there are, if none are given.
     classes = source.class_names()
     owner = None
     if classes is None and files is not None and files.samples is not None:
@@ -46,8 +42,7 @@ def read_tree(
         read = read_lst if source.list_file else read_table
         return read(source, text, files, known, run_all)
     root, extensions = source.root, source.suffixes
-    if files is None:
-        files = list_files(scan_below(root, extensions, run_all) if scans is None else scans)
+    assert files is not None
     top, files = files.top, files.below_top()
     # The class of an image is the path of its directory; without directories, there are no classes.
     if extensions == frozenset(IMAGE_EXTENSIONS):

@@ -15,8 +15,7 @@ from dsprep.errors import SourceError
 from dsprep.findings import Finding
 from dsprep.lists.store import format_classes, read_classes
 from dsprep.sources.classes import number_classes
-from dsprep.sources.reading import make_source
-from dsprep.sources.tree import read_tree
+from dsprep.sources.reading import make_source, read_source
 
 
 def fill(root: Path, *names: str) -> None:
@@ -30,7 +29,7 @@ def read(root: Path, **options: Any) -> tuple[Catalog, list[Finding]]:
     if names := options.pop("classes", None):
         options["classes"] = root.with_name(f"{root.name}.classes.txt")
         options["classes"].write_text("".join(f"{name}\n" for name in names))
-    return read_tree(make_source(root, **options))
+    return read_source(make_source(root, **options))
 
 
 def test_each_directory_is_a_class(tmp_path: Path) -> None:
