@@ -44,7 +44,6 @@ def read_parquet(
     classes: tuple[str, ...] | None,
     *,
     choice: Choice = _NO_CHOICE,
-    order: str | None = None,
     run_all: RunAll = map,
 ) -> tuple[Catalog, list[Finding]]:
     """Make the catalog of Parquet files, with the samples in the order of the files and rows."""
@@ -89,7 +88,7 @@ def read_parquet(
         schema=COLUMNS | PLACE_COLUMNS,
     )
     if label is not None:
-        numbered, series = _number(label, classes, joined("labels"), order, choice, root)
+        numbered, series = _number(label, classes, joined("labels"), choice, root)
         if series is not None:
             table = table.with_columns(series)
         if label.names and (numbered.names != label.names or numbered.type == "text"):
@@ -216,7 +215,6 @@ def _number(
     label: Field,
     classes: tuple[str, ...] | None,
     labels: Sequence[Any],
-    order: str | None,
     choice: Choice,
     root: str,
 ) -> tuple[Field, pl.Series | None]:
@@ -228,7 +226,7 @@ def _number(
         known = {each for each in labels if each is not None}
         if not all(isinstance(each, str) for each in known):
             raise SourceError(f"{root}: {column} is not UTF-8")
-        label = replace(label, type="class", names=classes or number_classes(known, root, order))
+        label = replace(label, type="class", names=classes or number_classes(known, root))
     elif label.type == "class":
         if classes and label.names:  # the numbers are those of other classes
             own = dict(enumerate(label.names))
