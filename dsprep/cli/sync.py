@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterable, Iterator, Sequence
+from functools import partial
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
@@ -12,6 +13,7 @@ import click
 from dsprep.cli.help import GroupedCommand, given_on_the_command_line, option_group
 from dsprep.cli.options import Parsed, options_of, output_options
 from dsprep.cli.records import print_json
+from dsprep.cli.report import rows_of, show, some_of
 from dsprep.cli.s3_options import object_options, s3_options, take_config
 from dsprep.cli.streams import until_nobody_reads, visible
 from dsprep.errors import REJECTS_EXIT_CODE, DsprepError, OptionError
@@ -25,8 +27,6 @@ if TYPE_CHECKING:
 
     from dsprep.syncing.plan import SyncReport
     from dsprep.syncing.sync import Orphan
-
-_SHOWN = 10  # how many of a long list are named
 
 _WORDS = {
     "missing": "not there",
@@ -153,12 +153,7 @@ def sync(
     with events_for(sys.stderr, as_json, quiet) as events:
         options |= {"rules": context.meta["rules"], "config": config, "events": events}
         report = syncing.sync(source, destination, **options)
-    with until_nobody_reads(sys.stdout):
-        if as_json:
-            print_json(report)
-        elif not quiet or report.failures:
-            for line in _lines(report):
-                click.echo(visible(line))
+    show(report, _lines, as_json, quiet and not report.failures)
     return REJECTS_EXIT_CODE if report.failures else 0
 
 
@@ -177,65 +172,61 @@ def print_orphans(place: str, orphans: Sequence[Orphan], as_json: bool, quiet: b
         click.echo(f"{place}: {count} of your own, {size}, aborted")
     else:
         click.echo(f"{place}: {count}, {size}; those that you began would be aborted")
-    for line in _some(map(_orphan_line, orphans)):
+    texts = []
+    for orphan in orphans:
+        by = f" by {orphan.initiator}" if orphan.initiator else ""
+        parts, size = format_count(orphan.parts, "part"), format_size(orphan.bytes)
+        age = format_duration(orphan.seconds)
+        texts.append(f"{orphan.url}: begun {age} ago{by}, {parts}, {size}")
+    for line in _indented(texts):
         click.echo(visible(line))
 
 
-def _orphan_line(orphan: Orphan) -> str:
-    by = f" by {orphan.initiator}" if orphan.initiator else ""
-    parts, size = format_count(orphan.parts, "part"), format_size(orphan.bytes)
-    return f"{orphan.url}: begun {format_duration(orphan.seconds)} ago{by}, {parts}, {size}"
-
-
 def _lines(report: SyncReport) -> Iterator[str]:
+    yield f"{report.source} → {report.destination}: {report.state}"
     planned = report.state == "planned"
     would = "would be " if planned else ""
-    yield f"{report.source} → {report.destination}: {report.state}"
-    if report.sent or not report.same:
-        files = format_count(len(report.sent), "file")
-        parts = sum(send.parts for send in report.sent)
-        several = f" in {parts:,} parts" if parts > len(report.sent) else ""
-        yield _row(f"{would}sent", f"{files}, {format_size(report.bytes)}{several}")
+    sent = f"{format_count(len(report.sent), 'file')}, {format_size(report.bytes)}"
+    parts = sum(send.parts for send in report.sent)
+    if parts > len(report.sent):
+        sent += f" in {parts:,} parts"
+    yield from _rows([(f"{would}sent", sent if report.sent or not report.same else "")])
     if planned:
-        yield from _some(f"{send.path}: {_WORDS[send.by]}" for send in report.sent)
-        count = report.requests.writes + report.requests.reads
-        yield _row("requests", f"about {count:,}")
-    if report.resumed:
-        yield _row("resumed", f"{format_size(report.resumed)} were there from an earlier run")
-    if report.same:
-        yield _row("there already", _by(report.same))
+        yield from _indented(f"{send.path}: {_WORDS[send.by]}" for send in report.sent)
+    requests = report.requests.writes + report.requests.reads
+    resumed = f"{format_size(report.resumed)} were there from an earlier run"
+    yield from _rows(
+        [
+            ("requests", planned and f"about {requests:,}"),
+            ("resumed", report.resumed and resumed),
+            ("there already", _by(report.same)),
+        ]
+    )
     yield from _files(f"{would}deleted", report.deleted)
-    if report.verified:
-        yield _row("verified", _by(report.verified))
+    yield from _rows([("verified", _by(report.verified))])
     yield from _files("left out", map(": ".join, report.left))
     yield from _files("failed", map(": ".join, report.failures))
-    yield from (_row("note", note) for note in report.notes)
-    if not planned:
-        rate = f", {format_size(report.bytes / report.seconds)}/s" if report.bytes else ""
-        yield _row("time", f"{format_duration(report.seconds)}{rate}")
+    rate = f", {format_size(report.bytes / report.seconds)}/s" if report.bytes else ""
+    took = f"{format_duration(report.seconds)}{rate}"
+    yield from _rows([*(("note", note) for note in report.notes), ("time", not planned and took)])
+
+
+_rows = partial(rows_of, width=16)
 
 
 def _files(name: str, texts: Iterable[str]) -> Iterator[str]:
     texts = list(texts)
-    if texts:
-        yield _row(name, format_count(len(texts), "file"))
-        yield from _some(texts)
+    yield from _rows([(name, texts and format_count(len(texts), "file"))])
+    yield from _indented(texts)
 
 
-def _row(name: str, text: str) -> str:
-    return f"  {name:<17}{text}"
+def _indented(texts: Iterable[str]) -> Iterator[str]:
+    return (f"    {text}" for text in some_of(list(texts), 10))
 
 
 def _by(counts: Counter[str]) -> str:
     """How many files, and what told it: ``3 files (2 by etag, 1 by checksum)``."""
     files = format_count(counts.total(), "file")
-    if len(counts) == 1:
-        return f"{files}, by {_TOLD[next(iter(counts))]}"
+    if len(counts) < 2:
+        return "".join(f"{files}, by {_TOLD[by]}" for by in counts)
     return f"{files} ({', '.join(f'{n:,} by {_TOLD[by]}' for by, n in counts.most_common())})"
-
-
-def _some(texts: Iterable[str]) -> Iterator[str]:
-    texts = list(texts)
-    yield from (f"    {text}" for text in texts[:_SHOWN])
-    if len(texts) > _SHOWN:
-        yield f"    and {len(texts) - _SHOWN:,} more (--json names all)"
