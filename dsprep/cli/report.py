@@ -81,9 +81,13 @@ def rows_of(rows: Rows, width: int = 9) -> Iterator[str]:
 
 def some_of(texts: Sequence[str], shown: int = 20, noun: str = "") -> list[str]:
     """Return the first texts, and how many more there are."""
-    more = len(texts) - shown
-    rest = [f"and {more:,} more{noun and ' ' + noun}; --json lists them all"] if more > 0 else []
-    return [*texts[:shown], *rest]
+    return [*texts[:shown], *more_than(shown, texts, noun)]
+
+
+def more_than(shown: int, things: Sequence[object], noun: str = "") -> list[str]:
+    """Return a line that says how many more there are than shown, if there are more."""
+    more = f"{len(things) - shown:,} more {noun}".rstrip()
+    return [f"and {more}; --json lists them all"] if len(things) > shown else []
 
 
 def table_of(rows: Iterable[Sequence[str]], title: str = "") -> Iterator[str]:

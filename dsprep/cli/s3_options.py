@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
+from dataclasses import fields
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -66,20 +67,11 @@ def take_config(options: dict[str, Any]) -> S3Config:
         value = options.get(name)
         if value and not _HEADER_VALUE.fullmatch(value):
             raise OptionError(f"{option} {value}: is not of printable ASCII characters")
-    return S3Config(
-        profile=options.pop("profile"),
-        region=options.pop("region"),
-        endpoint=options.pop("endpoint"),
-        path_style=options.pop("path_style"),
-        sign=not options.pop("unsigned"),
-        request_payer=options.pop("request_payer") is not None,
-        storage_class=options.pop("storage_class", ""),
-        sse=options.pop("sse", None) or "",
-        kms_key=options.pop("kms_key", ""),
-        acl=options.pop("acl", ""),
-        tags=_parse_tags(options.pop("tags", ())),
-        metadata=_parse_metadata(options.pop("metadata", ())),
-    )
+    given = {each.name: options.pop(each.name) for each in fields(S3Config) if each.name in options}
+    given["sign"] = not options.pop("unsigned")
+    given["request_payer"] = given["request_payer"] is not None
+    given |= {"sse": given["sse"] or "", "tags": _parse_tags(given["tags"])}
+    return S3Config(**given | {"metadata": _parse_metadata(given["metadata"])})
 
 
 def _parse_metadata(pairs: tuple[str, ...]) -> Mapping[str, str]:

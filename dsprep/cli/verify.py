@@ -8,7 +8,7 @@ import click
 
 from dsprep.cli.help import GroupedCommand, option_group
 from dsprep.cli.options import (
-    Count,
+    count,
     output_options,
     source_options,
     take_source,
@@ -33,7 +33,7 @@ _check = option_group("Check")
     type=click.Choice(["mxnet", "tensorflow", "webdataset"]),
     help="Also read the shards with this framework, which must be installed.",
 )
-@_check("--max-pixels", type=Count(), help="Report images with more pixels as a problem.")
+@_check("--max-pixels", type=count(), help="Report images with more pixels as a problem.")
 @_check(
     "--download",
     is_flag=True,
