@@ -13,8 +13,8 @@ from dsprep.cli.help import option_group
 from dsprep.errors import OptionError
 from dsprep.keywords import ClassOptions, CommandOptions, FieldOptions, SourceOptions
 from dsprep.options import option_name
+from dsprep.progress import WAITS
 from dsprep.units import parse_size
-from dsprep.waits import WAITS
 
 if TYPE_CHECKING:
     from dsprep.images.transform import Transform

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import re
 import sys
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import fields
 from functools import partial
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any
@@ -11,10 +13,9 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from dsprep.cli.help import GroupedCommand, given_on_the_command_line, option_group
-from dsprep.cli.options import Parsed, options_of, output_options
+from dsprep.cli.options import Parsed, options_of, output_options, parse_pairs, together
 from dsprep.cli.records import print_json
 from dsprep.cli.report import rows_of, show, some_of
-from dsprep.cli.s3_options import object_options, s3_options, take_config
 from dsprep.cli.streams import until_nobody_reads, visible
 from dsprep.errors import REJECTS_EXIT_CODE, DsprepError, OptionError
 from dsprep.keywords import Rule, SyncOptions
@@ -25,6 +26,7 @@ from dsprep.units import format_count, format_duration, format_size, parse_durat
 if TYPE_CHECKING:
     from collections import Counter
 
+    from dsprep.storage.s3.config import S3Config
     from dsprep.syncing.plan import SyncReport
     from dsprep.syncing.sync import Orphan
 
@@ -49,6 +51,47 @@ _TOLD = {
     "download": "reading them",
 }
 """What tells that a file is there, or proves it."""
+
+
+_s3 = option_group("S3")
+_objects = option_group("Objects")
+
+_HEADER_NAME = re.compile(r"[\w!#$%&'*+.^`|~-]+", re.ASCII)
+_HEADER_VALUE = re.compile(r"[!-~]([ -~]*[!-~])?")
+
+_IN_HEADERS = {"--storage-class": "storage_class", "--sse-kms-key-id": "kms_key", "--acl": "acl"}
+"""Options whose values travel in HTTP's headers as they are, and what they are called here."""
+
+_MOST_TAGS = 10
+_LONGEST_TAG = 128
+_LONGEST_TAG_VALUE = 256
+
+s3_options = together(
+    _s3("--profile", metavar="NAME", help="Credentials of this profile in AWS's files."),
+    _s3("--region", metavar="NAME", help="Region of the bucket."),
+    _s3("--endpoint-url", "endpoint", metavar="URL", help="Server, if it is not AWS."),
+    _s3("--path-style", is_flag=True, help="Bucket in the path, not in the host name."),
+    _s3("--no-sign-request", "unsigned", is_flag=True, help="No credentials: for public buckets."),
+    _s3(
+        "--request-payer",
+        type=click.Choice(["requester"]),
+        help="Pay for requests to buckets whose owners do not.",
+    ),
+)
+
+object_options = together(
+    _objects("--storage-class", metavar="CLASS", default="", help="Such as STANDARD_IA."),
+    _objects(
+        "--sse",
+        type=click.Choice(["AES256", "aws:kms", "aws:kms:dsse"]),
+        default=None,
+        help="Encryption by the server.",
+    ),
+    _objects("--sse-kms-key-id", "kms_key", metavar="ID", default="", help="Its key in KMS."),
+    _objects("--acl", metavar="ACL", default="", help="Such as bucket-owner-full-control."),
+    _objects("--tag", "tags", metavar="NAME=VALUE", multiple=True, help="A tag of each object."),
+    _objects("--metadata", metavar="NAME=VALUE", multiple=True, help="Metadata of each object."),
+)
 
 
 class _SyncCommand(GroupedCommand):
@@ -155,6 +198,55 @@ def sync(
         report = syncing.sync(source, destination, **options)
     show(report, _lines, as_json, quiet and not report.failures)
     return REJECTS_EXIT_CODE if report.failures else 0
+
+
+def take_config(options: dict[str, Any]) -> S3Config:
+    """Take these options out of all others."""
+    from dsprep.storage.s3.config import S3Config, require_endpoint
+
+    if options["endpoint"]:
+        require_endpoint("--endpoint-url", options["endpoint"])
+    for option, name in _IN_HEADERS.items():
+        value = options.get(name)
+        if value and not _HEADER_VALUE.fullmatch(value):
+            raise OptionError(f"{option} {value}: is not of printable ASCII characters")
+    given = {each.name: options.pop(each.name) for each in fields(S3Config) if each.name in options}
+    given["sign"] = not options.pop("unsigned")
+    given["request_payer"] = given["request_payer"] is not None
+    given |= {"sse": given["sse"] or "", "tags": _parse_tags(given["tags"])}
+    return S3Config(**given | {"metadata": _parse_metadata(given["metadata"])})
+
+
+def _parse_metadata(pairs: tuple[str, ...]) -> Mapping[str, str]:
+    """Read metadata, which travels in HTTP's headers."""
+    metadata = parse_pairs(pairs, "--metadata")
+    for name, value in metadata.items():
+        if not _HEADER_NAME.fullmatch(name):
+            raise OptionError(
+                f"--metadata {name}={value}: names of metadata are of ASCII letters, digits and "
+                "characters such as - and _"
+            )
+        if not _HEADER_VALUE.fullmatch(value):
+            raise OptionError(
+                f"--metadata {name}={value}: metadata is of printable ASCII characters, without "
+                "blanks around it"
+            )
+    return metadata
+
+
+def _parse_tags(pairs: tuple[str, ...]) -> Mapping[str, str]:
+    tags = parse_pairs(pairs, "--tag")
+    if len(tags) > _MOST_TAGS:
+        raise OptionError(f"--tag: an object has {_MOST_TAGS} tags at most, not {len(tags)}")
+    for name, value in tags.items():
+        if len(name) > _LONGEST_TAG or len(value) > _LONGEST_TAG_VALUE:
+            raise OptionError(
+                f"--tag {name}={value}: a tag's name has {_LONGEST_TAG} characters at most, its "
+                f"value {_LONGEST_TAG_VALUE}"
+            )
+        if not (name + value).isprintable():
+            raise OptionError(f"--tag {name}={value}: tags are of printable characters")
+    return tags
 
 
 def print_orphans(place: str, orphans: Sequence[Orphan], as_json: bool, quiet: bool) -> None:
