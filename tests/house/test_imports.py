@@ -20,7 +20,7 @@ PACKAGE = Path(__file__).parents[2] / "dsprep"
 LAYERS = [
     "errors",
     "units",
-    "arguments findings options progress sample waits",
+    "arguments findings options progress sample",
     "images storage workers",
     "schema",
     "rows",
@@ -67,7 +67,6 @@ WORKER = [
         "schema.*",
         "units",
     ),
-    "waits",
     *("dataset", "dataset.manifest"),
     *("workers", "workers.worker"),
     *("formats", "formats.*", "images", "images.*", "storage", "storage.*"),
