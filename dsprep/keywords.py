@@ -62,6 +62,10 @@ _samples = partial(option, "Samples")
 _run = partial(option, "Run")
 _rare_source, _rare_fields = partial(_source, rare=True), partial(_fields, rare=True)
 _rare_shards, _rare_samples = partial(_shards, rare=True), partial(_samples, rare=True)
+workers_field = _run(
+    "Maximum number of processes: up to 64, or four times the cores.  [default: the cores that "
+    "this process may use]"
+)
 _seed = _samples("Seed of the shuffle.  [default: 0]", least=None)
 
 
@@ -253,7 +257,9 @@ class SizeOptions:
     samples_per_shard: int | None = _shards("Number of samples in each shard, instead of a size.")
 
 
-class _Given:
+class Given:
+    """Options that know which of them were given."""
+
     @property
     def given(self) -> dict[str, Any]:
         """The options that were given, by their names on the command line."""
@@ -261,15 +267,12 @@ class _Given:
 
 
 @inherited
-class CommandOptions(_Given):
+class CommandOptions(Given):
     """What is read, and how the command runs."""
 
     sources: AnyPath | Sequence[AnyPath] = field(kw_only=False)
     dry_run: bool = _run("Print the plan, write nothing.", default=False)
-    workers: int | None = _run(
-        "Maximum number of processes: up to 64, or four times the cores.  [default: the cores "
-        "that this process may use]"
-    )
+    workers: int | None = workers_field
     progress: Progress | None = None  # receives the progress
 
 
@@ -433,7 +436,7 @@ class Rule(NamedTuple):
 
 
 @option_class
-class SyncOptions(_Given):
+class SyncOptions(Given):
     """The options of ``sync``."""
 
     source: AnyPath = field(kw_only=False)

@@ -7,14 +7,9 @@ from typing import Any
 import click
 
 from dsprep.cli.help import DefaultGroup, GroupedCommand, option_group
-from dsprep.cli.options import (
-    dry_run_option,
-    options_of,
-    output_options,
-    sources_argument,
-    workers_option,
-)
+from dsprep.cli.options import options_of, output_options, sources_argument
 from dsprep.keywords import AppendOptions, ShardOptions
+from dsprep.verifying.options import IndexOptions
 
 COMMANDS = {
     "append": (__name__, "Add new samples, as new shards, to a data set."),
@@ -83,17 +78,7 @@ def append(**options: Any) -> int:
     multiple=True,
     help="Write only this index; can be repeated.  [default: all of the format]",
 )
-@_index(
-    "--check", is_flag=True, help="Write nothing; report missing and wrong indexes as problems."
-)
-@_index(
-    "--overwrite",
-    is_flag=True,
-    help="Replace a manifest that is not of these shards, and a file with the name of the wids "
-    "index.",
-)
-@workers_option
-@dry_run_option
+@options_of(IndexOptions)
 @output_options
 def index(**options: Any) -> int:
     """Write the indexes of existing shards.

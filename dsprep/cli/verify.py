@@ -6,40 +6,15 @@ from typing import Any
 
 import click
 
-from dsprep.cli.help import GroupedCommand, option_group
-from dsprep.cli.options import (
-    count,
-    output_options,
-    source_options,
-    take_source,
-    workers_option,
-)
-
-_check = option_group("Check")
+from dsprep.cli.help import GroupedCommand
+from dsprep.cli.options import options_of, output_options, source_options, take_source
+from dsprep.verifying.options import VerifyOptions
 
 
 @click.command(cls=GroupedCommand)
 @click.argument("dest", metavar="DEST")
-@_check("--decode", is_flag=True, help="Decode every image.")
-@_check(
-    "--against",
-    metavar="SOURCE",
-    help="Compare every sample with the source that it was made from: a directory, an archive, "
-    "shards. Repeat the source and field options of that run, such as --list or --label-field.",
-)
+@options_of(VerifyOptions)
 @source_options
-@_check(
-    "--loader",
-    type=click.Choice(["mxnet", "tensorflow", "webdataset"]),
-    help="Also read the shards with this framework, which must be installed.",
-)
-@_check("--max-pixels", type=count(), help="Report images with more pixels as a problem.")
-@_check(
-    "--download",
-    is_flag=True,
-    help="Read every file back from S3 instead of comparing the checksums that S3 keeps.",
-)
-@workers_option
 @output_options
 def verify(dest: str, against: str | None, **options: Any) -> int:
     """Prove that the shards at DEST are whole.
