@@ -115,13 +115,17 @@ class Listed(NamedTuple):
         try:
             values = json.loads(line.decode())
             label = values.get("label")
+            files = tuple(File(**file) for file in values["files"])
+            for file in files:
+                if [type(value) for value in file] != [str, int, int]:
+                    raise ValueError(f"{file!r:.100} tells no file")
             return cls(
                 values["id"],
                 values["key"],
                 tuple(label) if isinstance(label, list) else label,
                 values.get("class"),
                 values["stem"],
-                tuple(File(**each) for each in values["files"]),
+                files,
                 values.get("wanted"),
                 values.get("fields", ""),
                 tuple(values.get("references", {}).items()),

@@ -11,9 +11,7 @@ import os
 import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
-from importlib import import_module
 from itertools import islice
-from threading import Thread
 from typing import TYPE_CHECKING, TypeAlias
 
 from dsprep.arguments import AnyPath
@@ -36,7 +34,7 @@ from dsprep.sample import IMAGE_EXTENSIONS, OTHER_IMAGES, image_kind_of
 from dsprep.schema import LABEL, Choice, Schema
 from dsprep.sources.archive import first_names, open_archive
 from dsprep.sources.names import expand, located, require_one_split
-from dsprep.sources.scan import RunAll, scan_below
+from dsprep.sources.scan import RunAll, importing_polars, scan_below
 from dsprep.sources.shardset import ShardSet, find_shards, joined
 from dsprep.storage.files import entries, exists, is_dir, is_file
 from dsprep.storage.local import SCRATCH
@@ -437,12 +435,12 @@ def _is_tree(shards: ShardSet, is_chosen_from: bool) -> bool:
 
 def _read_images(source: Source, run_all: RunAll) -> Found:
     """Make the catalog of a tree of images, in a directory or in an archive."""
-    # polars takes a quarter of a second to import, in which the scan begins.
-    Thread(target=import_module, args=("polars",)).start()
-    archive = None if is_dir(source.root) else open_archive(source.root)
-    scans = None
-    if archive is None and not source.chooses:
-        scans = list(scan_below(source.root, source.suffixes, run_all))
+    archive, scans = None, None
+    with importing_polars():
+        if not is_dir(source.root):
+            archive = open_archive(source.root)
+        elif not source.chooses:
+            scans = list(scan_below(source.root, source.suffixes, run_all))
     from dsprep.sources.files import images_of, list_files
     from dsprep.sources.tree import read_tree
 

@@ -10,10 +10,13 @@ import os
 from abc import abstractmethod
 from array import array
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from functools import partial
+from importlib import import_module
 from itertools import chain, repeat
 from stat import S_ISDIR, S_ISREG
+from threading import Thread
 from typing import Any, ClassVar, NamedTuple, TypeAlias, TypeVar
 
 from dsprep.errors import BadSample, SourceError
@@ -222,6 +225,22 @@ def _judge(
                 verdict = "passed by"
     verdicts[directory] = verdict
     return verdict
+
+
+@contextmanager
+def importing_polars() -> Iterator[None]:
+    """Import polars in the background, which takes a quarter of a second."""
+
+    def load() -> None:
+        with suppress(BaseException):  # it fails again where it is used
+            import_module("polars")
+
+    importing = Thread(target=load)
+    importing.start()
+    try:
+        yield
+    finally:
+        importing.join()  # while Python shuts down, the import would fail
 
 
 @dataclass(frozen=True)

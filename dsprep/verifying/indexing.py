@@ -24,8 +24,15 @@ from dsprep.run.state import remove_leftovers
 from dsprep.storage.local import ScratchLock, read_whole, sync_directory
 from dsprep.storage.location import is_s3
 from dsprep.units import format_count, format_some
-from dsprep.verifying.indexes import index_name, read_wids, settle, wids_difference
-from dsprep.verifying.inspection import IndexedShard, IndexTask, make_index
+from dsprep.verifying.indexes import (
+    IndexedShard,
+    IndexTask,
+    index_name,
+    make_index,
+    read_wids,
+    settle,
+    wids_difference,
+)
 from dsprep.verifying.report import IndexFile, IndexReport, Problem, joined
 from dsprep.verifying.shards import Shards, find_shards, strays, without_record
 from dsprep.workers.pool import Pool, available_cores

@@ -7,7 +7,7 @@ import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TypeVar
 
 from dsprep.arguments import AnyPath, public
@@ -33,20 +33,6 @@ T = TypeVar("T")
 R = TypeVar("R")
 
 _FILES_AT_ONCE = 256  # samples of a tree of files that a worker reads in one task
-
-
-@dataclass(frozen=True)
-class _Asked:
-    """What to check, and with what."""
-
-    decode: bool  # whether to decode every image
-    against: Source | None  # the source to compare with; None for none
-    loader: str | None  # the framework to read with; None for none
-    # the maximum number of pixels of an image; None for that of the manifest
-    max_pixels: int | None
-    choice: Choice  # what the user says of the fields of shards without a manifest
-    pool: Pool
-    progress: Progress
 
 
 @public
@@ -104,8 +90,8 @@ def verify(
             with suppress(DestinationError):  # a run is alive, or the directory is read-only
                 remove_leftovers(shards.destination, shards.manifest)
     with Pool(available_cores() if workers is None else workers) as pool:
-        asked = _Asked(decode, against, loader, max_pixels, choice, pool, progress)
-        reports = [_verify(shards, asked) for shards in found]
+        how = against, loader, choice, decode, max_pixels, pool, progress
+        reports = [_verify(shards, *how) for shards in found]
     return joined(dest, reports, [Problem(*stray) for stray in strays(dest, found)], began)
 
 
@@ -127,23 +113,43 @@ def _require_sense(
         )
 
 
-def _verify(shards: Shards, asked: _Asked) -> VerifyReport:
-    manifest, progress, pool = shards.manifest, asked.progress, asked.pool
-    is_tree = shards.made.layout.is_tree
+def _verify(
+    shards: Shards,
+    against: Source | None,
+    loader: str | None,
+    choice: Choice,
+    decode: bool,
+    max_pixels: int | None,
+    pool: Pool,
+    progress: Progress,
+) -> VerifyReport:
+    manifest, is_tree = shards.manifest, shards.made.layout.is_tree
     problems = list(_compare_files(shards))
     checked = [] if manifest is None else ["manifest", "sizes", "checksums"]
     checked += [] if is_tree else ["structure"]
-    understood = understand(shards, asked.choice, pool)
+    understood = understand(shards, choice, pool)
     notes = list(dict.fromkeys((*shards.notes, *understood.notes)))
     comparison, digester = None, None
-    if asked.against is not None:
+    if against is not None:
         from dsprep.verifying.comparison import compare, prepare  # nothing else needs polars
 
-        comparison, found_out, wrong = prepare(shards, understood, asked.against, pool)
+        comparison, found_out, wrong = prepare(shards, understood, against, pool)
         understood = understood if is_tree else found_out
         problems += wrong
         digester = Digester(comparison.fields)
-    tasks = _tasks(shards, understood, digester, asked, problems)
+    made = shards.made
+    task = Task(
+        path=str(shards.destination),
+        layout=made.layout if is_tree else replace(made.layout, schema=understood.schema),
+        understood=understood,
+        decode=decode,
+        max_pixels=made.max_pixels if max_pixels is None else max_pixels,
+        digester=digester,
+    )
+    if is_tree:
+        tasks = _tree_tasks(shards, task, problems)
+    else:
+        tasks = [task._replace(path=str(shards.directory / name)) for name in shards.present]
     with progress.task("verifying", manifest.samples if manifest else 0):
         found = pool.map(inspect, tasks, progress.advance)
     problems += _compare_shards(shards, tasks, found, notes)
@@ -151,9 +157,9 @@ def _verify(shards: Shards, asked: _Asked) -> VerifyReport:
     if misfits and not understood.enforced:
         first = next(one.misfit for one in found if one.misfit)
         notes.append(f"{format_count(misfits, 'sample')} not of this schema; {first}")
-    if asked.decode and understood.schema is not None:
+    if decode and understood.schema is not None:
         checked.append("images")
-    elif asked.decode:
+    elif decode:
         problems.append(Problem("", f"images not decoded: {understood.notes[-1]}"))
     if comparison is not None:
         checked.append("source")
@@ -162,9 +168,9 @@ def _verify(shards: Shards, asked: _Asked) -> VerifyReport:
             wrong, remarks = compare(comparison, digested, pool, progress.advance)
         problems += wrong
         notes += remarks
-    if asked.loader is not None:
-        checked.append(asked.loader)
-        problems += _load(asked.loader, tasks, found)
+    if loader is not None:
+        checked.append(loader)
+        problems += _load(loader, tasks, found)
     counts = sum((one.counts for one in found), Counter[str]())
     schema = Schema(()) if is_tree or understood.schema is None else understood.schema
     roles = {schema.image: IMAGE, schema.label: LABEL}
@@ -240,27 +246,9 @@ def _call(task: tuple[Callable[[T], R], T]) -> R:
         raise SourceError(f"it cannot be read ({error.strerror})") from None
 
 
-def _tasks(
-    shards: Shards,
-    understood: Understood,
-    digester: Digester | None,
-    asked: _Asked,
-    problems: list[Problem],
-) -> list[Task]:
-    """Return a task for each shard, or for some samples of a tree of files."""
-    made, where = shards.made, shards.destination
-    is_tree, schema = made.layout.is_tree, understood.schema
-    task = Task(
-        path=str(shards.directory / (where.single or "")),
-        layout=made.layout if is_tree else replace(made.layout, schema=schema),
-        understood=understood,
-        decode=asked.decode,
-        max_pixels=made.max_pixels if asked.max_pixels is None else asked.max_pixels,
-        digester=digester,
-    )
-    if not is_tree:
-        return [task._replace(path=str(shards.directory / name)) for name in shards.present]
-    listing = where.companion(LISTING)
+def _tree_tasks(shards: Shards, task: Task, problems: list[Problem]) -> list[Task]:
+    """Return a task for some samples of a tree of files at a time."""
+    listing = shards.destination.companion(LISTING)
     try:
         listed = list(read_listing(listing))
     except (OSError, ValueError) as error:
