@@ -9,16 +9,9 @@ from urllib.parse import unquote_to_bytes
 from dsprep.errors import BadSample
 
 LONGEST_PART = 255  # bytes of a file's or a directory's name in nearly all file systems
-
-LONGEST_PATH = 3072
-"""Bytes of a path below a folder; ``PATH_MAX`` is 4096, which leaves a thousand for the folder."""
-
+LONGEST_PATH = 3072  # bytes of a path below a folder, of `PATH_MAX`: 1,024 are for the folder
 DEEPEST = 64  # directories that may lie in each other
-
-MAX_NAME = 1 << 16
-"""Bytes of a key or an extension; readers take a longer one in a header for an attack."""
-
-_LONGEST_EXTENSION = 16  # characters; what follows the last dot of a longer one is part of the name
+MAX_NAME = 1 << 16  # bytes of a key or an extension; readers take a longer one for an attack
 
 _NO_NAME = re.compile("[\x00\ud800-\udfff]")
 _UNFIT = re.compile(r"[/\x00-\x1f\x7f\ud800-\udfff]")
@@ -75,7 +68,7 @@ def split_extension(path: str) -> tuple[str, str]:
     """Split a path before the dot of its extension."""
     directory, slash, name = path.rpartition("/")
     stem, dot, extension = name.rpartition(".")
-    if not stem or len(extension) > _LONGEST_EXTENSION:
+    if not stem or len(extension) > 16:  # what follows the dot is part of the name
         return path, ""
     return directory + slash + stem, dot + extension
 
