@@ -26,14 +26,15 @@ import google_crc32c
 from dsprep.errors import BadImage, BadSample, OptionError, SourceError
 from dsprep.formats.augmented import format_augmented
 from dsprep.formats.base import Format, refuse_lists_of_bytes
-from dsprep.formats.names import (
+from dsprep.formats.values import (
     cut_stem,
     extension_of,
     harmless_part,
     harmless_path,
+    json_writer,
+    quote,
     split_extension,
 )
-from dsprep.formats.values import json_writer, quote
 from dsprep.formats.webdataset import WebDataset
 from dsprep.images.header import read_header, sniff
 from dsprep.sample import IMAGE_EXTENSIONS, UNKNOWN_IMAGE, Sample, Value

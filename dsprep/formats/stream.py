@@ -134,8 +134,13 @@ class Decompressor:
         while True:
             if self._damage is not None:
                 raise self._damage
-            if self._stream.eof and not self._begin_next():
-                return b""
+            if self._stream.eof:
+                data = self._stream.unused_data or self._source.read(_PIECE)
+                while self._padded and data and not (data := data.lstrip(b"\0")):
+                    data = self._source.read(_PIECE)
+                if not data:
+                    return b""
+                self._tail, self._stream = data, self._make()
             data = self._tail
             # zlib returns what it has not used yet; the other two keep it.
             if not data and getattr(self._stream, "needs_input", True):
@@ -155,14 +160,6 @@ class Decompressor:
             if out:
                 self._offset += len(out)
                 return out
-
-    def _begin_next(self) -> bool:
-        data = self._stream.unused_data or self._source.read(_PIECE)
-        while self._padded and data and not (data := data.lstrip(b"\0")):
-            data = self._source.read(_PIECE)
-        if data:
-            self._tail, self._stream = data, self._make()
-        return bool(data)
 
 
 # Streams

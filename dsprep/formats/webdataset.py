@@ -16,8 +16,7 @@ from typing import TYPE_CHECKING, ClassVar, Self, TypeAlias
 from dsprep.errors import ApartMembers, BadSample, OptionError
 from dsprep.formats import tar
 from dsprep.formats.base import Entry, Format, Group, ShardFacts, Span, refuse_lists_of_bytes
-from dsprep.formats.names import MAX_NAME, extension_of, field_of
-from dsprep.formats.values import json_writer, quote
+from dsprep.formats.values import MAX_NAME, extension_of, field_of, json_writer, quote
 from dsprep.images.header import sniff
 from dsprep.sample import (
     IMAGE_EXTENSIONS,
