@@ -234,11 +234,19 @@ class Measured(NamedTuple):
 def measure(task: tuple[Pipeline, Rows], report: Report) -> Measured:
     """Make some samples, write nothing."""
     pipeline, rows = task
-    began, reason = time.perf_counter(), ""
+    began, reason, layout = time.perf_counter(), "", pipeline.layout
     sizes: list[int | None] = []
     for sample in make_samples(pipeline, rows):
         try:
-            sizes.append(_encoded_size(pipeline, sample))
+            if isinstance(sample, BadSample):
+                raise sample
+            fields = sample.fields
+            parts = layout.encode(sample) if layout.concatenative else []
+            size = None if sample.image is None else len(fields[sample.image])
+            if pipeline.reader.reads_samples:
+                texts = (value for value in fields.values() if isinstance(value, bytes))
+                size = sum(map(len, parts)) or sum(map(len, texts))
+            sizes.append(size)
         except BadSample as error:
             sizes.append(None)
             reason = reason or str(error)
@@ -247,19 +255,6 @@ def measure(task: tuple[Pipeline, Rows], report: Report) -> Measured:
     rest = len(sizes) % _REPORT_EVERY
     report(rest, sum(filter(None, sizes[len(sizes) - rest :])))
     return Measured(sizes, time.perf_counter() - began, reason)
-
-
-def _encoded_size(pipeline: Pipeline, sample: Sample | BadSample) -> int | None:
-    """Encode a sample; return its bytes, or its image's, or None if it has none."""
-    if isinstance(sample, BadSample):
-        raise sample
-    layout = pipeline.layout
-    parts = layout.encode(sample) if layout.concatenative else []
-    if pipeline.reader.reads_samples:
-        return sum(map(len, parts)) or sum(
-            len(value) for value in sample.fields.values() if isinstance(value, bytes)
-        )
-    return None if sample.image is None else len(sample.fields[sample.image])
 
 
 # Fields that depend on the geometry of the image

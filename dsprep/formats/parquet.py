@@ -64,6 +64,7 @@ ROWS_OF_BATCH = 16  # that are read at once: all that a dictionary of one large 
 _ROW = 96  # bytes that a row takes besides its values, its share of its group's head included
 _LARGEST_BYTES = (1 << 31) - (1 << 20)  # a page has a size of 31 bits, and a value lies in a page
 
+# Arrow's types that hold any value of a Python type
 _SURE = {
     **dict.fromkeys(("string", "large_string"), str),
     **dict.fromkeys(("binary", "large_binary"), bytes),
@@ -71,7 +72,6 @@ _SURE = {
     "int64": int,
     "bool": bool,
 }
-"""Arrow's types that hold any value of a Python type."""
 
 
 @dataclass(frozen=True)

@@ -55,16 +55,14 @@ _Maker: TypeAlias = tuple[str | None, Callable[[Any], bytes]]
 
 # What features mean
 
+# the features that tell the name of the image's file; the first of a record counts
 PATHS = ("image/filename", "file_name", "filename")
-"""The features that tell the name of the image's file; the first of a record counts."""
-
 CLASS_NUMBER, CLASS_TEXT = "image/class/label", "image/class/text"
 CLASS_SYNSET = "image/class/synset"
 FORMAT = "image/format"
 
+# Places that stand for several features: those of one record are told apart by their names.
 ANY_CLASS, ANY_PATH = "image/class/*", "*/filename"
-"""Places that stand for several features: those of one record are told apart by their names."""
-
 _PLACES = {CLASS_NUMBER: ANY_CLASS, CLASS_TEXT: ANY_CLASS} | dict.fromkeys(PATHS, ANY_PATH)
 _LABEL = Meaning("label", LABEL_TEXT, LABEL)
 _FACTS = {name: f"image/{name}" for name in FACTS} | {"sha256": "image/key/sha256"}
@@ -103,13 +101,12 @@ _SIZED = ("format", "height", "width")
 
 # The names are those of the programs that made them customary: dataset_utils.image_to_tfexample of
 # TF-Slim, Inception's build_image_data.py, and ImageFolder of TensorFlow Datasets.
-PRESETS: Mapping[str, Names] = {
+PRESETS: Mapping[str, Names] = {  # what `--features` takes
     "dsprep": Names(class_names=(CLASS_TEXT,)),
     "slim": Names(written=_SIZED),
     "inception": Names(class_names=(CLASS_TEXT, CLASS_SYNSET), written=_SIZED, first_class=1),
     "tfds": Names("image", "label", "labels", "label", path="file_name", facts={}, written=()),
 }
-"""What ``--features`` takes."""
 
 
 @dataclass(frozen=True)

@@ -16,8 +16,7 @@ from typing import TYPE_CHECKING, ClassVar, Self, TypeAlias
 from dsprep.errors import ApartMembers, BadSample, OptionError
 from dsprep.formats import tar
 from dsprep.formats.base import Entry, Format, Group, ShardFacts, Span, refuse_lists_of_bytes
-from dsprep.formats.names import MAX_NAME, extension_of, field_of
-from dsprep.formats.values import json_writer, quote
+from dsprep.formats.values import MAX_NAME, extension_of, field_of, json_writer, quote
 from dsprep.images.header import sniff
 from dsprep.sample import (
     IMAGE_EXTENSIONS,
@@ -36,12 +35,10 @@ if TYPE_CHECKING:
 
     from dsprep.formats.stream import ShardStream
 
-_PLAIN_IMAGE = "*"
-"""The place of images whose extension says nothing but that: ``KEY.jpg``, ``KEY.png``."""
-
+_PLAIN_IMAGE = "*"  # the place of images whose extension says nothing but that: `KEY.jpg`
 _JSON = "json"  # the extension of the one object that holds all numbers
-
 _IMAGES = frozenset((*IMAGE_EXTENSIONS, "tga", "ico", "dib", "pcx", "psd", "dds", "jpf"))
+# the types of values by the last part of the extension, the other ones that decoders know
 _TYPES = {
     **dict.fromkeys(("txt", "text", "transcript"), "text"),
     **dict.fromkeys(("json", "jsn"), "json"),
@@ -49,8 +46,7 @@ _TYPES = {
     **dict.fromkeys(("npy", "npz", "pth", "pkl", "pickle", "pyd"), "bytes"),
     **dict.fromkeys(("mp", "msg", "cbor", "ten", "tb", UNKNOWN_IMAGE), "bytes"),
 }
-"""The types of values by the last part of the extension, the other ones that decoders know."""
-
+# what some extensions mean; the others mean fields of their own names
 _NAMED = {
     _PLAIN_IMAGE: Meaning("image", "image", IMAGE),
     "cls": Meaning("label", LABEL_TEXT, LABEL),
@@ -58,7 +54,6 @@ _NAMED = {
     **dict.fromkeys(("txt", "text", "transcript"), Meaning("text", "text")),
     **dict.fromkeys(("json", "jsn"), Meaning("json", "json")),
 }
-"""What some extensions mean; the others mean fields of their own names."""
 
 _NAME = re.compile(r"((?:.*/|)[^.]+)[.]([^/]*)")
 _PASSED_OVER = re.compile(r"__[^/]*__($|/)")

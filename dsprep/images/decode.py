@@ -27,12 +27,9 @@ if TYPE_CHECKING:
     from PIL.ImageFile import ImageFile
     from PIL.JpegImagePlugin import JpegImageFile
 
+# Pillow's own limit, twice its `MAX_IMAGE_PIXELS`: above it a training job that opens images with
+# Pillow fails. Decoded, an image of this size takes 0.7 GB.
 DEFAULT_MAX_PIXELS = 178_956_970
-"""Images with more pixels are refused before they are decoded.
-
-Pillow's own limit, twice its ``MAX_IMAGE_PIXELS``: above it a training job that opens images with
-Pillow fails. Decoded, an image of this size takes 0.7 GB.
-"""
 
 
 def make_check(

@@ -51,9 +51,6 @@ _ALPHA = frozenset({"LA", "La", "PA", "RGBA", "RGBa"})
 ENCODINGS = ("keep", "jpeg", "png", "webp")
 COLORS = ("keep", "rgb", "gray")
 FILTERS = ("auto", "bilinear", "hamming", "bicubic", "lanczos")
-
-DEFAULT_QUALITY = 90
-
 _KINDS = {"jpeg": "jpg", "png": "png", "webp": "webp"}
 
 
@@ -117,7 +114,7 @@ class Transform:
                 raise OptionError(f"--{name} {value}: it can be {', '.join(choices)}")
         require_effect("", given_options(vars(self)))
         if self.quality is None and not self.is_copy and self.encode != "png":
-            object.__setattr__(self, "quality", DEFAULT_QUALITY)
+            object.__setattr__(self, "quality", 90)
 
     def to_json(self) -> dict[str, Any]:
         names = ("resize", "crop", "enlarge", "encode", "quality", "color", "filter")
@@ -362,6 +359,7 @@ def _channels(image: Encoded) -> int | None:
         return None
 
 
+# what makes each of :data:`dsprep.schema.FACTS`; None if the image does not tell it
 FACTS_OF: Mapping[str, Callable[[Encoded], int | str | None]] = {
     "width": lambda image: image.width or None,
     "height": lambda image: image.height or None,
@@ -370,4 +368,3 @@ FACTS_OF: Mapping[str, Callable[[Encoded], int | str | None]] = {
     "format": lambda image: FORMAT_NAMES.get(image.kind),
     "sha256": lambda image: hashlib.sha256(image.data).hexdigest(),
 }
-"""What makes each of :data:`dsprep.schema.FACTS`; None if the image does not tell it."""

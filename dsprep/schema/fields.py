@@ -246,20 +246,18 @@ def parse_label(data: bytes | str) -> int | float | str | list[Any]:
     return text
 
 
+# where a value lies in a raw sample: a raw name and, for a part of JSON, the names below it
 Place: TypeAlias = tuple[str, ...]
-"""Where a value lies in a raw sample: a raw name and, for a part of JSON, the names below it."""
-
 IMAGE, LABEL = "image", "label"  # the roles, and what users may call the fields that have them
-
+# fields that follow from the image: made again after a transform, else carried where they fit
 FACTS = frozenset({"width", "height", "channels", "colorspace", "format", "sha256"})
-"""Fields that follow from the image: made again after a transform, else carried where they fit."""
 
 
 @dataclass(frozen=True)
 class Field:
     """A field of a data set."""
 
-    name: str  # its name
+    name: str
     type: str  # one of :data:`TYPES`
     missing: bool = False  # whether samples may lack it
     names: tuple[str, ...] = ()  # the names of its classes, by number; empty if they have none
