@@ -218,14 +218,12 @@ class ObjectFile(io.RawIOBase):
         stored = look_up(url)
         if stored is None:
             raise no_object(url)
-        self._url, self._size, self._etag = url, stored.size, stored.etag
-        self._facts = facts_of(stored)
+        self._url, self._stored, self._size = url, stored, stored.size
         self._at = self._window = 0
         self._last = self._told = -_GAP - 1
 
     def facts(self) -> Facts:
-        """Return its size, and what shows that it has changed."""
-        return self._facts
+        return facts_of(self._stored)
 
     def pread(self, count: int, offset: int) -> bytes:
         stop = min(offset + count, self._size)
@@ -278,7 +276,7 @@ class ObjectFile(io.RawIOBase):
         return self._window
 
     def _get(self, start: int, stop: int) -> _Range:
-        call = partial(read_range, self._url, start, stop - start, self._etag)
+        call = partial(read_range, self._url, start, stop - start, self._stored.etag)
         return _Range(start, stop, submit(call))
 
     def readable(self) -> bool:
