@@ -457,10 +457,8 @@ def _class_text(names: Sequence[str], number: int) -> str:
 def _side_directory(path: str) -> str:
     """Return the directory in a path that is called like a side, with a slash; empty if none is."""
     parts = path.split("/")[:-1]
-    for depth, part in enumerate(parts, 1):
-        if _SIDE.search(part):
-            return "/".join(parts[:depth]) + "/"
-    return ""
+    depth = next((depth for depth, part in enumerate(parts, 1) if _SIDE.search(part)), 0)
+    return "".join(f"{part}/" for part in parts[:depth])
 
 
 def _require_files(stem: str, endings: list[str]) -> None:

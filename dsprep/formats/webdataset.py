@@ -60,15 +60,8 @@ _NAMED = {
 }
 """What some extensions mean; the others mean fields of their own names."""
 
-_NAMED_TYPES = frozenset({"image", "text", "json", "class"})
-"""The types of fields that are named without their extension: ``KEY.mask.png`` is ``mask``."""
-
 _NAME = re.compile(r"((?:.*/|)[^.]+)[.]([^/]*)")
 _PASSED_OVER = re.compile(r"__[^/]*__($|/)")
-_LONGEST_KIND = "webp"
-_LONGEST_NUMBER = 25
-_LARGEST_DIMENSIONS = len('"width":2147483647,"height":2147483647,')
-
 
 _Member: TypeAlias = tuple[str, bytes, Mapping[str | None, bytes], Callable[[Value], bytes] | None]
 """A member that samples have: the field; its extension, or that of each kind of image; and what
@@ -89,8 +82,13 @@ class WebDataset(Format):
     # whether images keep the extensions that they have, such as `.jpeg`
     spellings: bool = field(default=False, kw_only=True)
 
-    def place_of(self, raw: str) -> str:
-        return _place_of(raw)
+    @staticmethod
+    @lru_cache(maxsize=4096)
+    def place_of(raw: str) -> str:
+        stem, dot, last = raw.rpartition(".")
+        if last not in _IMAGES or (dot and not stem):
+            return raw
+        return stem + dot + _PLAIN_IMAGE
 
     def meaning(self, place: str) -> Meaning:
         return _meaning(place)
@@ -237,19 +235,20 @@ class WebDataset(Format):
         key = rows.select(key_expr().str.len_bytes().cast(int)).to_series()
         image = self.written.image_field
         extension = image.places[0][0] if image else _PLAIN_IMAGE
-        total = _member_weights(key, extension.replace("*", _LONGEST_KIND), rows["image"])
+        total = _member_weights(key, extension.replace("*", "webp"), rows["image"])
         label = self.written.label_field
         place = label.places[0] if label else ("cls" if "cls" in rows.columns else "label.json",)
         if "cls" in rows.columns:
             text = rows["cls"].cast(str).str.len_bytes().cast(int)
             text += len(".0") * (place != ("cls",))
         elif "label" in rows.columns:
-            text = rows["label"].list.len().cast(int) * _LONGEST_NUMBER + len("[]")
+            text = rows["label"].list.len().cast(int) * 25 + len("[]")
         if "cls" in rows.columns or "label" in rows.columns:
             text += sum(len(quote(name)) + len("{:}") for name in place[1:])
             total += _member_weights(key, place[0], text).fill_null(0)
         if self.metadata:
-            text = _json_sizes(rows["path"]) + _LARGEST_DIMENSIONS + len('{"filename":}')
+            facts = '{"filename":,"width":2147483647,"height":2147483647}'
+            text = _json_sizes(rows["path"]) + len(facts)
             if "class" in rows.columns:
                 text += (_json_sizes(rows["class"]) + len('"class":,')).fill_null(0)
             total += _member_weights(key, _JSON, text)
@@ -287,14 +286,6 @@ class WebDataset(Format):
 
 
 @lru_cache(maxsize=4096)
-def _place_of(raw: str) -> str:
-    stem, dot, last = raw.rpartition(".")
-    if last not in _IMAGES or (dot and not stem):
-        return raw
-    return stem + dot + _PLAIN_IMAGE
-
-
-@lru_cache(maxsize=4096)
 def _meaning(place: str) -> Meaning:
     known = _NAMED.get(place) or (_NAMED[_PLAIN_IMAGE] if place in _IMAGES else None)
     if known is not None:
@@ -302,7 +293,8 @@ def _meaning(place: str) -> Meaning:
     stem, _, last = place.rpartition(".")
     kind = "image" if last in _IMAGES or last == _PLAIN_IMAGE else _TYPES.get(last)
     kind = "class" if last == "cls" else kind
-    if stem and (kind in _NAMED_TYPES or last == UNKNOWN_IMAGE):
+    # These types of fields are named without their extension: `KEY.mask.png` is `mask`.
+    if stem and (kind in ("image", "text", "json", "class") or last == UNKNOWN_IMAGE):
         return Meaning(field_of(stem), kind)
     return Meaning(field_of(place), kind)
 

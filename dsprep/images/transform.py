@@ -151,7 +151,6 @@ class Transform:
 
     @property
     def moving_option(self) -> str:
-        """The option that changes the geometry."""
         return "--crop" if self.resize is None else "--resize"
 
     def apply(self, data: bytes, max_pixels: int = DEFAULT_MAX_PIXELS) -> Encoded:
@@ -307,7 +306,13 @@ def _convert(image: Image, color: str, *, alpha: bool) -> Image:
     if image.mode == "F":
         raise BadImage("floating-point pixels have no defined range to scale to 8 bits")
     if image.mode.startswith("I"):
-        image = _eight_bits(image)
+        # Gray of 16 bits is scaled to 8; Pillow's own conversion would clip it.
+        image = image.convert("I")
+        low, high = cast(tuple[int, int], image.getextrema())
+        if low < 0 or high > 0xFFFF:
+            raise BadImage("32-bit pixels have no defined range to scale to 8 bits")
+        image = image.point(lambda level: level * (1 / 257) + 0.5).convert("L")
+        image.info.pop("transparency", None)  # a level of 16 bits
     gray = image.mode in _GRAY
     if image.mode in _ALPHA or "transparency" in image.info:
         image = image.convert("LA" if gray else "RGBA")
@@ -320,17 +325,6 @@ def _convert(image: Image, color: str, *, alpha: bool) -> Image:
     if image.mode in _ALPHA:
         wanted = {"RGB": "RGBA", "L": "LA"}[wanted]
     return image if image.mode == wanted else image.convert(wanted)
-
-
-def _eight_bits(image: Image) -> Image:
-    """Scale gray of 16 bits to 8; Pillow's own conversion would clip it."""
-    wide = image.convert("I")
-    low, high = cast(tuple[int, int], wide.getextrema())
-    if low < 0 or high > 0xFFFF:
-        raise BadImage("32-bit pixels have no defined range to scale to 8 bits")
-    gray = wide.point(lambda level: level * (1 / 257) + 0.5).convert("L")
-    gray.info.pop("transparency", None)  # a level of 16 bits
-    return gray
 
 
 def _resample(image: Image, size: Size, window: Window, extent: Extent, filter: str) -> Image:

@@ -243,7 +243,6 @@ class Choice:
     unlabeled: bool = False  # whether no field is the label, as the schema says
 
     def __post_init__(self) -> None:
-        """Refuse what contradicts itself."""
         if both := set(self.only) & set(self.drop):
             raise OptionError(f"--only and --drop: {', '.join(sorted(both))} is in both")
         if len(set(self.rename.values())) < len(self.rename):

@@ -6,7 +6,7 @@ import os
 import re
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager, nullcontext
+from contextlib import ExitStack, contextmanager, nullcontext
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -212,17 +212,14 @@ def _locked_scratch(shards: Shards) -> Iterator[Path]:
     if shards.manifest is not None:
         remove_leftovers(shards.destination, shards.manifest)
     lock = ScratchLock(scratch, shards.directory)
-    try:
+    with ExitStack() as stack:
+        stack.callback(lock.release)
         if any((scratch / name).exists() for name in ("run.json", "replaced.json")):
             raise DestinationError(
                 f"{shards.directory}: an unfinished run is there: give its command again, first"
             )
-        try:
-            yield scratch
-        finally:
-            lock.remove()
-    finally:
-        lock.release()
+        stack.callback(lock.remove)
+        yield scratch
 
 
 def _mismatches(manifest: Manifest | None, made: Mapping[str, IndexedShard]) -> Iterator[Problem]:

@@ -84,21 +84,6 @@ def verify(
             return verify_stored(dest, download, progress)
     found = find_sources(dest)
     choice = choice or Choice()
-    _require_sense(dest, found, against, loader, choice)
-    for shards in found:
-        if shards.manifest is not None:
-            with suppress(DestinationError):  # a run is alive, or the directory is read-only
-                remove_leftovers(shards.destination, shards.manifest)
-    with Pool(available_cores() if workers is None else workers) as pool:
-        how = against, loader, choice, decode, max_pixels, pool, progress
-        reports = [_verify(shards, *how) for shards in found]
-    return joined(dest, reports, [Problem(*stray) for stray in strays(dest, found)], began)
-
-
-def _require_sense(
-    dest: str, found: Sequence[Shards], against: Source | None, loader: str | None, choice: Choice
-) -> None:
-    """Refuse options that make no sense for the shards that were found."""
     if against is not None and len(found) > 1:
         raise OptionError(f"{dest}: --against goes with one data set; name one of them")
     for shards in found if loader is not None else ():
@@ -111,6 +96,14 @@ def _require_sense(
             "--label-type, --schema, --look and --no-image, or give --against SOURCE, whose "
             "fields they then describe"
         )
+    for shards in found:
+        if shards.manifest is not None:
+            with suppress(DestinationError):  # a run is alive, or the directory is read-only
+                remove_leftovers(shards.destination, shards.manifest)
+    with Pool(available_cores() if workers is None else workers) as pool:
+        how = against, loader, choice, decode, max_pixels, pool, progress
+        reports = [_verify(shards, *how) for shards in found]
+    return joined(dest, reports, [Problem(*stray) for stray in strays(dest, found)], began)
 
 
 def _verify(
