@@ -71,32 +71,27 @@ class Transform:
 
     An animation becomes its first frame, unless it keeps its bytes.
 
-    Attributes:
-        resize: A number is the length of the shorter edge, and the longer one follows, rounded
-            down (as im2rec does). A size is the size itself; the aspect ratio is not kept. Nothing
-            is enlarged: an image whose shorter edge is below the number keeps its size, and where
-            the size is longer than the image's edge, that edge stays.
-        crop: Then cut this size out of the center; an edge that is shorter stays.
-        enlarge: Let ``resize`` enlarge, too.
-        encode: ``jpeg``, ``png`` or ``webp``: encode every image so. ``keep``: encode only what has
-            to change, as what it was, or as PNG if that is not JPEG, PNG or WebP.
-        quality: JPEG and WebP quality, 1 to 100; 90 by default, and None where no image can become
-            either. JPEG's colors are halved in both directions (4:2:0) at
-            any quality, as im2rec's are.
-        color: ``rgb`` and ``gray`` convert, and put transparent images on white. ``keep`` leaves
-            gray images gray and, unless they become JPEG, transparent ones transparent.
-        filter: The resampling filter. ``auto`` is bicubic, and lanczos from half the size down.
-
     Raises:
         OptionError: If an attribute has a value that it cannot have.
     """
 
+    # a number is the length of the shorter edge, and the longer one follows, rounded down (as
+    # im2rec does). A size is the size itself; the aspect ratio is not kept. Nothing is enlarged: an
+    # image whose shorter edge is below the number keeps its size, and where the size is longer than
+    # the image's edge, that edge stays.
     resize: int | Size | None = None
-    crop: Size | None = None
-    enlarge: bool = False
+    crop: Size | None = None  # then cut this size out of the center; an edge that is shorter stays
+    enlarge: bool = False  # let `resize` enlarge, too
+    # `jpeg`, `png` or `webp`: encode every image so. `keep`: encode only what has to change, as
+    # what it was, or as PNG if that is not JPEG, PNG or WebP.
     encode: str = "keep"
+    # JPEG and WebP quality, 1 to 100; 90 by default, and None where no image can become either.
+    # JPEG's colors are halved in both directions (4:2:0) at any quality, as im2rec's are.
     quality: int | None = None
+    # `rgb` and `gray` convert, and put transparent images on white. `keep` leaves gray images gray
+    # and, unless they become JPEG, transparent ones transparent.
     color: str = "keep"
+    # the resampling filter. `auto` is bicubic, and lanczos from half the size down.
     filter: str = "auto"
 
     def __post_init__(self) -> None:
