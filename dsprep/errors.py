@@ -30,7 +30,7 @@ INTERRUPTED_EXIT_CODE = 130
 
 
 class DsprepError(Exception):
-    """Root of the errors that a user can cause and can mend.
+    """Root of the errors that a user can cause and can fix.
 
     The message names the file, says what is wrong with it and what to do.
     """
@@ -77,12 +77,7 @@ class BadImage(BadSample):
 
 
 class DamagedShard(DsprepError):
-    """A shard's bytes break its format.
-
-    Attributes:
-        path: The shard.
-        offset: Byte offset in the shard (decompressed, if it is compressed) where it breaks.
-    """
+    """A shard's bytes break its format, from a byte of the decompressed shard on: ``offset``."""
 
     exit_code = 3
 

@@ -248,7 +248,7 @@ def _condition(needed: bool, names: Sequence[str]) -> Condition:
     def holds(known: Given) -> bool:
         return needed == any(known.get(name) not in (None, False, ()) for name in names)
 
-    return Condition(holds, tuple(name for name in names if name in FACTS))
+    return Condition(holds, tuple(name for name in names if not name.startswith("--")))
 
 
 RULES = tuple(_rules(_RULES))

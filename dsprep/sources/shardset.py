@@ -129,12 +129,6 @@ def _of_files(
     return replace(found, files=tuple(files), notes=(*notes, *found.notes))
 
 
-def recorded_schema(files: Sequence[str]) -> Schema | None:
-    """Return the schema that a manifest beside files has of all of them; None if none has."""
-    found = manifest_of(files)
-    return found[1].schema if found else None
-
-
 def _recorded(path: str, manifest: Manifest, files: Sequence[str], alone: bool = False) -> ShardSet:
     made = recorded_options(manifest, path)
     counts = {shard.name: shard.samples for shard in manifest.shards}

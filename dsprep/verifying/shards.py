@@ -145,12 +145,8 @@ def _without_manifest(where: Destination, names: Sequence[str] = ()) -> Shards:
         if layout and (names or (name[0] != "." and (directory / name).is_file())):
             by_format.setdefault(layout.name, []).append(name)
     if not by_format:
-        is_unfinished = any(map(is_scratch, there))
-        raise SourceError(
-            f"{directory}: holds no finished shard; {UNFINISHED}"
-            if is_unfinished
-            else f"{directory}: holds no shards ({suffixes()})"
-        )
+        what = f"finished shard; {UNFINISHED}" if any(map(is_scratch, there)) else ""
+        raise SourceError(f"{directory}: holds no {what or f'shards ({suffixes()})'}")
     notes: tuple[str, ...] = ()
     tables = {name for name in by_format if not FORMATS[name].concatenative}
     if tables and not names and len(by_format) == len(tables) + 1:  # as img2dataset writes them
@@ -158,8 +154,11 @@ def _without_manifest(where: Destination, names: Sequence[str] = ()) -> Shards:
             count = format_count(len(by_format.pop(name)), "file")
             notes += (f"{count} of {name} beside the shards passed over",)
     if len(by_format) > 1:
-        advice = "name those of one format" if names else "name them file by file"
-        raise SourceError(f"{directory}: holds shards of {' and '.join(by_format)}; {advice}")
+        raise SourceError(
+            f"{directory}: shards of {' and '.join(sorted(by_format))}; name those of one format"
+            if names
+            else f"{directory}: holds shards of {' and '.join(by_format)}; name them file by file"
+        )
     ((kind, found),) = by_format.items()
     return Shards(Recorded(FORMATS[kind](), known=False), found, None, where, notes)
 

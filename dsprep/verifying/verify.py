@@ -10,12 +10,12 @@ from contextlib import suppress
 from dataclasses import replace
 from typing import TypeVar
 
-from dsprep.arguments import AnyPath, public
 from dsprep.dataset.manifest import UNFINISHED, FileReceipt
 from dsprep.errors import DestinationError, OptionError, RunStopped, SourceError
 from dsprep.findings import notes_of
 from dsprep.formats.folder import LISTING, read_listing
-from dsprep.options import given_options, require_effect
+from dsprep.keywords import called_with
+from dsprep.options import require_effect
 from dsprep.progress import Progress
 from dsprep.run.state import remove_leftovers
 from dsprep.schema import IMAGE, LABEL, Choice, Schema
@@ -25,6 +25,7 @@ from dsprep.storage.s3.read import as_source
 from dsprep.units import format_count
 from dsprep.verifying.inspection import Digester, Inspected, Task, Understood, inspect
 from dsprep.verifying.loaders import count_samples, require_loader
+from dsprep.verifying.options import VerifyOptions
 from dsprep.verifying.report import FieldFound, Problem, VerifyReport, joined, problem_of
 from dsprep.verifying.shards import Shards, difference, false_totals, find_sources, strays
 from dsprep.workers.pool import Pool, available_cores
@@ -35,70 +36,32 @@ R = TypeVar("R")
 _FILES_AT_ONCE = 256  # samples of a tree of files that a worker reads in one task
 
 
-@public
-def verify(
-    dest: AnyPath,
-    *,
-    decode: bool = False,
-    against: Source | AnyPath | None = None,
-    loader: str | None = None,
-    max_pixels: int | None = None,
-    choice: Choice | None = None,
-    download: bool = False,
-    workers: int | None = None,
-    progress: Progress | None = None,
-) -> VerifyReport:
+@called_with(VerifyOptions)
+def verify(options: VerifyOptions) -> VerifyReport:
     """Verify shards: those of a manifest, or, where there is none, those that are there.
 
-    Args:
-        dest: A directory of shards, one shard, or a manifest; on S3, what a manifest names.
-        decode: Whether to decode every image.
-        against: The source that the shards must hold the samples of: what :func:`dsprep.pack`
-            takes, or, with its labels, what :func:`dsprep.make_source` makes of it.
-        loader: A framework to read the shards with: ``mxnet``, ``tensorflow`` or ``webdataset``.
-        max_pixels: The most pixels that an image may have; by default what the manifest says.
-        choice: What the fields of shards without a manifest are, as
-            :func:`dsprep.sources.reading.choice_of` has it.
-        download: Whether to read what is on S3, rather than compare the checksums that it keeps.
-        workers: How many processes; by default the cores that this process may use.
-        progress: Receives the progress.
+    ``dest`` is a directory of shards, one shard, or a manifest; on S3, what a manifest names.
+    ``against`` is what :func:`dsprep.pack` takes or, with its labels, what
+    :func:`dsprep.make_source` makes of it.
 
     Returns:
         What was found; problems in the shards are in there, not raised.
-
-    Raises:
-        SourceError: If there are no shards to verify.
-        OptionError: If the arguments make no sense for these shards.
     """
-    given = given_options({name: value for name, value in locals().items() if name != "choice"})
+    dest, against, loader = options.dest, options.against, options.loader
+    choice, given = options.choice or Choice(), options.given
+    given.pop("--choice", None)
     if isinstance(against, Source):
         given["--against"] = against.root
     require_effect("verify", given, remote=is_s3(dest))
     began = time.monotonic()
-    progress = progress or Progress()
+    progress = options.progress or Progress()
     against = None if against is None else source_of(against)
     if is_s3(dest):
         from dsprep.verifying.stored import verify_stored  # local runs do without S3
 
         with as_source(dest):
-            return verify_stored(dest, download, progress)
+            return verify_stored(dest, options.download, progress)
     found = find_sources(dest)
-    choice = choice or Choice()
-    _require_sense(dest, found, against, loader, choice)
-    for shards in found:
-        if shards.manifest is not None:
-            with suppress(DestinationError):  # a run is alive, or the directory is read-only
-                remove_leftovers(shards.destination, shards.manifest)
-    with Pool(available_cores() if workers is None else workers) as pool:
-        how = against, loader, choice, decode, max_pixels, pool, progress
-        reports = [_verify(shards, *how) for shards in found]
-    return joined(dest, reports, [Problem(*stray) for stray in strays(dest, found)], began)
-
-
-def _require_sense(
-    dest: str, found: Sequence[Shards], against: Source | None, loader: str | None, choice: Choice
-) -> None:
-    """Refuse options that make no sense for the shards that were found."""
     if against is not None and len(found) > 1:
         raise OptionError(f"{dest}: --against goes with one data set; name one of them")
     for shards in found if loader is not None else ():
@@ -111,23 +74,24 @@ def _require_sense(
             "--label-type, --schema, --look and --no-image, or give --against SOURCE, whose "
             "fields they then describe"
         )
+    for shards in found:
+        if shards.manifest is not None:
+            with suppress(DestinationError):  # a run is alive, or the directory is read-only
+                remove_leftovers(shards.destination, shards.manifest)
+    with Pool(available_cores() if options.workers is None else options.workers) as pool:
+        reports = [_verify(shards, options, against, pool, progress) for shards in found]
+    return joined(dest, reports, [Problem(*stray) for stray in strays(dest, found)], began)
 
 
 def _verify(
-    shards: Shards,
-    against: Source | None,
-    loader: str | None,
-    choice: Choice,
-    decode: bool,
-    max_pixels: int | None,
-    pool: Pool,
-    progress: Progress,
+    shards: Shards, options: VerifyOptions, against: Source | None, pool: Pool, progress: Progress
 ) -> VerifyReport:
     manifest, is_tree = shards.manifest, shards.made.layout.is_tree
+    decode, loader = options.decode, options.loader
     problems = list(_compare_files(shards))
     checked = [] if manifest is None else ["manifest", "sizes", "checksums"]
     checked += [] if is_tree else ["structure"]
-    understood = understand(shards, choice, pool)
+    understood = understand(shards, options.choice or Choice(), pool)
     notes = list(dict.fromkeys((*shards.notes, *understood.notes)))
     comparison, digester = None, None
     if against is not None:
@@ -143,7 +107,7 @@ def _verify(
         layout=made.layout if is_tree else replace(made.layout, schema=understood.schema),
         understood=understood,
         decode=decode,
-        max_pixels=made.max_pixels if max_pixels is None else max_pixels,
+        max_pixels=made.max_pixels if options.max_pixels is None else options.max_pixels,
         digester=digester,
     )
     if is_tree:

@@ -18,7 +18,7 @@ from importlib import import_module
 from typing import Any
 
 from dsprep.errors import DsprepError
-from dsprep.waits import WAITS
+from dsprep.progress import WAITS
 
 _FRAME = struct.Struct("<Q")
 

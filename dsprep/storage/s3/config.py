@@ -9,8 +9,8 @@ from typing import Any
 from urllib.parse import quote, urlencode, urlsplit
 
 from dsprep.errors import OptionError, StoreError
+from dsprep.progress import WAITS
 from dsprep.units import format_duration
-from dsprep.waits import WAITS
 
 _NOTICEABLE = 1.0  # seconds of waiting that a user may wonder about
 
