@@ -35,11 +35,7 @@ class ShardSize:
         return self.shards is None and self.samples is None and not self.by_file
 
     def to_json(self) -> dict[str, Any]:
-        size: dict[str, Any] = {
-            "target": self.target,
-            "shards": self.shards,
-            "samples": self.samples,
-        }
+        size = {name: getattr(self, name) for name in ("target", "shards", "samples")}
         rare = {"multiple_of": self.multiple_of, "by_file": self.by_file}
         return size | {name: value for name, value in rare.items() if value}
 

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from dsprep.errors import OptionError
 from dsprep.formats import FORMATS, format_of_file
-from dsprep.storage.local import scratch_name, stage_for
+from dsprep.storage.local import SCRATCH, stage_for
 from dsprep.storage.location import Location, canonical, is_s3, parse_url, require_disk
 
 DEFAULT_NAME = "train"  # the default prefix of names of shards
@@ -54,7 +54,7 @@ class Destination:
     @property
     def scratch(self) -> Path:
         """The directory for an unfinished run's state; there is none when it is done."""
-        return self.directory / scratch_name(self.single or "")
+        return self.directory / (f".{self.single}{SCRATCH}" if self.single else SCRATCH)
 
     def prefixes_below(self, root: str) -> tuple[str, ...]:
         """Return the prefixes of paths of this data set below a directory."""

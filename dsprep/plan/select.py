@@ -21,7 +21,6 @@ from dsprep.sources.table import PATH_COLUMNS, parse_cells
 from dsprep.text import read_text
 from dsprep.units import quoted_names
 
-_BOOLEANS = {"true": True, "false": False}
 _QUOTED_BOOLEAN = re.compile(r"'(?:true|false)'", re.IGNORECASE)
 
 _TOKEN = re.compile(
@@ -150,7 +149,8 @@ def _typed(column: pl.Series) -> pl.Series:
     numbers = filled.cast(pl.Float64, strict=False)
     if numbers.null_count() == filled.null_count():
         return numbers
-    booleans = filled.str.to_lowercase().replace_strict(_BOOLEANS, default=None)
+    known = {"true": True, "false": False}
+    booleans = filled.str.to_lowercase().replace_strict(known, default=None)
     return booleans if booleans.null_count() == filled.null_count() else column
 
 

@@ -51,13 +51,8 @@ _ADVICE = {
 }
 
 
-def scratch_name(single: str) -> str:
-    """Return the name of the hidden directory of an unfinished run."""
-    return f".{single}{SCRATCH}" if single else SCRATCH
-
-
 def is_scratch(path: str) -> bool:
-    """Return whether a path is such a directory or lies in one, and so is part of no data set."""
+    """Return whether a path is the hidden directory of an unfinished run, or lies in one."""
     # Nearly all paths are settled by the first look.
     return SCRATCH in path and any(
         name.startswith(".") and name.endswith(SCRATCH) for name in path.split("/")

@@ -7,7 +7,6 @@ from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from fnmatch import translate
-from functools import cached_property
 from typing import NamedTuple
 
 from dsprep.dataset.manifest import MANIFEST as MANIFEST_NAME
@@ -40,30 +39,27 @@ def is_manifest(path: str) -> bool:
     return name == MANIFEST_NAME or name.endswith("." + MANIFEST_NAME)
 
 
-@dataclass(frozen=True)
 class Filters:
     """Which files take part: as with AWS's command line, the last rule that matches wins."""
 
-    rules: Sequence[Rule] = ()  # in the order in which they were given
-
-    @cached_property
-    def _last_first(self) -> list[tuple[Rule, re.Pattern[str]]]:
-        return [(rule, re.compile(translate(rule.pattern))) for rule in reversed(self.rules)]
+    def __init__(self, rules: Sequence[Rule]) -> None:
+        matches = (re.compile(translate(rule.pattern)).match for rule in reversed(rules))
+        self._last_first = [*zip(reversed(rules), matches, strict=True)]
 
     def admit(self, path: str) -> bool:
         """Whether a path, relative to its side, takes part; all do that no rule matches."""
-        for rule, pattern in self._last_first:
-            if pattern.match(path):
+        for rule, matches in self._last_first:
+            if matches(path):
                 return rule.include
         return True
 
     def may_admit(self, unseen: str) -> bool:
         """Whether something below a directory that could not be listed may take part."""
         # Only a pattern that ends with `*`, such as `tmp/*`, excludes all of it.
-        for rule, pattern in self._last_first:
+        for rule, matches in self._last_first:
             if rule.include:
                 return True
-            if rule.pattern.endswith("*") and pattern.match(unseen):
+            if rule.pattern.endswith("*") and matches(unseen):
                 return False
         return True
 

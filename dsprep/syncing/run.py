@@ -135,11 +135,8 @@ class Sync:
 
     def __init__(self, mover: Mover, options: SyncOptions) -> None:
         self._mover, self._options, self._filters = mover, options, Filters(options.rules)
-        self._source, self._destination, self._pace = (
-            mover.source,
-            mover.destination,
-            mover.way.pace,
-        )
+        self._source, self._destination = mover.source, mover.destination
+        self._pace = mover.way.pace
         self._report = SyncReport(mover.source.name(""), mover.destination.name(""))
         self._notes = self._report.notes
         self._arrived: set[str] = set()
@@ -365,21 +362,18 @@ class Sync:
         same = self._plan.same
 
         def is_right(path: str) -> bool:
-            if path in self._arrived:
-                return self._checksums[path] == files[path].crc32c
-            there, contents = self._theirs.files[path], []
-            if same.get(path) != "download":
-                contents.append(self._destination.content(there))
-            if same.get(path) in BY_CONTENT:
-                contents.append(self._source.content(self._ours.files[path]))
-            return there.size == files[path].bytes and has_crc32c(files[path].crc32c, contents)
-
-        def check(path: str) -> bool:
             with self._one_failure(path):
-                return is_right(path)
+                if path in self._arrived:
+                    return self._checksums[path] == files[path].crc32c
+                there, contents = self._theirs.files[path], []
+                if same.get(path) != "download":
+                    contents.append(self._destination.content(there))
+                if same.get(path) in BY_CONTENT:
+                    contents.append(self._source.content(self._ours.files[path]))
+                return there.size == files[path].bytes and has_crc32c(files[path].crc32c, contents)
             return False
 
-        wrong = sorted(path for path, right in self._pace.in_threads(check, files) if not right)
+        wrong = sorted(path for path, right in self._pace.in_threads(is_right, files) if not right)
         if not wrong:
             return ""
         return (

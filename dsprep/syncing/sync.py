@@ -215,7 +215,7 @@ def abort_uploads(
     """Abort one's own unfinished uploads."""
     # An upload is one's own if its initiator is that of an upload begun now, which also shows the
     # server's time. If the server names no initiators, all uploads below the place are one's own.
-    below = place if not place or place.endswith("/") else place + "/"
+    below = _prefix_of(place)
     mine = None if dry_run else probe(store, below)
     now = time.time() if mine is None else mine.initiated
     found = []
