@@ -33,7 +33,6 @@ from dsprep.units import format_count
 
 _ID_RANGE = re.compile(r"([0-9]{1,18})(?:-([0-9]{1,18}))?")
 _NUMBER = re.compile(r"0|[1-9][0-9]{0,14}")
-_HEADER = ("old", "new")
 
 
 def selected(
@@ -109,10 +108,9 @@ def set_rows(
     rows: pl.DataFrame, chosen: pl.Expr, label: str | None, path: str | None
 ) -> pl.DataFrame:
     """Change the label or the path of rows."""
-    new = {"label": label, "path": path}
     return rows.with_columns(
         pl.when(chosen).then(pl.lit(value)).otherwise(pl.col(name)).alias(name)
-        for name, value in new.items()
+        for name, value in (("label", label), ("path", path))
         if value is not None
     )
 
@@ -203,7 +201,7 @@ def parse_map(text: str, source: str) -> list[Change]:
             raise SourceError(
                 f"{source}:{line}: a line is an old class or a pattern of paths, and the new class"
             )
-        if (line, cells) != (1, _HEADER):
+        if (line, cells) != (1, ("old", "new")):
             first = firsts.setdefault(cells[0], Change(line, *cells))
             if first.new != cells[1]:
                 raise SourceError(

@@ -26,8 +26,6 @@ _THREADS = 16  # how many files are looked up at once where that is slow, as on 
 _LOCAL = 0.05
 """Seconds in which a disk of this machine answers for as many files; threads slow that down."""
 
-_FILES_PER_CALL = 1000
-
 
 def find_missing(root: str, rows: pl.DataFrame) -> Generator[Fault, None, None]:
     """Find the rows whose files are missing or empty; of objects, with one listing."""
@@ -56,7 +54,7 @@ def find_missing(root: str, rows: pl.DataFrame) -> Generator[Fault, None, None]:
                     raise IsADirectoryError
                 return status.st_size
 
-        pieces = rows.select("line", pl.col("path").cast(pl.Binary)).iter_slices(_FILES_PER_CALL)
+        pieces = rows.select("line", pl.col("path").cast(pl.Binary)).iter_slices(1000)
         began = time.perf_counter()
         for piece in islice(pieces, 1):
             yield from _look_up(size_of, piece)

@@ -29,7 +29,6 @@ from dsprep.storage.s3.read import read_object
 from dsprep.units import format_count, format_some
 from dsprep.workers.pool import Pool
 
-_DIGEST_BYTES = 16
 _AT_ONCE = 64  # files and images a call
 _BLOCK = 1 << 20
 _PAIRS_AT_ONCE = 1_000_000
@@ -177,7 +176,7 @@ def _digests(root: str, pairs: Sequence[tuple[str, int]]) -> list[bytes]:
 
 def _digest(path: str, size: int) -> bytes:
     """Return the BLAKE2b of a file's content."""
-    hashed = blake2b(digest_size=_DIGEST_BYTES)
+    hashed = blake2b(digest_size=16)
     try:
         if is_s3(path):
             data = read_object(path, size)

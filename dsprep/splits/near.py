@@ -15,9 +15,6 @@ from dsprep.images.header import NAMES, read_header, require_whole
 from dsprep.storage.files import read_bytes
 from dsprep.storage.local import LARGEST_TABLE
 
-_ENOUGH = (256, 256)
-"""Pixels to which a JPEG may be reduced while it is decoded: eight times what the hash sees."""
-
 
 def require_imagehash() -> None:
     """Refuse to go on without the library that hashes images."""
@@ -41,7 +38,7 @@ def hash_images(task: tuple[str, Sequence[str]], report: Callable[..., None]) ->
             require_whole(data, header)
             with pillow(f"cannot decode this {NAMES[header.kind]}", DEFAULT_MAX_PIXELS):
                 image = open_image(data, header, DEFAULT_MAX_PIXELS)
-                image.draft("L", _ENOUGH)
+                image.draft("L", (256, 256))  # decodes a JPEG faster, at 8 times what the hash sees
                 hashes.append(int(str(imagehash.phash(ImageOps.exif_transpose(image))), 16))
         except (BadImage, OSError):
             hashes.append(None)

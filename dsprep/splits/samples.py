@@ -23,15 +23,11 @@ from dsprep.text import read_text, refuse
 from dsprep.units import quoted_names
 from dsprep.workers.pool import Pool
 
-DEFAULT_RATIOS = {"train": "0.8", "val": "0.1", "test": "0.1"}
-
 MAX_DISTANCE = 16  # bits of 64; images whose hashes differ in more are not alike
 
 SIDE_COLUMNS = ("split", "fold", "side", "subset", "partition", "set")
 """Names of columns of sides, in any case; if a file has several, the user has to choose."""
 
-_PREDICTION = "predictionstring"
-_SYNSET = re.compile(r"n[0-9]{8}")
 _NUMBER = r"^[0-9]{1,9}$"
 _BOX = 5
 
@@ -66,7 +62,8 @@ def wanted_ratios(options: SplitOptions) -> Ratios:
     if options.folds is not None:
         return Ratios(tuple(map(str, range(options.folds))), (1,) * options.folds)
     # a file that gives classes is that of validation images
-    return make_ratios(options.ratios or ({"val": "1"} if options.assign else DEFAULT_RATIOS))
+    usual = {"val": "1"} if options.assign else {"train": "0.8", "val": "0.1", "test": "0.1"}
+    return make_ratios(options.ratios or usual)
 
 
 @dataclass(frozen=True, eq=False)
@@ -199,7 +196,7 @@ def parse_assignment(
         path_column = None
     gives = "side"
     if column is None:
-        prediction = [name for name in cells.columns if name.lower() == _PREDICTION]
+        prediction = [name for name in cells.columns if name.lower() == "predictionstring"]
         sides = [name for name in cells.columns if name.lower() in SIDE_COLUMNS]
         gives = "class" if prediction else "side"
         if not prediction and len(sides) != 1:
@@ -290,7 +287,7 @@ def class_labels(
         if (
             len(classes) > 1
             and list(classes) == sorted(classes)
-            and all(map(_SYNSET.fullmatch, classes))
+            and all(re.fullmatch(r"n[0-9]{8}", name) for name in classes)
         ):
             raise SourceError(
                 f"{source}: numbers classes by ILSVRC2012_ID, but --classes has them in sorted "
