@@ -474,12 +474,14 @@ def called_with(kind: Callable[P, T]) -> Callable[[Callable[[T], R]], Callable[P
         call.__signature__ = parameters.replace(  # type: ignore[attr-defined]
             return_annotation=signature(function).return_annotation
         )
+        del call.__wrapped__  # whose signature documentation would show instead
         told = "".join(
-            f"    {each.name}: {each.metadata['help']}\n"
+            f"        {each.name}: {each.metadata['help']}\n"
             for each in fields(kind)  # type: ignore[arg-type]
             if each.metadata
         )
-        call.__doc__ = f"{function.__doc__}\n    Options:\n\n{told}"
+        text, returns, rest = (function.__doc__ or "").partition("    Returns:")
+        call.__doc__ = f"{text}    Args:\n{told}\n{returns}{rest}"
         return call
 
     return decorate
